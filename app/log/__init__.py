@@ -1,25 +1,25 @@
 """Shell. The embedded durable log: one SQLite file in a folder, written by one thread.
 
 ================= ====== ===========================================================================
-engine            shell  what the rest of Skybridge calls: append, read, watch
-writer            shell  the one writer thread: gathers commit groups, runs jobs, rests
-append_results    shell  the fate of every append: stored, refused, no room, or broken for good
-commit            shell  one commit group: rows staged by partition, stored or not as a whole
-partition_append  shell  records for one partition, as a whole or not at all, perhaps numbered
-stored_batches    shell  what is stored, as it is stored
-reader            shell  the one reader thread: pages, each in a read transaction of its own
-database          shell  connections and pragmas, schema and its version, the lock on the folder
-known             shell  what is in memory of the file: catalogue, positions, producers, identities
-catalogue         shell  topics, partitions and segments in the file, and what changes them
+engine            shell  the interface of the log: append, read, watch
+writer            shell  the writer thread: collects commit groups, runs jobs
+append_results    shell  the result of every append: stored, refused, no room, or failed for good
+commit            shell  one commit group: records of many appends in one transaction
+partition_append  shell  records for one partition, stored all or none, perhaps numbered
+stored_batches    shell  stored records as they are in the file
+reader            shell  the reader thread: pages, each in a read transaction of its own
+database          shell  connections, pragmas, schema and version, the lock of the folder
+known             shell  the state in memory: catalogue, positions, producers, identities
+catalogue         shell  topics, partitions and segments in the file, and their changes
 partitions               the same in memory
-groups            shell  who is in which group, what it has read, and what is stored of both
-upkeep            shell  what ages, and goes: segments, producers, identities, groups
-size              shell  the room taken, and when the write-ahead log is folded back
-loop_handoff      shell  from a thread of the log back to the event loop
-settings                 what the log can be told
-producers         shell  idempotent producers' batches, stored together with their state
-identities        shell  events that a route stores once, stored together with their records
+groups            shell  members and positions of groups, and how both are stored
+upkeep            shell  retention of segments, producers, identities and groups
+size              shell  the size of the file, and the checkpoints of the write-ahead log
+loop_handoff      shell  results from a thread of the log to the event loop
+settings                 the settings of the log
+producers         shell  the states of idempotent producers, stored with their records
+identities        shell  events that a route stores once, stored with their records
 sequences         pure   sequence numbers of idempotent producers
-codec             pure   records as the bytes of a row and back, with its checksum
+codec             pure   records as the bytes of a row, with a checksum
 ================= ====== ===========================================================================
 """

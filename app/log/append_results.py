@@ -1,4 +1,4 @@
-"""The fate of every append: stored, refused, or why not for now. In the writer thread only."""
+"""Store appends and compute their results: stored, refused, or not possible now. Used in the writer thread only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ import apsw
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
 from app.interfaces import PublishResult
 from app.log.codec import Unstorable
-from app.log.commit import Append, CommitGroup, Fates, Rider, Single, Staged, all_failed
-from app.log.known import Known
-from app.log.partition_append import Placed
+from app.log.commit import (
+    AppendRequest,
+    CommitGroup,
+    Fates,
+    Piggyback,
+    SingleAppend,
+    StagedRecords,
+    all_failed,
+)
+from app.log.known import LogState
+from app.log.partition_append import PartitionAppend
 from app.log.settings import EngineSettings
 from app.log.size import Space
 
@@ -31,11 +39,12 @@ _SHM_FULL = frozenset({apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP})
 
 
 def judge(error: apsw.Error) -> Verdict:
-    """``broken``: the disk did not do what it said, or the file is damaged. Never tried again: after
-    a failed fsync the kernel may have dropped the pages, and a second fsync would report success.
-    ``full``: no room; everything before is intact, and it may be tried when room returns.
-    ``busy``: somebody else holds the file for now. ``row``: this row will not go in.
-    """
+    """Classify an error of SQLite.
+
+    ``broken``: the disk failed or the file is damaged. This is final: after a failed fsync the kernel may have
+    dropped the pages, and a second fsync would report success. ``full``: there is no room; stored records are
+    intact, and a later try may succeed. ``busy``: another connection has the file locked. ``row``: this row cannot
+    be stored."""
     if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in _SHM_FULL:
         return "full"
     if isinstance(error, _BROKEN):
@@ -46,18 +55,20 @@ def judge(error: apsw.Error) -> Verdict:
 
 
 _log = logging.getLogger(__name__)
-FULL_RETRY = 1.0  # seconds a sender is asked to wait for room
+FULL_RETRY = 1.0  # seconds after which a sender may try again when the log is full
 
 
-class Storing:
-    """``broken``: why nothing is accepted any more. ``full``: why nothing is for now. The event loop
-    reads both."""
+class AppendProcessor:
+    """Stores appends in commit groups and computes their results.
 
-    def __init__(self, settings: EngineSettings, known: Known) -> None:
+    ``broken`` is the reason why no appends are accepted until a restart, and ``full`` the reason why none are
+    accepted now. The event loop reads both."""
+
+    def __init__(self, settings: EngineSettings, known: LogState) -> None:
         self._settings = settings
         self._known = known
         self._catalogue = known.catalogue
-        self._not_stored = BrokerUnavailable("not stored: nobody waited", broker=settings.name)
+        self._not_stored = BrokerUnavailable("not stored: the caller gave up", broker=settings.name)
         self._db: apsw.Connection
         self.space: Space
         self.broken = ""
@@ -68,19 +79,20 @@ class Storing:
         self.space = Space(db, self._settings)
 
     def store(
-        self, appends: list[Append], rider: Rider | None = None
-    ) -> tuple[Fates, list[Staged]]:
-        """The fate of each, and by what partitions have grown. Never raises: nobody may wait for ever
-        because of a bug here."""
+        self, appends: list[AppendRequest], piggyback: Piggyback | None = None
+    ) -> tuple[Fates, list[StagedRecords]]:
+        """Store the appends. Return their results, and what was added to each partition.
+
+        It never raises an error, so that every caller gets a result even after a bug."""
         try:
-            return self._store(appends, rider)
-        except Exception as error:  # noqa: BLE001 - told to every waiting caller
+            return self._store(appends, piggyback)
+        except Exception as error:  # noqa: BLE001 - becomes the result of every append
             _log.exception("log %s", self._settings.name)
-            self.break_off(error)
+            self.fail_permanently(error)
             return all_failed(appends, BrokerUnavailable(self.broken)), []
 
     def refusal(self) -> BrokerError | None:
-        """Why nothing can be stored now."""
+        """Return why no record can be stored now, or None."""
         name = self._settings.name
         if self.broken:
             return BrokerUnavailable(self.broken, broker=name)
@@ -89,12 +101,12 @@ class Storing:
             return BoundReached(self.full, broker=name, retry_after=FULL_RETRY)
         return None
 
-    def explain(self, error: apsw.Error) -> BrokerError:
-        """What an error of SQLite means for a caller; a broken disk stops acceptance for good."""
+    def as_broker_error(self, error: apsw.Error) -> BrokerError:
+        """Return the error of SQLite as a broker error. A broken disk stops acceptance for good."""
         name = self._settings.name
         match judge(error):
             case "broken":
-                self.break_off(error)
+                self.fail_permanently(error)
                 return BrokerUnavailable(self.broken, broker=name)
             case "full":
                 self.full = self.space.full()
@@ -107,8 +119,8 @@ class Storing:
                     f"the record cannot be stored: {error}", kind=kind, broker=name
                 )
 
-    def break_off(self, error: Exception) -> None:
-        """For good: only a new start, which reads what the disk really has, may go on."""
+    def fail_permanently(self, error: Exception) -> None:
+        """Accept no appends until a restart, which reads what the disk really has."""
         if not self.broken:
             _log.critical("log %s stops accepting: %s", self._settings.name, error)
             self.broken = (
@@ -117,28 +129,28 @@ class Storing:
             )
 
     def tidy(self) -> None:
-        """In an idle moment: fold, and see whether room came back without anybody asking for it."""
-        self._guarded(self._fold_and_look)
+        """Checkpoint in an idle moment, and check whether there is room again."""
+        self._guarded(self._checkpoint_and_check)
 
     def close(self) -> None:
-        """Note where the partitions end, and fold."""
-        self._guarded(self._note_and_fold)
+        """Store the ends of the partitions, and checkpoint."""
+        self._guarded(self._note_ends_and_checkpoint)
 
-    def _note_and_fold(self) -> None:
+    def _note_ends_and_checkpoint(self) -> None:
         self._catalogue.note_ends(self._db)
-        self.space.fold()
+        self.space.checkpoint()
 
-    def _fold_and_look(self) -> None:
-        self.space.fold()
+    def _checkpoint_and_check(self) -> None:
+        self.space.checkpoint()
         self.full = self.space.full()
 
     def checkpoint_when_due(self) -> None:
         self._guarded(self.space.checkpoint_when_due)
 
     @property
-    def restless(self) -> bool:
-        """An idle moment has something to do."""
-        return self.space.unfolded or bool(self.full)
+    def has_idle_work(self) -> bool:
+        """Return True if an idle moment has work to do."""
+        return self.space.needs_checkpoint or bool(self.full)
 
     def _guarded(self, upkeep: Callable[[], None]) -> None:
         if self.broken:
@@ -147,14 +159,16 @@ class Storing:
             upkeep()
         except apsw.Error as error:
             if judge(error) == "broken":
-                self.break_off(error)
+                self.fail_permanently(error)
             else:
                 _log.warning("log %s: upkeep postponed: %s", self._settings.name, error)
 
-    def _store(self, appends: list[Append], rider: Rider | None) -> tuple[Fates, list[Staged]]:
-        """What nobody waits for any more is not stored (rule 9)."""
-        live: list[Append] = []
-        given_up: list[Append] = []
+    def _store(
+        self, appends: list[AppendRequest], piggyback: Piggyback | None
+    ) -> tuple[Fates, list[StagedRecords]]:
+        """Store the appends whose callers still wait."""
+        live: list[AppendRequest] = []
+        given_up: list[AppendRequest] = []
         for append in appends:
             (given_up if append.done() else live).append(append)
         fates = all_failed(given_up, self._not_stored)
@@ -162,42 +176,44 @@ class Storing:
         if refusal is not None:
             return fates + all_failed(live, refusal), []
         known, unknown = self._with_topics(live)
-        stored, grown = self._store_group(known, rider)
+        stored, grown = self._store_group(known, piggyback)
         return fates + unknown + stored, grown
 
-    def _with_topics(self, appends: list[Append]) -> tuple[list[Append], Fates]:
-        """Create the topics that are missing; those that cannot be fail their appends alone."""
-        known: list[Append] = []
+    def _with_topics(self, appends: list[AppendRequest]) -> tuple[list[AppendRequest], Fates]:
+        """Create missing topics. Return the appends with a topic, and the results of those without one."""
+        known: list[AppendRequest] = []
         failed: Fates = []
         for append in appends:
             try:
                 if append.topic not in self._catalogue.topics:
-                    if isinstance(append, Placed):  # deleted meanwhile: it had chosen a partition
+                    if isinstance(
+                        append, PartitionAppend
+                    ):  # the topic was deleted after the partition was chosen
                         raise BrokerRefused(f"no topic {append.topic}", kind="unknown-topic")
                     self._catalogue.create(self._db, append.topic, self._settings.partitions)
                 known.append(append)
             except apsw.Error as error:
-                failed += all_failed([append], self.explain(error))
+                failed += all_failed([append], self.as_broker_error(error))
             except BrokerError as error:
                 failed += all_failed([append], error)
         return known, failed
 
     def _store_group(
-        self, appends: list[Append], rider: Rider | None
-    ) -> tuple[Fates, list[Staged]]:
+        self, appends: list[AppendRequest], piggyback: Piggyback | None
+    ) -> tuple[Fates, list[StagedRecords]]:
         if not appends:
             return [], []
         try:
-            return self._commit(appends, rider)
+            return self._commit(appends, piggyback)
         except apsw.Error as error:
             if judge(error) != "row":
-                return all_failed(appends, self.explain(error)), []
+                return all_failed(appends, self.as_broker_error(error)), []
         return self._store_one_by_one(appends)
 
-    def _store_one_by_one(self, appends: list[Append]) -> tuple[Fates, list[Staged]]:
-        """One bad record must not fail its neighbours: each in a transaction of its own."""
+    def _store_one_by_one(self, appends: list[AppendRequest]) -> tuple[Fates, list[StagedRecords]]:
+        """Store each record in a transaction of its own, so that a bad record does not fail the others."""
         fates: Fates = []
-        grown: list[Staged] = []
+        grown: list[StagedRecords] = []
         for append in appends:
             results: list[PublishResult] = []
             for part in _parts(append):
@@ -206,32 +222,33 @@ class Storing:
                     results += one
                     grown += more
                 except apsw.Error as error:
-                    results.append(self.explain(error))
+                    results.append(self.as_broker_error(error))
             fates.append((append, results))
         return fates, grown
 
     def _commit(
-        self, appends: Sequence[Append], rider: Rider | None = None
-    ) -> tuple[Fates, list[Staged]]:
+        self, appends: Sequence[AppendRequest], piggyback: Piggyback | None = None
+    ) -> tuple[Fates, list[StagedRecords]]:
         group, fates = self._staged(appends)
         execute = self._db.execute
         execute("BEGIN IMMEDIATE")
         try:
             group.store(self._db)
-            if rider is not None:
-                rider.store(self._db)
+            if piggyback is not None:
+                piggyback.store(self._db)
             execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
                 with suppress(apsw.Error):
                     execute("ROLLBACK")
             raise
-        if rider is not None:
-            rider.publish()
+        if piggyback is not None:
+            piggyback.publish()
         return fates, group.publish()
 
-    def _staged(self, appends: Sequence[Append]) -> tuple[CommitGroup, Fates]:
-        """Encoded at once; only when that fails is it asked of each record whether it can be."""
+    def _staged(self, appends: Sequence[AppendRequest]) -> tuple[CommitGroup, Fates]:
+        """Stage and encode all appends. If a record cannot be encoded, stage them again with a check of each
+        record."""
         group = self._group()
         fates: Fates = [(append, group.add(append)) for append in appends]
         try:
@@ -246,11 +263,11 @@ class Storing:
         return CommitGroup(self._settings, self._known)
 
 
-def _parts(append: Append) -> Iterator[Append]:
-    """What of it is stored or refused by itself."""
-    if isinstance(append, Placed):
+def _parts(append: AppendRequest) -> Iterator[AppendRequest]:
+    """Yield the parts of an append that are stored or refused separately."""
+    if isinstance(append, PartitionAppend):
         yield append
     else:
         identities = append.identities or (None,) * len(append.records)
         for record, identity in zip(append.records, identities, strict=True):
-            yield Single(append.topic, record, identity)
+            yield SingleAppend(append.topic, record, identity)

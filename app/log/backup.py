@@ -1,4 +1,4 @@
-"""A log as one file that stands alone: copied while its service writes to it, and put back."""
+"""Back up a log into one file while its service writes to it, and restore the log from such a file."""
 
 from __future__ import annotations
 
@@ -23,34 +23,45 @@ from app.log.database import (
 )
 from app.log.lock_file import keep_private
 
-PAGES = 2_048  # copied between two looks at the progress
+PAGES = 2_048  # pages that are copied between two reports of the progress
 FENCE = 1 << 20
-"""How far generations go up when a log is put back: beyond every one that it handed out since the backup, so
-that the store takes the writes of its owners for newer ones (rule 5)."""
+"""The number by which a restore raises all generations.
+
+It is higher than any number of generations since the backup, so that the store accepts the new owners' writes."""
 _PART = "restoring"
 
 _log = logging.getLogger(__name__)
 
 
-def back_up(folder: Path, target: Path, told: Callable[[int, int], None]) -> None:
-    """The log as it is at one moment: all that was acknowledged before the call is in it. Nobody waits for it,
-    but the log's file cannot give back room meanwhile.
+def back_up(folder: Path, target: Path, report: Callable[[int, int], None]) -> None:
+    """Copy the log as of one moment to ``target``. The copy has all records that were acknowledged before the call.
 
-    ``told``: pages copied, and all. Raises OSError and apsw.Error.
+    No append waits for the copy, but the log's file cannot shrink meanwhile.
+
+    Args:
+        folder: the folder of the log.
+        target: the new file.
+        report: is called with the number of copied pages and of all pages.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        apsw.Error: SQLite failed.
     """
     with closing(open_reader(folder, None)) as reading, closing(_new(target)) as writing:
-        reading.execute("BEGIN")  # one moment, however long it takes: a writer would restart it
+        reading.execute("BEGIN")  # a snapshot: without it, each write would restart the copy
         reading.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         with writing.backup("main", reading, "main") as copying:
             while not copying.done:
                 copying.step(PAGES)
-                told(copying.page_count - copying.remaining, copying.page_count)
+                report(copying.page_count - copying.remaining, copying.page_count)
         writing.pragma("journal_mode", "delete")  # one file
 
 
 def restore(folder: Path, source: Path, setting: str) -> Path | None:
-    """Puts what ``back_up`` has made in the place of the log. Where the one that was there is now; None where
-    there was none. Raises SetupError while a service has the log, and for a file that is no whole log.
+    """Replace the log by a backup. Return the new path of the previous log, or None if there was none.
+
+    Raises:
+        SetupError: a service has the log open, or ``source`` is not a complete log.
     """
     demand_whole(source)
     lock = FolderLock(folder, setting)
@@ -59,7 +70,7 @@ def restore(folder: Path, source: Path, setting: str) -> Path | None:
         part = folder / _PART
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(mode=0o700)
-        _make_newer(source, part, setting)
+        _copy_with_higher_generations(source, part, setting)
         kept = _set_aside(folder)
         (part / FILE).rename(folder / FILE)
         _sync(folder)
@@ -70,7 +81,7 @@ def restore(folder: Path, source: Path, setting: str) -> Path | None:
 
 
 def demand_whole(source: Path) -> None:
-    """Raises SetupError."""
+    """Raise SetupError if the file is not a complete log."""
     try:
         with closing(apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)) as db:
             found = _faults(db)
@@ -91,8 +102,10 @@ def _faults(db: apsw.Connection) -> list[str]:
     return damage(db)
 
 
-def _make_newer(source: Path, folder: Path, setting: str) -> None:
-    """In a folder beside, so that a log whose generations went back is never there to be started."""
+def _copy_with_higher_generations(source: Path, folder: Path, setting: str) -> None:
+    """Copy the backup into ``folder`` and raise its generations.
+
+    This happens in a separate folder, so that a log with too low generations is never at the log's place."""
     keep_private(folder / FILE, _log)
     shutil.copyfile(source, folder / FILE)
     db = open_writer(folder, setting, "FULL", None)
@@ -105,7 +118,7 @@ def _make_newer(source: Path, folder: Path, setting: str) -> None:
 
 
 def _set_aside(folder: Path) -> Path | None:
-    """With what is in its journal, which SQLite finds by the name."""
+    """Rename the present log with its write-ahead log, and return the new path; None if there is no log."""
     if not (folder / FILE).exists():
         return None
     number = 1

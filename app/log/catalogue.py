@@ -1,4 +1,4 @@
-"""The catalogue of a log: its topics, partitions and segments, in the file and in memory together."""
+"""The catalogue of a log: its topics, partitions and segments, in the file and in memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from app.errors import BoundReached, BrokerRefused, PositionOutOfRange
 from app.log.partitions import PartitionLog, Segment, Topic, is_topic_name
 from app.model.message import Partition
 
-SAMPLE = 100  # rows that a segment's size is estimated from
+SAMPLE = 100  # rows from which the size of a segment is estimated
 
 
 class Catalogue:
-    """All topics. ``load`` at the start; afterwards memory and file change together."""
+    """All topics of the log. ``load`` reads them at the start; later changes update the file and the memory
+    together."""
 
     def __init__(self, max_topics: int, max_partitions: int) -> None:
         self.topics: dict[str, Topic] = {}
@@ -23,7 +24,7 @@ class Catalogue:
         self._last_segment = 0
 
     def load(self, db: apsw.Connection) -> list[str]:
-        """Read what is there; returns what looks damaged, for the operator."""
+        """Read the catalogue. Return descriptions of damage for the operator."""
         for row in db.execute(
             "SELECT id, topics.name, partitions, coalesce(user, '') FROM topics"
             " LEFT JOIN owners ON kind = 'topic' AND owners.name = topics.name"
@@ -47,14 +48,19 @@ class Catalogue:
             yield from topic.partitions
 
     def find(self, place: Partition) -> PartitionLog:
-        """Raises PositionOutOfRange where there is no such partition."""
+        """Return a partition. Raise PositionOutOfRange if it does not exist."""
         topic = self.topics.get(place.topic)
         if topic is None or not 0 <= place.number < len(topic.partitions):
             raise PositionOutOfRange(f"there is no partition {place}")
         return topic.partitions[place.number]
 
     def create(self, db: apsw.Connection, name: str, partitions: int, owner: str = "") -> None:
-        """A transaction of its own; no error when the topic is there."""
+        """Create a topic in a transaction of its own, unless it exists.
+
+        Raises:
+            BrokerRefused: the name is not valid.
+            BoundReached: the log has as many topics or partitions as it may have.
+        """
         if name in self.topics:
             return
         if not is_topic_name(name):
@@ -70,7 +76,7 @@ class Catalogue:
         self.topics = {**self.topics, name: topic}
 
     def grow(self, db: apsw.Connection, name: str, partitions: int) -> None:
-        """A transaction of its own. Keys that were in one partition may be in another from now on."""
+        """Raise the number of partitions in a transaction of its own. A key may move to another partition."""
         topic = self.topics[name]
         before = len(topic.partitions)
         self._check_room(partitions - before)
@@ -81,12 +87,17 @@ class Catalogue:
     def delete(
         self, db: apsw.Connection, name: str, forgetting: Callable[[], list[Callable[[], None]]]
     ) -> Topic:
-        """With all of its segments, and what ``forgetting`` takes from the file beside them, in one
-        transaction; what that returns is called once it is committed."""
+        """Delete a topic with its segments in one transaction, and return it.
+
+        Args:
+            db: the writer's connection.
+            name: the topic.
+            forgetting: deletes other rows of the topic, and returns functions to call after the commit.
+        """
         topic = self.topics[name]
         before = {partition: partition.segments for partition in topic.partitions}
         for partition in topic.partitions:
-            partition.segments = ()  # first: a reader that finds no table looks here again
+            partition.segments = ()  # before the tables go, because a reader that misses a table checks this
         try:
             with db:
                 for segment in [each for segments in before.values() for each in segments]:
@@ -110,7 +121,7 @@ class Catalogue:
             raise BoundReached(f"the log has {have} partitions; its bound is {self.max_partitions}")
 
     def new_segment(self, db: apsw.Connection, partition: PartitionLog, base: int) -> Segment:
-        """A table for the offsets from ``base`` on. Seen by others only once it is committed."""
+        """Create the table of a new segment for offsets from ``base`` on. It becomes visible after the commit."""
         self._last_segment += 1
         segment = Segment(self._last_segment, base)
         db.execute(
@@ -126,17 +137,19 @@ class Catalogue:
         return segment
 
     def note_ends(self, db: apsw.Connection) -> None:
-        """For an orderly stop: what a later start checks the last rows against."""
+        """Store the ends of all partitions at an orderly stop, so that a later start can check the last rows."""
         with db:
             for partition in self.partitions():
                 if partition.segments:
                     _note(db, partition.segments[-1], partition.next_offset)
 
     def drop_segments(self, db: apsw.Connection, partition: PartitionLog, count: int) -> None:
-        """The oldest ``count`` go; the last one is replaced by an empty one, to keep the place."""
+        """Drop the oldest ``count`` segments. If none is left, an empty one keeps the next offset."""
         before = partition.segments
         gone, kept = before[:count], before[count:]
-        partition.segments = kept  # first: a reader that finds no table looks here again
+        partition.segments = (
+            kept  # before the tables go, because a reader that misses a table checks this
+        )
         try:
             with db:
                 if not kept:
@@ -151,7 +164,7 @@ class Catalogue:
 
 
 def _drop(db: apsw.Connection, segment: Segment) -> None:
-    """Its records, and the prints of their events (``event_index``)."""
+    """Drop a segment's records and the fingerprints of its events (``event_index``)."""
     db.execute(f"DROP TABLE {segment.table}")
     db.execute("DELETE FROM prints WHERE segment = ?", (segment.id,))
 
@@ -164,8 +177,10 @@ def _note(db: apsw.Connection, segment: Segment, end: int) -> None:
 
 
 def _find_end(db: apsw.Connection, partition: PartitionLog, noted: int) -> list[str]:
-    """The next offset is where the last row ends; a segment without rows keeps the place by its
-    base. It is never less than what was noted at the last orderly stop: a difference is damage."""
+    """Find the next offset of a partition, and return descriptions of damage.
+
+    The next offset is the end of the last row; a segment without rows has it as its base. It is never less than at
+    the last orderly stop; a difference is damage."""
     newest = partition.segments[-1]
     earlier = partition.segments[-2].last_ms if len(partition.segments) > 1 else 0
     found = newest.base
@@ -182,10 +197,11 @@ def _find_end(db: apsw.Connection, partition: PartitionLog, noted: int) -> list[
 
 
 def _measure(db: apsw.Connection, segment: Segment) -> int:
-    """Sets its times, and its size as its last rows let it seem: reading all of every newest segment
-    would hold up the start. Returns the offset after its last record."""
+    """Set the times of a segment and estimate its size from its last rows. Return the offset after its last record.
+
+    Reading all rows would delay the start."""
     table = segment.table
-    rows = f"SELECT base_offset, count, time_ms FROM {table} ORDER BY base_offset"  # noqa: S608 - our number
+    rows = f"SELECT base_offset, count, time_ms FROM {table} ORDER BY base_offset"  # noqa: S608 - a number from the catalogue
     first = next(db.execute(f"{rows} LIMIT 1"), None)
     last = next(db.execute(f"{rows} DESC LIMIT 1"), None)
     if first is None or last is None:
@@ -193,7 +209,7 @@ def _measure(db: apsw.Connection, segment: Segment) -> int:
     segment.first_ms, segment.last_ms = first[2], last[2]
     end = int(last[0] + last[1])
     sample = (
-        f"SELECT sum(length(records)), sum(count) FROM (SELECT records, count FROM {table}"  # noqa: S608 - our number
+        f"SELECT sum(length(records)), sum(count) FROM (SELECT records, count FROM {table}"  # noqa: S608 - a number from the catalogue
         " ORDER BY base_offset DESC LIMIT ?)"
     )
     size, records = next(db.execute(sample, (SAMPLE,)))

@@ -1,4 +1,4 @@
-"""One commit group: the records of many submits, staged by partition, stored in one transaction."""
+"""One commit group: the records of many appends, staged by partition and stored in one transaction."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from app.bindings.record import Record
 from app.errors import BrokerError, BrokerRefused
 from app.interfaces import PublishResult
 from app.log.codec import Fields, Row, Unstorable, check, encode_rows, fields_of
-from app.log.event_index import prints_of
-from app.log.known import Known
-from app.log.partition_append import Placed, Stored
+from app.log.event_index import fingerprints_of
+from app.log.known import LogState
+from app.log.partition_append import PartitionAppend, Stored
 from app.log.partitions import PartitionLog, Segment
 from app.log.settings import EngineSettings
 from app.model.receipt import Receipt
@@ -23,26 +23,33 @@ from app.routing.identity import Identity
 from app.routing.partitions import partition_of
 
 
-class Append(Protocol):
-    """What the writer takes: records for one topic, and where their fates go. ``identities``: one a record,
-    where some are stored once only."""
+class AppendRequest(Protocol):
+    """Records to append to one topic, with the receiver of their results.
+
+    ``identities`` has the identity of each record for a route that deduplicates, or None."""
 
     topic: str
     records: Sequence[Record]
     identities: Sequence[Identity | None] | None
 
     def done(self) -> bool:
-        """Nobody waits any more: what is not stored yet must not be (rule 9)."""
+        """Return True if the caller has given up. Records that are not stored yet must then not be stored."""
 
     def resolve_all(self, results: list[PublishResult]) -> None: ...
 
 
-Fates = list[tuple[Append, list[PublishResult]]]
+Fates = list[tuple[AppendRequest, list[PublishResult]]]
+"""The results of appends: for each append one result per record."""
 
 
-class Rider:
-    """Rows that go along with a commit group, so that they cost no fsync; called, they go by themselves if
-    they did not. ``store``: writes them in a transaction, returns what to do once that is committed."""
+class Piggyback:
+    """Writes that join the transaction of a commit group, so that they cost no fsync of their own.
+
+    Calling the object stores them in their own transaction if no commit group has.
+
+    Args:
+        store: writes the rows in the current transaction, and returns the function to call after the commit.
+    """
 
     def __init__(self, store: Callable[[apsw.Connection], Callable[[], None]]) -> None:
         self._store = store
@@ -53,7 +60,7 @@ class Rider:
         self._publish = self._store(db)
 
     def publish(self) -> None:
-        """After the commit."""
+        """Apply the writes in memory after the commit."""
         if self._publish is not None:
             self._publish()
         self._durable = True
@@ -65,15 +72,17 @@ class Rider:
             self.publish()
 
 
-class Staged:
-    """What a commit group adds to one partition."""
+class StagedRecords:
+    """The records that a commit group adds to one partition."""
 
     __slots__ = ("base", "partition", "prints", "records", "rows", "time_ms")
 
     def __init__(self, partition: PartitionLog, now_ms: int) -> None:
         self.partition = partition
         self.base = partition.next_offset
-        self.time_ms = max(now_ms, partition.last_ms)  # never backwards: times are searched
+        self.time_ms = max(
+            now_ms, partition.last_ms
+        )  # never backwards, because times are searched by bisection
         self.records: list[Fields] = []
         self.rows: list[Row] = []
         self.prints = b""
@@ -87,8 +96,8 @@ class Staged:
         return sum(len(row[-1]) for row in self.rows)
 
 
-class Single:
-    """One record by itself, whose fate is taken from ``add``."""
+class SingleAppend:
+    """An append of one record, whose result is returned by ``CommitGroup.add``."""
 
     __slots__ = ("identities", "records", "topic")
 
@@ -103,15 +112,16 @@ class Single:
         return False
 
     def resolve_all(self, results: list[PublishResult]) -> None:
-        """Nobody waits."""
+        """Ignore the results, because no caller waits for them."""
 
 
 class CommitGroup:
-    """Stage records with ``add``, make rows of them with ``encode``, write these with ``store`` inside
-    a transaction, and once that is committed make them visible with ``publish``. Dropped without
-    ``publish``, nothing happened."""
+    """The records of one transaction. Without ``publish`` nothing is changed in memory.
 
-    def __init__(self, settings: EngineSettings, known: Known) -> None:
+    The writer calls ``add`` for each append, then ``encode``, then ``store`` in a transaction, and ``publish``
+    after its commit."""
+
+    def __init__(self, settings: EngineSettings, known: LogState) -> None:
         self._catalogue = known.catalogue
         self._numbering = known.producers.begin()
         self._broker = settings.name
@@ -119,12 +129,12 @@ class CommitGroup:
         self._recognition = known.identities.begin(self._now)
         self._events = known.events if known.events.keep else None
         self._settings = settings
-        self._staged: dict[PartitionLog, Staged] = {}
+        self._staged: dict[PartitionLog, StagedRecords] = {}
         self._opened: list[tuple[PartitionLog, Segment]] = []
 
-    def add(self, append: Append) -> list[PublishResult]:
-        """Stage its records; the receipts hold once ``store`` is committed."""
-        if isinstance(append, Placed):
+    def add(self, append: AppendRequest) -> list[PublishResult]:
+        """Stage the records of an append. Return one result per record, which is valid once ``store`` is committed."""
+        if isinstance(append, PartitionAppend):
             return [self._place(append)]
         if append.identities is not None:
             return list(
@@ -133,7 +143,7 @@ class CommitGroup:
         topic = self._catalogue.topics[append.topic]
         name, broker, partitions = topic.name, self._broker, topic.partitions
         results: list[PublishResult] = []
-        for record in append.records:  # hot: the cost of every record
+        for record in append.records:  # hot path: runs for every record
             key = record.key
             number = topic.spread() if key is None else partition_of(key, len(partitions))
             partition = partitions[number]
@@ -143,28 +153,31 @@ class CommitGroup:
             records.append((key, record.headers, record.body, record.content_type))
         return results
 
-    def add_checked(self, append: Append) -> list[PublishResult]:
-        """The same, record by record: one that cannot be encoded is refused alone, but for those that
-        are stored as a whole."""
-        if isinstance(append, Placed):
+    def add_checked(self, append: AppendRequest) -> list[PublishResult]:
+        """Stage the records of an append one by one, so that a record that cannot be encoded is refused alone.
+
+        A ``PartitionAppend`` is refused as a whole."""
+        if isinstance(append, PartitionAppend):
             refused = next(filter(None, map(self._unstorable, append.records)), None)
             return [refused or self._place(append)]
         identities = append.identities or (None,) * len(append.records)
         return [
-            self._add_checked(Single(append.topic, record, identity))
+            self._add_checked(SingleAppend(append.topic, record, identity))
             for record, identity in zip(append.records, identities, strict=True)
         ]
 
     def encode(self) -> None:
-        """Before the transaction. Raises one of ``Unstorable``; then nothing may be stored."""
+        """Encode the staged records before the transaction. Raise one of ``Unstorable`` if a record cannot be
+        stored."""
         for staged in self._staged.values():
             staged.rows = encode_rows(staged.base, staged.time_ms, staged.records)
             if self._events is not None:
-                staged.prints = prints_of(staged.records)
+                staged.prints = fingerprints_of(staged.records)
 
     def store(self, db: apsw.Connection) -> None:
-        """The next offset of a partition is where its last row ends: it is in the same transaction
-        as the records because it is the records."""
+        """Write the rows, producer states and identities in the current transaction.
+
+        The next offset of a partition is not stored separately: it is the end of the partition's last row."""
         for staged in self._staged.values():
             segment = self._segment(db, staged.partition)
             for row in staged.rows:
@@ -174,8 +187,8 @@ class CommitGroup:
         self._numbering.store(db)
         self._recognition.store(db)
 
-    def publish(self) -> list[Staged]:
-        """After the commit: readers may see it. Returns by what the partitions have grown."""
+    def publish(self) -> list[StagedRecords]:
+        """Make the records visible to readers after the commit. Return what was added to each partition."""
         self._numbering.publish()
         self._recognition.publish()
         for partition, segment in self._opened:
@@ -189,8 +202,8 @@ class CommitGroup:
             partition.next_offset = staged.next_offset
         return list(self._staged.values())
 
-    def _place(self, append: Placed) -> PublishResult:
-        """What was stored before is not staged again."""
+    def _place(self, append: PartitionAppend) -> PublishResult:
+        """Stage the records of a ``PartitionAppend``, unless its batch was stored before."""
         partitions = self._catalogue.topics[append.topic].partitions
         if not 0 <= append.partition < len(partitions):
             return BrokerRefused(f"{append.topic} has no such partition", kind="unknown-topic")
@@ -212,20 +225,20 @@ class CommitGroup:
         return Receipt(self._broker, append.topic, append.partition, str(append.stored.base))
 
     def _add_once(self, topic: str, record: Record, identity: Identity | None) -> PublishResult:
-        """A duplicate is not staged: where the first of them is, is its fate."""
+        """Stage a record unless it is a duplicate, and return the receipt of the first one for a duplicate."""
         if identity is None:
-            return self.add(Single(topic, record))[0]
+            return self.add(SingleAppend(topic, record))[0]
         verdict, receipt = self._recognition.judge(topic, identity)
         if receipt is not None:
             return receipt
-        (stored,) = self.add(Single(topic, record))
+        (stored,) = self.add(SingleAppend(topic, record))
         if isinstance(stored, Receipt):
             self._recognition.stage(identity, stored)
             if verdict == "differs":
                 return msgspec.structs.replace(stored, repeat="differs")
         return stored
 
-    def _add_checked(self, single: Single) -> PublishResult:
+    def _add_checked(self, single: SingleAppend) -> PublishResult:
         return self._unstorable(single.records[0]) or self.add(single)[0]
 
     def _unstorable(self, record: Record) -> BrokerRefused | None:
@@ -236,14 +249,14 @@ class CommitGroup:
             return BrokerRefused(text, kind="unwritable", broker=self._broker)
         return None
 
-    def _staging(self, partition: PartitionLog) -> Staged:
+    def _staging(self, partition: PartitionLog) -> StagedRecords:
         staged = self._staged.get(partition)
         if staged is None:
-            staged = self._staged[partition] = Staged(partition, self._now)
+            staged = self._staged[partition] = StagedRecords(partition, self._now)
         return staged
 
     def _segment(self, db: apsw.Connection, partition: PartitionLog) -> Segment:
-        """The newest segment, or a new one when that takes no more."""
+        """Return the newest segment of the partition, or a new one if that is closed."""
         if partition.segments:
             newest = partition.segments[-1]
             age = self._now - newest.first_ms if newest.first_ms else 0
@@ -254,5 +267,5 @@ class CommitGroup:
         return segment
 
 
-def all_failed(appends: Sequence[Append], error: BrokerError) -> Fates:
+def all_failed(appends: Sequence[AppendRequest], error: BrokerError) -> Fates:
     return [(append, [error] * len(append.records)) for append in appends]

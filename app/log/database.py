@@ -1,4 +1,4 @@
-"""The file: its folder and lock, its connections and pragmas, its tables and their version."""
+"""The file of a log: folder lock, connections, pragmas, tables and format version."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from app.log.lock_file import FOLDER, Held, keep_private, take_lock
 FILE = "log.db"
 LOCK = "lock"
 SCHEMA_VERSION = 6
-APPLICATION_ID = 0x536B7942  # "SkyB": tells our file from any other SQLite file
+APPLICATION_ID = 0x536B7942  # "SkyB": marks a log of Skybridge among SQLite files
 BUSY_MS = 5_000
-STATEMENTS = 2_000  # prepared statements kept: one insert a segment that is being written
+STATEMENTS = 2_000  # cached prepared statements: one insert per active segment
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ CREATE TABLE producers(
   PRIMARY KEY(id, topic, partition)) STRICT, WITHOUT ROWID;
 CREATE TABLE identity(name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
 """
-"""Format 1 had a table of producers that nothing wrote to."""
+"""Format 1 had a table of producers that was never written to."""
 
 _SINCE_3 = "ALTER TABLE groups ADD COLUMN used_ms INTEGER NOT NULL DEFAULT 0"
 _SINCE_4 = """
@@ -69,11 +69,11 @@ CREATE TABLE IF NOT EXISTS owners(
   kind TEXT NOT NULL, name TEXT NOT NULL, user TEXT NOT NULL,
   PRIMARY KEY(kind, name)) STRICT, WITHOUT ROWID;
 """
-"""Which user of a Kafka listener created a topic or a group; there is no row where no user did."""
+"""The users of a Kafka listener that created topics and groups. Other topics and groups have no row."""
 
 
 class FolderLock:
-    """One process a folder: two writers would hand out the same offsets twice."""
+    """The lock of a log folder. Only one process may write, because two would assign the same offsets."""
 
     def __init__(self, folder: Path, setting: str) -> None:
         self._folder = folder
@@ -106,14 +106,14 @@ class FolderLock:
 def open_writer(
     folder: Path, setting: str, synchronous: Synchronous, vfs: str | None
 ) -> apsw.Connection:
-    """The only connection that writes and checkpoints. Raises SetupError for a file not ours."""
+    """Open the only connection that writes and checkpoints. Raise SetupError if the file is not a log."""
     keep_private(folder / FILE, _log)
     db = apsw.Connection(str(folder / FILE), vfs=vfs, statementcachesize=STATEMENTS)
     try:
         _prepare(db, folder, setting, synchronous)
     except apsw.NotADBError as error:
         db.close()
-        raise _not_ours(folder, setting) from error
+        raise _not_a_log(folder, setting) from error
     except BaseException:
         db.close()
         raise
@@ -132,11 +132,11 @@ def open_reader(folder: Path, vfs: str | None) -> apsw.Connection:
 
 
 def damage(db: apsw.Connection) -> list[str]:
-    """What SQLite's quick check finds wrong with the file; reads all of it."""
+    """Return what SQLite's quick check finds wrong with the file. It reads the whole file."""
     found: list[str] = []
     try:
         found += [str(row[0]) for row in db.execute("PRAGMA quick_check(20)")]
-    except apsw.CorruptError as error:  # too damaged to go on looking
+    except apsw.CorruptError as error:  # too damaged for the check
         found.append(str(error))
     return [] if found == ["ok"] else found
 
@@ -146,7 +146,7 @@ def _prepare(db: apsw.Connection, folder: Path, setting: str, synchronous: Synch
     version = _pragma(db, "user_version")
     tables = _count(db)
     if tables and _pragma(db, "application_id") != APPLICATION_ID:
-        raise _not_ours(folder, setting)
+        raise _not_a_log(folder, setting)
     if version > SCHEMA_VERSION:
         raise SetupError(
             f"the log in {folder} has format {version}; this version reads up to {SCHEMA_VERSION}",
@@ -155,25 +155,27 @@ def _prepare(db: apsw.Connection, folder: Path, setting: str, synchronous: Synch
         )
     db.pragma("journal_mode", "wal")
     db.pragma("synchronous", synchronous)
-    db.wal_autocheckpoint(0)  # the writer decides when
+    db.wal_autocheckpoint(0)  # the writer checkpoints itself
     if version < SCHEMA_VERSION:
         with db:
-            _bring_up(db, version, new=not tables)
+            _migrate(db, version, new=not tables)
 
 
 def cluster_id(db: apsw.Connection) -> str:
-    """Tells this log from any other, for as long as it is."""
+    """Return the unique id of this log, which never changes."""
     ((name,),) = db.execute("SELECT value FROM identity WHERE name = 'cluster'")
     return str(name)
 
 
-def _bring_up(db: apsw.Connection, version: int, *, new: bool) -> None:
+def _migrate(db: apsw.Connection, version: int, *, new: bool) -> None:
     if new:
         db.execute(_TABLES)
         db.pragma("application_id", APPLICATION_ID)
     if version < 2:  # noqa: PLR2004 - a format
         db.execute(_SINCE_2)
-        name = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")  # the form that Kafka gives it
+        name = (
+            urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        )  # the form of Kafka's cluster ids
         db.execute("INSERT INTO identity VALUES('cluster', ?)", (name,))
     if version < 3:  # noqa: PLR2004
         db.execute(_SINCE_3)
@@ -185,7 +187,7 @@ def _bring_up(db: apsw.Connection, version: int, *, new: bool) -> None:
     db.pragma("user_version", SCHEMA_VERSION)
 
 
-def _not_ours(folder: Path, setting: str) -> SetupError:
+def _not_a_log(folder: Path, setting: str) -> SetupError:
     return SetupError(
         f"{folder / FILE} is not a log of Skybridge, or its first page is damaged",
         setting=setting,

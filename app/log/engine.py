@@ -1,6 +1,4 @@
-"""The embedded log as the rest of Skybridge calls it. Everything here runs on the event loop and
-hands the work to the writer or the reader thread.
-"""
+"""The interface of the embedded log. It runs on the event loop and passes work to the writer and reader threads."""
 
 from __future__ import annotations
 
@@ -13,23 +11,23 @@ import apsw
 
 from app.bindings.record import Record
 from app.log.catalogue import Catalogue
-from app.log.commit import Append, Fates, Staged
+from app.log.commit import AppendRequest, Fates, StagedRecords
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
-from app.log.event_index import EventIndex, Hits, Search
+from app.log.event_index import EventIndex, Search, SearchHits
 from app.log.groups.coordinator import Coordinator
-from app.log.groups.positions import Positions
+from app.log.groups.positions import GroupPositions
 from app.log.groups.store import GroupStore
 from app.log.identities import Identities
-from app.log.known import Known
-from app.log.partition_append import Placed, Stored
+from app.log.known import LogState
+from app.log.partition_append import PartitionAppend, Stored
 from app.log.partitions import PartitionLog, Topic
 from app.log.producers import Producers
-from app.log.reader import Reader, time_search
+from app.log.reader import LogReader, time_search
 from app.log.sequences import Batch
 from app.log.settings import EngineSettings
 from app.log.stored_batches import EVERYTHING, Run, runs
 from app.log.topic_changes import TopicChanges
-from app.log.upkeep import Upkeep
+from app.log.upkeep import LogUpkeep
 from app.log.writer import Writer
 from app.model.message import Message, MessagePage, Partition
 from app.model.metadata import Health
@@ -43,39 +41,43 @@ _log = logging.getLogger(__name__)
 
 
 class Engine:
-    """One log in one folder. ``start`` before all else; ``stop`` stores what was taken, then closes."""
+    """An embedded log in one folder. ``start`` comes first; ``stop`` stores accepted records and closes the file.
+
+    ``on_round`` is called before a commit group is closed. ``findings`` lists damage that was found at the start.
+    ``cluster`` is the unique id of this log."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
         self._lock = FolderLock(settings.path, settings.setting)
         self._writer: Writer | None = None
-        self._reader: Reader | None = None
+        self._reader: LogReader | None = None
         self._keeping: asyncio.Task[None] | None = None
-        self.on_round: Callable[[], None] = lambda: None  # a commit group is about to be closed
+        self.on_round: Callable[[], None] = lambda: None
         self._forget()
 
     def _forget(self) -> None:
-        """What is known is read from the file at each start."""
+        """Reset the state in memory, which ``start`` reads from the file."""
         settings = self.settings
-        positions = Positions(settings.now_ms)
+        positions = GroupPositions(settings.now_ms)
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
         self._producers = Producers(settings.max_producers)
         self.identities = Identities(settings.name, settings.now_ms)
         self.events = EventIndex(settings.find_keep, settings.now_ms)
-        self._known = Known(
+        self._known = LogState(
             self._catalogue, positions, self._producers, self.identities, self.events
         )
         self._changes = TopicChanges(settings.name, self._known)
-        self.groups = GroupStore(positions, self._writing)
+        self.groups = GroupStore(positions, self._writer_or_raise)
         self.coordinator = Coordinator(self.groups)
-        self.upkeep = Upkeep(settings, self._known, self.coordinator, self._writing)
+        self.upkeep = LogUpkeep(settings, self._known, self.coordinator, self._writer_or_raise)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
-        self._newest: Staged | None = None  # of whose growth watchers are being told
-        self.findings: list[str] = []  # what looked damaged at the start
-        self.cluster = ""  # tells this log from any other, once it is open
+        self._newest: StagedRecords | None = None  # records whose watchers are being notified
+        self.findings: list[str] = []
+        self.cluster = ""
 
     async def start(self) -> None:
-        """Raises SetupError when the folder is taken, or the file is not ours or too new."""
+        """Open the log. Raise SetupError if another process has the folder, or the file is no log or has a newer
+        format."""
         self._lock.acquire()
         self._forget()
         writer = Writer(self.settings, self._known, self._settle, self._on_round)
@@ -85,7 +87,7 @@ class Engine:
             self._lock.release()
             raise
         self._writer = writer
-        self._reader = Reader(self.settings.name)
+        self._reader = LogReader(self.settings.name)
         self._reader.start(lambda: open_reader(self.settings.path, self.settings.vfs))
         for finding in self.findings:
             _log.error("log %s: %s", self.settings.name, finding)
@@ -102,9 +104,10 @@ class Engine:
         self._writer = None
         self._lock.release()
 
-    def append(self, append: Append) -> None:
-        """Store the records; their fates come by ``resolve_all`` on the loop once they are durable."""
-        self._writing().append(append)
+    def append(self, append: AppendRequest) -> None:
+        """Store records. Their results come by ``AppendRequest.resolve_all`` on the event loop once they are
+        durable."""
+        self._writer_or_raise().append(append)
 
     def append_to(
         self,
@@ -113,42 +116,47 @@ class Engine:
         batch: Batch | None = None,
         owner: str = "",
     ) -> asyncio.Future[Stored]:
-        """Store the records as a whole in a partition of the caller's choice; what is numbered by an
-        idempotent producer is stored once, however often it is sent. The future has a BrokerError for
-        what could not be: BrokerRefused of kind ``fenced`` or ``out-of-order`` for numbers that do not
-        fit. Cancelled before it is stored, it is not. ``owner``: the user whose share of the states of
-        producers it takes."""
-        placed = Placed(place, records, batch, owner)
-        self._writing().append(placed)
+        """Store records in one partition, all or none, and return a future of the first offset.
+
+        A batch of an idempotent producer is stored once, however often it is sent. ``owner`` is the user whose
+        share of producer states it uses. The future may have a BrokerError: BrokerRefused of kind ``fenced`` or
+        ``out-of-order`` for numbers that do not fit. Cancelling it early prevents the append."""
+        placed = PartitionAppend(place, records, batch, owner)
+        self._writer_or_raise().append(placed)
         return placed.fate
 
     def new_producer(self) -> asyncio.Future[int]:
-        """An id that no producer of this log has ever had."""
-        return self._writing().run(self._producers.reserve_id)
+        """Reserve an id that no producer of this log has had."""
+        return self._writer_or_raise().run(self._producers.reserve_id)
 
     async def create_topic(self, name: str, partitions: int | None = None, owner: str = "") -> None:
-        """Create a topic for ``owner``, a user of a Kafka listener, or for nobody in particular."""
+        """Create a topic, unless it exists. ``owner`` is a user of a Kafka listener, or ""."""
         count = partitions or self.settings.partitions
-        await self._writing().run(lambda db: self._changes.create(db, name, count, owner))
+        await self._writer_or_raise().run(lambda db: self._changes.create(db, name, count, owner))
 
     async def grow_topic(self, name: str, partitions: int) -> None:
-        """To so many partitions, for a topic that has fewer. Raises BrokerRefused."""
-        await self._writing().run(lambda db: self._changes.grow(db, name, partitions))
+        """Raise the number of partitions of a topic. Raise BrokerRefused if it has as many, or a subscription reads
+        it."""
+        await self._writer_or_raise().run(lambda db: self._changes.grow(db, name, partitions))
 
     async def delete_topic(self, name: str, creator: str | None = None) -> None:
-        """With its records, the places of groups in it and what is known of its producers: one of its
-        name would begin without a position. Raises BrokerRefused, while a subscription reads it also.
-        ``creator``: a user that may delete only an empty topic of its own."""
-        topic = await self._writing().run(lambda db: self._changes.delete(db, name, creator))
+        """Delete a topic with its records, positions and producer states, so that a new topic of its name starts
+        without any.
+
+        ``creator`` is a user that may delete only empty topics of its own. Raise BrokerRefused if that, a missing
+        topic or a subscription forbids the deletion."""
+        topic = await self._writer_or_raise().run(
+            lambda db: self._changes.delete(db, name, creator)
+        )
         for partition in topic.partitions:
             for notify in self._watchers.pop(partition, set()):
-                notify()  # a reader that waits for it to grow sees that it is gone
+                notify()  # a waiting reader finds that the topic is gone
 
     def topics(self) -> Mapping[str, Topic]:
         return self._catalogue.topics
 
     def partition(self, place: Partition) -> PartitionLog:
-        """Raises PositionOutOfRange where there is none."""
+        """Return a partition. Raise PositionOutOfRange if it does not exist."""
         return self._catalogue.find(place)
 
     async def page(
@@ -161,10 +169,11 @@ class Engine:
         max_records: int = PAGE_RECORDS,
         max_bytes: int = PAGE_BYTES,
     ) -> MessagePage:
-        """The messages from ``offset`` on, at most a page. Raises PositionOutOfRange."""
+        """Return the messages from ``offset`` on, at most one page. Raise PositionOutOfRange if the log does not
+        have the offset."""
         partition = self.partition(place)
         end = partition.next_offset if until is None else min(until, partition.next_offset)
-        reader = self._reading()
+        reader = self._reader_or_raise()
         return await reader.run(
             lambda db: reader.page(db, partition, offset, end, epoch, max_records, max_bytes)
         )
@@ -172,8 +181,9 @@ class Engine:
     def at_hand(
         self, partition: PartitionLog, offset: int, until: int, most: int
     ) -> MessagePage | None:
-        """As ``page``, without the reading thread, of what was stored a moment ago: for a reader that is told that the
-        partition has grown, while it is told. None: it has to be read."""
+        """Return messages that were just stored, without the reader thread; None if ``page`` must read them.
+
+        Only a watcher may call this, while it is being notified of the growth."""
         newest = self._newest
         if newest is None or newest.partition is not partition or offset < newest.base:
             return None
@@ -194,9 +204,11 @@ class Engine:
         take: Callable[[Iterator[Run]], T],
         most: int = EVERYTHING,
     ) -> T:
-        """What ``take`` makes of the runs from ``offset`` on, of about ``most`` bytes, in the reading thread;
-        it stops where it has enough. Raises PositionOutOfRange."""
-        partition, reader = self.partition(place), self._reading()
+        """Pass the stored runs from ``offset`` on, about ``most`` bytes, to ``take`` in the reader thread. Return
+        its result.
+
+        ``take`` may stop early. Raise PositionOutOfRange if the log does not have ``offset``."""
+        partition, reader = self.partition(place), self._reader_or_raise()
         partition.check(offset)
         until = partition.next_offset
         return await reader.run(
@@ -204,23 +216,23 @@ class Engine:
         )
 
     async def offset_at(self, place: Partition, time_ms: int) -> int:
-        """The first offset stored at or after ``time_ms``."""
+        """Return the first offset that was stored at or after ``time_ms`` (ms since the epoch)."""
         partition = self.partition(place)
-        return await self._reading().run(lambda db: time_search(db, partition, time_ms))
+        return await self._reader_or_raise().run(lambda db: time_search(db, partition, time_ms))
 
     def watch(self, place: Partition, notify: Callable[[], None]) -> None:
-        """Call ``notify`` on the loop whenever the partition has grown."""
+        """Call ``notify`` on the event loop whenever the partition has grown."""
         self._watchers.setdefault(self.partition(place), set()).add(notify)
 
     def unwatch(self, place: Partition, notify: Callable[[], None]) -> None:
         self._watchers.get(self.partition(place), set()).discard(notify)
 
-    async def find(self, search: Search) -> Hits:
-        """Records that may hold an event. Its own connection: nobody who reads the log waits for it."""
+    async def find(self, search: Search) -> SearchHits:
+        """Find records that may have an event, on a connection of its own, so that other readers do not wait."""
         settings = self.settings
         partitions = list(self._catalogue.partitions())
 
-        def run() -> Hits:
+        def run() -> SearchHits:
             db = open_reader(settings.path, settings.vfs)
             try:
                 return search.run(db, partitions)
@@ -237,11 +249,11 @@ class Engine:
 
     @property
     def damaged(self) -> int:
-        """Records met so far whose bytes were not the ones written; they are never served."""
+        """Return the number of damaged records that readers have met. They are never served."""
         return self._reader.damaged if self._reader else 0
 
     def _open(self) -> apsw.Connection:
-        """In the writer thread."""
+        """Open the file and load the state, in the writer thread."""
         settings = self.settings
         db = open_writer(settings.path, settings.setting, settings.synchronous, settings.vfs)
         try:
@@ -258,8 +270,8 @@ class Engine:
             raise
         return db
 
-    def _settle(self, fates: Fates | tuple[()], grown: Sequence[Staged]) -> None:
-        """One hop for a whole commit group."""
+    def _settle(self, fates: Fates | tuple[()], grown: Sequence[StagedRecords]) -> None:
+        """Deliver the results of a commit group, and notify the watchers."""
         for append, results in fates:
             append.resolve_all(results)
         for self._newest in grown:
@@ -270,12 +282,12 @@ class Engine:
     def _on_round(self) -> None:
         self.on_round()
 
-    def _writing(self) -> Writer:
+    def _writer_or_raise(self) -> Writer:
         if self._writer is None:
             raise RuntimeError("the log is not started")
         return self._writer
 
-    def _reading(self) -> Reader:
+    def _reader_or_raise(self) -> LogReader:
         if self._reader is None:
             raise RuntimeError("the log is not started")
         return self._reader

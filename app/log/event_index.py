@@ -1,10 +1,9 @@
-"""Where the events of the log are, by source and id.
+"""Find the events of the log by source and id.
 
-Beside each record stands a print of its event, eight bytes in the order of the records: checksums of its id and
-of its source. They are appended with the records, in the same transaction, so that no page of the file is
-touched that would not be: a tree by id would touch one an event. A search looks through the prints, in SQLite,
-and reads the records that match; the prints of a closed segment become one row.
-"""
+Each record has a fingerprint of eight bytes: the checksums of the event's id and source. Fingerprints are appended
+in the transaction of the records, so that no other page of the file is written. A tree by id would write one page
+per event. A search scans the fingerprints in SQLite and reads the matching records. The fingerprints of a closed
+segment become one row."""
 
 from __future__ import annotations
 
@@ -27,9 +26,9 @@ from app.log.partitions import PartitionLog, Segment
 from app.log.reader import rows_of
 from app.model.message import Partition
 
-SIZE = 8  # bytes of a print
-MOST = 1_000  # places of one answer: many events of many sources may have one id
-NONE = bytes(SIZE)  # of a record that is no event
+SIZE = 8  # bytes of a fingerprint
+MOST = 1_000  # records in one answer, because many events may have the same id
+NO_FINGERPRINT = bytes(SIZE)  # for a record that is not an event
 
 _INSERT = "INSERT INTO prints VALUES(?, ?, ?)"
 _OF_SEGMENT = "DELETE FROM prints WHERE segment = ?"
@@ -41,7 +40,7 @@ _SPOOLED_FOR = ("kafka", "rabbitmq", "pulsar")
 
 
 class _Named(msgspec.Struct):
-    """What is read of a document; others are ignored."""
+    """The members of a JSON document that the index reads; others are ignored."""
 
     specversion: Literal["1.0"]
     id: str
@@ -51,13 +50,13 @@ class _Named(msgspec.Struct):
 _named = msgspec.json.Decoder(_Named).decode
 
 
-def print_of(event_id: bytes, source: bytes) -> bytes:
-    """Of the texts in UTF-8."""
+def fingerprint_of(event_id: bytes, source: bytes) -> bytes:
+    """Return the fingerprint of an event, from its id and source in UTF-8."""
     return _pack(crc32(event_id), crc32(source))
 
 
-def prints_of(records: Sequence[Fields]) -> bytes:
-    """One a record. Hot: it is asked of every record that is stored."""
+def fingerprints_of(records: Sequence[Fields]) -> bytes:
+    """Return the fingerprints of the records, one after the other. Hot path: runs for every stored record."""
     return b"".join(map(_print, records))
 
 
@@ -75,8 +74,8 @@ def _print(fields: Fields) -> bytes:
             named = _named(fields[2])
             return _pack(crc32(named.id.encode()), crc32(named.source.encode()))
         except (msgspec.DecodeError, UnicodeError):
-            pass  # an older version, or none
-    return _closely(fields) if _may_be_event(headers) else NONE
+            pass  # an older version, or no event
+    return _by_decoding(fields) if _may_be_event(headers) else NO_FINGERPRINT
 
 
 def _may_be_event(headers: Sequence[Header]) -> bool:
@@ -88,22 +87,25 @@ def _may_be_event(headers: Sequence[Header]) -> bool:
     )
 
 
-def _closely(fields: Fields) -> bytes:
-    """As any reader of the log reads it; a record of a spool is written for another kind of broker."""
+def _by_decoding(fields: Fields) -> bytes:
+    """Return the fingerprint by decoding the record, with another broker's binding for a record of a spool."""
     record = Record(*fields)
     spooled = bool(record.headers) and record.headers[-1][0] == SPOOLED
     for kind in _SPOOLED_FOR if spooled else ("embedded",):
         try:
             attributes = BINDINGS[kind].decode(record).event.attributes
-            return print_of(attributes["id"].encode(), attributes["source"].encode())
+            return fingerprint_of(attributes["id"].encode(), attributes["source"].encode())
         except (SenderError, KeyError, ValueError, TypeError, AttributeError):
             continue
-    return NONE
+    return NO_FINGERPRINT
 
 
-class Hits(NamedTuple):
-    """``places``: records that may hold the event, the newest segment of each partition first. ``unread``:
-    segments that have no prints and were not read in time. ``crowded``: there are more than ``MOST``."""
+class SearchHits(NamedTuple):
+    """The records that a search found.
+
+    ``places`` are partitions and offsets of records that may have the event, the newest segment of each partition
+    first. ``unread`` are segments without fingerprints that were not read in time. ``crowded`` is True if there are
+    more than 1,000 hits."""
 
     places: list[tuple[Partition, int]]
     unread: list[Segment]
@@ -111,35 +113,40 @@ class Hits(NamedTuple):
 
 
 class EventIndex:
-    """``keep``: seconds for which prints of closed segments stay; 0: none are made. In the writer thread, but for
-    ``search``."""
+    """The fingerprints of the log's events. Used in the writer thread, except for searches.
+
+    Args:
+        keep: seconds for which fingerprints of closed segments are kept; 0: none are made.
+        now_ms: the wall clock in ms.
+    """
 
     def __init__(self, keep: float, now_ms: Callable[[], int]) -> None:
         self.keep = keep
         self._now = now_ms
-        self._loose: set[int] = set()  # segments with several rows
+        self._unmerged: set[int] = set()  # ids of segments with several rows
 
     def load(self, db: apsw.Connection) -> None:
         several = "SELECT segment FROM prints GROUP BY segment HAVING count(*) > 1"
-        self._loose = {segment for (segment,) in db.execute(several)}
+        self._unmerged = {segment for (segment,) in db.execute(several)}
 
     def store(self, db: apsw.Connection, segment: Segment, base: int, prints: bytes) -> None:
-        """In the transaction of the records."""
+        """Write the fingerprints in the transaction of the records."""
         db.execute(_INSERT, (segment.id, base, prints))
-        self._loose.add(segment.id)
+        self._unmerged.add(segment.id)
 
     def due(self, catalogue: Catalogue) -> list[Segment]:
-        """Closed segments whose prints are to be joined or to go."""
+        """Return closed segments whose fingerprints have to be merged or deleted."""
         before = self._now() - round(self.keep * 1000)
         return [
             segment
             for partition in catalogue.partitions()
             for segment in partition.segments[:-1]
-            if segment.id in self._loose or (segment.prints and segment.last_ms < before)
+            if segment.id in self._unmerged or (segment.prints and segment.last_ms < before)
         ]
 
     def tidy(self, segment: Segment, db: apsw.Connection) -> None:
-        """Of one that is closed: its prints become one row, or go. A transaction of its own."""
+        """Merge the fingerprints of a closed segment into one row, or delete expired ones, in a transaction of its
+        own."""
         old = segment.last_ms < self._now() - round(self.keep * 1000)
         with db:
             found = "SELECT base_offset, prints FROM prints WHERE segment = ? ORDER BY base_offset"
@@ -147,11 +154,11 @@ class EventIndex:
             db.execute(_OF_SEGMENT, (segment.id,))
             db.executemany(_INSERT, [(segment.id, *run) for run in _joined(rows)])
         segment.prints = not old
-        self._loose.discard(segment.id)
+        self._unmerged.discard(segment.id)
 
 
 def _joined(rows: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Rows that follow each other as one; where prints are missing between them, they stay apart."""
+    """Merge rows that follow each other. Rows with a gap between them stay separate."""
     base, parts, end = 0, list[bytes](), -1
     for start, prints in rows:
         if start != end and parts:
@@ -165,8 +172,10 @@ def _joined(rows: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
 
 
 class Search(NamedTuple):
-    """``source`` None: of any. ``since_ms``: segments that ended before are passed over. ``within``: seconds for
-    segments without prints, whose records are read."""
+    """A search for events by id.
+
+    ``source`` is None for events of any source. ``since_ms`` skips segments that ended before it (ms since the
+    epoch). ``within`` is the time in seconds to read segments without fingerprints."""
 
     event_id: str
     source: str | None
@@ -175,12 +184,14 @@ class Search(NamedTuple):
 
     @property
     def needle(self) -> bytes:
-        found = print_of(self.event_id.encode(), (self.source or "").encode())
+        """Return the bytes to look for: the fingerprint, or its first half without a source."""
+        found = fingerprint_of(self.event_id.encode(), (self.source or "").encode())
         return found[:4] if self.source is None else found
 
-    def run(self, db: apsw.Connection, partitions: Sequence[PartitionLog]) -> Hits:
-        """In a thread. Each segment is a statement of its own, so that no reader holds up the writer."""
-        hits = Hits([], [], crowded=False)
+    def run(self, db: apsw.Connection, partitions: Sequence[PartitionLog]) -> SearchHits:
+        """Search the partitions in a thread. Each segment is a statement of its own, so that the writer never waits
+        long."""
+        hits = SearchHits([], [], crowded=False)
         ends = monotonic() + self.within
         for partition in partitions:
             end = partition.next_offset
@@ -191,14 +202,14 @@ class Search(NamedTuple):
                         hits.unread.append(segment)
                     hits.places.extend((partition.place, offset) for offset in offsets or ())
                     if len(hits.places) > MOST:
-                        return Hits(hits.places[:MOST], hits.unread, crowded=True)
+                        return SearchHits(hits.places[:MOST], hits.unread, crowded=True)
                 end = segment.base
         return hits
 
     def _of(
         self, db: apsw.Connection, segment: Segment, count: int, ends: float
     ) -> list[int] | None:
-        """Offsets, the newest first; None: they cannot be had in time."""
+        """Return the offsets of a segment's hits, newest first, or None if the time does not suffice."""
         needle = self.needle
         found = [
             base + at // SIZE
@@ -214,12 +225,12 @@ class Search(NamedTuple):
 
     @staticmethod
     def _read(db: apsw.Connection, segment: Segment, needle: bytes) -> list[int]:
-        """Without prints: every record of the segment."""
+        """Return the hits of a segment without fingerprints by reading all its records."""
         try:
             return [
                 row[0] + at // SIZE
                 for row in db.execute(rows_of(segment), (segment.base, 1 << 62))
-                for at in _aligned(prints_of(decode_row(row) or ()), needle)
+                for at in _aligned(fingerprints_of(decode_row(row) or ()), needle)
             ]
         except apsw.SQLError:  # retention dropped the table meanwhile
             return []

@@ -1,9 +1,7 @@
-"""Events that a route stores once: their identities, in memory and in the file.
+"""Identities of events that a route stores once, in memory and in the file.
 
-A commit group asks ``judge`` of each event as it stages it, beside what it has staged itself
-(``Recognition``), and writes what it found new in the transaction of its records: after a kill both are
-there or neither.
-"""
+A commit group checks each event with ``judge`` against the stored identities and its own staged ones
+(``IdentityCheck``). New identities are written in the transaction of the records, so a crash loses both or none."""
 
 from __future__ import annotations
 
@@ -17,30 +15,32 @@ from app.model.receipt import Receipt
 from app.routing.identity import Entry, Identity, Recent, Verdict, Window, judge, note_of
 
 Kept = tuple[str, str]
-"""Route and topic."""
+"""The route and the topic to which a set of identities belongs."""
 
-ROWS = 2_000  # that are deleted in one transaction
+ROWS = 2_000  # rows that are deleted in one transaction
 _INSERT = "INSERT INTO identities(route, topic, most, until_ms, entries) VALUES(?, ?, ?, ?, ?)"
 _write = msgspec.msgpack.encode
 _read = msgspec.msgpack.Decoder(list[Entry]).decode
 
 
-class Staged(NamedTuple):
-    """What a commit group adds to one topic by one route."""
+class StagedIdentities(NamedTuple):
+    """The identities that a commit group adds for one route and topic."""
 
     window: Window
     notes: dict[bytes, bytes]
 
 
 class Identities:
-    """In the writer thread only, but for ``count``."""
+    """The identities that are still within their windows. Used in the writer thread only, except ``count``.
+
+    ``oldest_ms`` is when the first row expires, in ms since the epoch; a far future time without rows."""
 
     def __init__(self, broker: str, now_ms: Callable[[], int]) -> None:
         self._broker = broker
         self._now = now_ms
         self._recent: dict[Kept, Recent] = {}
         self.count = 0
-        self.oldest_ms = 1 << 62  # when the first row may go; far off where there is none
+        self.oldest_ms = 1 << 62
 
     def load(self, db: apsw.Connection) -> None:
         now = self._now()
@@ -50,8 +50,8 @@ class Identities:
             self.oldest_ms = min(self.oldest_ms, until)
             self.remember((route, topic), _read(entries), most, now)
 
-    def begin(self, now_ms: int) -> Recognition:
-        return Recognition(self, self._broker, now_ms)
+    def begin(self, now_ms: int) -> IdentityCheck:
+        return IdentityCheck(self, self._broker, now_ms)
 
     def note(self, kept: Kept, key: bytes) -> bytes | None:
         recent = self._recent.get(kept)
@@ -64,7 +64,7 @@ class Identities:
         self.count += len(recent) - before
 
     def forget(self, db: apsw.Connection) -> int:
-        """Rows that no longer count; returns how many went. A transaction of its own, and bounded."""
+        """Delete some thousand expired rows in a transaction of its own, and return their number."""
         now = self._now()
         with db:
             db.execute(
@@ -81,7 +81,8 @@ class Identities:
         return gone
 
     def forget_topic(self, db: apsw.Connection, topic: str) -> Callable[[], None]:
-        """In the transaction that deletes it. Returns what to do once that is committed."""
+        """Delete the identities of a topic in the current transaction. Return the function to call after the
+        commit."""
         db.execute("DELETE FROM identities WHERE topic = ?", (topic,))
 
         def forget() -> None:
@@ -95,30 +96,31 @@ class Identities:
         self.count = sum(map(len, self._recent.values()))
 
 
-class Recognition:
-    """The identities of one commit group. Dropped without ``publish``, nothing happened."""
+class IdentityCheck:
+    """The identities of one commit group. Without ``publish`` nothing is changed in memory."""
 
     def __init__(self, known: Identities, broker: str, now_ms: int) -> None:
         self._known = known
         self._broker = broker
         self._now = now_ms
-        self._staged: dict[Kept, Staged] = {}
+        self._staged: dict[Kept, StagedIdentities] = {}
 
     def judge(self, topic: str, identity: Identity) -> tuple[Verdict, Receipt | None]:
+        """Return whether the event is new, a repeat or a different event, with the receipt of a repeat."""
         key, kept = identity.key, (identity.window.route, topic)
         staged = self._staged.get(kept)
         if staged is None:
-            staged = self._staged[kept] = Staged(identity.window, {})
+            staged = self._staged[kept] = StagedIdentities(identity.window, {})
         note = staged.notes.get(key) or self._known.note(kept, key)
         return judge(note, identity, self._now, self._broker, topic)
 
     def stage(self, identity: Identity, receipt: Receipt) -> None:
-        """Of what was just judged."""
+        """Stage the identity that was just judged, with the receipt of its event."""
         notes = self._staged[identity.window.route, receipt.topic].notes
         notes[identity.key] = note_of(identity, self._now, receipt.partition, receipt.position)
 
     def store(self, db: apsw.Connection) -> None:
-        """In the transaction of the records."""
+        """Write the staged identities in the transaction of the records."""
         for (route, topic), (window, notes) in self._staged.items():
             if notes:
                 until = self._now + window.milliseconds
@@ -126,7 +128,7 @@ class Recognition:
                 db.execute(_INSERT, row)
 
     def publish(self) -> None:
-        """After the commit."""
+        """Apply the staged identities in memory after the commit."""
         known = self._known
         for kept, (window, notes) in self._staged.items():
             if notes:

@@ -1,7 +1,6 @@
-"""Files of the log and the store: readable by their user alone, and locked by one process.
+"""Private files and lock files of the log and the store.
 
-A lock file has the id of its process in it. The lock goes with the process, however that ends.
-"""
+A lock file has the id of its process. The lock ends with the process, however that ends."""
 
 from __future__ import annotations
 
@@ -13,12 +12,12 @@ from pathlib import Path
 
 DIGITS = 20
 FILE, FOLDER = 0o600, 0o700
-BESIDE = ("", "-wal", "-shm", "-journal")  # what SQLite adds to the name of a database
+BESIDE = ("", "-wal", "-shm", "-journal")  # suffixes that SQLite adds to the name of a database
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Held(Exception):
-    """Another process has it. ``holder``: in words, ``cure``: how to end it."""
+    """Another process has the lock. ``holder`` names the process, and ``cure`` is how to end it."""
 
     def __init__(self, pid: str) -> None:
         self.holder = f"process {pid}" if pid else "another process"
@@ -29,16 +28,19 @@ class Held(Exception):
 
 
 def keep_private(file: Path, log: logging.Logger) -> None:
-    """Make the database file and its folder where they are missing; take the rights of other users from the files that
-    are there, those of SQLite beside it too. A folder that is there may belong to another program, and keeps its mode.
+    """Create the database file and its folder if they are missing, and remove other users' rights from existing
+    files.
+
+    An existing folder keeps its mode, because it may belong to another program. The files of SQLite next to the
+    database are included.
 
     Raises:
-        OSError: the file or its folder cannot be made.
+        OSError: the file or its folder cannot be created.
     """
     file.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER)
     try:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE))
-    except FileExistsError:  # not opened: closing it would give up the locks of SQLite on it
+    except FileExistsError:  # not opened, because closing it would release SQLite's locks on it
         for suffix in BESIDE:
             _take_rights(file.with_name(f"{file.name}{suffix}"), log)
 
@@ -62,7 +64,12 @@ def _take_rights(file: Path, log: logging.Logger) -> None:
 
 
 def take_lock(file: Path) -> int:
-    """The descriptor, whose closing is the release. Raises Held, OSError when no file can be made."""
+    """Lock the file and return its descriptor, whose closing releases the lock.
+
+    Raises:
+        Held: another process has the lock.
+        OSError: the file cannot be created.
+    """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""From a thread of the log back to the event loop."""
+"""Pass results from a thread of the log to the event loop."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 
-class Hop:
-    """Called in a thread; what is called happens on the loop. A closed loop waits for nothing."""
+class LoopHandoff:
+    """Schedules calls and future results on the event loop from another thread. A closed loop is ignored."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

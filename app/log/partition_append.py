@@ -1,6 +1,4 @@
-"""Records for a partition that the sender chose, stored as a whole or not at all; perhaps numbered by an
-idempotent producer.
-"""
+"""Appends to a partition that the sender chose, stored all or none, perhaps numbered by an idempotent producer."""
 
 from __future__ import annotations
 
@@ -18,15 +16,15 @@ from app.routing.identity import Identity
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """``base``: offset of the first record. ``time_ms``: what they are stored under; None for a batch
-    that had been stored before."""
+    """The offset of the first record, and the time of the records in ms; None for a batch that was stored before."""
 
     base: int
     time_ms: int | None
 
 
-class Placed:
-    """An append. ``fate`` is its only result; cancelled before it is stored, it is not (rule 9)."""
+class PartitionAppend:
+    """An append to one partition. ``fate`` is the future of its only result; cancelling it early prevents the
+    append."""
 
     __slots__ = ("batch", "fate", "owner", "partition", "records", "stored", "topic")
     identities: Sequence[Identity | None] | None = None
@@ -43,14 +41,14 @@ class Placed:
         self.records = records
         self.batch = batch
         self.owner = owner
-        self.stored = Stored(-1, None)  # as the commit group would have it
+        self.stored = Stored(-1, None)  # set by the commit group
         self.fate: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
 
     def done(self) -> bool:
         return self.fate.done()
 
     def resolve_all(self, results: list[PublishResult]) -> None:
-        """One error is that of all; else they are where ``stored`` says."""
+        """Resolve the future: with the error if a record has one, else with ``stored``."""
         if self.fate.done():
             return
         error = next((each for each in results if isinstance(each, BrokerError)), None)

@@ -1,6 +1,5 @@
-"""Topics, partitions and segments as they are in memory. The writer thread alone changes them; other threads read
-attributes that are replaced as a whole.
-"""
+"""Topics, partitions and segments in memory. Only the writer thread changes them. Other threads read attributes
+that are replaced as a whole."""
 
 from __future__ import annotations
 
@@ -11,15 +10,17 @@ from operator import attrgetter
 from app.errors import PositionOutOfRange
 from app.model.message import Partition
 
-_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # as Kafka has it
-KEYLESS_RUN = 32  # records without a key go to one partition in runs, so that a page is filled
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # the rule of Kafka
+KEYLESS_RUN = (
+    32  # records without a key that go to one partition in a row, so that pages are filled
+)
 
 
 class Segment:
-    """A run of offsets in a table of its own, which retention drops whole.
+    """A range of offsets in a table of its own, which retention drops as a whole.
 
-    A row of it is what one commit group stored for the partition: consecutive records from
-    ``base_offset`` on, as one value (see codec)."""
+    A row has the records that one commit group stored for the partition: consecutive records from ``base_offset``
+    on, as one value (``codec``)."""
 
     __slots__ = ("base", "bytes", "first_ms", "id", "insert", "last_ms", "prints")
 
@@ -27,9 +28,9 @@ class Segment:
         self.id = segment_id
         self.base = base
         self.bytes = size
-        self.first_ms = 0  # known of the newest one only
+        self.first_ms = 0  # set for the newest segment only
         self.last_ms = last_ms
-        self.prints = True  # there may be some, see event_index
+        self.prints = True  # there may be fingerprints, see event_index
         self.insert = f"INSERT INTO {self.table} VALUES(?, ?, ?, ?, ?)"
 
     @property
@@ -38,7 +39,7 @@ class Segment:
 
 
 class PartitionLog:
-    """One partition: its segments, oldest first, and the offset that the next record gets."""
+    """One partition: its segments, oldest first, and the offset of the next record."""
 
     __slots__ = ("last_ms", "next_offset", "number", "place", "segments", "topic_id")
 
@@ -52,23 +53,29 @@ class PartitionLog:
 
     @property
     def earliest(self) -> int:
+        """Return the lowest offset that the partition may have, or the next offset if it is empty."""
         return self.segments[0].base if self.segments else self.next_offset
 
     def segment_of(self, offset: int) -> Segment | None:
-        """The segment that holds ``offset`` or the first after it."""
+        """Return the segment that has ``offset``, or the first segment if the offset is lower."""
         segments = self.segments
         if not segments:
             return None
         return segments[max(0, bisect_right(segments, offset, key=attrgetter("base")) - 1)]
 
     def after(self, segment: Segment) -> Segment | None:
+        """Return the segment after this one, or None."""
         segments = self.segments
         at = bisect_right(segments, segment.base, key=attrgetter("base"))
         return segments[at] if at < len(segments) else None
 
     def reach(self, offset: int, until: int) -> tuple[Segment, int] | None:
-        """The segment to read ``offset`` from, and where it ends or ``until`` is; None where all are gone.
-        Raises PositionOutOfRange for an ``offset`` that retention took meanwhile."""
+        """Return the segment that has ``offset``, and the lower of its end and ``until``; None if there is no
+        segment.
+
+        Raises:
+            PositionOutOfRange: retention has dropped the offset meanwhile.
+        """
         segment = self.segment_of(offset)
         self.check(offset)
         if segment is None:
@@ -77,7 +84,7 @@ class PartitionLog:
         return segment, min(until, following.base) if following else until
 
     def check(self, offset: int) -> None:
-        """Raises PositionOutOfRange for a position that is not held (rule 10)."""
+        """Raise PositionOutOfRange if the partition does not have this position."""
         if not self.earliest <= offset <= self.next_offset:
             raise PositionOutOfRange(
                 f"{self.place} holds {self.earliest} to {self.next_offset}, not {offset}",
@@ -87,7 +94,9 @@ class PartitionLog:
 
 
 class Topic:
-    """``owner``: the user of a Kafka listener that created the topic; "" for any other creator."""
+    """A topic with its partitions.
+
+    ``owner`` is the user of a Kafka listener that created the topic, or "" for any other creator."""
 
     __slots__ = ("_keyless", "id", "name", "owner", "partitions")
 
@@ -102,11 +111,11 @@ class Topic:
 
     @property
     def empty(self) -> bool:
-        """Whether no partition holds a record."""
+        """Return True if no partition has a record."""
         return all(each.earliest == each.next_offset for each in self.partitions)
 
     def spread(self) -> int:
-        """The partition of the next record without a key."""
+        """Return the partition of the next record without a key."""
         self._keyless += 1
         return self._keyless // KEYLESS_RUN % len(self.partitions)
 

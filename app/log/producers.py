@@ -1,8 +1,7 @@
-"""Idempotent producers at work: what is known of each, in memory and in the file.
+"""The states of idempotent producers, in memory and in the file.
 
-A commit group asks ``judge`` of each numbered batch as it stages it, beside what it has staged itself
-(``Numbering``), and its states go into the transaction of its records.
-"""
+A commit group checks each numbered batch with ``judge`` against the stored states and its own staged ones
+(``SequenceCheck``). The new states are written in the transaction of the records."""
 
 from __future__ import annotations
 
@@ -25,16 +24,15 @@ _read = msgspec.json.Decoder(tuple[tuple[int, int, int], ...]).decode
 
 
 class Producers:
-    """At most ``bound`` states, and of one user a share of them. In the writer thread only.
+    """The states of idempotent producers, at most ``bound``, with a share per user. Used in the writer thread only.
 
-    A state belongs to the user that it was stored for last; after a restart to nobody, until then. Where there
-    are too many, the state that has been quiet for longest is forgotten: of that user, or of the one with most.
-    """
+    A state belongs to the user of its last batch, and after a restart to none until the next batch. Beyond the
+    bound, the longest idle state is dropped: of that user, or of the user with most states."""
 
     def __init__(self, bound: int = 100_000) -> None:
         self._states: dict[Key, ProducerState] = {}
         self._owners: dict[Key, str] = {}
-        self._quiet: dict[str, OrderedDict[Key, None]] = {}  # by owner, the longest quiet first
+        self._by_age: dict[str, OrderedDict[Key, None]] = {}  # by owner, the longest idle first
         self._ids: Counter[int] = Counter()  # partitions of each producer
         self._bound, self._share = bound, share_of(bound)
 
@@ -45,8 +43,8 @@ class Producers:
             state = ProducerState(epoch, _read(batches), time_ms)
             self.keep((producer, Partition(topic, number)), state, "")
 
-    def begin(self) -> Numbering:
-        return Numbering(self)
+    def begin(self) -> SequenceCheck:
+        return SequenceCheck(self)
 
     def get(self, key: Key) -> ProducerState | None:
         return self._states.get(key)
@@ -54,43 +52,48 @@ class Producers:
     def keep(self, key: Key, state: ProducerState, owner: str) -> None:
         """Remember a state that was just stored."""
         if key in self._states:
-            self._quiet[self._owners[key]].pop(key)
+            self._by_age[self._owners[key]].pop(key)
         else:
             self._ids[key[0]] += 1
         self._states[key], self._owners[key] = state, owner
-        self._quiet.setdefault(owner, OrderedDict())[key] = None
+        self._by_age.setdefault(owner, OrderedDict())[key] = None
 
     def drop(self, key: Key) -> None:
-        """Forget a state that is no more in the file."""
+        """Drop a state that is no longer in the file."""
         del self._states[key]
-        self._quiet[self._owners.pop(key)].pop(key)
+        self._by_age[self._owners.pop(key)].pop(key)
         self._ids[key[0]] -= 1
         if not self._ids[key[0]]:
             del self._ids[key[0]]
 
     def excess(self, staged: Mapping[Key, str]) -> list[Key]:
-        """Return the states that have to go before ``staged``, keys with their owners, are kept."""
+        """Return the states that must be dropped so that the staged ones can be kept.
+
+        Args:
+            staged: the keys of the staged states with their users.
+        """
         moved = {key: owner for key, owner in staged.items() if self._owners.get(key) != owner}
         gone: list[Key] = []
         for owner, count in Counter(moved.values()).items():
             if owner:
-                over = len(self._quiet.get(owner, ())) + count - self._share
+                over = len(self._by_age.get(owner, ())) + count - self._share
                 gone += self._oldest(owner, over, staged)
         new = sum(key not in self._states for key in moved)
         over = len(self._states) + new - len(gone) - self._bound
         if over > 0:
-            most = max(self._quiet, key=lambda owner: len(self._quiet[owner]), default="")
+            most = max(self._by_age, key=lambda owner: len(self._by_age[owner]), default="")
             gone += self._oldest(most, over, {*staged, *gone})
         return gone
 
     def _oldest(self, owner: str, count: int, but: Container[Key]) -> list[Key]:
-        quiet = (key for key in self._quiet.get(owner, ()) if key not in but)
+        quiet = (key for key in self._by_age.get(owner, ()) if key not in but)
         return list(islice(quiet, max(0, count)))
 
     def reserve_id(self, db: apsw.Connection) -> int:
-        """A producer id that nobody has had: durable before it is handed out. A producer that outlived its log, or
-        invented its id, is known by one that was never handed out: what another sent under it would be taken
-        for a repeat, and acknowledged without being stored."""
+        """Return a producer id that no producer has had, and store it first.
+
+        Ids that a producer brought from another log, or invented, are skipped. Otherwise records of one producer
+        would be taken for repeats of another, and acknowledged without being stored."""
         newest = db.execute("SELECT value FROM identity WHERE name = 'producer-id'").fetchone()
         number = 0 if newest is None else int(newest[0]) + 1
         while number in self._ids:
@@ -100,7 +103,7 @@ class Producers:
         return number
 
     def forget_before(self, db: apsw.Connection, time_ms: int) -> int:
-        """Producers that have stored nothing since; returns how many."""
+        """Drop producers that have stored nothing since the given time (ms since the epoch). Return their number."""
         gone = [key for key, state in self._states.items() if state.time_ms < time_ms]
         if gone:
             with db:
@@ -110,7 +113,7 @@ class Producers:
         return len(gone)
 
     def forget_topic(self, db: apsw.Connection, topic: str) -> Callable[[], None]:
-        """In the transaction that deletes it. Returns what to do once that is committed."""
+        """Delete the states of a topic in the current transaction. Return the function to call after the commit."""
         db.execute("DELETE FROM producers WHERE topic = ?", (topic,))
 
         def forget() -> None:
@@ -121,21 +124,27 @@ class Producers:
 
     @property
     def oldest_ms(self) -> int:
-        """When the one stored last that has been quiet for longest; far off where there is none."""
+        """Return when the longest idle producer stored its last batch, in ms since the epoch; a far future time if
+        none."""
         return min((state.time_ms for state in list(self._states.values())), default=1 << 62)
 
 
-class Numbering:
-    """The numbered batches of one commit group. Dropped without ``publish``, nothing happened."""
+class SequenceCheck:
+    """The numbered batches of one commit group. Without ``publish`` nothing is changed in memory."""
 
     def __init__(self, known: Producers) -> None:
         self._known = known
         self._staged: dict[Key, ProducerState] = {}
-        self._owners: dict[Key, str] = {}  # of what is staged
+        self._owners: dict[Key, str] = {}  # users of the staged states
         self._gone: list[Key] = []
 
     def judge(self, partition: PartitionLog, batch: Batch) -> int | None:
-        """The offset of a batch that was stored before; None for a new one. Raises BrokerRefused."""
+        """Return the offset of a batch that was stored before, or None for a new batch.
+
+        Raises:
+            BrokerRefused: a newer epoch of the producer is known (``fenced``), or a number was skipped
+                (``out-of-order``).
+        """
         key = (batch.producer, partition.place)
         match judge_batch(self._staged.get(key) or self._known.get(key), batch):
             case int(offset):
@@ -154,7 +163,15 @@ class Numbering:
     def stage(
         self, partition: PartitionLog, batch: Batch, offset: int, time_ms: int, owner: str = ""
     ) -> None:
-        """Note a new batch; ``owner``: the user that sent it."""
+        """Stage a new batch.
+
+        Args:
+            partition: the partition of the batch.
+            batch: the producer, epoch and numbers.
+            offset: the offset of the first record.
+            time_ms: the time of the records, in ms since the epoch.
+            owner: the user that sent the batch, or "".
+        """
         key = (batch.producer, partition.place)
         known = self._staged.get(key) or self._known.get(key)
         if known is None:
@@ -164,7 +181,7 @@ class Numbering:
         self._owners[key] = owner
 
     def store(self, db: apsw.Connection) -> None:
-        """In the transaction of the records."""
+        """Write the staged states in the transaction of the records."""
         if not self._staged:
             return
         self._gone = self._known.excess(self._owners)
@@ -179,7 +196,7 @@ class Numbering:
         )  # fmt: skip
 
     def publish(self) -> None:
-        """After the commit."""
+        """Apply the staged states in memory after the commit."""
         for key in self._gone:
             self._known.drop(key)
         for key, state in self._staged.items():

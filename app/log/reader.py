@@ -1,6 +1,5 @@
-"""The one thread that reads: pages, each in a read transaction of its own, so that no reader keeps
-the write-ahead log from being folded back for longer than a page.
-"""
+"""The reader thread of the log. Each page has a read transaction of its own, so that checkpoints wait for one page
+at most."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ import apsw
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.log.codec import decode_row
-from app.log.loop_handoff import Hop
+from app.log.loop_handoff import LoopHandoff
 from app.log.partitions import PartitionLog, Segment
 from app.model.message import Message, MessagePage
 
@@ -25,16 +24,18 @@ Job = Callable[[apsw.Connection], Any]
 _log = logging.getLogger(__name__)
 
 
-class Reader:
-    """``run`` is called on the event loop; jobs run in the thread, one at a time."""
+class LogReader:
+    """The reader thread. ``run`` is called on the event loop; jobs run in the thread, one at a time.
+
+    ``damaged`` counts records whose bytes are not those that were written."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._loop = asyncio.get_running_loop()
-        self._hop = Hop(self._loop)
+        self._handoff = LoopHandoff(self._loop)
         self._jobs: SimpleQueue[tuple[Job, asyncio.Future[Any]] | None] = SimpleQueue()
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self.damaged = 0  # records that were not the bytes written
+        self.damaged = 0
 
     def start(self, opening: Callable[[], apsw.Connection]) -> None:
         name = f"log-reader-{self._name}"
@@ -59,7 +60,11 @@ class Reader:
         max_records: int,
         max_bytes: int,
     ) -> MessagePage:
-        """In the thread. Raises PositionOutOfRange for an ``offset`` that is gone."""
+        """Read one page of messages, in the reader thread.
+
+        Raises:
+            PositionOutOfRange: the partition no longer has ``offset``.
+        """
         partition.check(offset)
         while offset < until:
             reached = partition.reach(offset, until)
@@ -91,7 +96,7 @@ class Reader:
         max_records: int,
         max_bytes: int,
     ) -> MessagePage:
-        """Offsets have no gaps: what is missing before a sound row is lost."""
+        """Read messages of one segment. Offsets have no gaps, so missing ones before a sound row are damage."""
         messages: list[Message] = []
         place = partition.place
         room = max_bytes
@@ -103,7 +108,7 @@ class Reader:
                 continue
             self.report(partition, offset, base)
             offset = max(offset, base)
-            fitting = -(-room * count // len(data))  # as many as reach the bound, on average
+            fitting = -(-room * count // len(data))  # records that reach the bound, on average
             stop = min(base + count, end, offset + min(max_records - len(messages), fitting))
             messages += [
                 Message(Record(*fields), place, str(at), at, time_ms, epoch)
@@ -117,7 +122,7 @@ class Reader:
         return MessagePage(tuple(messages), offset, max_bytes - room)
 
     def report(self, partition: PartitionLog, start: int, end: int) -> None:
-        """Records whose bytes are not the ones written, or that are gone (reliability R10)."""
+        """Log and count records that are damaged or missing, from ``start`` up to ``end``."""
         if start < end:
             self.damaged += end - start
             _log.error("%s: damage, %d to %d are lost", partition.place, start, end - 1)
@@ -133,18 +138,18 @@ class Reader:
                 result = job(db)
             except apsw.Error as error:
                 unavailable = BrokerUnavailable(f"the log's file cannot be read: {error}")
-                self._hop.refuse(future, unavailable)
+                self._handoff.refuse(future, unavailable)
             except Exception as error:  # noqa: BLE001 - handed to the task that awaits the job
-                self._hop.refuse(future, error)
+                self._handoff.refuse(future, error)
             else:
-                self._hop.answer(future, result)
+                self._handoff.answer(future, result)
         if db is not None:
             db.close()
-        self._hop.answer(self._ended, None)
+        self._handoff.answer(self._ended, None)
 
 
 def time_search(db: apsw.Connection, partition: PartitionLog, time_ms: int) -> int:
-    """The first offset stored at or after ``time_ms``; times never go back within a partition."""
+    """Return the first offset that was stored at or after ``time_ms``. Times never go back within a partition."""
     low, high = partition.earliest, partition.next_offset
     while low < high:
         middle = (low + high) // 2
@@ -156,7 +161,7 @@ def time_search(db: apsw.Connection, partition: PartitionLog, time_ms: int) -> i
 
 
 def _time_at(db: apsw.Connection, partition: PartitionLog, offset: int) -> int:
-    """The time of the record at ``offset``, or of the next one there is."""
+    """Return the time of the record at ``offset``, or of the next record."""
     segment = partition.segment_of(offset)
     while segment is not None:
         cursor = db.execute(rows_of(segment), (offset, partition.next_offset))
@@ -168,10 +173,10 @@ def _time_at(db: apsw.Connection, partition: PartitionLog, offset: int) -> int:
 
 
 def rows_of(segment: Segment) -> str:
-    """From the row that holds the first offset, up to the second."""
+    """Return the SQL for the rows from the one with the first offset, up to the second offset."""
     table = segment.table
     return (
-        "SELECT base_offset, count, time_ms, checksum, records"  # noqa: S608 - our number
+        "SELECT base_offset, count, time_ms, checksum, records"  # noqa: S608 - a number from the catalogue
         f" FROM {table} WHERE base_offset < ?2 AND base_offset >="
         f" coalesce((SELECT max(base_offset) FROM {table} WHERE base_offset <= ?1), 0)"
         " ORDER BY base_offset"

@@ -1,4 +1,4 @@
-"""What the embedded log can be told."""
+"""The settings of the embedded log."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import msgspec
 from app.log.database import Synchronous
 from app.model.spool import spooled_route
 
-PARTS = 4  # of what is kept, at least so many segments: whole ones are dropped
+PARTS = 4  # retained data has at least this many segments, because whole segments are dropped
 
 
 def wall_ms() -> int:
-    """Milliseconds since the epoch: the time a record is stored under."""
+    """Return the wall clock in ms since the epoch, which becomes the time of a record."""
     return time.time_ns() // 1_000_000
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """What may go. None keeps for ever. ``max_age`` in seconds, ``max_bytes`` of one partition."""
+    """The retention of a topic: ``max_age`` in seconds, and ``max_bytes`` per partition. None keeps records for
+    ever."""
 
     max_age: float | None = None
     max_bytes: int | None = None
@@ -30,22 +31,30 @@ SPOOL_RETENTION = Retention(max_age=900.0, max_bytes=64 << 20)
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``path``            the folder.
-    ``max_bytes``       cap on file and write-ahead log together; 0: the disk is the cap.
-    ``partitions``      of topics that come to be by their first record.
-    ``segment_bytes``   a segment is closed at this size; retention drops whole ones.
-    ``wal_bytes``       the write-ahead log is folded back at about this size.
-    ``check_on_start``  read the whole file and report damage before serving.
-    ``synchronous``     FULL keeps every acknowledged record through a power cut; the others do not.
-    ``producer_age``    seconds after its last batch that an idempotent producer is forgotten.
-    ``group_age``       seconds after its last use that a group without members is forgotten, unless a
-                        subscription is one.
-    ``max_partitions``  of all topics together. A user has a share of topics and partitions.
-    ``max_producers``   states of idempotent producers, one a producer and partition; beyond them, and beyond
-                        the share of a user, the one that has been quiet for longest is forgotten.
-    ``find_keep``       seconds for which events are found by source and id without reading the log (see
-                        ``event_index``); 0: not at all.
-    ``vfs``             name of a registered SQLite VFS; fault tests put theirs here.
+    """The settings of one embedded log.
+
+    Attributes:
+        path: the folder.
+        name: the name of the broker.
+        max_bytes: the bound of file and write-ahead log together; 0: only the disk bounds it.
+        max_topics: the number of topics.
+        max_partitions: the number of partitions of all topics. Each user has a share of topics and partitions.
+        max_producers: the number of states of idempotent producers, one per producer and partition. Beyond it, or
+            beyond a user's share, the longest idle one is dropped.
+        find_keep: seconds for which events are found by source and id without reading the log (``event_index``); 0:
+            never.
+        partitions: the number of partitions of topics that their first record creates.
+        segment_bytes: the size at which a segment is closed. Retention drops whole segments.
+        wal_bytes: the approximate size of the write-ahead log at which a checkpoint is made.
+        check_on_start: whether the whole file is checked before the start.
+        synchronous: FULL keeps every acknowledged record through a power cut; the others do not.
+        retention: the retention of topics without one of their own.
+        topic_retention: the retention by topic.
+        retention_interval: seconds between two runs of the upkeep.
+        producer_age: seconds after its last batch that an idempotent producer is dropped.
+        group_age: seconds after its last use that a group without members and subscription is dropped.
+        now_ms: the wall clock.
+        vfs: the name of a registered SQLite VFS, for fault tests.
     """
 
     path: Path
@@ -70,17 +79,18 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def setting(self) -> str:
-        """Where in the configuration the folder is named."""
+        """Return the setting that names the folder."""
         return f"brokers.{self.name}.path"
 
     def retention_of(self, topic: str) -> Retention:
-        """What is drained of a spool goes soon; what is not, its group keeps."""
+        """Return the retention of a topic. Drained records of a spool go soon; its group keeps the others."""
         if spooled_route(topic) is not None:
             return SPOOL_RETENTION
         return self.topic_retention.get(topic, self.retention)
 
     def closes(self, topic: str, size: int, age_ms: int) -> bool:
-        """Whether a segment takes no more: it must not hold more than a part of what is kept."""
+        """Return True if a segment of this size and age takes no more records, so that retention can drop it in
+        time."""
         retention = self.retention_of(topic)
         if retention.max_age is not None and age_ms * PARTS > retention.max_age * 1000:
             return True

@@ -1,4 +1,4 @@
-"""What is stored, as it is stored: for a reader that passes it on without making messages of it."""
+"""Stored records as they are in the file, for readers that pass them on without making messages."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from app.log.reader import rows_of
 EVERYTHING = 1 << 62
 
 
-class Budget:
-    """Bytes of rows that one scan decodes, about: a row that would be more is left for another scan. One
-    is taken, whatever its size."""
+class PageBudget:
+    """The approximate number of bytes that one scan may decode. The first row is always taken.
+
+    ``spent`` is True if a row did not fit, so another scan has to read it."""
 
     __slots__ = ("_begun", "_left", "spent")
 
     def __init__(self, most: int) -> None:
         self._left = most
         self._begun = False
-        self.spent = False  # there is more, and it is left
+        self.spent = False
 
     def takes(self, size: int) -> bool:
+        """Return True if a row of this size fits, and count its bytes."""
         self.spent = self._begun and size > self._left
         self._begun = True
         self._left -= size
@@ -48,10 +50,22 @@ def runs(
     report: Callable[[PartitionLog, int, int], None],
     most: int = EVERYTHING,
 ) -> Iterator[Run]:
-    """From ``offset`` to ``until``, or to about ``most`` bytes, in the reading thread. ``report`` is told of
-    what is damaged: offsets have no gaps. Raises PositionOutOfRange for an ``offset`` that is gone."""
+    """Yield the stored records from ``offset`` to ``until``, or up to about ``most`` bytes. Called in the reader
+    thread.
+
+    Args:
+        db: the connection of the reader thread.
+        partition: the partition.
+        offset: the first offset.
+        until: the offset after the last one.
+        report: is called with the partition and range of missing offsets, which are damage.
+        most: approximate bytes to decode.
+
+    Raises:
+        PositionOutOfRange: the partition no longer has ``offset``.
+    """
     partition.check(offset)
-    budget = Budget(most)
+    budget = PageBudget(most)
     while offset < until and not budget.spent:
         reached = partition.reach(offset, until)
         if reached is None:
@@ -73,7 +87,7 @@ def runs(
 
 
 def _of_segment(
-    db: apsw.Connection, segment: Segment, offset: int, end: int, budget: Budget
+    db: apsw.Connection, segment: Segment, offset: int, end: int, budget: PageBudget
 ) -> Iterator[Run]:
     cursor = db.execute(rows_of(segment), (offset, end))
     try:

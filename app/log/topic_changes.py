@@ -1,4 +1,5 @@
-"""Topics that grow or go, without pulling the ground from under a subscription. In the writer thread only."""
+"""Create, grow and delete topics, but never change a topic that a subscription reads. Used in the writer thread
+only."""
 
 from __future__ import annotations
 
@@ -6,21 +7,23 @@ import apsw
 
 from app.access.quota import share_of
 from app.errors import BoundReached, BrokerRefused
-from app.log.known import Known
+from app.log.known import LogState
 from app.log.partitions import Topic
 
 
 class TopicChanges:
-    """What cannot be is a BrokerRefused: of kind ``unknown-topic``, ``in-use``, ``not-authorised``, or ``other``."""
+    """The changes of topics that users may request.
 
-    def __init__(self, broker: str, known: Known) -> None:
+    A refused change raises BrokerRefused of kind ``unknown-topic``, ``in-use``, ``not-authorised`` or ``other``."""
+
+    def __init__(self, broker: str, known: LogState) -> None:
         self._broker = broker
         self._catalogue, self._positions = known.catalogue, known.positions
-        self._beside = (known.positions, known.producers, known.identities)
+        self._followers = (known.positions, known.producers, known.identities)
 
     def create(self, db: apsw.Connection, name: str, partitions: int, owner: str) -> None:
-        """Create a topic; no error when it is there. Raises BoundReached, also beyond the share of ``owner``, so that
-        one user cannot take all topics and partitions from the others."""
+        """Create a topic, unless it exists. Raise BoundReached beyond the bounds of the log or the share of
+        ``owner``."""
         if owner and name not in self._catalogue.topics:
             self._check_share(owner, partitions)
         self._catalogue.create(db, name, partitions, owner)
@@ -29,19 +32,19 @@ class TopicChanges:
         have = len(self._known(name).partitions)
         if have >= partitions:
             raise BrokerRefused(f"{name} has {have} partitions already", broker=self._broker)
-        self._check_unread(name)
+        self._refuse_if_read(name)
         self._catalogue.grow(db, name, partitions)
 
     def delete(self, db: apsw.Connection, name: str, creator: str | None = None) -> Topic:
-        """Delete a topic. ``creator``: a user that may delete only what it created and what is empty."""
+        """Delete a topic. ``creator`` is a user that may delete only empty topics of its own, or None."""
         topic = self._catalogue.topics.get(name)
         if creator is not None and not (topic and topic.owner == creator and topic.empty):
             why = f"user {creator} may delete {name} only if it created it and while it is empty"
             raise BrokerRefused(why, broker=self._broker, kind="not-authorised")
         self._known(name)
-        self._check_unread(name)
+        self._refuse_if_read(name)
         return self._catalogue.delete(
-            db, name, lambda: [each.forget_topic(db, name) for each in self._beside]
+            db, name, lambda: [each.forget_topic(db, name) for each in self._followers]
         )
 
     def _known(self, name: str) -> Topic:
@@ -60,9 +63,9 @@ class TopicChanges:
             what = f"the topics that user {owner} has created have {have} partitions"
             raise BoundReached(f"{what}; its share is {share}")
 
-    def _check_unread(self, name: str) -> None:
-        """What a subscription reads stays as it is: its place would mean something else, and so would
-        the order of its keys."""
+    def _refuse_if_read(self, name: str) -> None:
+        """Raise BrokerRefused if a subscription reads the topic, because its positions and the order of its keys
+        would break."""
         readers = sorted(self._positions.readers(name))
         if readers:
             what = f"{name} is read by {', '.join(readers[:3])}"

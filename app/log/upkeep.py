@@ -1,6 +1,6 @@
-"""What ages in a log, and goes: segments, producers, identities, groups. Segments go whole, oldest first, never past
-what a declared group still needs.
-"""
+"""Periodic upkeep of a log: delete expired segments, producers, identities and groups.
+
+Segments are dropped whole, oldest first, and never if a declared group still needs them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from functools import partial
 import apsw
 
 from app.log.groups.coordinator import Coordinator
-from app.log.known import Known
+from app.log.known import LogState
 from app.log.partitions import PartitionLog, Segment
 from app.log.settings import EngineSettings, Retention
 from app.log.writer import Writer
 
 
-class Upkeep:
-    """Runs on the event loop. Each step returns the number of what went."""
+class LogUpkeep:
+    """The periodic upkeep, on the event loop. Each step returns the number of deleted items."""
 
     def __init__(
         self,
         settings: EngineSettings,
-        known: Known,
+        known: LogState,
         coordinator: Coordinator,
         writer: Callable[[], Writer],
     ) -> None:
@@ -42,33 +42,33 @@ class Upkeep:
             await self.forget_groups()
 
     async def retain(self) -> int:
-        """Drop the segments that may go."""
+        """Drop the segments that the retention allows to drop."""
         partitions = list(self._known.catalogue.partitions())
         return sum([await self._retain_one(partition) for partition in partitions])
 
     async def forget_producers(self) -> int:
-        """Forget producers that have sent nothing for ``producer_age``."""
+        """Drop producers that have sent nothing for ``producer_age``."""
         producers, before = self._known.producers, self._before(self._settings.producer_age)
         if producers.oldest_ms >= before:
             return 0
         return await self._writer().run(lambda db: producers.forget_before(db, before))
 
     async def forget_identities(self) -> int:
-        """Forget identities whose window is over, some thousand rows at a time."""
+        """Delete identities whose window is over, some thousand rows at a time."""
         gone, identities = 0, self._known.identities
         while identities.oldest_ms < self._settings.now_ms():
             gone += await self._writer().run(identities.forget)
         return gone
 
     async def tidy_prints(self) -> int:
-        """Merge the index of events of each closed segment into one row, or drop it."""
+        """Merge the fingerprints of each closed segment into one row, or delete them."""
         due = self._known.events.due(self._known.catalogue)
         for segment in due:
             await self._writer().run(partial(self._known.events.tidy, segment))
         return len(due)
 
     async def forget_groups(self) -> int:
-        """Forget groups that have not been used for ``group_age``."""
+        """Drop groups that have not been used for ``group_age``."""
         return await self._coordinator.forget_idle(self._before(self._settings.group_age))
 
     def _before(self, age: float) -> int:
@@ -76,7 +76,9 @@ class Upkeep:
 
     async def _retain_one(self, partition: PartitionLog) -> int:
         def drop(db: apsw.Connection) -> int:
-            count = self._droppable(partition)  # again: a group may have been declared meanwhile
+            count = self._droppable(
+                partition
+            )  # computed again: a group may have been declared meanwhile
             if count:
                 self._known.catalogue.drop_segments(db, partition, count)
             return count
@@ -100,7 +102,15 @@ def droppable(
     now_ms: int,
     needed: int | None,
 ) -> int:
-    """How many of the oldest segments may go. ``needed``: the lowest offset that must stay."""
+    """Return how many of the oldest segments may be dropped.
+
+    Args:
+        segments: the segments, oldest first.
+        next_offset: the offset of the next record.
+        retention: the retention of the topic.
+        now_ms: the wall clock in ms.
+        needed: the lowest offset that a declared group still needs, or None.
+    """
     count = 0
     total = sum(segment.bytes for segment in segments)
     for at, segment in enumerate(segments):

@@ -268,7 +268,7 @@ class Followers(LogMachine):
         self.runner.run(self._copy(old))
 
     async def _copy(self, old: Path) -> None:
-        await self.driver.engine._writing().run(lambda _: super(Followers, self).copy(old))
+        await self.driver.engine._writer_or_raise().run(lambda _: super(Followers, self).copy(old))
 
     @rule()
     def restart(self) -> None:

@@ -1,7 +1,9 @@
-"""Groups of a log: who is in them, what they have read, and what is stored of both. One folder owns them; our own
-workers and the clients of a Kafka listener come in by the same ``coordinator``.
+"""Groups of a log: their members, their positions, and how both are stored.
 
-``protocol`` Kafka's classic group protocol as values · ``state_machine`` one group, pure, time as an argument
-``coordinator`` groups at work: futures, timers, fences · ``store`` what is durable · ``positions`` the same in memory
-``membership`` a member in this process · ``assignment`` who reads which partition, in the form of Kafka's clients
-"""
+One process owns all groups of a log. Skybridge's workers and the clients of a Kafka listener use the same
+``coordinator``.
+
+``protocol`` has the requests and answers of Kafka's classic group protocol. ``state_machine`` is one group, pure,
+with time as an argument. ``coordinator`` runs groups with futures, timers and fencing. ``store`` writes positions
+and generations, and ``positions`` has them in memory. ``membership`` is a member in this process. ``assignment``
+computes which member reads which partition, in the wire form of Kafka's clients."""

@@ -1,6 +1,6 @@
-"""The assignment of partitions: Kafka's range strategy and its wire form, so that members in this
-process and members behind a Kafka listener can share one group.
-"""
+"""The assignment of partitions: Kafka's range strategy and its wire form.
+
+Because of the wire form, members in this process and clients of a Kafka listener can share a group."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _NO_USER_DATA = pack(">i", -1)
 
 
 def write_subscription(topics: Sequence[str]) -> bytes:
-    """What a member tells the leader: the topics it wants."""
+    """Encode the topics that a member wants, for the leader."""
     return _VERSION + pack(">i", len(topics)) + b"".join(map(_text, topics)) + _NO_USER_DATA
 
 
 def read_subscription(data: bytes) -> list[str]:
+    """Decode the topics that a member wants."""
     (count,) = unpack_from(">i", data, 2)
     topics, at = [], 6
     for _ in range(count):
@@ -29,7 +30,7 @@ def read_subscription(data: bytes) -> list[str]:
 
 
 def write_assignment(partitions: Sequence[Partition]) -> bytes:
-    """What the leader tells a member: the partitions it gets."""
+    """Encode the partitions that the leader assigns to a member."""
     by_topic: dict[str, list[int]] = {}
     for partition in partitions:
         by_topic.setdefault(partition.topic, []).append(partition.number)
@@ -41,6 +42,7 @@ def write_assignment(partitions: Sequence[Partition]) -> bytes:
 
 
 def read_assignment(data: bytes) -> list[Partition]:
+    """Decode the partitions of an assignment."""
     if not data:
         return []
     (count,) = unpack_from(">i", data, 2)
@@ -56,10 +58,14 @@ def read_assignment(data: bytes) -> list[Partition]:
 def assign_ranges(
     wanted: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
 ) -> dict[str, list[Partition]]:
-    """Member to its partitions: of each topic a run of neighbours, the first members get one more.
+    """Assign partitions to members by Kafka's range strategy.
 
-    ``wanted``      the topics of each member.
-    ``partitions``  how many each topic has.
+    Of each topic a member gets neighbouring partitions. If the number does not divide evenly, the first members get
+    one more.
+
+    Args:
+        wanted: the topics that each member wants.
+        partitions: the number of partitions of each topic.
     """
     given: dict[str, list[Partition]] = {member: [] for member in wanted}
     for topic, count in sorted(partitions.items()):

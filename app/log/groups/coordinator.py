@@ -1,6 +1,6 @@
-"""Groups at work: the state machine's answers as futures, its time as timers, its generations and
-commits made durable before anybody hears of them.
-"""
+"""The group coordinator: runs the state machines of groups with futures and timers.
+
+New generations and commits are durable before a member gets its answer."""
 
 from __future__ import annotations
 
@@ -12,44 +12,48 @@ import msgspec
 
 from app.access.quota import SharedLimit
 from app.log.groups.positions import Committed, growth
-from app.log.groups.protocol import Answer, Code, Join, Joined, State, Synced
+from app.log.groups.protocol import Answer, Code, Join, Joined, State, SyncResult
 from app.log.groups.state_machine import Group
 from app.log.groups.store import GroupStore
 from app.model.message import Partition
 
-T = TypeVar("T", Joined, Synced)
+T = TypeVar("T", Joined, SyncResult)
 
 MOST_GROUPS = 10_000  # with members
-MOST_INVITED = 10_000
-MOST_HELD = 64 << 20  # bytes of members and their assignments; one user has a share
+MOST_INVITED = 10_000  # member names that were given out and not used yet
+MOST_HELD = 64 << 20  # bytes of members and their assignments; each user has a share
 
 
 class Coordinator:
-    """Everything on the event loop. A member asks one thing at a time: a second question, as over a new
-    connection, takes the place of the first."""
+    """The coordinator of a log's groups, on the event loop.
+
+    A member has one pending request at a time. A second one, as over a new connection, replaces the first."""
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
         self._groups: dict[str, Group] = {}
         self._invited: dict[tuple[str, str], None] = {}
-        self._waiting: dict[tuple[str, str], tuple[type[Joined | Synced], asyncio.Future[Any]]] = {}
+        self._waiting: dict[
+            tuple[str, str], tuple[type[Joined | SyncResult], asyncio.Future[Any]]
+        ] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
-        self._weights: dict[str, dict[str, int]] = {}  # of each group, by user
+        self._weights: dict[str, dict[str, int]] = {}  # bytes by group and user
         self._held = SharedLimit(MOST_HELD)
         self._committing = SharedLimit(
             store.positions.held.bound
         )  # commits that are not stored yet
 
     def invite(self, name: str, member: str) -> None:
-        """The member may join as a returning one, though nobody knows it yet (KIP-394). Of many who
-        never come the oldest are forgotten."""
+        """Let the member join as a returning one, although it is not known yet (KIP-394). Old unused invitations
+        are dropped."""
         self._invited[name, member] = None
         if len(self._invited) > MOST_INVITED:
             del self._invited[next(iter(self._invited))]
 
     async def join(self, name: str, join: Join) -> Joined:
-        """Returns when everybody has joined, or the rebalance time-out has removed who has not."""
+        """Join a group. Return the answer when all members have joined, or the rebalance time-out has removed the
+        others."""
         if (name, join.member) in self._invited:
             del self._invited[name, join.member]
             join = msgspec.structs.replace(join, returning=False)
@@ -57,10 +61,10 @@ class Coordinator:
             return Joined(code=Code.COORDINATOR_NOT_AVAILABLE)
         if join.user is not None and (code := self._refusal(name, join)) is not Code.NONE:
             return Joined(code=code)
-        future = self._expect(name, join.member, Joined)
+        future = self._ask(name, join.member, Joined)
         group = self._groups[name] = self._group(name)
-        self._concluded(name, group.join(join, _now()))
-        return await self._or_leave(name, join.member, future)
+        self._apply_answers(name, group.join(join, _now()))
+        return await self._await_or_leave(name, join.member, future)
 
     async def sync(
         self,
@@ -69,17 +73,17 @@ class Coordinator:
         generation: int,
         assignments: Mapping[str, bytes],
         instance: str | None = None,
-    ) -> Synced:
-        """Returns when the leader has assigned."""
+    ) -> SyncResult:
+        """Return the member's assignment once the leader has assigned."""
         if name not in self._groups:
-            return Synced(Code.UNKNOWN_MEMBER)
+            return SyncResult(Code.UNKNOWN_MEMBER)
         if not self._may_assign(self._groups[name], member, assignments):
-            return Synced(Code.POLICY_VIOLATION)
-        future = self._expect(name, member, Synced)
+            return SyncResult(Code.POLICY_VIOLATION)
+        future = self._ask(name, member, SyncResult)
         now = _now()
         answers = self._groups[name].sync(member, generation, assignments, now, instance)
-        self._concluded(name, answers)
-        return await self._or_leave(name, member, future)
+        self._apply_answers(name, answers)
+        return await self._await_or_leave(name, member, future)
 
     def heartbeat(
         self, name: str, member: str, generation: int, instance: str | None = None
@@ -90,7 +94,7 @@ class Coordinator:
         group = self._groups.get(name)
         if group is None or member not in group.members:
             return Code.UNKNOWN_MEMBER
-        self._concluded(name, group.leave(member, _now()))
+        self._apply_answers(name, group.leave(member, _now()))
         return Code.NONE
 
     async def commit(
@@ -102,8 +106,17 @@ class Coordinator:
         instance: str | None = None,
         owner: str | None = None,
     ) -> Code:
-        """Durable when it returns NONE. Fenced by member and generation. ``owner``: a client's, whose places are
-        counted, and who creates the group if it is new; None for Skybridge's own."""
+        """Commit positions of a group, which are durable when NONE is returned.
+
+        Args:
+            name: the group.
+            member: the member, which must have the current generation.
+            generation: the member's generation.
+            places: the positions.
+            instance: the static name of the member.
+            owner: the user of a client, whose share is used and who creates a new group; None for Skybridge's
+                workers.
+        """
         code = self._group(name).may_commit(member, generation, instance)
         if code is not Code.NONE:
             return code
@@ -130,11 +143,12 @@ class Coordinator:
         return Code.NONE
 
     def may_commit(self, name: str, member: str, generation: int) -> bool:
-        """For a caller that commits by itself, with others."""
+        """Return True if the member may commit now. For callers that commit to the store themselves, with other
+        groups."""
         return self._group(name).may_commit(member, generation) is Code.NONE
 
     def watch(self, name: str, notify: Callable[[], None]) -> None:
-        """Call ``notify`` when the members are to join again, rather than at their next heartbeat."""
+        """Call ``notify`` when the members have to join again, instead of at their next heartbeat."""
         self._watchers.setdefault(name, set()).add(notify)
 
     def unwatch(self, name: str, notify: Callable[[], None]) -> None:
@@ -147,15 +161,15 @@ class Coordinator:
         return self._groups[name].state if name in self._groups else State.EMPTY
 
     def group(self, name: str) -> Group | None:
-        """To look at, not to change; None without members."""
+        """Return a group to read its state, or None if it has no members."""
         return self._groups.get(name)
 
     def groups(self) -> list[str]:
-        """All there are: with members, or with positions."""
+        """Return the names of all groups that have members or positions."""
         return sorted({*self._groups, *self._store.positions.groups()})
 
     async def forget_idle(self, before_ms: int) -> int:
-        """Forget the groups without members that have not been used since a time, and return their number."""
+        """Drop the groups without members that have not been used since ``before_ms``. Return their number."""
         return await self._store.forget_idle(before_ms, self._groups.__contains__)
 
     def close(self) -> None:
@@ -164,8 +178,8 @@ class Coordinator:
         self._timers.clear()
 
     def _refusal(self, name: str, join: Join) -> Code:
-        """Why the member of a client cannot be let in: what it brings is too large, or its user has created too
-        many groups."""
+        """Return why a client's member cannot join: its request is too large, or its user has created too many
+        groups."""
         group, user = self._groups.get(name), join.user or ""
         known = None if group is None else group.members.get(join.member)
         before = known.weight if known is not None and known.join.user == user else 0
@@ -176,15 +190,15 @@ class Coordinator:
         return Code.NONE
 
     def _may_assign(self, group: Group, member: str, assignments: Mapping[str, bytes]) -> bool:
-        """Whether there is room for what the leader assigns, if it is the leader who asks."""
+        """Return True if the memory bound allows the leader's assignments. Other members assign nothing."""
         leader = group.members.get(member)
         if leader is None or member != group.leader or leader.join.user is None:
             return True
         size = sum(len(each) for name, each in assignments.items() if name in group.members)
         return size <= self._held.left(leader.join.user)
 
-    def _weigh(self, group: Group) -> None:
-        """Count the bytes of its members anew."""
+    def _count_bytes(self, group: Group) -> None:
+        """Replace the counted bytes of a group by the present ones."""
         weights = group.weights()
         for user, weight in self._weights.pop(group.name, {}).items():
             self._held.add(user, -weight)
@@ -194,10 +208,10 @@ class Coordinator:
                 self._held.add(user, weight)
 
     def _group(self, name: str) -> Group:
-        """One without members is as it was left; it is kept only once somebody joins."""
+        """Return a group, or a new one with its stored generation. A new one is kept only if a member joins."""
         return self._groups.get(name) or Group(name, self._store.positions.generation(name))
 
-    def _expect(self, name: str, member: str, kind: type[T]) -> asyncio.Future[T]:
+    def _ask(self, name: str, member: str, kind: type[T]) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         before = self._waiting.get((name, member))
         if before is not None:
@@ -207,8 +221,8 @@ class Coordinator:
         self._waiting[name, member] = (kind, future)
         return future
 
-    async def _or_leave(self, name: str, member: str, future: asyncio.Future[T]) -> T:
-        """A member whose question nobody waits for any more is gone, unless it has asked another."""
+    async def _await_or_leave(self, name: str, member: str, future: asyncio.Future[T]) -> T:
+        """Await the answer. If the caller is cancelled and has no newer request, remove the member."""
         try:
             return await future
         except asyncio.CancelledError:
@@ -217,8 +231,9 @@ class Coordinator:
                 self.leave(name, member)
             raise
 
-    def _concluded(self, name: str, answers: Sequence[Answer]) -> None:
-        """After each step of a group: answer, stir its members, set its timer, forget it if empty."""
+    def _apply_answers(self, name: str, answers: Sequence[Answer]) -> None:
+        """Answer requests, notify members, set the timer, and drop an empty group. Called after each step of a
+        group."""
         group = self._groups[name]
         if group.state is State.COMPLETING and self._store.positions.generation(name) < (
             group.generation
@@ -231,7 +246,7 @@ class Coordinator:
             for notify in tuple(self._watchers.get(name, ())):
                 notify()
         self._arm(group)
-        self._weigh(group)
+        self._count_bytes(group)
         if group.state is State.EMPTY:
             del self._groups[name]
             self._store.used(name)
@@ -239,7 +254,7 @@ class Coordinator:
     def _answer_once_stored(
         self, name: str, answers: Sequence[Answer], stored: asyncio.Future[None]
     ) -> None:
-        """A generation that may be handed out twice would not fence anybody."""
+        """Answer once the new generation is stored. A generation that could be used twice would fence no member."""
         if not stored.cancelled() and stored.exception() is None:
             self._answer(name, answers)
             return
@@ -269,7 +284,7 @@ class Coordinator:
         self._timers.pop(name, None)
         group = self._groups.get(name)
         if group is not None:
-            self._concluded(name, group.tick(_now()))
+            self._apply_answers(name, group.tick(_now()))
 
 
 def _now() -> float:

@@ -1,4 +1,4 @@
-"""One member of a group, for as long as its consumer lives: join, assign, hold, give up, join again."""
+"""A group member in this process, for as long as its consumer lives: join, get partitions, heartbeat, rebalance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds. ``rebalance_timeout`` bounds how long a revocation waits for the consumer."""
+    """Times of a membership, in seconds. ``rebalance_timeout`` bounds how long a revocation waits for the consumer."""
 
     session_timeout: float = 10.0
     rebalance_timeout: float = 30.0
@@ -38,7 +38,7 @@ class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rounds:
-    """Calls everybody every ``interval`` seconds; no timer runs while there is nobody."""
+    """Calls all registered functions every ``interval`` seconds. No timer runs while none is registered."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
@@ -65,31 +65,42 @@ class Rounds:
             call()
 
 
-class Owner(Protocol):
-    """The consumer behind the member."""
+class MembershipListener(Protocol):
+    """The consumer of a member, which is notified of its partitions."""
 
     def gained(self, partitions: Sequence[Partition], epoch: int) -> None: ...
 
     def revoking(self) -> asyncio.Event:
-        """Tell the user; the event is set when the user has dealt with it."""
+        """Notify the consumer's user of the revocation. The returned event is set when the user is done."""
 
     async def released(self) -> None:
-        """Commit what is settled and forget the partitions."""
+        """Commit the finished messages and drop the partitions."""
 
     def lost(self) -> None:
-        """They are somebody else's already."""
+        """Drop the partitions without a commit, because another member may own them already."""
 
     def failed(self, error: Exception) -> None:
-        """The member cannot go on."""
+        """Fail the consumer, because the member cannot go on."""
 
 
 class Membership:
-    """A member of a group. ``wanted``: the topics that it reads; ``topics``: all topics of the log, by name."""
+    """A member of a group in this process.
+
+    Args:
+        coordinator: the coordinator of the log.
+        owner: the consumer, which is notified.
+        group: the group.
+        wanted: the topics to read.
+        topics: returns all topics of the log by name.
+        client: the prefix of the member's name.
+        times: the times of the membership.
+        beats: calls for heartbeats, together with all other members.
+    """
 
     def __init__(
         self,
         coordinator: Coordinator,
-        owner: Owner,
+        owner: MembershipListener,
         group: str,
         wanted: Sequence[str],
         topics: Callable[[], Mapping[str, Topic]],
@@ -106,25 +117,25 @@ class Membership:
         self._times = times
         self._beats = beats
         self._loop = asyncio.get_running_loop()
-        self._stirred = asyncio.Event()
+        self._rejoin = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.group = group
         self.member = self._new_name()
         self.generation = -1
-        self._told = False  # that others keep it out of the group
+        self._refusal_logged = False
         self.lease = (
-            0.0  # of the loop's clock: until then the partitions are ours, whatever happens
+            0.0  # until this time of the event loop, no other member can own the partitions
         )
 
     def start(self) -> None:
-        self._coordinator.watch(self.group, self._stirred.set)
+        self._coordinator.watch(self.group, self._rejoin.set)
         name = f"member {self.group} {self.member}"
         self._task = asyncio.create_task(self._run(), name=name)
         self._task.add_done_callback(self._ended)
 
     async def leave(self) -> None:
-        """Stop, and let the others have the partitions now rather than when the session ends."""
-        self._coordinator.unwatch(self.group, self._stirred.set)
+        """Stop, and leave the group, so that others get the partitions before the session ends."""
+        self._coordinator.unwatch(self.group, self._rejoin.set)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -134,7 +145,7 @@ class Membership:
         self._coordinator.leave(self.group, self.member)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """It runs until it is cancelled: any other end is a bug, and the consumer must say so."""
+        """Fail the consumer if the task ended without being cancelled, which is a bug."""
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
             self._owner.failed(error)
@@ -152,12 +163,12 @@ class Membership:
                 self._lose()
 
     async def _join_and_sync(self) -> list[Partition] | None:
-        """None: somebody came or went meanwhile, or the group cannot answer now: ask again."""
+        """Return the assignment. Return None if the group rebalances again or cannot answer, so the caller repeats."""
         joined = await self._coordinator.join(self.group, self._join_request())
         if joined.code is not Code.NONE:
             await self._refused(joined.code)
             return None
-        self._told = False
+        self._refusal_logged = False
         self.generation = joined.generation
         synced = await self._coordinator.sync(
             self.group, self.member, self.generation, self._assign(joined)
@@ -177,7 +188,7 @@ class Membership:
         )
 
     def _assign(self, joined: Joined) -> dict[str, bytes]:
-        """The leader's work; nothing for the others."""
+        """Return the assignments of all members if this member is the leader, else nothing."""
         wanted = {member: read_subscription(data) for member, data in joined.members}
         topics = self._topics()
         counts = {
@@ -189,8 +200,8 @@ class Membership:
         return {member: write_assignment(partitions) for member, partitions in given.items()}
 
     async def _refused(self, code: Code) -> None:
-        if code is Code.INCONSISTENT_PROTOCOL and not self._told:
-            self._told = True
+        if code is Code.INCONSISTENT_PROTOCOL and not self._refusal_logged:
+            self._refusal_logged = True
             _log.warning("group %s: its members do not support %s; retrying", self.group, STRATEGY)
         if code is Code.UNKNOWN_MEMBER:
             self.member = self._new_name()
@@ -198,22 +209,23 @@ class Membership:
             await asyncio.sleep(self._times.retry_interval)
 
     async def _hold(self) -> End:
-        """Beat, with all other members, until the group rebalances, or has removed this member."""
-        self._beats.add(self._beat_or_stir)
+        """Send heartbeats with all other members until the group rebalances or has removed this member."""
+        self._beats.add(self._beat_or_rejoin)
         try:
             while True:
-                self._stirred.clear()
+                self._rejoin.clear()
                 code = self._beat()
                 if code is Code.REBALANCE_IN_PROGRESS:
                     return "rebalance"
                 if code is not Code.NONE:
                     return "lost"
-                await self._stirred.wait()
+                await self._rejoin.wait()
         finally:
-            self._beats.remove(self._beat_or_stir)
+            self._beats.remove(self._beat_or_rejoin)
 
     async def _give_up(self) -> None:
-        """Wait for the consumer to deal with it, within bounds, then commit and let go."""
+        """Wait for the consumer to end its work, at most the rebalance time-out, then commit and release the
+        partitions."""
         dealt_with = self._owner.revoking()
         until = self._loop.time() + self._times.rebalance_timeout
         while not dealt_with.is_set() and self._loop.time() < until:
@@ -231,9 +243,9 @@ class Membership:
         self._owner.lost()
         self.member = self._new_name()
 
-    def _beat_or_stir(self) -> None:
+    def _beat_or_rejoin(self) -> None:
         if self._beat() is not Code.NONE:
-            self._stirred.set()
+            self._rejoin.set()
 
     def _beat(self) -> Code:
         code = self._coordinator.heartbeat(self.group, self.member, self.generation)

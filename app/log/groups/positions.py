@@ -1,7 +1,6 @@
-"""Committed positions of groups, and which groups are declared: memory and file together.
+"""The committed positions of groups and the declared groups, in memory and in the file.
 
-Memory is read on the event loop; it changes only when the file has.
-"""
+The event loop reads the memory, which changes only after the file has changed."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from app.model.message import Partition
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """The next offset that the group wants, and the text it gave with it."""
+    """The committed position of a group in one partition: the next offset to read, and the metadata of the commit."""
 
     offset: int
     metadata: str = ""
@@ -23,16 +22,16 @@ class Committed(msgspec.Struct, frozen=True):
 
 Places = Mapping[Partition, Committed]
 Commits = Sequence[tuple[str, Places]]
-"""Of groups."""
+"""Groups with the positions that they commit."""
 
-MOST_GROUPS = 10_000  # that clients of a Kafka listener may create; one user has a share
-MOST_HELD = 128 << 20  # bytes of places that clients may commit; one user has a share
-PLACE = 512  # bytes of a place without its metadata, about
-NOTED = 3_600_000  # milliseconds: when a group was last used need not be noted more exactly
+MOST_GROUPS = 10_000  # groups that clients of a Kafka listener may create; each user has a share
+MOST_HELD = 128 << 20  # bytes of positions that clients may commit; each user has a share
+PLACE = 512  # approximate bytes of a position without its metadata
+NOTED = 3_600_000  # ms between updates of the time of a group's last use
 
 
 def weight_of(places: Iterable[Committed]) -> int:
-    """Return the bytes that places take in memory, about."""
+    """Return the approximate bytes that positions take in memory."""
     return sum(
         PLACE + (len(text) if (text := each.metadata).isascii() else len(text.encode()))
         for each in places
@@ -40,32 +39,32 @@ def weight_of(places: Iterable[Committed]) -> int:
 
 
 def growth(known: Places, places: Places) -> int:
-    """Return by how many bytes the known places of a group grow with ``places``."""
+    """Return by how many bytes the known positions of a group grow with these."""
     before = [known[place] for place in places if place in known]
     return weight_of(places.values()) - weight_of(before)
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """A group whose unread records retention keeps, unless ``drop_unread``."""
+    """A group of a subscription, whose unread records retention keeps unless ``drop_unread`` is True."""
 
     group: str
     topics: tuple[str, ...]
     drop_unread: bool = False
 
 
-class Positions:
-    """``now_ms``: the wall clock of the log."""
+class GroupPositions:
+    """The positions, generations, declarations and creators of all groups of a log."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._committed: dict[str, dict[Partition, Committed]] = {}
         self._declared: dict[tuple[str, str], bool] = {}
         self._generations: dict[str, int] = {}
-        self._floor = 0  # the highest generation of a group that was forgotten with its age
-        self._used: dict[str, int] = {}  # time of the last use that was noted
-        self._owners: dict[str, str] = {}  # of groups, the user that created each
-        self._weights: dict[str, int] = {}  # of the places of each group
-        self.held = SharedLimit(MOST_HELD)  # bytes of places, by the owner of their group
+        self._floor = 0  # the highest generation of a dropped group
+        self._used: dict[str, int] = {}  # stored time of the last use, in ms
+        self._owners: dict[str, str] = {}  # the user that created each group
+        self._weights: dict[str, int] = {}  # bytes of the positions of each group
+        self.held = SharedLimit(MOST_HELD)  # bytes of positions, by the user that created the group
 
     def load(self, db: apsw.Connection) -> None:
         for group, topic, number, offset, metadata in db.execute("SELECT * FROM positions"):
@@ -78,39 +77,43 @@ class Positions:
             self._declared[group, topic] = bool(drop_unread)
         for group, generation, used_ms in db.execute("SELECT * FROM groups"):
             self._generations[group] = generation
-            self._used[group] = used_ms or self._now_ms()  # 0: of a format without it, as is none
-        for group in self._committed:  # not older than this start
+            self._used[group] = used_ms or self._now_ms()  # 0 was written by a format without it
+        for group in self._committed:  # a group without a stored time counts as used now
             self._used.setdefault(group, self._now_ms())
         for (floor,) in db.execute("SELECT value FROM identity WHERE name = 'generation'"):
             self._floor = floor
 
     def of(self, group: str) -> Mapping[Partition, Committed]:
+        """Return the positions of a group."""
         return self._committed.get(group, {})
 
     def started(self, group: str) -> Mapping[Partition, Committed]:
-        """Return the positions of a group without those that a Kafka tool reset, to -1 or -2: there the group
-        starts as if it had none."""
+        """Return the positions of a group without those that a Kafka tool reset to -1 or -2, which count as
+        missing."""
         return {place: each for place, each in self.of(group).items() if each.offset >= 0}
 
     def groups(self) -> list[str]:
+        """Return the names of the groups with positions."""
         return sorted(self._committed)
 
     @property
     def count(self) -> int:
-        """Of groups with positions."""
+        """Return the number of groups with positions."""
         return len(self._committed)
 
     def knows(self, group: str) -> bool:
-        """Whether the group has positions, or has had members that are remembered."""
+        """Return True if the group has positions, or has had members that are remembered."""
         return group in self._committed or group in self._used
 
     def owner(self, group: str) -> str:
-        """Return the user that created the group; "" where no user of a Kafka listener did."""
+        """Return the user of a Kafka listener that created the group, or ""."""
         return self._owners.get(group, "")
 
     def claim(self, group: str, owner: str) -> bool:
-        """Make ``owner`` the creator of a group that is new. Return False where it has created as many groups as one
-        user may. Groups count until they are forgotten."""
+        """Make ``owner`` the creator of a new group. Return False if the user has created as many groups as
+        allowed.
+
+        Groups count until they are dropped."""
         if not owner or group in self._owners or self.knows(group):
             return True
         if sum(each == owner for each in list(self._owners.values())) >= share_of(MOST_GROUPS):
@@ -119,22 +122,23 @@ class Positions:
         return True
 
     def generation(self, group: str) -> int:
-        """The newest generation the group has had: it never goes back, also not by a restart."""
+        """Return the newest generation that the group has had. It never goes back, not even by a restart."""
         return self._generations.get(group, self._floor)
 
     def declares(self, group: str, topic: str) -> bool:
+        """Return True if a subscription reads the topic as this group."""
         return (group, topic) in self._declared
 
     def declared_of(self, group: str) -> list[str]:
-        """The topics that a subscription of Skybridge reads as this group."""
+        """Return the topics that a subscription reads as this group."""
         return [topic for name, topic in list(self._declared) if name == group]
 
     def readers(self, topic: str) -> list[str]:
-        """The groups of subscriptions of Skybridge that read this topic."""
+        """Return the groups of subscriptions that read this topic."""
         return [group for group, name in list(self._declared) if name == topic]
 
     def idle(self, before_ms: int) -> list[str]:
-        """Groups that nobody has used since, and no subscription is."""
+        """Return the groups that have not been used since ``before_ms`` and belong to no subscription."""
         declared = {group for group, _ in list(self._declared)}
         return [
             group
@@ -143,7 +147,7 @@ class Positions:
         ]
 
     def keeps(self, place: Partition) -> int | None:
-        """The lowest offset that a declared group still needs; None: nobody needs any."""
+        """Return the lowest offset that a declared group still needs, or None."""
         needed = [
             committed.offset if committed else 0
             for (group, topic), drop_unread in list(self._declared.items())
@@ -155,13 +159,14 @@ class Positions:
     # in the writer thread
 
     def commit(self, db: apsw.Connection, commits: Commits) -> None:
-        """Of any number of groups, in a transaction of their own."""
+        """Commit positions of any number of groups, in a transaction of their own."""
         with db:
             publish = self.store(db, commits)
         publish()
 
     def store(self, db: apsw.Connection, commits: Commits) -> Callable[[], None]:
-        """In a transaction; the later one of a group counts. Returns what to do once that is committed."""
+        """Write positions in the current transaction; the later one of a group counts. Return the function to call
+        after the commit."""
         db.executemany(
             "INSERT OR REPLACE INTO positions VALUES(?, ?, ?, ?, ?)",
             [
@@ -182,13 +187,14 @@ class Positions:
         return publish
 
     def begin(self, db: apsw.Connection, group: str, places: Places) -> None:
-        """Commit only where the group has no position yet (rule 10)."""
+        """Commit start positions of partitions for which the group has no position yet."""
         known = self.started(group)
         new = {place: start for place, start in places.items() if place not in known}
         if new:
             self.commit(db, [(group, new)])
 
     def advance(self, db: apsw.Connection, group: str, generation: int) -> None:
+        """Store a new generation of a group."""
         now = self._now_ms()
         with db:
             db.execute("INSERT OR REPLACE INTO groups VALUES(?, ?, ?)", (group, generation, now))
@@ -196,13 +202,13 @@ class Positions:
         self._generations[group], self._used[group] = generation, now
 
     def use(self, db: apsw.Connection, group: str) -> None:
-        """It has just been used; when, is kept about."""
+        """Store that the group was just used, at most once an hour."""
         with db:
             noted = self._note(db, {group})
         self._used.update(noted)
 
     def declare(self, db: apsw.Connection, declared: Sequence[Declared], *, whole: bool) -> None:
-        """``whole``: these are all there are; every other group is declared no more."""
+        """Store declarations. ``whole`` is True if all other declarations are removed."""
         rows = {(d.group, topic): d.drop_unread for d in declared for topic in d.topics}
         with db:
             if whole:
@@ -214,7 +220,8 @@ class Positions:
         self._declared = rows if whole else {**self._declared, **rows}
 
     def forget(self, db: apsw.Connection, group: str) -> None:
-        """Its places, and that it was declared; its generation stays, for epochs never go back."""
+        """Delete the positions and declarations of a group. Its generation stays, because generations never go
+        back."""
         with db:
             db.execute('DELETE FROM positions WHERE "group" = ?', (group,))
             db.execute('DELETE FROM declared WHERE "group" = ?', (group,))
@@ -222,7 +229,8 @@ class Positions:
         self._declared = {key: drop for key, drop in self._declared.items() if key[0] != group}
 
     def forget_idle(self, db: apsw.Connection, groups: Sequence[str]) -> None:
-        """All of them, with their generations: one of their names begins above every one of these."""
+        """Delete these groups with their generations. Later groups of their names start above all of these
+        generations."""
         floor = max([self._floor, *map(self.generation, groups)])
         with db:
             for group in groups:
@@ -247,7 +255,7 @@ class Positions:
         self._keep(group, left)
 
     def forget_topic(self, db: apsw.Connection, topic: str) -> Callable[[], None]:
-        """In the transaction that deletes it. Returns what to do once that is committed."""
+        """Delete the positions in a topic in the current transaction. Return the function to call after the commit."""
         db.execute("DELETE FROM positions WHERE topic = ?", (topic,))
 
         def forget() -> None:
@@ -260,7 +268,7 @@ class Positions:
     def _keep(
         self, group: str, places: dict[Partition, Committed], weight: int | None = None
     ) -> None:
-        """Replace the places of a group, and count their bytes: ``weight``, where that is known."""
+        """Replace the positions of a group in memory and count their bytes (``weight``, if known)."""
         if weight is None:
             weight = weight_of(places.values())
         self.held.add(self.owner(group), weight - self._weights.get(group, 0))
@@ -271,7 +279,7 @@ class Positions:
             self._weights.pop(group, None)
 
     def _note(self, db: apsw.Connection, groups: set[str]) -> dict[str, int]:
-        """When these were used, as far as it is not known well enough."""
+        """Store the time of the last use of these groups where it is more than an hour old. Return the new times."""
         now = self._now_ms()
         due = {group: now for group in groups if now - self._used.get(group, -NOTED) >= NOTED}
         db.executemany(

@@ -1,4 +1,4 @@
-"""What members of a group ask and are told, in the words of Kafka's classic group protocol."""
+"""Requests and answers of group members, as in Kafka's classic group protocol."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import enum
 
 import msgspec
 
-MEMBER = 1_024  # bytes of a member without its metadata, about
+MEMBER = 1_024  # approximate bytes of a member without its metadata
 
 
 class State(enum.Enum):
+    """The states of a group, by Kafka's names."""
+
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
     COMPLETING = "CompletingRebalance"
@@ -18,7 +20,7 @@ class State(enum.Enum):
 
 
 class Code(enum.Enum):
-    """Kafka's error codes, by its numbers."""
+    """Kafka's error codes, by their numbers."""
 
     NONE = 0
     METADATA_TOO_LARGE = 12
@@ -34,13 +36,15 @@ class Code(enum.Enum):
 
 
 class Join(msgspec.Struct, frozen=True, kw_only=True):
-    """``instance``   a name that outlives the process (KIP-345): the member that joins with it takes the place.
-    ``returning``  the member has been let in before: it is refused where nobody knows it.
-    ``protocols``  assignment strategies the member knows, best first, each with its metadata.
-    ``user``       whose share its bytes take: a user of a Kafka listener, "" for clients that are no users; None
-                   for Skybridge's own workers, which take none.
-    ``owner``      the user that creates the group if it is new; "" for none.
-    Times in seconds."""
+    """A request to join a group. Times are in seconds.
+
+    ``instance`` is a static name that outlives the process (KIP-345); the member that joins with it replaces its
+    predecessor. ``returning`` is True for a member that was in the group before, which is refused if it is unknown.
+    ``protocols`` are the member's assignment strategies, best first, with their metadata.
+
+    ``user`` is the user whose share of memory the member takes. It is a user of a Kafka listener, "" for clients
+    without one, or None for Skybridge's own workers. ``owner`` is the user that creates the group if it is new, or
+    ""."""
 
     member: str
     instance: str | None = None
@@ -56,9 +60,9 @@ class Join(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def weight(self) -> int:
-        """Return the bytes that the member takes in memory, about."""
-        told = sum(len(name) + len(metadata) for name, metadata in self.protocols)
-        return MEMBER + told + len(self.member) + len(self.client)
+        """Return the approximate bytes that the member takes in memory."""
+        size = sum(len(name) + len(metadata) for name, metadata in self.protocols)
+        return MEMBER + size + len(self.member) + len(self.client)
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -70,8 +74,10 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """``peers`` is filled for the leader only, which assigns; ``assigned``: it need not, for nothing has
-    changed."""
+    """The answer to a join.
+
+    ``peers`` are the members; only the leader gets them, because it assigns. ``assigned`` is True if the leader
+    need not assign, because nothing has changed."""
 
     code: Code = Code.NONE
     generation: int = -1
@@ -83,30 +89,35 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def members(self) -> tuple[tuple[str, bytes], ...]:
+        """Return the names and metadata of the members."""
         return tuple((peer.member, peer.metadata) for peer in self.peers)
 
 
-class Synced(msgspec.Struct, frozen=True):
+class SyncResult(msgspec.Struct, frozen=True):
+    """The answer to a sync, with the member's assignment."""
+
     code: Code = Code.NONE
     assignment: bytes = b""
 
 
-Answer = tuple[str, Joined | Synced]
-"""The member that is told, and what."""
+Answer = tuple[str, Joined | SyncResult]
+"""The name of a member, and the answer to its pending request."""
 
 
-class Member:
+class MemberState:
+    """A member of a group, with its pending requests."""
+
     __slots__ = ("alive_until", "assignment", "join", "joining", "syncing", "weight")
 
     def __init__(self, join: Join, now: float) -> None:
         self.accept(join)
-        self.joining = False  # waits for the answer to a join
-        self.syncing = False  # waits for the answer to a sync
+        self.joining = False  # a join is pending
+        self.syncing = False  # a sync is pending
         self.assignment = b""
         self.alive_until = now + join.session_timeout
 
     def accept(self, join: Join) -> None:
-        """Know the member by this join from now on."""
+        """Replace the member's description by this join."""
         self.join = join
         self.weight = 0 if join.user is None else join.weight
 
@@ -114,15 +125,16 @@ class Member:
         return any(name == protocol for name, _ in self.join.protocols)
 
     def metadata(self, protocol: str) -> bytes:
-        """Empty for a protocol that it does not know, or while none is elected."""
+        """Return the metadata for an assignment strategy, empty if the member does not support it or none is
+        elected."""
         return next((data for name, data in self.join.protocols if name == protocol), b"")
 
-    def drop_questions(self, name: str, code: Code) -> list[Answer]:
-        """What it waits for is answered with ``code``."""
+    def answer_pending(self, name: str, code: Code) -> list[Answer]:
+        """Answer the member's pending requests with an error code."""
         answers: list[Answer] = []
         if self.joining:
             answers.append((name, Joined(code=code)))
         if self.syncing:
-            answers.append((name, Synced(code)))
+            answers.append((name, SyncResult(code)))
         self.joining = self.syncing = False
         return answers

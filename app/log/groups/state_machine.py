@@ -1,29 +1,40 @@
 """Kafka's classic group protocol for one group, as a pure state machine.
 
-Time is an argument (seconds of a clock that never goes back). Answers that must wait, to a join
-until everybody has joined, to a sync until the leader has assigned, come back as a list of
-``(member, answer)`` from whichever call or ``tick`` made them due. The in-process workers call it,
-and the Kafka listener puts the same answers on the wire.
+Time is an argument, in seconds of a monotonic clock. A join is answered when all members have joined, and a sync
+when the leader has assigned. These answers are returned as a list of ``(member, answer)`` by the call or ``tick``
+that made them due. Workers in the process use them directly, and the Kafka listener sends them over the wire.
 
 ::
 
-    EMPTY ── first join ──▶ PREPARING ── all joined, or time is up ──▶ COMPLETING
-      ▲                       ▲   ▲                                        │ leader's sync
-      └── last member gone ───┘   └── join, leave, session over ── STABLE ◀┘
+    EMPTY ── first join ──▶ PREPARING ── all joined, or time-out ──▶ COMPLETING
+      ▲                       ▲   ▲                                        | leader's sync
+      └── last member gone ───┘   └── join, leave, no session ── STABLE ◀┘
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.log.groups.protocol import Answer, Code, Join, Joined, Member, Peer, State, Synced
+from app.log.groups.protocol import Answer, Code, Join, Joined, MemberState, Peer, State, SyncResult
 
-__all__ = ["Answer", "Code", "Group", "Join", "Joined", "Member", "Peer", "State", "Synced"]
+__all__ = [
+    "Answer",
+    "Code",
+    "Group",
+    "Join",
+    "Joined",
+    "MemberState",
+    "Peer",
+    "State",
+    "SyncResult",
+]
 MOST_MEMBERS = 1_000
 
 
 class Group:
-    """One group. ``generation`` starts where it was left, so that it never goes back."""
+    """The members and the state of one group.
+
+    ``generation`` starts with the stored one, so that it never goes back."""
 
     def __init__(self, name: str, generation: int = 0) -> None:
         self.name = name
@@ -31,15 +42,14 @@ class Group:
         self.generation = generation
         self.protocol = ""
         self.leader = ""
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, MemberState] = {}
         self.kind = ""
-        self._instances: dict[str, str] = {}  # to the member that has the name now
+        self._instances: dict[str, str] = {}  # static name → current member
         self._rebalance_until = 0.0
-        self._assigner: str | None = None  # the user whose member has assigned
+        self._assigner: str | None = None  # the user of the leader that made the assignments
 
     def weights(self) -> dict[str, int]:
-        """Return the bytes that the members take, by the user whose share they take. An assignment takes that of
-        the leader, who made it."""
+        """Return the bytes that the members take, by user. Assignments count for the user of the leader."""
         weights: dict[str, int] = {}
         for member in self.members.values():
             if (user := member.join.user) is not None:
@@ -56,13 +66,13 @@ class Group:
         fenced, replaced = self._take_place(join)
         member = self.members.get(join.member)
         if member is None:
-            member = self.members[join.member] = Member(join, now)
+            member = self.members[join.member] = MemberState(join, now)
             changed = True
         else:
             changed = self.state is not State.STABLE or self._changes(member, join, replaced)
             member.accept(join)
             member.alive_until = now + join.session_timeout
-        if not changed:  # it asked again for what it has
+        if not changed:  # a repeated join
             return [*fenced, (join.member, self._joined(join.member, assigned=replaced))]
         member.joining = True
         return [*fenced, *self._prepare(now), *self._complete_when_all_joined(now)]
@@ -77,16 +87,14 @@ class Group:
     ) -> list[Answer]:
         code = self._fence(member_id, generation, instance)
         if code is not Code.NONE:
-            return [(member_id, Synced(code))]
+            return [(member_id, SyncResult(code))]
         member = self.members[member_id]
         member.alive_until = now + member.join.session_timeout
         if self.state is State.PREPARING:
-            member.joining = (
-                False  # it waits for its join no more: it has to join again, or its session ends
-            )
-            return [(member_id, Synced(Code.REBALANCE_IN_PROGRESS))]
+            member.joining = False  # the member has to join again, or its session ends
+            return [(member_id, SyncResult(Code.REBALANCE_IN_PROGRESS))]
         if self.state is State.STABLE:
-            return [(member_id, Synced(assignment=member.assignment))]
+            return [(member_id, SyncResult(assignment=member.assignment))]
         member.syncing = True
         if member_id != self.leader:
             return []
@@ -112,12 +120,14 @@ class Group:
         return self._remove([member_id], now)
 
     def holder(self, instance: str) -> str | None:
-        """The member that has this name now."""
+        """Return the member that has this static name now."""
         return self._instances.get(instance)
 
     def may_commit(self, member_id: str, generation: int, instance: str | None = None) -> Code:
-        """A commit of an older generation is refused: its partitions may be somebody else's. One
-        without a member is let in while nobody is (Kafka's simple consumers and its tools)."""
+        """Return NONE if a member may commit, else why not.
+
+        A commit of an older generation is refused, because its partitions may have another owner. A commit without
+        a member is allowed while the group has none (Kafka's simple consumers and tools)."""
         if generation < 0 and self.state is State.EMPTY:
             return Code.NONE
         code = self._fence(member_id, generation, instance)
@@ -126,7 +136,7 @@ class Group:
         return code
 
     def tick(self, now: float) -> list[Answer]:
-        """What time has made due: sessions that are over, a rebalance that waited long enough."""
+        """Remove members whose session is over, and complete a rebalance whose time is up. Return the answers."""
         answers: list[Answer] = []
         silent = [
             name
@@ -143,7 +153,7 @@ class Group:
         return answers
 
     def next_tick(self) -> float | None:
-        """When ``tick`` has something to do at the latest; None: never."""
+        """Return when ``tick`` must be called at the latest, or None for never."""
         times = [m.alive_until for m in self.members.values() if not (m.joining or m.syncing)]
         if self.state is State.PREPARING:
             times.append(self._rebalance_until)
@@ -170,15 +180,18 @@ class Group:
         return Code.NONE
 
     def _take_place(self, join: Join) -> tuple[list[Answer], bool]:
-        """A member that joins with the name of an instance takes its place, with what was assigned to it; the
-        one before is fenced. Returns its answers, and whether there was one."""
+        """Let a member with a static name replace its predecessor and get its assignment.
+
+        Returns:
+            The answers to the fenced predecessor, and whether there was one.
+        """
         if join.instance is None:
             return [], False
         before = self._instances.get(join.instance)
         self._instances[join.instance] = join.member
         if before is None or before == join.member:
             return [], False
-        fenced = self.members[before].drop_questions(before, Code.FENCED_INSTANCE)
+        fenced = self.members[before].answer_pending(before, Code.FENCED_INSTANCE)
         self.members = {
             join.member if name == before else name: member for name, member in self.members.items()
         }
@@ -186,9 +199,8 @@ class Group:
             self.leader = join.member
         return fenced, True
 
-    def _changes(self, member: Member, join: Join, replaced: bool) -> bool:
-        """Whether this join of a stable group makes it rebalance. A leader asks for that by joining
-        again, unless it is new in an old place."""
+    def _changes(self, member: MemberState, join: Join, replaced: bool) -> bool:
+        """Return True if this join of a stable group starts a rebalance, as a repeated join of its leader does."""
         leads = join.member == self.leader and not replaced
         return leads or member.join.protocols != join.protocols
 
@@ -204,14 +216,14 @@ class Group:
         return Code.NONE
 
     def _prepare(self, now: float) -> list[Answer]:
-        """Begin a rebalance, unless one has begun. Members that wait for an assignment must join again."""
+        """Start a rebalance, unless one is in progress. Members with a pending sync must join again."""
         if self.state is State.PREPARING:
             return []
         answers: list[Answer] = []
         for name, member in self.members.items():
             if member.syncing:
                 member.syncing = False
-                answers.append((name, Synced(Code.REBALANCE_IN_PROGRESS)))
+                answers.append((name, SyncResult(Code.REBALANCE_IN_PROGRESS)))
         self.state = State.PREPARING
         longest = max(member.join.rebalance_timeout for member in self.members.values())
         self._rebalance_until = now + longest
@@ -238,7 +250,7 @@ class Group:
         return [(name, self._joined(name)) for name in self.members]
 
     def _elect(self) -> str:
-        """The strategy that all know and most prefer."""
+        """Return the assignment strategy that all members support and most prefer."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = next(
@@ -270,19 +282,19 @@ class Group:
         waiting = [(name, member) for name, member in self.members.items() if member.syncing]
         for _, member in waiting:
             member.syncing = False
-        return [(name, Synced(assignment=member.assignment)) for name, member in waiting]
+        return [(name, SyncResult(assignment=member.assignment)) for name, member in waiting]
 
     def _remove(self, names: Sequence[str], now: float) -> list[Answer]:
         answers: list[Answer] = []
         for name in names:
-            answers += self._forget(name).drop_questions(name, Code.UNKNOWN_MEMBER)
+            answers += self._forget(name).answer_pending(name, Code.UNKNOWN_MEMBER)
         if not self.members:
             self.state = State.PREPARING
         else:
             answers += self._prepare(now)
         return answers + self._complete_when_all_joined(now)
 
-    def _forget(self, name: str) -> Member:
+    def _forget(self, name: str) -> MemberState:
         member = self.members.pop(name)
         if self._instances.get(member.join.instance or "") == name:
             del self._instances[member.join.instance or ""]

@@ -450,7 +450,7 @@ async def test_the_states_of_producers_are_shared_between_users(tmp_path: Path) 
         await shop.close()
     engine = Engine(EngineSettings(path=tmp_path, max_producers=40))
     await engine.start()
-    rows = await engine._writing().run(
+    rows = await engine._writer_or_raise().run(
         lambda db: next(db.execute("SELECT count(*) FROM producers"))[0]
     )
     await engine.stop()

@@ -62,7 +62,7 @@ async def test_commits_of_positions_ride_on_the_commit_group_that_is_written_any
         told.append(len(engine.groups.positions.of("g")))
         return fails
 
-    await engine._writing().run(lambda db: db.set_commit_hook(committing))
+    await engine._writer_or_raise().run(lambda db: db.set_commit_hook(committing))
     committed = engine.groups.commit("g", {place("t"): Committed(1)})
     await asyncio.gather(stored(engine, "t", *numbered(1)), committed)
     assert (outcomes, told) == ([False], [0])

@@ -17,7 +17,7 @@ from app.brokers.portable import Bounds, PortableLog
 from app.event.value import CloudEvent
 from app.log import event_index
 from app.log.codec import fields_of
-from app.log.event_index import NONE, print_of, prints_of
+from app.log.event_index import NO_FINGERPRINT, fingerprint_of, fingerprints_of
 from app.model.message import Partition
 from app.model.receipt import Receipt
 from log_steps import ManualTime
@@ -101,13 +101,13 @@ async def test_an_event_is_found_by_id_and_source(house):
 @pytest.mark.parametrize("event_id", ["plain", "ähnlich/ü", 'quo"ted'])
 def test_every_way_of_writing_has_the_same_print(event_id, format_):
     """Whatever the mode and the format, a search asks for one print."""
-    wanted = print_of(event_id.encode(), b"/s")
+    wanted = fingerprint_of(event_id.encode(), b"/s")
     for mode in ("binary", "structured"):
-        assert prints_of([fields_of(record(event_id, "/s", mode, format_))]) == wanted
+        assert fingerprints_of([fields_of(record(event_id, "/s", mode, format_))]) == wanted
 
 
 def test_older_spellings_are_read_as_any_reader_reads_them():
-    wanted = print_of(b"1", b"/s")
+    wanted = fingerprint_of(b"1", b"/s")
     spelt = Record(
         None,
         (("CE_SpecVersion", b"1.0"), ("ce_ID", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")),
@@ -126,7 +126,7 @@ def test_older_spellings_are_read_as_any_reader_reads_them():
     old = Record(None, (("content-type", b"application/cloudevents+json"),),
                  b'{"cloudEventsVersion": "0.1", "eventID": "1", "source": "/s", "eventType": "t"}')  # fmt: skip
     for each in (spelt, quoted, old):
-        assert prints_of([fields_of(each)]) == wanted
+        assert fingerprints_of([fields_of(each)]) == wanted
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_older_spellings_are_read_as_any_reader_reads_them():
     ],
 )
 async def test_what_is_no_event_has_no_print_and_is_stored(house, foreign):
-    assert prints_of([fields_of(foreign)]) == NONE
+    assert fingerprints_of([fields_of(foreign)]) == NO_FINGERPRINT
     await house.store(foreign)
 
 

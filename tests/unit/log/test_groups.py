@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.log.groups.protocol import Answer, Code, Join, Joined, Peer, State, Synced
+from app.log.groups.protocol import Answer, Code, Join, Joined, Peer, State, SyncResult
 from app.log.groups.state_machine import MOST_MEMBERS, Group
 
 SESSION = 10.0
@@ -24,7 +24,7 @@ def a_join(member: str, *protocols: str, kind: str = "consumer") -> Join:
     )
 
 
-def told(answers: list[Answer], member: str) -> Joined | Synced:
+def told(answers: list[Answer], member: str) -> Joined | SyncResult:
     (answer,) = [answer for name, answer in answers if name == member]
     return answer
 
@@ -64,8 +64,8 @@ def test_the_leaders_sync_answers_everybody() -> None:
     assert {name for name, _ in answers} == {"a", "b"}
     assert group.sync("b", 2, {}, 0.0) == []
     answers = group.sync("a", 2, {"a": b"0", "b": b"1"}, 0.0)
-    assert told(answers, "a") == Synced(assignment=b"0")
-    assert told(answers, "b") == Synced(assignment=b"1")
+    assert told(answers, "a") == SyncResult(assignment=b"0")
+    assert told(answers, "b") == SyncResult(assignment=b"1")
     assert group.state is State.STABLE
 
 
@@ -124,7 +124,7 @@ def test_a_leaders_silence_during_assignment_starts_it_again() -> None:
     group.join(a_join("a"), 0.0)
     group.sync("b", 2, {}, 1.0)
     answers = group.tick(SESSION)
-    assert told(answers, "b") == Synced(Code.REBALANCE_IN_PROGRESS)
+    assert told(answers, "b") == SyncResult(Code.REBALANCE_IN_PROGRESS)
     assert told(group.join(a_join("b"), 11.0), "b") == Joined(
         generation=3, kind="consumer", protocol="range", leader="b", peers=(Peer("b", b"b"),)
     )
@@ -247,7 +247,7 @@ def test_an_instance_that_comes_back_takes_its_place_without_a_rebalance() -> No
     answer = told(group.join(an_instance("a-2", "a"), 1.0), "a-2")
     assert isinstance(answer, Joined)
     assert (answer.code, answer.generation, answer.assigned) == (Code.NONE, 1, True)
-    assert told(group.sync("a-2", 1, {}, 1.0, "a"), "a-2") == Synced(assignment=b"mine")
+    assert told(group.sync("a-2", 1, {}, 1.0, "a"), "a-2") == SyncResult(assignment=b"mine")
     assert group.state is State.STABLE
 
 
@@ -258,7 +258,7 @@ def test_the_one_before_it_is_fenced_wherever_it_asks() -> None:
     group.join(an_instance("a-2", "a"), 1.0)
     assert group.heartbeat("a-1", 1, 1.0, "a") is Code.FENCED_INSTANCE
     assert group.may_commit("a-1", 1, "a") is Code.FENCED_INSTANCE
-    assert told(group.sync("a-1", 1, {}, 1.0, "a"), "a-1") == Synced(Code.FENCED_INSTANCE)
+    assert told(group.sync("a-1", 1, {}, 1.0, "a"), "a-1") == SyncResult(Code.FENCED_INSTANCE)
     again = group.join(an_instance("a-1", "a", returning=True), 1.0)
     assert told(again, "a-1") == Joined(code=Code.FENCED_INSTANCE)
 
@@ -270,7 +270,7 @@ def test_what_the_one_before_waits_for_is_answered() -> None:
     group.join(a_join("l"), 0.0)
     group.sync("a-1", group.generation, {}, 0.0)
     answers = group.join(an_instance("a-2", "a"), 0.0)
-    assert told(answers, "a-1") == Synced(Code.FENCED_INSTANCE)
+    assert told(answers, "a-1") == SyncResult(Code.FENCED_INSTANCE)
 
 
 def test_a_member_that_nobody_knows_must_come_as_a_new_one() -> None:

@@ -31,7 +31,7 @@ from app.features.subscriptions.component import SubscriptionsComponent
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.gateway.server import HttpServer
 from app.gateway.tls import Certificates
-from app.log.upkeep import Upkeep
+from app.log.upkeep import LogUpkeep
 from app.runtime import service as services
 from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
@@ -109,7 +109,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "pulsar-producer": (pulsar_producer.PulsarPublisher, "_watch_connection"),
     "pulsar-topics": (pulsar_producer.PulsarPublisher, "_refresh_topics"),
     "rabbitmq-producer": (rabbitmq_producer.RabbitPublisher, "_run"),
-    "retention": (Upkeep, "run"),
+    "retention": (LogUpkeep, "run"),
     "spools": (SpoolsComponent, "_look_on"),
     "store-changes": (StoreWatcher, "_follow"),
     "subscription": (Dispatcher, "run"),

@@ -149,7 +149,7 @@ async def test_what_is_settled_goes_along_with_the_next_commit_group(setup: Setu
         transactions += 1
         return False
 
-    await engine._writing().run(lambda db: db.set_commit_hook(committing))
+    await engine._writer_or_raise().run(lambda db: db.set_commit_hook(committing))
     await consumer.settle([messages[0], messages[2]])
     assert setup.committed("g") == 0
     await setup.publish(b"3")
