@@ -33,10 +33,8 @@ DOUBTS = 1_000  # most doubted records of a topic
 
 
 class Batcher:
-    """The records of one partition that wait to be sent or are in flight.
-
-    At most one wire batch of the partition is in flight at a time, so the order per key holds.
-    """
+    """The records of one partition that wait to be sent or are in flight. At most one wire batch of the
+    partition is in flight at a time, so the order per key holds."""
 
     __slots__ = (
         "failed_alone",
@@ -68,11 +66,9 @@ class Batcher:
         self.most = UNLIMITED  # most records of the next batch, during the search
 
     def fill(self, batch: Any) -> bool:
-        """Move records from the queue into ``batch``. Return True if the batch has records.
-
-        A record whose caller has an answer or was cancelled is dropped, because it is not on the wire yet.
-        Cancelling aiokafka's futures would not stop a send.
-        """
+        """Move records from the queue into ``batch``. Return True if the batch has records. A record whose
+        caller has an answer or was cancelled is dropped, because cancelling aiokafka's futures later
+        would not stop a send."""
         queue, in_flight, append = self.queue, self.in_flight, batch.append
         most, topic = self.most, self.topic
         bounded = topic.knows_bounds()
@@ -108,12 +104,8 @@ class Batcher:
         return bool(in_flight)
 
     def succeed(self, broker: str, offset: int | None) -> None:
-        """Resolve all records in flight as stored.
-
-        Args:
-            broker: The name of the broker, for the receipts.
-            offset: The offset of the first record. None if the broker did not return it.
-        """
+        """Resolve all records in flight as stored, with receipts of ``broker``. ``offset`` is that of the
+        first record, or None if the broker did not return it."""
         in_flight = self._unload()
         self.failed_alone = 0
         self.topic.count_stored(in_flight)
@@ -134,11 +126,8 @@ class Batcher:
         self.most = max(1, len(self.in_flight) // 2)
 
     def learn_size(self, *, compressed: bool) -> None:
-        """Remember a size limit of the topic, because the batch in flight was too large.
-
-        The limit of records is learnt only without compression, because compressed sizes of records differ
-        too much.
-        """
+        """Remember a size limit of the topic, because the batch in flight was too large. The limit of
+        records is learnt only without compression, because compressed sizes of records differ too much."""
         largest = max(size_of(record) for _, _, record in self.in_flight)
         if len(self.in_flight) == 1:
             if not compressed:
@@ -156,15 +145,8 @@ class Batcher:
         answer(self._unload(), error)
 
     def refuse(self, named: Collection[int], why: Callable[[int, Record], BrokerError]) -> bool:
-        """Fail the records that the broker rejected, and queue the other records in flight again.
-
-        Args:
-            named: The indexes of rejected records in the batch in flight.
-            why: Returns the error for an index and its record.
-
-        Returns:
-            False, with nothing changed, if no index is in the batch.
-        """
+        """Fail the records in flight whose indexes are in ``named``, and queue the others again. ``why``
+        returns the error of a record. Return False, with nothing changed, if no index is in the batch."""
         culprits = {index for index in named if 0 <= index < len(self.in_flight)}
         for place in culprits:
             submission, index, record = self.in_flight[place]
@@ -178,19 +160,14 @@ class Batcher:
 
     def is_at_fault(self) -> bool:
         """Return True if the only record in flight is at fault, because the topic has stored others since
-        it first failed.
-
-        The broker rejected the record with a code that does not name a cause.
-        """
+        it first failed. The broker rejected the record with a code that does not name a cause."""
         [(_, _, record)] = self.in_flight
         among_others = self.suspects > 0 and self.topic.taken > self.suspected_at
         return self.topic.doubts(record) or among_others
 
     def give_up_suspects(self, error: BrokerError) -> None:
-        """Fail the only record in flight. After three such records in a row, fail all suspects.
-
-        Called when the topic has stored no batch meanwhile, so the topic is probably at fault.
-        """
+        """Fail the only record in flight. After three such records in a row, fail all suspects. Called when
+        the topic has stored no batch meanwhile, so the topic is probably at fault."""
         self.failed_alone += 1
         rest = self.suspects - 1 if self.failed_alone >= ALONE else 0
         self.fail(error)
@@ -226,17 +203,9 @@ class TopicBatchers:
     """The batchers of one topic, and what the broker is known to reject."""
 
     __slots__ = (
-        "_doubted",
-        "_keyed",
-        "_keyed_until",
-        "_keyless",
-        "_known_until",
-        "batchers",
-        "max_bytes",
-        "name",
-        "taken",
+        "_doubted", "_keyed", "_keyed_until", "_keyless", "_known_until", "batchers", "max_bytes", "name", "taken",
         "too_large",
-    )
+    )  # fmt: skip
 
     def __init__(self, name: str, partitions: int) -> None:
         self.name = name
@@ -260,10 +229,7 @@ class TopicBatchers:
 
     def doubts(self, record: Record) -> bool:
         """Return True if the record failed before in a batch of one, and the topic has stored other batches
-        since.
-
-        Otherwise note its failure. The broker's code does not name a cause.
-        """
+        since. Otherwise note its failure. The broker's code does not name a cause."""
         digest = _digest(record)
         if digest not in self._doubted and len(self._doubted) >= DOUBTS:
             del self._doubted[next(iter(self._doubted))]
@@ -277,10 +243,8 @@ class TopicBatchers:
         self._known_until = monotonic() + LIMIT_KNOWN
 
     def demand_keys(self, error: BrokerRefused) -> None:
-        """Reject records without a key for a moment, because each attempt costs a producer.
-
-        An operator may change the topic at any time.
-        """
+        """Reject records without a key for a moment, because each attempt costs a producer. An operator may
+        change the topic at any time."""
         self._keyed, self._keyed_until = error, monotonic() + REFUSED_FOR
 
     def knows_bounds(self) -> bool:

@@ -41,11 +41,9 @@ _STATS = {"perPartition": "true", "getPreciseBacklog": "true", "excludePublisher
 
 
 class Admin:
-    """Requests to the administration of one cluster. Topics are named as in the configuration.
-
-    Methods raise AdminError, or httpx.HTTPError if there is no answer. ``errors.translate`` returns what
-    they mean.
-    """
+    """Requests to the administration of one cluster. Topics are named as in the configuration. Methods
+    raise AdminError, or httpx.HTTPError if there is no answer. ``errors.translate`` returns what they
+    mean."""
 
     def __init__(self, settings: PulsarSettings) -> None:
         self._settings = settings
@@ -161,10 +159,8 @@ class Admin:
             return None
 
     async def place_at(self, wire: str, time_ms: int) -> Position:
-        """Return the position of the first message stored at ``time_ms`` or later.
-
-        Return a position after the last message if there is no such message.
-        """
+        """Return the position of the first message stored at ``time_ms`` or later, or one after the last
+        message if there is none."""
         found = await self._get(f"{_path_of(wire)}/messageid/{time_ms}", MessageIdAnswer)
         return Position(found.ledger_id, found.entry_id, found.batch_index)
 
@@ -290,11 +286,8 @@ async def ask_each(question: Callable[[S], Awaitable[T]], subjects: Iterable[S])
 
 
 async def ask_until(question: Callable[[], Awaitable[T]], within: float) -> T:
-    """Return the answer, repeating the request while the broker answers with a temporary error.
-
-    A request that changes something must be safe to repeat. Raise the last AdminError after ``within``
-    seconds.
-    """
+    """Return the answer, repeating the request while the broker answers with a temporary error. A request
+    that changes something must be safe to repeat. Raise the last AdminError after ``within`` seconds."""
     deadline = asyncio.get_running_loop().time() + within
     while True:
         try:
