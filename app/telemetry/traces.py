@@ -221,9 +221,8 @@ def _provider(settings: TraceSettings) -> TracerProvider:
             "skybridge.installation": settings.installation,
         }
     )
-    provider = Provider(
-        sampler=ParentBased(LinkSampler(settings.sample)), resource=resource
-    )  # at the end of the process it sends the waiting spans
+    # At the end of the process the provider sends the waiting spans.
+    provider = Provider(sampler=ParentBased(LinkSampler(settings.sample)), resource=resource)
     exporter = exporter_of(settings.endpoint, settings.headers, settings.timeout)
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=1_000))
     return provider

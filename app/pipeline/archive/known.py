@@ -72,9 +72,8 @@ class IdentityCache:
             return
         self._snapshot = newest.id
         more.sort()
-        while (
-            len(more) and self._sorted and len(self._sorted[-1]) <= 2 * len(more)
-        ):  # merging similar sizes keeps the list short and moves each number seldom
+        # Merging arrays of similar size keeps the list short and moves each number seldom.
+        while len(more) and self._sorted and len(self._sorted[-1]) <= 2 * len(more):
             more = np.concatenate([self._sorted.pop(), more])
             more.sort(kind="stable")  # in place, and fast for concatenated sorted parts
         self._sorted += [more] if len(more) else []

@@ -81,14 +81,14 @@ class Values:
         """Return the rows with an attribute text that is forbidden or needs the row decoder.
         ``own`` marks the attribute texts.
         """
-        odd = self._odd()
+        odd = self._suspicious()
         odd = odd[own[odd]]
         raw = np.zeros(len(odd), bool) if self.json is None else self.json.raw[odd]
         texts = self.texts.take(pa.array(odd)).to_pylist()
         wrong = [not _is_allowed(*each) for each in zip(texts, raw, strict=True)]
         return self.rows_of(odd[np.array(wrong, bool)])
 
-    def _odd(self) -> Numbers:
+    def _suspicious(self) -> Numbers:
         """Return the indexes of texts with bytes that are not printable ASCII, or with a sign of a
         JSON escape.
         """
