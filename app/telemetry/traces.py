@@ -158,7 +158,8 @@ class Tracing:
 def traceparent(span: Span) -> bytes:
     """Return the value of the header ``traceparent`` for a span.
 
-    A trace that is not sampled is sent too, so that the receiver does not start another trace.
+    The header is needed for a trace that is not sampled too, so that the receiver does not start
+    another trace.
     """
     context = span.get_span_context()
     return b"00-%032x-%016x-%02x" % (context.trace_id, context.span_id, context.trace_flags)

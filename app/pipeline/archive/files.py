@@ -42,7 +42,9 @@ so quarantined rows may have many days.
 """
 
 GROUP: Final = 1 << 27
-"""The bytes of rows that a task holds before writing them as one row group for each partition."""
+"""The size in bytes up to which a task collects rows. It then writes them as one row group for each
+partition.
+"""
 
 _UNIQUE: Final = frozenset(
     {"identity", "offset", "id", "time_text", "data", "data_bytes", "value", "key"}
@@ -184,7 +186,7 @@ def _as_batch(files: Sequence[DataFile]) -> pa.RecordBatch:
 def _cast_to_table(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the table's columns of a batch, cast to the exact types of the table.
 
-    The names and the nullability of nested fields may differ before.
+    The types of the batch may differ in the names and the nullability of nested fields.
     """
     pairs = [(batch.column(field.name), field.type) for field in schema]
     cast = [each if each.type == kind else each.cast(kind) for each, kind in pairs]

@@ -16,8 +16,8 @@ from app.pipeline.decode.buffers import Numbers
 from app.pipeline.history import Snapshot
 
 LARGER: Final = 4
-"""The factor between the size of the table and the identities that were looked up so far, up to
-which the table is cached.
+"""The table is cached if it has at most this many times the identities that the run has looked up
+so far.
 
 Reading all identities of such a table costs about as much as the searches that the cache saves.
 """

@@ -24,7 +24,7 @@ from app.errors import SetupError
 
 
 class Lag:
-    """The lag of each topic. Before the first batch it is the time since the start of the archive."""
+    """The lag of each topic, counted from the start of the archive until the first batch ends."""
 
     def __init__(
         self,

@@ -90,8 +90,9 @@ def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> 
 def _files(
     spark: SparkSession, table: Any, start: Progress, end: Progress
 ) -> list[tuple[int, str]] | None:
-    """Return the size and path of each file that may have such records; None if Arrow cannot read
-    one of them.
+    """Return the size and path of each file that may have records of the range.
+
+    The result is None if Arrow cannot read one of the files.
     """
     condition = _condition(start, end)
     if condition is None:

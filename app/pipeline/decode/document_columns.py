@@ -89,7 +89,7 @@ def _versions(texts: Values, documents: Documents) -> Numbers:
 
 
 def _payload(events: EventRows, texts: Values, documents: Documents) -> Payload:
-    """Decode the data. Documents whose data needs the row decoder are marked as not clear."""
+    """Decode the data. Documents whose data is doubtful are marked for the row decoder."""
     kinds = map_distinct(events.texts(texts, TYPED), _kind_of, _JSON)
     there = np.diff(offsets_of(documents.payload)) > 0
     two_forms = _TWO_FORMS[events.origin]

@@ -13,7 +13,7 @@ from app.event.value import AttributeType
 from app.event.versions import NEWEST, VERSIONS
 
 Pairs = list[tuple[str, str]]
-"""A map in the form that Arrow takes."""
+"""A map in the form that Arrow takes: pairs of key and value."""
 
 CORE = frozenset(VERSIONS[NEWEST].rules)
 """The attributes with a column of their own, which are always Strings. All others are in
