@@ -68,7 +68,7 @@ class Keys:
             entries = msgspec.json.decode(document, type=_Set).keys
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise ValueError("is not a JWK Set") from error
-        found = [key for entry in entries[:_KEYS] for key in _imported(entry)]
+        found = [key for entry in entries[:_KEYS] for key in _import_key(entry)]
         if not found:
             raise ValueError("is not a JWK Set that can be used: no key in it is readable")
         self._keys = [VerificationKey(key) for key in found if _may_verify(key)]
@@ -110,7 +110,7 @@ class _Registry(JWSRegistry):
 _REGISTRY = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
 
 
-def _imported(entry: Any) -> list[_Found]:
+def _import_key(entry: Any) -> list[_Found]:
     """Return the key of a JWK Set entry, as a list; an empty list if the library does not know its
     kind, curve or form.
 

@@ -43,8 +43,8 @@ def options(
     unfit = any(map(str.isspace, str(folder))) or not os.access(folder, os.W_OK)
     if unfit or any(name in given for name in _OWN):
         return ""
-    kept = folder / f"spark-{_version(jars, java.program(environ))}.jsa"
-    if _whole(kept):
+    kept = folder / f"spark-{_cache_key(jars, java.program(environ))}.jsa"
+    if _is_complete(kept):
         return f"{_QUIET} -XX:SharedArchiveFile={kept}"
     if not leave or _is_being_written(kept):
         return ""
@@ -53,7 +53,7 @@ def options(
     return f"{_QUIET} -XX:ArchiveClassesAtExit={kept}"
 
 
-def _version(jars: Sequence[Path], program: Path) -> str:
+def _cache_key(jars: Sequence[Path], program: Path) -> str:
     """Return a hash of everything the JVM compares that is known before Java runs: the program and
     the jars.
     """
@@ -70,7 +70,7 @@ def _is_being_written(kept: Path) -> bool:
     return datetime.now(UTC) - begun < _SLOWEST
 
 
-def _whole(kept: Path) -> bool:
+def _is_complete(kept: Path) -> bool:
     """Return True if the cache file is complete: Java writes the first four bytes last."""
     try:
         with kept.open("rb") as file:

@@ -56,7 +56,7 @@ def find(spark: SparkSession, lake: Lake, attribute: Attribute, text: str) -> li
         SetupError: The lake does not exist.
     """
     tables.check(spark, lake)
-    chosen = _chosen(spark, lake, attribute, text)
+    chosen = _rows_to_erase(spark, lake, attribute, text)
     return [Erased(name, rows.count()) for name, rows in chosen.items()]
 
 
@@ -80,16 +80,16 @@ def erase(
     tables.check(spark, lake)
     with holding_lock(spark, lake), holding_lock(spark, lake, "upkeep"):
         found = []
-        for name, rows in _chosen(spark, lake, attribute, text).items():
+        for name, rows in _rows_to_erase(spark, lake, attribute, text).items():
             tell(name, "deleting")
             count = _delete(spark, lake, name, rows)
-            _unlist(spark, lake, name)
+            _rewrite_manifests(spark, lake, name)
             tell(name, "removing old snapshots and files")
-            found.append(_forget(spark, lake, name, count, now))
+            found.append(_expire_snapshots(spark, lake, name, count, now))
         return found
 
 
-def _chosen(
+def _rows_to_erase(
     spark: SparkSession, lake: Lake, attribute: Attribute, text: str
 ) -> dict[str, DataFrame]:
     """Return the positions of the rows to erase, by table.
@@ -132,7 +132,7 @@ def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
     return count
 
 
-def _unlist(spark: SparkSession, lake: Lake, name: str) -> None:
+def _rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> None:
     """Rewrite the manifests of a table, so that they no longer list deleted files.
 
     A manifest keeps the least and greatest text of each column of a deleted file, and that may be
@@ -158,7 +158,9 @@ def _archive_properties(spark: SparkSession, table: str) -> dict[str, str]:
     return found
 
 
-def _forget(spark: SparkSession, lake: Lake, name: str, count: int, now: datetime) -> Erased:
+def _expire_snapshots(
+    spark: SparkSession, lake: Lake, name: str, count: int, now: datetime
+) -> Erased:
     """Expire all snapshots but the newest, and delete their files and the files of killed writers."""
     table = lake.table(name)
     loaded = history.iceberg_table(spark, table)

@@ -93,14 +93,14 @@ def maintain(
     """
     tables.check(spark, lake)
     if dry_run:
-        yield from (_look(spark, lake, name, kept, now) for name in SORTED_BY)
+        yield from (_preview(spark, lake, name, kept, now) for name in SORTED_BY)
         return
     with holding_lock(spark, lake, "upkeep"):
         for name in SORTED_BY:
-            yield _keep(spark, lake, name, kept, now, tell)
+            yield _maintain_table(spark, lake, name, kept, now, tell)
 
 
-def _look(spark: SparkSession, lake: Lake, name: str, kept: Kept, now: datetime) -> Upkeep:
+def _preview(spark: SparkSession, lake: Lake, name: str, kept: Kept, now: datetime) -> Upkeep:
     table = lake.table(name)
     edge = now - kept.snapshots
     history_of = list(history.snapshots(spark, table))
@@ -115,7 +115,7 @@ def _look(spark: SparkSession, lake: Lake, name: str, kept: Kept, now: datetime)
     )
 
 
-def _keep(
+def _maintain_table(
     spark: SparkSession,
     lake: Lake,
     name: str,

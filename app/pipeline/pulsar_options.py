@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 Offsets = Mapping[str, Mapping[int, int]]
-"""Numbers of ``reading.offset_of`` by topic and partition, as in ``pipeline.source``."""
+"""Offsets by topic and partition. An offset is the number that ``reading.offset_of`` returns."""
 
 SCHEME: Final = "persistent://"
 """The prefix of a full topic name. A Kafka topic cannot have it, so the prefix shows which system a

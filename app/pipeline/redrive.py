@@ -94,8 +94,8 @@ def look(spark: SparkSession, lake: Lake, wanted: Wanted) -> Redriven:
         SetupError: The lake does not exist.
     """
     tables.check(spark, lake)
-    with cached(_judged(spark, lake, wanted)) as judged:
-        return Redriven(_by_rule(judged), _taken(judged, wanted).count())
+    with cached(_decode_again(spark, lake, wanted)) as judged:
+        return Redriven(_by_rule(judged), _decodable(judged, wanted).count())
 
 
 def redrive(
@@ -121,13 +121,13 @@ def redrive(
         SetupError: The lake does not exist, or an archive is running.
     """
     tables.check(spark, lake)
-    with holding_lock(spark, lake), cached(_judged(spark, lake, wanted)) as judged:
+    with holding_lock(spark, lake), cached(_decode_again(spark, lake, wanted)) as judged:
         rules = _by_rule(judged)
-        with cached(_taken(judged, wanted)) as taken:
+        with cached(_decodable(judged, wanted)) as taken:
             count = taken.count()
             if not count:
                 return Redriven(rules)
-            new = _appended(spark, lake, taken, observe)
+            new = _append_events(spark, lake, taken, observe)
             observe("events committed")
             refused = {} if send is None else send(_batches(spark, lake, taken))
             observe("sent")
@@ -136,7 +136,7 @@ def redrive(
             return Redriven(rules, count, new, refused)
 
 
-def _judged(spark: SparkSession, lake: Lake, wanted: Wanted) -> DataFrame:
+def _decode_again(spark: SparkSession, lake: Lake, wanted: Wanted) -> DataFrame:
     """Decode the quarantined records again. The column ``broken`` has the rule that was recorded in
     ``quarantine``.
     """
@@ -156,13 +156,13 @@ def _by_rule(judged: DataFrame) -> list[RuleCount]:
     return sorted(found, key=lambda rule: (-rule.records, rule.rule))
 
 
-def _taken(judged: DataFrame, wanted: Wanted) -> DataFrame:
+def _decodable(judged: DataFrame, wanted: Wanted) -> DataFrame:
     """Return the records that decode now; with a limit the oldest ones."""
     passing = judged.where("verdict IS NULL")
     return passing.orderBy("record_time", *PLACE).limit(wanted.limit) if wanted.limit else passing
 
 
-def _appended(spark: SparkSession, lake: Lake, taken: DataFrame, observe: Observe) -> int:
+def _append_events(spark: SparkSession, lake: Lake, taken: DataFrame, observe: Observe) -> int:
     """Append the events and return how many were new. The new snapshot repeats the progress of the
     archive, which must not expire.
     """

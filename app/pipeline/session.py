@@ -179,11 +179,11 @@ def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
         **({} if submitted else {"spark.driver.memory": engine.memory}),
         **engine.conf,
         **({} if submitted else _jars(engine, local=local)),
-        **(_brief(engine) if brief and local and not submitted else {}),
+        **(_short_job_options(engine) if brief and local and not submitted else {}),
     }
 
 
-def _brief(engine: Engine) -> dict[str, str]:
+def _short_job_options(engine: Engine) -> dict[str, str]:
     """Return the JVM options for a short job. The operator's options come last, because the last of
     contradictory ones counts.
     """

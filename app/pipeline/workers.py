@@ -32,6 +32,4 @@ if __name__ == "__main__":
     import app.pipeline.archive.files  # noqa: F401 - also imports the decoder
 
     gc.freeze()
-    runpy.run_module(
-        "pyspark.daemon", run_name="__main__"
-    )  # the daemon that Spark starts by default
+    runpy.run_module("pyspark.daemon", run_name="__main__")  # Spark's default daemon

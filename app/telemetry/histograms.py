@@ -16,9 +16,7 @@ QUICK = (
 LONG = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0)
 """The bucket bounds in seconds for durations that include an unavailable target."""
 
-SERIES_BOUND = (
-    200  # label sets of a histogram, each of a dozen series; further ones count as "other"
-)
+SERIES_BOUND = 200  # label sets of a histogram; further ones count as "other"
 SUM = "sum"  # the bucket label in ``counts`` of the sum of all durations, in microseconds
 REST = "+Inf"
 

@@ -158,7 +158,8 @@ class Tracing:
 def traceparent(span: Span) -> bytes:
     """Return the value of the header ``traceparent`` for a span.
 
-    A trace that is not sampled is sent too, so that the receiver does not start another trace.
+    The header is needed for a trace that is not sampled too, so that the receiver does not start
+    another trace.
     """
     context = span.get_span_context()
     return b"00-%032x-%016x-%02x" % (context.trace_id, context.span_id, context.trace_flags)
@@ -221,9 +222,8 @@ def _provider(settings: TraceSettings) -> TracerProvider:
             "skybridge.installation": settings.installation,
         }
     )
-    provider = Provider(
-        sampler=ParentBased(LinkSampler(settings.sample)), resource=resource
-    )  # at the end of the process it sends the waiting spans
+    # At the end of the process the provider sends the waiting spans.
+    provider = Provider(sampler=ParentBased(LinkSampler(settings.sample)), resource=resource)
     exporter = exporter_of(settings.endpoint, settings.headers, settings.timeout)
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=1_000))
     return provider

@@ -118,7 +118,7 @@ def faults_of(pems: Pems, now: dt.datetime | None = None) -> list[PemFault]:
         pems.load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     except OSError as error:
         return _refused(pems, error)
-    return list(_doubts(pems, now or dt.datetime.now(dt.UTC)))
+    return list(_warnings(pems, now or dt.datetime.now(dt.UTC)))
 
 
 def _parts(pems: Pems) -> Iterator[tuple[str, Path]]:
@@ -157,7 +157,7 @@ def _refused(pems: Pems, error: OSError) -> list[PemFault]:
         chain = _certificates(pems.cert)
         if not chain:
             found.append(_damaged(pems.cert_part, pems.cert, "certificate"))
-    found += _of_key(pems, chain)
+    found += _key_faults(pems, chain)
     if pems.ca is not None and not _has(pems.ca, _CERTIFICATES):
         found.append(_no_pem(pems.ca_part, pems.ca, "certificate", "openssl x509 -inform DER"))
     elif pems.ca is not None and not _certificates(pems.ca):
@@ -182,7 +182,7 @@ def _refused(pems: Pems, error: OSError) -> list[PemFault]:
     return found
 
 
-def _of_key(pems: Pems, chain: Sequence[Certificate]) -> Iterator[PemFault]:
+def _key_faults(pems: Pems, chain: Sequence[Certificate]) -> Iterator[PemFault]:
     path, part = pems.key or pems.cert, pems.key_part if pems.key else pems.cert_part
     if path is None:
         return
@@ -201,10 +201,10 @@ def _of_key(pems: Pems, chain: Sequence[Certificate]) -> Iterator[PemFault]:
         words = "; its pass phrase is wrong, or the key is damaged" if pems.password else ""
         yield _damaged(part, path, "private key", words)
     elif chain and key != _public_in(chain[0]):
-        yield _stranger(pems, part, path, key, chain)
+        yield _key_mismatch(pems, part, path, key, chain)
 
 
-def _stranger(
+def _key_mismatch(
     pems: Pems, part: str, path: Path, key: bytes, chain: Sequence[Certificate]
 ) -> PemFault:
     """Return the fault of a key that does not belong to the first certificate."""
@@ -221,7 +221,7 @@ def _stranger(
     )
 
 
-def _doubts(pems: Pems, now: dt.datetime) -> Iterator[PemFault]:
+def _warnings(pems: Pems, now: dt.datetime) -> Iterator[PemFault]:
     """Yield faults that OpenSSL accepts and peers may refuse."""
     for path, part, kind in ((pems.cert, pems.cert_part, ""), (pems.ca, pems.ca_part, "ca")):
         if path is None:
@@ -230,7 +230,7 @@ def _doubts(pems: Pems, now: dt.datetime) -> Iterator[PemFault]:
         if kind == "ca":  # an expired authority does no harm if another is valid
             chain = [] if any(_is_valid(each, now) for each in chain) else chain[:1]
         for number, each in enumerate(chain, start=1):
-            yield from _of_time(part, path, number, each, now)
+            yield from _validity_faults(part, path, number, each, now)
         if kind != "ca" and (number := _broken_link(chain)):
             yield PemFault(
                 part=part,
@@ -240,7 +240,7 @@ def _doubts(pems: Pems, now: dt.datetime) -> Iterator[PemFault]:
             )
 
 
-def _of_time(
+def _validity_faults(
     part: str, path: Path, number: int, found: Certificate, now: dt.datetime
 ) -> Iterator[PemFault]:
     which = f"certificate {number} of {path}" if number > 1 else str(path)

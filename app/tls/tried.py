@@ -57,7 +57,7 @@ class Tried(Generic[T]):
         self._end: float | None = None
         self.generation = 0
         try:
-            self._seen, self._chain, self.current = self._whole()
+            self._seen, self._chain, self.current = self._build()
         except OSError as error:
             raise pems.refusal(error) from error
         if pems.cert is not None:
@@ -93,7 +93,7 @@ class Tried(Generic[T]):
 
     def _swap(self, marks: Marks) -> bool:
         try:
-            seen, chain, made = self._whole()
+            seen, chain, made = self._build()
         except OSError as error:
             self._refused, self._again = marks, time.monotonic() + RETRY
             self._log_refusal(error)
@@ -110,7 +110,7 @@ class Tried(Generic[T]):
             self._words = words
             _log.error("certificates are not reloaded, the old ones stay in use: %s", words)
 
-    def _whole(self) -> tuple[Marks, bytes, T]:
+    def _build(self) -> tuple[Marks, bytes, T]:
         """Build the object from files that did not change meanwhile, so that it has one state of
         all files.
         """
@@ -134,7 +134,7 @@ def mark_of(file: str | Path) -> tuple[int, int, int] | None:
     call.
     """
     try:
-        found = os.stat(file)  # noqa: PTH116 - called for almost every attempt, so it must be fast
+        found = os.stat(file)  # noqa: PTH116 - called often, and faster than Path.stat
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino, found.st_size
@@ -167,9 +167,7 @@ class ClientContext(ssl.SSLContext):
         Raises:
             SetupError: The files cannot be used.
         """
-        self.check_hostname = (
-            verify_host  # for libraries that read it; handshakes use the inner context
-        )
+        self.check_hostname = verify_host  # some libraries read it; handshakes use `_tried`
         self._tried = Tried(pems, partial(_client, pems, verify_host=verify_host))
 
     @property

@@ -44,7 +44,7 @@ class StreamReports:
         self._looked = at
         report = _batch(newest)
         self.idle = None if report["numInputRows"] else report
-        batches = self._since(self.last["batchId"] if self.last else -1)
+        batches = self._batches_after(self.last["batchId"] if self.last else -1)
         self.last = batches[-1] if batches else self.last
         return batches
 
@@ -53,7 +53,7 @@ class StreamReports:
         newest = self._java.lastProgress()
         return -1 if newest is None else int(newest.batchId())
 
-    def _since(self, before: int) -> list[Batch]:
+    def _batches_after(self, before: int) -> list[Batch]:
         """Return the batches with a higher number than ``before``, from the oldest on."""
         # Spark lists the newest report last
         known, found = self._java.recentProgress(), dict[int, Batch]()

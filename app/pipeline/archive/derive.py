@@ -148,12 +148,14 @@ def split_by_records(
         return
     start = whole.start
     for stop in _stops(whole):
-        for end in _cuts(spark, lake, DeriveRange(start, stop, whole.before), most):
+        for end in _piece_ends(spark, lake, DeriveRange(start, stop, whole.before), most):
             yield DeriveRange(start, end, whole.before)
             start = end
 
 
-def _cuts(spark: SparkSession, lake: Lake, whole: DeriveRange, most: int) -> Iterator[Progress]:
+def _piece_ends(
+    spark: SparkSession, lake: Lake, whole: DeriveRange, most: int
+) -> Iterator[Progress]:
     """Yield the end of each piece. A piece has the same fraction of the records of every partition."""
     stored = spark.table(lake.table(tables.RAW_TABLE))
     chosen = stored.where(progress.between(whole.start, whole.end))

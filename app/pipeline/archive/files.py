@@ -42,7 +42,9 @@ so quarantined rows may have many days.
 """
 
 GROUP: Final = 1 << 27
-"""The bytes of rows that a task holds before writing them as one row group for each partition."""
+"""The size in bytes up to which a task collects rows. It then writes them as one row group for each
+partition.
+"""
 
 _UNIQUE: Final = frozenset(
     {"identity", "offset", "id", "time_text", "data", "data_bytes", "value", "key"}
@@ -135,7 +137,7 @@ def write_files(
             if broken.true_count:
                 refused.add_refused(batch.filter(broken))
         counted = [DataFile(name=events.name, rows=count)] if only_count else []
-        found = _told([*counted, *taken.closed(), *refused.closed()])
+        found = _as_batch([*counted, *taken.closed(), *refused.closed()])
     except BaseException:  # otherwise each retry would fill a full disk further
         taken.discard()
         refused.discard()
@@ -150,10 +152,10 @@ def rewrite_without_doomed(
     of ``FILES``.
     """
     for batch in batches:
-        yield _told([_without(row, layout) for row in batch.to_pylist()])
+        yield _as_batch([_rewrite_file(row, layout) for row in batch.to_pylist()])
 
 
-def _without(row: dict[str, Any], layout: TableLayout) -> DataFile:
+def _rewrite_file(row: dict[str, Any], layout: TableLayout) -> DataFile:
     doomed = np.frombuffer(row.pop(DOOMED), np.int64)
     old = DataFile(**row)
     kept = np.ones(old.rows, bool)
@@ -162,7 +164,7 @@ def _without(row: dict[str, Any], layout: TableLayout) -> DataFile:
     with open_file(old.path, layout.access) as source:
         for batch in _groups(pq.ParquetFile(source)):
             here = slice(done, done + len(batch))
-            rows = _shaped(batch.filter(pa.array(kept[here])), layout.schema)
+            rows = _cast_to_table(batch.filter(pa.array(kept[here])), layout.schema)
             new.write([rows], old.known[here][kept[here]])
             done += len(batch)
     return new.closed()
@@ -175,16 +177,16 @@ def _groups(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(rows, row_groups=[group])
 
 
-def _told(files: Sequence[DataFile]) -> pa.RecordBatch:
+def _as_batch(files: Sequence[DataFile]) -> pa.RecordBatch:
     columns = [[getattr(each, name) for each in files] for name in _ROW]
     arrays = [pa.array(each, kind) for each, kind in zip(columns, _ROW.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, list(_ROW))
 
 
-def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _cast_to_table(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the table's columns of a batch, cast to the exact types of the table.
 
-    The names and the nullability of nested fields may differ before.
+    The types of the batch may differ in the names and the nullability of nested fields.
     """
     pairs = [(batch.column(field.name), field.type) for field in schema]
     cast = [each if each.type == kind else each.cast(kind) for each, kind in pairs]
@@ -203,12 +205,12 @@ class _Files:
 
     def add_events(self, batch: pa.RecordBatch) -> None:
         known = identities(batch.column("source"), batch.column("id"))
-        rows = _shaped(batch.append_column("identity", pa.array(known)), self._layout.schema)
+        rows = _cast_to_table(batch.append_column("identity", pa.array(known)), self._layout.schema)
         self._add(rows, buckets(known, self._layout.buckets), known)
 
     def add_refused(self, batch: pa.RecordBatch) -> None:
         seen = pa.repeat(pa.scalar(datetime.now(UTC), INSTANT), len(batch))
-        rows = _shaped(batch.append_column("seen", seen), self._layout.schema)
+        rows = _cast_to_table(batch.append_column("seen", seen), self._layout.schema)
         times = rows.column("record_time").cast(pa.int64()).fill_null(0)
         days = times.to_numpy() // _DAY
         self._add(rows, days, np.zeros(0, np.int64))

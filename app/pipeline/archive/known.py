@@ -16,8 +16,8 @@ from app.pipeline.decode.buffers import Numbers
 from app.pipeline.history import Snapshot
 
 LARGER: Final = 4
-"""The factor between the size of the table and the identities that were looked up so far, up to
-which the table is cached.
+"""The table is cached if it has at most this many times the identities that the run has looked up
+so far.
 
 Reading all identities of such a table costs about as much as the searches that the cache saves.
 """
@@ -72,9 +72,8 @@ class IdentityCache:
             return
         self._snapshot = newest.id
         more.sort()
-        while (
-            len(more) and self._sorted and len(self._sorted[-1]) <= 2 * len(more)
-        ):  # merging similar sizes keeps the list short and moves each number seldom
+        # Merging arrays of similar size keeps the list short and moves each number seldom.
+        while len(more) and self._sorted and len(self._sorted[-1]) <= 2 * len(more):
             more = np.concatenate([self._sorted.pop(), more])
             more.sort(kind="stable")  # in place, and fast for concatenated sorted parts
         self._sorted += [more] if len(more) else []

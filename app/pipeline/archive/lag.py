@@ -24,7 +24,7 @@ from app.errors import SetupError
 
 
 class Lag:
-    """The lag of each topic. Before the first batch it is the time since the start of the archive."""
+    """The lag of each topic, counted from the start of the archive until the first batch ends."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Lag:
         """Record the progress report of a finished batch, or of an idle moment without new records."""
         begun = datetime.fromisoformat(progress["timestamp"]).timestamp()
         for topic, before in self._complete.items():
-            if not progress["numInputRows"] or _to_its_end(progress["sources"], topic):
+            if not progress["numInputRows"] or _was_read_to_end(progress["sources"], topic):
                 self._complete[topic] = max(before, begun)
 
     def seconds(self) -> Mapping[str, float]:
@@ -48,7 +48,7 @@ class Lag:
         return {topic: max(0.0, now - moment) for topic, moment in self._complete.items()}
 
 
-def _to_its_end(sources: Iterable[Mapping[str, Any]], topic: str) -> bool:
+def _was_read_to_end(sources: Iterable[Mapping[str, Any]], topic: str) -> bool:
     """Return True if a batch read all records that the topic had at its start. False if the source
     does not report this.
     """

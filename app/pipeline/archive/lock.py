@@ -59,7 +59,9 @@ def _locked(folder: Path, lake: Lake, right: LakeLock) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _taken(os.pread(handle, 100, 0).decode(errors="replace") or "another") from None
+            raise _lock_error(
+                os.pread(handle, 100, 0).decode(errors="replace") or "another"
+            ) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, _me().encode(), 0)
         yield
@@ -75,11 +77,11 @@ def _leased(spark: SparkSession, lake: Lake, right: LakeLock) -> Iterator[None]:
     own, name = f"{_me()} {uuid4().hex[:8]}", f"skybridge.{right}.lease"
     holder, until = _lease(spark, lake, name)
     if holder and until > _now():
-        raise _taken(holder)
+        raise _lock_error(holder)
     _write(spark, lake, name, own)
     time.sleep(1.0)
     if _lease(spark, lake, name)[0] != own:
-        raise _taken(_lease(spark, lake, name)[0])
+        raise _lock_error(_lease(spark, lake, name)[0])
     ended = threading.Event()
     renewing = threading.Thread(target=_renew, args=(spark, lake, name, own, ended), daemon=True)
     renewing.start()
@@ -97,9 +99,7 @@ def _renew(spark: SparkSession, lake: Lake, name: str, own: str, ended: threadin
     would be duplicated.
     """
     while not ended.wait(LASTS / 4):
-        with contextlib.suppress(
-            Exception
-        ):  # if the catalog is unreachable, the next try is still in time
+        with contextlib.suppress(Exception):  # the next try is in time if the catalog is away
             holder = _lease(spark, lake, name)[0]
             if holder != own:
                 _log.error(
@@ -133,7 +133,7 @@ def _now() -> float:
     return time.time()  # noqa: TID251 - compared with times of other machines
 
 
-def _taken(holder: str) -> SetupError:
+def _lock_error(holder: str) -> SetupError:
     return SetupError(
         f"this lake is being written by {holder}", setting="pipeline.lake", cure=_CURE
     )

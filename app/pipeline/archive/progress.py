@@ -38,7 +38,9 @@ def read(spark: SparkSession, table: str) -> Progress:
 
 
 def reach(records: DataFrame) -> Progress:
-    """Return the offset after the last record of each partition in a frame that has LOCATION."""
+    """Return the offset after the last record of each partition in a frame with the columns
+    LOCATION.
+    """
     ends = records.groupBy("broker", "topic", "partition").agg(f.max("offset").alias("last"))
     return from_entries(
         (broker, topic, number, last + 1) for broker, topic, number, last in ends.collect()

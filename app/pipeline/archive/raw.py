@@ -81,9 +81,8 @@ def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> 
     if found is None:
         return RangeRecords(spark.table(name).where(progress.between(start, end)).select(*COLUMNS))
     wanted = ReadTask(commit.schema(table, name, COLUMNS), start, end, commit.access(table))
-    each_core = shares(
-        found, spark.sparkContext.defaultParallelism
-    )  # Spark makes a task of each row
+    # Spark makes a task of each row.
+    each_core = shares(found, spark.sparkContext.defaultParallelism)
     frame = spark.createDataFrame([(paths,) for paths in each_core], _SHARE)
     return RangeRecords(frame, partial(read_files, wanted=wanted))
 
@@ -91,8 +90,9 @@ def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> 
 def _files(
     spark: SparkSession, table: Any, start: Progress, end: Progress
 ) -> list[tuple[int, str]] | None:
-    """Return the size and path of each file that may have such records; None if Arrow cannot read
-    one of them.
+    """Return the size and path of each file that may have records of the range.
+
+    The result is None if Arrow cannot read one of the files.
     """
     condition = _condition(start, end)
     if condition is None:
@@ -157,18 +157,18 @@ def read_files(told: Batches, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
         for paths in batch.column("paths").to_pylist():
             for path in paths:
                 with open_file(path, wanted.access) as source:
-                    yield from _of_file(source, path, wanted)
+                    yield from _file_batches(source, path, wanted)
 
 
-def _of_file(source: Any, path: str, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
+def _file_batches(source: Any, path: str, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
     plain = pq.ParquetFile(source)
-    names = _named(plain.schema_arrow, path, wanted.schema)
+    names = _column_names(plain.schema_arrow, path, wanted.schema)
     offset, value = (names[wanted.schema.get_field_index(name)] for name in ("offset", "value"))
     coded = pq.ParquetFile(source, metadata=plain.metadata, read_dictionary=[value])
     for group in range(plain.num_row_groups):
         told = plain.metadata.row_group(group)
         columns = {each.path_in_schema: each for each in map(told.column, range(told.num_columns))}
-        if _beyond(columns[offset].statistics, wanted):
+        if _is_outside(columns[offset].statistics, wanted):
             continue
         file = coded if columns[value].has_dictionary_page else plain
         row = max(1, told.total_byte_size // max(1, told.num_rows))
@@ -179,10 +179,10 @@ def _of_file(source: Any, path: str, wanted: ReadTask) -> Iterator[pa.RecordBatc
             )
             chosen = within(found, wanted.start, wanted.end)
             if chosen.any():
-                yield from _parts(found if chosen.all() else found.filter(pa.array(chosen)))
+                yield from _split(found if chosen.all() else found.filter(pa.array(chosen)))
 
 
-def _beyond(offsets: Any, wanted: ReadTask) -> bool:
+def _is_outside(offsets: Any, wanted: ReadTask) -> bool:
     """Return True if a row group has no offset of the range: in the large files of upkeep, few
     groups belong to a range.
     """
@@ -195,7 +195,7 @@ def _beyond(offsets: Any, wanted: ReadTask) -> bool:
     )
 
 
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the batch with decoded values, halved until each part has at most OCTETS bytes.
 
     A repeated value is stored once in its row group, so the size of the group does not show the
@@ -207,8 +207,8 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch
     elif len(batch) > 1 and _octets(value) > OCTETS:
         middle = len(batch) // 2
-        yield from _parts(batch.slice(0, middle))
-        yield from _parts(batch.slice(middle))
+        yield from _split(batch.slice(0, middle))
+        yield from _split(batch.slice(middle))
     else:
         yield batch.set_column(at, "value", value.dictionary_decode())
 
@@ -218,7 +218,7 @@ def _octets(coded: pa.DictionaryArray) -> int:
     return pc.sum(lengths.cast(pa.int64())).as_py() or 0
 
 
-def _named(schema: pa.Schema, path: str, wanted: pa.Schema) -> list[str]:
+def _column_names(schema: pa.Schema, path: str, wanted: pa.Schema) -> list[str]:
     """Return the names of the columns in a file. They are found by Iceberg's ids, because columns
     may have been renamed.
     """

@@ -120,9 +120,9 @@ def once(
         ready = _prepare(spark, lake, plan, left)
         observe("prepared")
         query = stream.start(spark, lake, plan, ready, once=True)
-        copied, last = _copied(query, ready.pending, tell, stopping)
+        copied, last = _copy(query, ready.pending, tell, stopping)
         observe("stream ended")
-        whole = _further(spark, lake, plan, left, ready, last)
+        whole = _range_to_derive(spark, lake, plan, left, ready, last)
         derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, IdentityCache())
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
 
@@ -151,7 +151,7 @@ def forever(
         seen, derived, copied, known = StreamReports(query), Derived(), 0, IdentityCache()
         wait = time.monotonic()  # records that an earlier run copied are derived at once
         while not stop.wait(LOOK):
-            _check(query)
+            _raise_if_failed(query)
             found = seen.new_batches()
             copied += _rows(found)
             if not found and (wait == 0.0 or time.monotonic() < wait):
@@ -160,7 +160,9 @@ def forever(
                 continue
             tell(Told("copy", copied))
             try:
-                whole = _further(spark, lake, plan, left, ready, found[-1] if found else None)
+                whole = _range_to_derive(
+                    spark, lake, plan, left, ready, found[-1] if found else None
+                )
                 left = None  # unknown until the derivation has succeeded
                 derived += _derive_all(spark, lake, plan, whole, tell, observe, stop, known)
                 left, wait = empty_after(whole), 0.0
@@ -169,7 +171,7 @@ def forever(
             except Exception as error:  # noqa: BLE001 - the copy goes on after any error
                 tell(Told("derive", 0, trouble=first_line(error)))
                 wait = time.monotonic() + AGAIN
-        copied += _end(seen)
+        copied += _stop_after_batch(seen)
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
@@ -184,7 +186,7 @@ def _prepare(
     return stream.prepare(spark, lake, plan, left.end.get(plan.place.broker, {}))
 
 
-def _further(
+def _range_to_derive(
     spark: SparkSession,
     lake: Lake,
     plan: Plan,
@@ -203,7 +205,7 @@ def _further(
     return extended(left, plan.place.broker, ready.next, ends)
 
 
-def _copied(
+def _copy(
     query: StreamingQuery, total: int | None, tell: Tell, stop: threading.Event
 ) -> tuple[int, Batch | None]:
     """Wait until the stream ends, or stop it after the current batch when ``stop`` is set.
@@ -214,12 +216,12 @@ def _copied(
     seen, copied = StreamReports(query), 0
     tell(Told("copy", 0, total))
     while query.isActive and not stop.is_set():
-        time.sleep(LOOK)  # awaitTermination would raise an error that _check words better
+        time.sleep(LOOK)  # awaitTermination would raise an error that _raise_if_failed words better
         copied += _rows(seen.new_batches())
         tell(Told("copy", copied, total))
     if query.isActive:
-        return copied + _end(seen), None
-    _check(query)
+        return copied + _stop_after_batch(seen), None
+    _raise_if_failed(query)
     copied += _rows(seen.new_batches())
     tell(Told("copy", copied, total))
     return copied, seen.last
@@ -268,7 +270,7 @@ def _rows(batches: list[Batch]) -> int:
     return sum(int(each["numInputRows"]) for each in batches)
 
 
-def _end(seen: StreamReports) -> int:
+def _stop_after_batch(seen: StreamReports) -> int:
     """Stop the stream after the current batch, and return the number of records copied since the
     last look.
 
@@ -282,7 +284,7 @@ def _end(seen: StreamReports) -> int:
     return _rows(seen.new_batches())
 
 
-def _check(query: StreamingQuery) -> None:
+def _raise_if_failed(query: StreamingQuery) -> None:
     """Raise ArchiveFailed if the stream has failed."""
     error = query.exception()
     if error is None:

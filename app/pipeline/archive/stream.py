@@ -115,10 +115,10 @@ def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Prepa
         begin = kafka.at(plan.topics, plan.start)
     known_starts: Offsets = {} if known is None else known.starts
     wanted = {
-        topic: {n: _next(held, known_starts, begin, topic, n) for n in numbers}
+        topic: {n: _next_offset(held, known_starts, begin, topic, n) for n in numbers}
         for topic, numbers in end.items()
     }
-    lost = _lost(wanted, first, end, plan)
+    lost = _are_records_lost(wanted, first, end, plan)
     following = {
         topic: {n: max(at, first[topic][n]) for n, at in each.items()}
         for topic, each in wanted.items()
@@ -127,7 +127,7 @@ def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Prepa
         known is None
         or lost
         or set(known.topics) != set(plan.topics)
-        or not _goes_on(spark, lake, f"{plan.checkpoints}/{known.checkpoint}")
+        or not _is_usable(spark, lake, f"{plan.checkpoints}/{known.checkpoint}")
     ):
         name = f"{plan.place.broker}-{uuid4().hex[:8]}"
         starts = {**known_starts, **following}
@@ -175,7 +175,7 @@ def reached(batch: Mapping[str, Any]) -> Offsets:
     }
 
 
-def _next(held: Offsets, starts: Offsets, begin: Offsets, topic: str, number: int) -> int:
+def _next_offset(held: Offsets, starts: Offsets, begin: Offsets, topic: str, number: int) -> int:
     """Return the first offset to read. Rows of the lake come first, then the start of an earlier
     run, then the setting.
     """
@@ -185,7 +185,7 @@ def _next(held: Offsets, starts: Offsets, begin: Offsets, topic: str, number: in
     return begin[topic][number]
 
 
-def _lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
+def _are_records_lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
     """Return True if records to be read are gone and ``skip_lost`` permits it.
 
     Raises:
@@ -227,18 +227,20 @@ def _keep(spark: SparkSession, lake: Lake, broker: str, state: CheckpointState) 
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_PROPERTY}{broker}' = '{text}')")
 
 
-def _goes_on(spark: SparkSession, lake: Lake, checkpoint: str) -> bool:
+def _is_usable(spark: SparkSession, lake: Lake, checkpoint: str) -> bool:
     """Return True if the checkpoint can be used: every batch begun there has ended, or a snapshot
     has its rows.
 
     Rows of the batch may have been erased since. If the snapshot has expired, a new checkpoint
     starts from the rows.
     """
-    begun, ended = (_newest(spark, f"{checkpoint}/{name}") for name in ("offsets", "commits"))
-    return begun is not None and (begun == ended or _stored(spark, lake, checkpoint, begun))
+    begun, ended = (_newest_batch(spark, f"{checkpoint}/{name}") for name in ("offsets", "commits"))
+    return begun is not None and (
+        begun == ended or _is_batch_stored(spark, lake, checkpoint, begun)
+    )
 
 
-def _stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: int) -> bool:
+def _is_batch_stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: int) -> bool:
     """Return True if a snapshot of ``events_raw`` names the batch, in the property that Iceberg's
     sink uses.
     """
@@ -253,7 +255,7 @@ def _stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: int) -> boo
     return next(newest, -1) >= batch
 
 
-def _newest(spark: SparkSession, folder: str) -> int | None:
+def _newest_batch(spark: SparkSession, folder: str) -> int | None:
     """Return the number of the last batch in a folder of the checkpoint; None if there is none."""
     system, path = hadoop_file(spark, folder)
     if not system.exists(path):

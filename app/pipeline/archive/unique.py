@@ -62,7 +62,7 @@ def new(
     doomed = _duplicates(spark, lake, layout, arriving, suspects)
     whole = [each for n, each in enumerate(arriving) if n not in doomed]
     rest = {n: rows for n, rows in doomed.items() if len(rows) < arriving[n].rows}
-    again = _again(spark, layout, arriving, rest)
+    again = _rewrite_files(spark, layout, arriving, rest)
     commit.remove_files(spark, lake.table(tables.EVENTS_TABLE), (arriving[n] for n in doomed))
     return [*whole, *again]
 
@@ -75,10 +75,12 @@ def _suspects(
     """
     found = np.frombuffer(b"".join(each.identities for each in arriving), np.int64)
     names, counts = np.unique(found, return_counts=True)
-    return pa.array(np.union1d(names[counts > 1], _there(spark, lake, names, known)))
+    return pa.array(np.union1d(names[counts > 1], _stored_identities(spark, lake, names, known)))
 
 
-def _there(spark: SparkSession, lake: Lake, names: Numbers, known: IdentityCache) -> Numbers:
+def _stored_identities(
+    spark: SparkSession, lake: Lake, names: Numbers, known: IdentityCache
+) -> Numbers:
     """Return the identities that the table has, from the cache or by a search of Spark."""
     name = lake.table(tables.EVENTS_TABLE)
     newest = history.newest_snapshot(spark, name)
@@ -86,7 +88,7 @@ def _there(spark: SparkSession, lake: Lake, names: Numbers, known: IdentityCache
         return np.zeros(0, np.int64)
     table = spark.table(name).select("identity")
     found = known.present(names, newest, lambda: _identities(table))
-    return _identities(_chosen(spark, table, pa.array(names))) if found is None else found
+    return _identities(_rows_with(spark, table, pa.array(names))) if found is None else found
 
 
 def _identities(frame: DataFrame) -> Numbers:
@@ -106,8 +108,8 @@ def _duplicates(
     They are compared here and not by Spark, which needs a second for a window and a join.
     """
     table = spark.table(lake.table(tables.EVENTS_TABLE)).select(*_KEY)
-    there = _chosen(spark, table, suspects).toArrow()
-    rows = [_suspected(layout, n, each, suspects) for n, each in enumerate(arriving)]
+    there = _rows_with(spark, table, suspects).toArrow()
+    rows = [_suspect_rows(layout, n, each, suspects) for n, each in enumerate(arriving)]
     ordered = pa.concat_tables(rows).sort_by([(name, "ascending") for name in (*_KEY, *_RANK)])
     again = _as_the_row_before(ordered)
     there = there.cast(ordered.select(_KEY).schema)  # a session may use large string types
@@ -117,7 +119,7 @@ def _duplicates(
     return {n: places[files == n] for n in np.unique(files).tolist()}
 
 
-def _suspected(layout: TableLayout, n: int, file: DataFile, suspects: pa.Array) -> pa.Table:
+def _suspect_rows(layout: TableLayout, n: int, file: DataFile, suspects: pa.Array) -> pa.Table:
     """Return the rows of a file that have one of these identities, with the columns of key, rank
     and position.
     """
@@ -140,7 +142,7 @@ def _as_the_row_before(ordered: pa.Table) -> pa.Array:
     return pa.concat_arrays([pa.array([False] * min(1, len(ordered)), pa.bool_()), same])
 
 
-def _again(
+def _rewrite_files(
     spark: SparkSession,
     layout: TableLayout,
     arriving: Sequence[DataFile],
@@ -157,7 +159,7 @@ def _again(
     return commit.run_tasks(frame.mapInArrow(partial(rewrite_without_doomed, layout=layout), FILES))
 
 
-def _chosen(spark: SparkSession, frame: DataFrame, wanted: pa.Array) -> DataFrame:
+def _rows_with(spark: SparkSession, frame: DataFrame, wanted: pa.Array) -> DataFrame:
     """Return the rows with one of these identities."""
     if not len(wanted):
         return frame.limit(0)

@@ -81,7 +81,7 @@ def decode_without_times(batch: pa.RecordBatch) -> pa.RecordBatch:
         )
         return mixed.take(pa.array(np.argsort(np.concatenate(rows))))
     values, headers = (batch.column(name).cast(_READ[name]) for name in SENT)
-    told = _judged(batch, values, headers, next(iter(of_binding), KAFKA))
+    told = _decoded_columns(batch, values, headers, next(iter(of_binding), KAFKA))
     refused = told[DecodedRow._fields.index("verdict")].is_valid()
     sent = [_where(refused, column) for column in (values, headers)]
     kept = [batch.column(name) for name in KEPT]
@@ -99,7 +99,7 @@ def _by_binding(topics: pa.Array) -> dict[ColumnBinding, Numbers]:
     }
 
 
-def _judged(
+def _decoded_columns(
     batch: pa.RecordBatch, values: pa.Array, headers: pa.Array, binding: ColumnBinding
 ) -> list[pa.Array]:
     """Return the columns of ``DecodedRow``.
@@ -108,13 +108,13 @@ def _judged(
     not end the query, because a restarted query would read it again.
     """
     try:
-        return _told(batch, *_by_column(values, headers, binding))
+        return _all_columns(batch, *_by_column(values, headers, binding))
     except Exception:  # noqa: BLE001 - a restarted query would read the record again
         _log.exception("a batch could not be decoded by column; it is decoded row by row")
-        return _told(batch, Columns(values, utf8=True), np.ones(len(values), bool))
+        return _all_columns(batch, Columns(values, utf8=True), np.ones(len(values), bool))
 
 
-def _told(batch: pa.RecordBatch, columns: Columns, in_doubt: Numbers) -> list[pa.Array]:
+def _all_columns(batch: pa.RecordBatch, columns: Columns, in_doubt: Numbers) -> list[pa.Array]:
     rows = np.flatnonzero(in_doubt)
     if len(rows):
         columns.add_rows(rows, decode_rows(batch.take(pa.array(rows))))
@@ -130,7 +130,7 @@ def _by_column(
     told = read_headers(headers, binding)
     columns.add_binary(told.events, told.values.texts, empty_is_none=binding.empty_is_none)
     in_doubt = ~told.events.clear
-    rows = _filled(told.documents, values)
+    rows = _nonempty(told.documents, values)
     if len(rows):
         chosen = values if len(rows) == len(values) else values.take(pa.array(rows))
         documents = read_documents(chosen, utf8=utf8)
@@ -139,7 +139,7 @@ def _by_column(
     return columns, in_doubt
 
 
-def _filled(rows: Numbers, values: pa.Array) -> Numbers:
+def _nonempty(rows: Numbers, values: pa.Array) -> Numbers:
     """Return those of these rows whose value is not empty."""
     filled: Numbers = (np.diff(offsets_of(values)) > 0) & validity_of(values)
     return rows[filled[rows]]

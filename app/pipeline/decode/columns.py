@@ -81,7 +81,9 @@ class Columns:
             self._is_text[rows] = _which_are_text(self._values.take(pa.array(rows)))
 
     def add_documents(self, of: Numbers, told: DocumentColumns) -> None:
-        """Add the clear documents. ``of`` has the row number of each document."""
+        """Add the documents that are certainly valid events. ``of`` has the row number of each
+        document.
+        """
         clear = told.events.clear
         rows = of[clear]
         self._add(rows, of, told.events, told.values.texts)
@@ -130,8 +132,13 @@ class Columns:
         return [value for *_, value in pairs], owners, np.arange(len(pairs)), numbers
 
     def _add(self, rows: Numbers, of: Numbers, events: EventRows, texts: pa.Array) -> None:
-        """Add the attributes of the clear events. ``of`` has the row number of each event, ``rows``
-        those of the clear events.
+        """Add the attributes of the events that are certainly valid.
+
+        Args:
+            rows: The row numbers of the valid events.
+            of: The row numbers of all these events.
+            events: The attributes.
+            texts: The texts to which the attributes refer.
         """
         clear = events.clear
         at = events.at[:, clear]

@@ -18,7 +18,9 @@ from app.pipeline.decode.meanings import MEMBERS, TYPED, version_lookup
 from app.pipeline.decode.members import Documents, text_of
 from app.pipeline.decode.values import EventRows, Values, empty_rows
 
-_SAID: Final = {attribute: version_lookup(attribute, in_header=False) for attribute in ATTRIBUTES}
+_VERSION_LOOKUPS: Final = {
+    attribute: version_lookup(attribute, in_header=False) for attribute in ATTRIBUTES
+}
 _TWO_FORMS: Final = np.array([version.two_forms for version in VERSIONS.values()] + [False])
 """Flags by version index: string data may be text or base64. The last flag is for documents without
 a version.
@@ -82,12 +84,12 @@ def _versions(texts: Values, documents: Documents) -> Numbers:
     for attribute in reversed(ATTRIBUTES):
         rows, places = documents.members_named(attribute)
         said_by = texts.texts.take(pa.array(texts.at(places)))
-        origin[rows] = map_distinct(said_by, _SAID[attribute], -1)
+        origin[rows] = map_distinct(said_by, _VERSION_LOOKUPS[attribute], -1)
     return origin
 
 
 def _payload(events: EventRows, texts: Values, documents: Documents) -> Payload:
-    """Decode the data. Documents whose data needs the row decoder are marked as not clear."""
+    """Decode the data. Documents whose data is doubtful are marked for the row decoder."""
     kinds = map_distinct(events.texts(texts, TYPED), _kind_of, _JSON)
     there = np.diff(offsets_of(documents.payload)) > 0
     two_forms = _TWO_FORMS[events.origin]
@@ -95,7 +97,7 @@ def _payload(events: EventRows, texts: Values, documents: Documents) -> Payload:
     forms = np.where(there, _JSON_FORM, _OPAQUE).astype(np.int8)
     strings = np.flatnonzero(there & (kinds != _JSON) & events.clear)
     known = (two_forms | (kinds == _TEXTUAL))[strings].tolist()
-    read = list(map(_of_string, map(documents.data.__getitem__, strings.tolist()), known))
+    read = list(map(_decode_string, map(documents.data.__getitem__, strings.tolist()), known))
     forms[strings] = [form for _, form in read]
     coded = np.array(list(documents.coded), np.int64)
     events.clear[coded] &= two_forms[coded] & ~there[coded]
@@ -125,7 +127,7 @@ def _kind_of(content_type: bytes) -> int:
     return _TEXTUAL if is_known_text(media_type) else _OTHER
 
 
-def _of_string(raw: Any, known_text: bool) -> tuple[bytes | None, int]:
+def _decode_string(raw: Any, known_text: bool) -> tuple[bytes | None, int]:
     """Decode a JSON string that holds data of another type into its data and form.
 
     Before version 1.0 the string is base64 unless its content type is known to be text. Data is

@@ -70,8 +70,8 @@ class HeaderColumns(NamedTuple):
 
 
 def read_headers(column: pa.ListArray, binding: ColumnBinding) -> HeaderColumns:
-    """Decode the headers of a batch. Rows that are not certainly valid events are marked as not
-    clear.
+    """Decode the headers of a batch. Rows that are not certainly valid events are marked for the
+    row decoder.
     """
     headers = Headers(column)
     typed = headers.named[binding.content_type]

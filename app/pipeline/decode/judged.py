@@ -13,7 +13,7 @@ from app.event.value import AttributeType
 from app.event.versions import NEWEST, VERSIONS
 
 Pairs = list[tuple[str, str]]
-"""A map in the form that Arrow takes."""
+"""A map in the form that Arrow takes: pairs of key and value."""
 
 CORE = frozenset(VERSIONS[NEWEST].rules)
 """The attributes with a column of their own, which are always Strings. All others are in
@@ -74,7 +74,7 @@ def decode_row(record: Record, decode: Callable[[Record], Decoded] = kafka.decod
         return _refused("unreadable", unreadable.code, unreadable)
     except Exception as bug:  # noqa: BLE001 - an error must not end the query
         return DecodedRow(verdict="unreadable", rule=_BROKEN, detail=_writable(repr(bug)))
-    return _unread(decoded) if decoded.opaque else _row(decoded)
+    return _unsupported(decoded) if decoded.opaque else _row(decoded)
 
 
 def _row(decoded: Decoded) -> DecodedRow:
@@ -110,7 +110,7 @@ def _text_or_bytes(data: bytes | None) -> tuple[str | None, bytes | None]:
         return None, data
 
 
-def _unread(opaque: Decoded) -> DecodedRow:
+def _unsupported(opaque: Decoded) -> DecodedRow:
     """Return the columns of an event in a format that Skybridge passes on unread: the lake has no
     columns for its content.
     """

@@ -128,7 +128,7 @@ class Documents:
         return rows, self.firsts[rows] + place[rows]
 
     def named(self) -> NamedValues:
-        """Return all members by name."""
+        """Return all members, grouped by name."""
         codes: dict[str, int] = {}
         of_shapes = [codes.setdefault(name, len(codes)) for names in self.shapes for name in names]
         lengths = np.array(list(map(len, self.shapes)))

@@ -19,7 +19,7 @@ _USUAL = rf"\A{_YEAR}-[0-9-]{{5}}T[0-9:]{{6}}[0-5][0-9](?:\.[0-9]{{1,6}})?Z\z"
 leap second.
 """
 
-_FINER: Final = re.compile(r"(\.[0-9]{6})[0-9]+")  # than a microsecond
+_FINER: Final = re.compile(r"(\.[0-9]{6})[0-9]+")  # digits beyond microseconds
 _FARTHEST: Final = timedelta(hours=18)
 """The largest offset from UTC that Spark reads: queries of the lake compare ``time`` with instants
 that Spark parsed.

@@ -1,6 +1,7 @@
-"""Check the values of attributes by column. A row that is not certainly a valid event is marked as
-not clear.
+"""Check the values of attributes by column. A row is *clear* while all its values are certainly
+valid.
 
+Rows that are not clear are decoded again, one by one, by ``judged.decode_row``: the row decoder.
 The rules are those of ``app.event``. Values that repeat, such as a source or a media type, are
 checked once for each distinct text. Times are checked by a pattern. Forbidden characters are
 searched in the bytes of all values at once.
@@ -81,14 +82,14 @@ class Values:
         """Return the rows with an attribute text that is forbidden or needs the row decoder.
         ``own`` marks the attribute texts.
         """
-        odd = self._odd()
+        odd = self._suspicious()
         odd = odd[own[odd]]
         raw = np.zeros(len(odd), bool) if self.json is None else self.json.raw[odd]
         texts = self.texts.take(pa.array(odd)).to_pylist()
         wrong = [not _is_allowed(*each) for each in zip(texts, raw, strict=True)]
         return self.rows_of(odd[np.array(wrong, bool)])
 
-    def _odd(self) -> Numbers:
+    def _suspicious(self) -> Numbers:
         """Return the indexes of texts with bytes that are not printable ASCII, or with a sign of a
         JSON escape.
         """
@@ -148,7 +149,8 @@ class EventRows:
     """The decoded attributes of the rows of a batch.
 
     Attributes:
-        clear: Whether the row is a valid event as far as checked.
+        clear: Whether the row is certainly a valid event, as far as it was checked. Other rows go
+            to the row decoder.
         origin: The index of the version in ``NAMES``; negative if unknown.
         at: The indexes of texts by column and row; negative for none.
         own: Whether a text is an attribute.
@@ -180,8 +182,9 @@ class EventRows:
             self.extensions.append(Extension(rows, places, meant.name, kinds))
 
     def _is_first(self, name: str, rows: Numbers) -> bool:
-        """Return True if the batch has room for an extension of this name. Rows that already have
-        it are marked as not clear.
+        """Return True if the batch has room for an extension of this name.
+
+        Rows that already have the extension are marked for the row decoder (not clear).
         """
         there = self._taken.get(name)
         if there is None and len(self._taken) >= MOST:
@@ -194,7 +197,9 @@ class EventRows:
         return True
 
     def check(self, values: Values) -> None:
-        """Mark the rows that break a rule of CloudEvents as not clear."""
+        """Mark the rows that break a rule of CloudEvents as not clear, so that the row decoder
+        reports their faults.
+        """
         for column in _REQUIRED:
             self.clear &= self.at[column] >= 0
         self.clear &= self.origin >= 0
@@ -215,13 +220,15 @@ class EventRows:
             self.clear &= kept.to_numpy(zero_copy_only=False)
 
     def texts(self, values: Values, name: str) -> pa.Array:
-        """Return the texts of an attribute in the clear rows; null for all other rows."""
+        """Return the texts of an attribute in the rows that are certainly valid so far; null for
+        all other rows.
+        """
         return take_or_null(values.texts, np.where(self.clear, self.at[COLUMN_OF[name]], -1))
 
 
 def empty_rows(rows: int, places: int) -> EventRows:
-    """Return the initial state of a batch with this number of rows and texts: all rows are clear
-    and have no attribute.
+    """Return the initial state of a batch: rows without attributes, all of them still counted as
+    valid.
     """
     return EventRows(
         np.ones(rows, bool),

@@ -41,7 +41,7 @@ class PulsarPositions:
             found = await ask_each(admin.wires_if_there, topics)
             return dict(zip(topics, found, strict=True))
 
-        found = self._asked(ask)
+        found = self._run(ask)
         if absent := [topic for topic, wires in found.items() if not wires]:
             raise SetupError(
                 f"{self._options.name} has no topic {', '.join(absent)}",
@@ -67,12 +67,12 @@ class PulsarPositions:
             return list(await ask_each(one, [wire for _, _, wire in places]))
 
         offsets: dict[str, dict[int, int]] = {topic: {} for topic in topics}
-        for (topic, number, _), offset in zip(places, self._asked(ask), strict=True):
+        for (topic, number, _), offset in zip(places, self._run(ask), strict=True):
             if offset is not None:
                 offsets[topic][number] = offset
         return offsets
 
-    def _asked(self, ask: Callable[[Admin], Awaitable[T]]) -> T:
+    def _run(self, ask: Callable[[Admin], Awaitable[T]]) -> T:
         """Run a request on a new event loop, because the caller has none."""
 
         async def run() -> T:

@@ -108,7 +108,7 @@ def answer_from(rows: Mapping[str, LakeDataset], sql: str, *, limit: int) -> Ans
             return _answer(connection.execute(sql), limit)
         except duckdb.Error as refusal:
             _demand_read(rows)
-            raise refused_sql("DuckDB", _brief(refusal)) from None
+            raise refused_sql("DuckDB", _message(refusal)) from None
 
 
 @contextmanager
@@ -176,12 +176,12 @@ def _answer(found: DuckDBPyConnection, limit: int) -> Answer:
         fetched = found.fetchmany(min(_FETCHED, limit + 1 - len(rows)) if limit else _FETCHED)
         if not fetched:
             break
-        rows += [tuple(map(_plain, row)) for row in fetched]
+        rows += [tuple(map(_json_value, row)) for row in fetched]
     more = bool(limit) and len(rows) > limit
     return Answer(columns, rows[:limit] if limit else rows, more)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """Return an integer beyond 64 bits as text, as Spark does: sums of DuckDB are HUGEINT, which
     JSON cannot hold.
     """
@@ -192,13 +192,13 @@ def _plain(value: Any) -> Any:
 
 def _unread(name: str, fault: Exception) -> SetupError:
     return SetupError(
-        f"{name} cannot be read without Spark: {_brief(fault)}",
+        f"{name} cannot be read without Spark: {_message(fault)}",
         setting="pipeline.lake",
         cure="add --engine spark; skybridge pipeline maintain rewrites files with deleted rows",
     )
 
 
-def _brief(refusal: Exception) -> str:
+def _message(refusal: Exception) -> str:
     """Return the message of an error without the SQL line that DuckDB appends."""
     text = str(refusal).split("\n\nLINE ")[0]
     return " ".join(text.split())

@@ -76,9 +76,11 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
     ) -> PullScan:
         """Return a scan of ``columns``, in their order, over the rows for which ``filter`` is true."""
         wanted = list(self._schema.names if columns is None else columns)
-        needed = list(dict.fromkeys([*wanted, *self._named(filter)]))
+        needed = list(dict.fromkeys([*wanted, *self._columns_of(filter)]))
         self.asked.append(needed)
-        return PullScan(self._of(wanted), self._batches(wanted, self._of(needed), filter))
+        return PullScan(
+            self._schema_of(wanted), self._batches(wanted, self._schema_of(needed), filter)
+        )
 
     def files(self, condition: pc.Expression | None = None) -> list[FileScanTask]:
         """Return the files that may have rows for which the condition is true."""
@@ -86,7 +88,7 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
             return self._tasks
         form, nowhere = ds.ParquetFileFormat(), pyarrow.fs.LocalFileSystem()
         by_place = {each.file.file_path: each for each in self._tasks}
-        fields = [self.table.schema().find_field(name) for name in self._named(condition)]
+        fields = [self.table.schema().find_field(name) for name in self._columns_of(condition)]
         known = [
             form.make_fragment(place, nowhere, partition_expression=self._bounds(each.file, fields))
             for place, each in by_place.items()
@@ -98,7 +100,7 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
     def _tasks(self) -> list[FileScanTask]:
         return list(self.table.scan().plan_files())
 
-    def _of(self, names: Sequence[str]) -> pa.Schema:
+    def _schema_of(self, names: Sequence[str]) -> pa.Schema:
         return pa.schema([self._schema.field(name) for name in names])
 
     def _batches(
@@ -109,7 +111,7 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
         """
         try:
             for task in self.files(condition):
-                read = self._by_arrow if self._plain(task) else self._by_iceberg
+                read = self._by_arrow if self._can_arrow_read(task) else self._by_iceberg
                 for batch in read(task, needed, condition):
                     rows = batch.select(needed.names).cast(needed)
                     yield (rows if condition is None else rows.filter(condition)).select(wanted)
@@ -117,7 +119,7 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
             self.fault = fault
             raise
 
-    def _plain(self, task: FileScanTask) -> bool:
+    def _can_arrow_read(self, task: FileScanTask) -> bool:
         """Return True if the file has the rows and the column names of the table, so that Arrow can
         read it.
         """
@@ -145,7 +147,7 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
         scan = ArrowScan(self.table.metadata, self.table.io, named, AlwaysTrue())
         return scan.to_record_batches([task])
 
-    def _named(self, condition: pc.Expression | None) -> list[str]:
+    def _columns_of(self, condition: pc.Expression | None) -> list[str]:
         """Return the columns of a condition, which cannot be evaluated without them."""
         if condition is None:
             return []

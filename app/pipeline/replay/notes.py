@@ -96,9 +96,7 @@ class Notes:
             return None
 
     def _far_write(self, name: str, text: bytes) -> None:
-        """Write a file outside this machine. An object store shows an object only when it is
-        complete.
-        """
+        """Write a file to a remote storage, which shows an object only when it is complete."""
         system, path = hadoop_file(self._spark, f"{self._folder}/{name}")
         out = system.create(path, True)
         out.write(bytearray(text))

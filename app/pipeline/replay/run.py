@@ -79,7 +79,7 @@ async def run(
     progress(sending.done.read)
     try:
         async for number, piece in _slices(plan, chosen, sending.done.slices):
-            async for read in sending.through(number, piece):
+            async for read in sending.send_slice(number, piece):
                 progress(read)
     finally:  # also after an error or a stop
         notes.note(sending.done)
@@ -139,7 +139,7 @@ class _Sending:
         self._noted = clock.monotonic()
         self.done = notes.done()
 
-    async def through(self, number: int, piece: Slice) -> AsyncIterator[int]:
+    async def send_slice(self, number: int, piece: Slice) -> AsyncIterator[int]:
         """Send the remaining records of a slice, and yield the number of records read so far.
 
         A slice whose size has changed, because ``erase`` removed rows, is sent from its start.

@@ -39,7 +39,7 @@ converted.
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
 PATIENCE: Final = 120.0
-"""The seconds without progress after which a replay stops. It can be resumed."""
+"""The seconds without progress after which a replay stops. A stopped replay can be resumed."""
 
 
 def writer(form: Form, mark: str | None, name: str = MARK) -> Write:

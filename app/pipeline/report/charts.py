@@ -142,10 +142,10 @@ def stacked(
         parts: list[tuple[int, float, float]] = []
         for each in series:
             if value := each.values[at] or 0:
-                parts.append((each.colour, *_part(axis, below, below + value)))
+                parts.append((each.colour, *_vertical_span(axis, below, below + value)))
                 titles.append(f"{each.name}: {words.number(value)}")
                 below += value
-        columns.append(Column("\n".join(titles), *_apart(at, len(begins)), parts))
+        columns.append(Column("\n".join(titles), *_bar_span(at, len(begins)), parts))
     return Chart(
         label,
         f"time, UTC; a column is {words.seconds(step.total_seconds())}",
@@ -178,7 +178,7 @@ def lines(
         ]
         if titles:
             columns.append(Column("\n".join([words.moment(begin), *titles]), at * width, width))
-    drawn = [(each.colour, points) for each in series for points in _stretches(each, axis, width)]
+    drawn = [(each.colour, points) for each in series for points in _runs(each, axis, width)]
     return Chart(
         label, "time, UTC", _ticks(axis, texts), _times(begins, step), columns, drawn, series
     )
@@ -190,13 +190,13 @@ def histogram(labels: Sequence[str], values: Sequence[int], *, label: str, below
     columns = [
         Column(
             f"from {name}: {words.number(value)}",
-            *_apart(at, len(values)),
-            [(0, *_part(axis, 0, value))],
+            *_bar_span(at, len(values)),
+            [(0, *_vertical_span(axis, 0, value))],
         )
         for at, (name, value) in enumerate(zip(labels, values, strict=True))
         if value
     ]
-    return Chart(label, below, _ticks(axis, words.short), _some(labels), columns)
+    return Chart(label, below, _ticks(axis, words.short), _spaced_ticks(labels), columns)
 
 
 def _ticks(axis: Axis, texts: Texts) -> list[tuple[float, str]]:
@@ -204,28 +204,28 @@ def _ticks(axis: Axis, texts: Texts) -> list[tuple[float, str]]:
 
 
 def _times(begins: Sequence[datetime], step: timedelta) -> list[tuple[float, str]]:
-    return _some([words.tick(begin, step) for begin in begins])
+    return _spaced_ticks([words.tick(begin, step) for begin in begins])
 
 
-def _some(texts: Sequence[str]) -> list[tuple[float, str]]:
+def _spaced_ticks(texts: Sequence[str]) -> list[tuple[float, str]]:
     """Return as many tick texts as fit below the axis."""
     every = max(1, ceil(len(texts) / 6))
     return [(at / len(texts), texts[at]) for at in range(0, len(texts), every)]
 
 
-def _apart(at: int, count: int) -> tuple[float, float]:
+def _bar_span(at: int, count: int) -> tuple[float, float]:
     """Return the left end and the width of a column, with a gap to the next."""
     width = WIDE / max(1, count)
     gap = width * _GAP
     return at * width + gap / 2, width - gap
 
 
-def _part(axis: Axis, low: float, high: float) -> tuple[float, float]:
+def _vertical_span(axis: Axis, low: float, high: float) -> tuple[float, float]:
     """Return the upper end and the height of a part."""
     return from_above(axis.at(high)), (axis.at(high) - axis.at(low)) * HIGH
 
 
-def _stretches(series: Series, axis: Axis, width: float) -> Iterator[str]:
+def _runs(series: Series, axis: Axis, width: float) -> Iterator[str]:
     """Yield the points of each run of bins with values. A single value is drawn as a short dash."""
     points = list[str]()
     for at, value in enumerate([*series.values, None]):

@@ -89,7 +89,7 @@ def compare(before: Shape, after: Shape) -> list[Drift]:
     paths = sorted({*before.paths, *after.paths})
     found = [drift for path in paths for drift in _of_path(path, before, after)]
     gone = {drift.path for drift in found if drift.change in {"added", "removed"}}
-    return [drift for drift in found if not _below(drift.path, gone - {drift.path})]
+    return [drift for drift in found if not _is_inside(drift.path, gone - {drift.path})]
 
 
 def differs(one: int, of_one: int, other: int, of_other: int) -> bool:
@@ -132,7 +132,7 @@ def _percent(shape: Shape, path: str) -> str:
     return f"{shape.share(path, PRESENT):.0%}"
 
 
-def _below(path: str, parents: set[str]) -> bool:
+def _is_inside(path: str, parents: set[str]) -> bool:
     """Return True if a path is inside an object that was added or removed itself."""
     return any(path.startswith((f"{parent}.", f"{parent}[")) for parent in parents)
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 EXACT: Final = 20_000_000
 """The largest number of events for exact percentiles, which need all values in memory."""
 
-TYPES: Final = 500  # most rows of a table of types
-TOP: Final = 20  # keys, sources, partitions
+TYPES: Final = 500  # largest number of rows in a table of types
+TOP: Final = 20  # largest number of rows in a table of keys or sources
 SERIES: Final = 6  # largest number of names in a chart; all others are one more
 OTHER: Final = "all others"
 SIZES: Final = (0, *(2**n for n in range(5, 25)))
@@ -76,7 +76,7 @@ class Scope:
     ) -> None:
         """Raise SetupError if there is no record in the range."""
         self._connection = connection
-        self.span = self._reach(since, until)
+        self.span = self._range(since, until)
         self._quantile = "quantile_disc"
 
     def narrow(self, done: lake_tables.Progress | None) -> None:
@@ -116,7 +116,7 @@ class Scope:
             f"{self._quantile}({column}, {at}) AS {name}_{each}" for each, at in shares
         )
 
-    def _reach(self, since: datetime | None, until: datetime | None) -> Span:
+    def _range(self, since: datetime | None, until: datetime | None) -> Span:
         """Return the requested range; without bounds from the first to the last record."""
         ends = "SELECT min(record_time) AS first, max(record_time) AS last FROM events_raw"
         [row] = self.ask(f"{ends} WHERE {_within(since, until)}").dicts()

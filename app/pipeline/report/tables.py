@@ -33,7 +33,9 @@ def of(columns: str, rows: Iterable[Sequence[Cell]] = ()) -> Table:
 
 
 def write(folder: Path, tables: Mapping[str, Table]) -> None:
-    """Write each table as a CSV file with a header line. None is empty, and times are in ISO 8601."""
+    """Write each table as a CSV file with a header line. A None is written as an empty cell, and
+    times are in ISO 8601.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:

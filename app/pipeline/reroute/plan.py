@@ -63,7 +63,7 @@ def _target_faults(job: Reroute, target: Target | Exchange) -> Iterator[str]:
         yield f"{target.broker} is neither a Kafka nor an embedded log with a Kafka listener"
     elif _same(place, job.source):
         for topic in job.topics:
-            if _may_be(target.topic, topic):
+            if _may_name(target.topic, topic):
                 may = "is" if target.topic == topic else f"may be {topic},"
                 yield f"{target.topic} {may} a topic that the job reads: its records would be routed again"
 
@@ -72,7 +72,7 @@ def _same(one: KafkaPlace, other: KafkaPlace) -> bool:
     return one.broker == other.broker or one.bootstrap_servers == other.bootstrap_servers
 
 
-def _may_be(template: str, topic: str) -> bool:
+def _may_name(template: str, topic: str) -> bool:
     """Return True if some attributes turn the template into this topic."""
     marked = compile_template(template)(dict.fromkeys(placeholders(template), "\0"))
     found = ".+".join(map(re.escape, marked.split("\0")))

@@ -22,7 +22,7 @@ def test_a_snapshot_of_a_clock_that_is_ahead_goes_too(monkeypatch: pytest.Monkey
     made = (5_000, 6_000, 1_000)
     kept = [Snapshot(n, n - 1, at, "append", {}) for n, at in enumerate(made)]
     monkeypatch.setattr(history, "snapshots", lambda *_: iter(kept))
-    erase._forget(MagicMock(), LAKE, "events", 1, datetime.now(UTC))
+    erase._expire_snapshots(MagicMock(), LAKE, "events", 1, datetime.now(UTC))
     expiring = java.org.apache.iceberg.spark.actions.SparkActions.get.return_value.expireSnapshots
     [(edge,), _] = expiring.return_value.expireOlderThan.call_args
     assert edge > max(made)
