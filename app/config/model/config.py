@@ -294,8 +294,8 @@ class Logging(Strict):
 
 
 class Reload(Strict):
-    """When a running service reloads this file. SIGHUP and ``POST /v1/config:reload`` always reload
-    it.
+    """The automatic reload of this file by a running service. SIGHUP and ``POST /v1/config:reload``
+    always reload it.
     """
 
     watch: Duration = Field(
