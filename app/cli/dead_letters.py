@@ -134,7 +134,8 @@ def redrive(
     ] = 0.0,
     yes: Yes = False,
     wait: Annotated[
-        bool, option("Show the progress until the end, or return at once.", "--wait/--no-wait")
+        bool,
+        option("Show the progress until the end; --no-wait returns at once.", "--wait/--no-wait"),
     ] = True,
     *,
     service: AdminClient,

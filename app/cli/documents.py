@@ -76,7 +76,10 @@ def openapi(out: Out = None) -> None:
 def asyncapi(
     config: Annotated[
         Path | None,
-        option("Describe this configuration file; by default that of serve without a file.", "-c"),
+        option(
+            "Describe this configuration file; by default the one that serve uses without a file.",
+            "-c",
+        ),
     ] = None,
     out: Out = None,
 ) -> None:

@@ -33,7 +33,7 @@ def run(
     command: Annotated[
         str,
         option(
-            "Run this shell command for each event instead of printing the event. Its "
+            "Run this shell command for each event; by default print the event. Its "
             "standard input is the event in the JSON format. Exit code 0 "
             "acknowledges, 65 rejects (a dead letter), any other code releases.",
             "--exec",
@@ -44,7 +44,10 @@ def run(
     ] = 10,
     limit: Annotated[int, option("End after this many events; 0: never.", min=0)] = 0,
     follow: Annotated[
-        bool, option("Wait for more events, or end when none is waiting.", "--follow/--no-follow")
+        bool,
+        option(
+            "Wait for more events; --no-follow ends when none is waiting.", "--follow/--no-follow"
+        ),
     ] = True,
     delay: Annotated[
         float, option("Hand out a released event again after this many seconds.", min=0, max=3600)

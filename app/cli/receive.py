@@ -26,7 +26,7 @@ def run(
     ] = 9000,
     status: Annotated[int, option("Answer with this HTTP status.", min=200, max=599)] = 204,
     fail_first: Annotated[
-        int, option("Answer this many first requests with --fail-status.", min=0)
+        int, option("Answer the first so many requests with --fail-status; 0: none.", min=0)
     ] = 0,
     fail_status: Annotated[
         int, option("Set the HTTP status of --fail-first.", min=300, max=599)
@@ -39,7 +39,11 @@ def run(
     ] = "",
     limit: Annotated[int, option("Stop after this many requests; 0: never.", min=0)] = 0,
     show_data: Annotated[
-        bool, option("Print the data of each event, or its attributes alone.", "--data/--no-data")
+        bool,
+        option(
+            "Print the data of each event; --no-data prints the attributes alone.",
+            "--data/--no-data",
+        ),
     ] = True,
     as_json: Annotated[bool, option("Print one JSON object per request.", "--json")] = False,
 ) -> None:

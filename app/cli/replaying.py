@@ -46,7 +46,8 @@ def replay(
         bool, option("Show the range and count its records, without delivering.")
     ] = False,
     wait: Annotated[
-        bool, option("Show the progress until the end, or return at once.", "--wait/--no-wait")
+        bool,
+        option("Show the progress until the end; --no-wait returns at once.", "--wait/--no-wait"),
     ] = True,
     cancel: Annotated[bool, option("End the running replay of the subscription.")] = False,
     *,

@@ -31,7 +31,9 @@ class RoleName(StrEnum):
 )
 def run(
     config: ConfigFile = None,
-    role: Annotated[list[RoleName] | None, option("Run only this role; by default both.")] = None,
+    role: Annotated[
+        list[RoleName] | None, option("Run only this role; may be repeated; by default both.")
+    ] = None,
     as_json: Annotated[
         bool, option("Print the addresses of the listeners as one JSON object.", "--json")
     ] = False,

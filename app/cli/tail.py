@@ -47,7 +47,10 @@ def run(
     begin: Begin = "latest",
     partition: Partition = None,
     follow: Annotated[
-        bool, option("Wait for new messages, or stop at the present end.", "--follow/--no-follow")
+        bool,
+        option(
+            "Wait for new messages; --no-follow stops at the present end.", "--follow/--no-follow"
+        ),
     ] = True,
     explain: Annotated[
         bool,

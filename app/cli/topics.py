@@ -116,7 +116,10 @@ def offsets(
     topic: TopicName,
     broker: Broker = BROKER,
     time: Annotated[
-        str, option("Also show the position at this time: RFC 3339, or milliseconds since 1970.")
+        str,
+        option(
+            "Also show the position at this time: RFC 3339, or milliseconds since 1970; by default not."
+        ),
     ] = "",
     group: Annotated[
         list[str] | None,

@@ -39,7 +39,8 @@ def run(
     to: Annotated[
         str,
         option(
-            "Also send the records: to their own topics with topic, or to BROKER/TOPIC; by default not."
+            "Also send the records to BROKER/TOPIC, or to their own topics with the word topic; by default "
+            "only decode them."
         ),
     ] = "",
     dry_run: Annotated[bool, option("Only count the records.")] = False,

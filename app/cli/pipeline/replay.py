@@ -35,10 +35,13 @@ class RecordSelection(NamedTuple):
     since: Annotated[
         str,
         option(
-            "Send records from this time of the log on, such as 2026-01-01T00:00:00Z.", "--from"
+            "Send records from this time on, such as 2026-01-01T00:00:00Z; by default all.",
+            "--from",
         ),
     ] = ""
-    until: Annotated[str, option("Send records before this time, in the same form as --from.")] = ""
+    until: Annotated[
+        str, option("Send records before this time, in the same form as --from; by default all.")
+    ] = ""
     topics: Annotated[
         list[str] | None,
         option("Send only records of this topic; may be repeated; by default all.", "--topic"),
@@ -48,7 +51,10 @@ class RecordSelection(NamedTuple):
     subjects: Annotated[list[str] | None, option(_MANY.format("subject"), "--subject")] = None
     sql: Annotated[
         str,
-        option("Send only records for which this CloudEvents SQL expression is true.", "--filter"),
+        option(
+            "Send only records for which this CloudEvents SQL expression is true; by default all.",
+            "--filter",
+        ),
     ] = ""
 
 
@@ -63,13 +69,17 @@ def run(
     *,
     config: ConfigFile = None,
     to: Annotated[
-        str, option("Send to BROKER/TOPIC, or to the events listener of --url with gateway.")
+        str,
+        option(
+            "Send to BROKER/TOPIC, or post to the events listener at --url with the word gateway."
+        ),
     ] = "",
     records: RecordSelection,
     form: Annotated[
         str,
         option(
-            "Send records byte for byte with recorded, or convert older versions with 1.0.", "--as"
+            "Send records byte for byte (recorded), or convert events of older versions to 1.0 (1.0).",
+            "--as",
         ),
     ] = "recorded",
     rate: Annotated[
@@ -88,7 +98,7 @@ def run(
             "Post to this events listener with --to gateway; the key is in SKYBRIDGE_EVENTS_KEY."
         ),
     ] = _URL,
-    unmarked: Annotated[bool, option("Send without the header skybridge-replay.")] = False,
+    unmarked: Annotated[bool, option("Send records without the header skybridge-replay.")] = False,
     allow_loop: Annotated[
         bool, option("Allow a target topic that is archived in the lake.")
     ] = False,

@@ -35,10 +35,11 @@ def run(
         option("Report events from this time on, such as 2026-11-01T00:00:00Z; by default all."),
     ] = "",
     until: Annotated[
-        str, option("Report events before this time, in the same form; by default all.")
+        str, option("Report events before this time, in the same form as --since; by default all.")
     ] = "",
     tables: Annotated[
-        Path | None, option("Also write the tables of the page into this folder, as CSV.")
+        Path | None,
+        option("Also write the tables of the page into this folder, as CSV; by default not."),
     ] = None,
     against: Annotated[
         Path | None,
@@ -49,7 +50,10 @@ def run(
     ] = None,
     deliveries: Annotated[
         bool,
-        option("Read the delivery attempts of the store, or not.", "--deliveries/--no-deliveries"),
+        option(
+            "Read the delivery attempts of the store; --no-deliveries leaves them out.",
+            "--deliveries/--no-deliveries",
+        ),
     ] = True,
     config: ConfigFile = None,
     as_json: Json = False,

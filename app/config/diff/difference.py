@@ -1,4 +1,4 @@
-"""Compare two configurations setting by setting, and tell which changes need a restart. Pure.
+"""Compare two configurations setting by setting, and decide which changes need a restart. Pure.
 
 Routes and subscriptions are compared by name and id, so an inserted one does not move the others. A
 setting that is not in ``LIVE`` needs a restart.

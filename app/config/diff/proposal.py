@@ -2,7 +2,7 @@
 
 No reference is resolved, no environment variable is applied and no file is read, because the caller
 may not read what the service can. A reference is compared as text. If the model rejects that text,
-for example for a number, a stand-in value replaces it, and findings about it are hidden.
+for example for a number, a placeholder value replaces it, and findings about it are hidden.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from app.config.load.problems import describe_error, findings_of
 from app.config.load.secrets import collect_references
 from app.config.model.config import Config
 
-_STAND_INS = (
+_PLACEHOLDERS = (
     *("1", "1s", "1MiB", "true", "latest", "/stand-in", "stand-in:1", "stand-in.example"),
     *("https://stand-in.example", "pulsar://stand-in.example:6650"),
     *("postgresql://stand-in.example/stand_in", "stand-in-{partition}", "A" * 43 + "="),
@@ -48,21 +48,21 @@ def propose(raw: bytes) -> tuple[Loaded, list[Finding]]:
     return loaded, findings
 
 
-class _StandIns:
-    """The stand-in values for one reference: the words that the setting allows, then one value of
-    each form.
+class _Placeholders:
+    """The placeholder values for one reference: the words that the setting allows, then one value
+    of each form.
     """
 
     def __init__(self) -> None:
         self._tried: set[str] = set()
 
     def next(self, detail: ErrorDetails) -> str | None:
-        """Return the next stand-in that was not tried yet, or None."""
+        """Return the next placeholder that was not tried yet, or None."""
         context = detail.get("ctx", {})
         choices: list[str] = _WORD.findall(
             context.get("expected", "") or context.get("expected_tags", "")
         )
-        for each in (*choices, *_STAND_INS):
+        for each in (*choices, *_PLACEHOLDERS):
             if each not in self._tried:
                 self._tried.add(each)
                 return each
@@ -77,12 +77,12 @@ def _judged(document: Document, references: Mapping[Path, str]) -> Config:
 
 
 def _fitted(document: Document, references: Mapping[Path, str]) -> Config:
-    stand_ins = {path: _StandIns() for path in references}
+    placeholders = {path: _Placeholders() for path in references}
     while True:
         try:
             return Config.model_validate(document.root)
         except ValidationError as error:
-            if not _replaced(document, error, stand_ins):
+            if not _replaced(document, error, placeholders):
                 raise _refused(document, error, references) from None
 
 
@@ -96,15 +96,15 @@ def _refused(
 
 
 def _replaced(
-    document: Document, error: ValidationError, stand_ins: Mapping[Path, _StandIns]
+    document: Document, error: ValidationError, placeholders: Mapping[Path, _Placeholders]
 ) -> bool:
-    """Replace each reference that the model rejects by its next stand-in. Return False if none is
-    left to try.
+    """Replace each reference that the model rejects by its next placeholder. Return False if every
+    placeholder was tried.
     """
     replaced = False
     for detail in error.errors(include_url=False):
-        path, *_ = describe_error(detail, document.root, set(stand_ins))
-        value = stand_ins[path].next(detail) if path in stand_ins else None
+        path, *_ = describe_error(detail, document.root, set(placeholders))
+        value = placeholders[path].next(detail) if path in placeholders else None
         if value is not None:
             _put(document.root, path, value)
             replaced = True

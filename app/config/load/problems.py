@@ -146,7 +146,8 @@ def _problem(detail: ErrorDetails, path: Path) -> tuple[str, str]:
             return _kind(context)
         case "literal_error":
             known = context["expected"].replace("'", "")
-            return "The value is not one of the choices.", f"Use one of {known}."
+            cure = f"Use one of {known}." if " or " in known else f"Write {known}."
+            return "The value is not one of the choices.", cure
         case "string_pattern_mismatch":
             return "The value has the wrong form.", _PATTERNS.get(context["pattern"], _form(name))
         case "greater_than_equal" | "greater_than" | "less_than_equal":
@@ -211,8 +212,8 @@ def _inside(kind: Any, step: str | int) -> list[Any]:
 
 
 def _step(inner: Any, step: str | int) -> list[Any]:
-    """Return the types behind a member of a container or union, whose index, key or tag is
-    ``step``.
+    """Return the types of the members of a container or union, if ``step`` is their index, key or
+    tag.
     """
     if isinstance(inner, type) and issubclass(inner, BaseModel):
         return _inside(inner, step) or [inner]

@@ -27,7 +27,7 @@ _PLAIN: Final[Mapping[str, tuple[str, str]]] = {
     "null": ("~|null|Null|NULL", "~nN"),
     "merge": ("<<", "<"),
 }
-"""By tag: the pattern of a scalar without quotes, and the characters that it may begin with."""
+"""The pattern of a scalar without quotes and the characters that it may begin with, by tag."""
 
 
 class _Core(BaseResolver):

@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Retention(Strict):
-    """When the embedded log may delete records. Without age and size it keeps all."""
+    """Limits above which the embedded log deletes records. Without age and size it keeps all."""
 
     age: Duration | None = Field(None, description="delete older records")
     size: Size | None = Field(

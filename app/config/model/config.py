@@ -265,8 +265,8 @@ class Webhooks(Strict):
     )
     configurable_targets: tuple[ConfigurableTarget, ...] | None = Field(
         None,
-        description="what subscriptions may send to that a token without the scope data makes or changes: "
-        "hosts (*.example.com), networks (10.0.0.0/8), or URLs with * at the end; [] is none; without it, any",
+        description="targets that a token without the scope data may give a subscription: hosts (*.example.com), "
+        "networks (10.0.0.0/8), or URLs with * at the end; [] is none; without it, any",
     )
     origin: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")] | None = Field(
         None,
@@ -294,8 +294,8 @@ class Logging(Strict):
 
 
 class Reload(Strict):
-    """When a running service reloads this file. SIGHUP and ``POST /v1/config:reload`` always reload
-    it.
+    """The automatic reload of this file by a running service. SIGHUP and ``POST /v1/config:reload``
+    always reload it.
     """
 
     watch: Duration = Field(

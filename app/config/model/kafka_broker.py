@@ -135,8 +135,8 @@ class KafkaBroker(Strict):
     )
     instance_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] | None = Field(
         None,
-        description="static membership: a process that returns under its name within "
-        "session_timeout gets its partitions back without a rebalance; each process "
-        'needs its own name, as in "${env:HOSTNAME}"',
+        description="static membership: a process that returns under its name within session_timeout gets its "
+        "partitions back without a rebalance. Each process needs its own name, such as "
+        '"${env:HOSTNAME}"',
     )
     in_flight: InFlight = Field(InFlight(), description="bounds of records without an answer yet")

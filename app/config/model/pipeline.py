@@ -104,7 +104,7 @@ class Archive(Strict):
 
 
 class Spark(Strict):
-    """How Spark runs. By default it runs inside the command, on all cores of this machine."""
+    """Settings of Spark. By default it runs inside the command, on all cores of this machine."""
 
     master: str = Field(
         "local[*]",

@@ -62,9 +62,8 @@ class RabbitBroker(Strict):
     topics: Topics = Field(Topics(), description="creation of missing exchanges and queues")
     queue: Annotated[str, Field(pattern=r"\{partition\}")] = Field(
         "{topic}.{partition}",
-        description="name of each queue of a topic; with {group} in it each subscription has "
-        "its own queues and gets every event, without it subscriptions share the "
-        "queues",
+        description="name of each queue of a topic. With {group} in it each subscription has its own queues and gets "
+        "every event. Without it subscriptions share the queues",
     )
     queue_type: Literal["quorum", "stream"] = Field(
         "quorum",

@@ -144,7 +144,7 @@ limits: {body: 64KiB}
 log: {level: loud}
 """
 GOLDEN = """\
-line 1: error version: The value is not one of the choices; it is 2. Cure: Use one of 1.
+line 1: error version: The value is not one of the choices; it is 2. Cure: Write 1.
 line 2: error instalation: The setting is unknown. Cure: Did you mean installation?
 line 3: error server.events.port: The value is above 65535; it is 99999. Cure: Set at most 65535.
 line 3: error server.events.prot: The setting is unknown. Cure: Did you mean port?
