@@ -51,6 +51,7 @@ def of_file(path: Path) -> Reader:
 
 
 def of_database(dsn: str, timeout: float) -> Reader:
+    """Return a reader of a PostgreSQL store."""
     from app.store import postgresql  # noqa: PLC0415 - its client is heavy, and few need it
 
     engine = postgresql.engine_of(dsn, timeout)
@@ -67,7 +68,7 @@ def _read(engine: sa.Engine, since_ms: int, name: str, setting: str) -> list[Tri
         raise SetupError(
             f"the attempts of the store {name} cannot be read: {' '.join(str(cause).split())}",
             setting=setting,
-            cure="see that it is there and of this release (skybridge store status), or leave deliveries"
+            cure="check that the store exists and has this release's schema (skybridge store status), or leave deliveries"
             " out: --no-deliveries",
         ) from None
     finally:

@@ -23,7 +23,7 @@ _read = msgspec.msgpack.Decoder(HttpExchange).decode
 
 
 class Attempts(StorePart):
-    """Implements ``interfaces.Attempts``. A repeated write stores its attempts twice."""
+    """The stored attempts. Implements ``interfaces.Attempts``. A repeated write stores its attempts twice."""
 
     @shared_transaction
     def add(

@@ -32,7 +32,7 @@ class AuditBounds(NamedTuple):
 
 
 class Audit(StorePart):
-    """Implements ``interfaces.AuditTrail``. A repeated write stores its entry twice."""
+    """The stored audit entries. Implements ``interfaces.AuditTrail``. A repeated write stores its entry twice."""
 
     def __init__(self, transactions: Transactions, bounds: AuditBounds) -> None:
         super().__init__(transactions)

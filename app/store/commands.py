@@ -19,7 +19,7 @@ _c = commands.c
 
 
 class Commands(StorePart):
-    """Implements ``interfaces.Commands``."""
+    """The stored commands for workers, with their answers. Implements ``interfaces.Commands``."""
 
     @transaction
     def ask(self, connection: Connection, command: Command) -> int:

@@ -16,7 +16,7 @@ _CALLED = _c.called_ms.is_not(None)
 
 
 class Consents(StorePart):
-    """Implements ``interfaces.Consents``."""
+    """The stored callback addresses for webhook consent. Implements ``interfaces.Consents``."""
 
     @transaction
     def open(

@@ -47,7 +47,9 @@ _c = dead_letters.c
 
 
 class DeadLetters(StorePart):
-    """Implements ``interfaces.DeadLetters``. ``full`` is why the last letter was refused, or "" after a stored one."""
+    """The stored dead letters, up to a bound. Implements ``interfaces.DeadLetters``.
+
+    ``full`` is why the last letter was refused, or "" after a stored one."""
 
     def __init__(self, transactions: Transactions, max_rows: int) -> None:
         super().__init__(transactions)

@@ -24,12 +24,14 @@ class Unreadable(SkybridgeError):
 
 
 def new_key() -> str:
+    """Return a new random key."""
     from cryptography.fernet import Fernet
 
     return Fernet.generate_key().decode()
 
 
 def is_key(text: str) -> bool:
+    """Return True if the text is a valid key."""
     from cryptography.fernet import Fernet
 
     try:
@@ -61,20 +63,21 @@ class Vault:
         return self._present is None
 
     def seal(self, text: str) -> dict[str, str]:
+        """Encrypt a secret, and return the object that replaces it in a document."""
         if self._present is None:
-            raise Unreadable("there is no key to seal with")
+            raise Unreadable("there is no key to encrypt it with")
         return {SEALED: self._present.encrypt(text.encode()).decode()}
 
     def open(self, sealed: dict[str, str]) -> str:
         """Decrypt a secret. Raise Unreadable if no key fits; the message contains nothing of the secret."""
         if self._all is None:
-            raise Unreadable("there is no key to read it with")
+            raise Unreadable("there is no key to decrypt it with")
         from cryptography.fernet import InvalidToken
 
         try:
             return self._all.decrypt(sealed[SEALED]).decode()
         except InvalidToken:
-            raise Unreadable("it was sealed under another key") from None
+            raise Unreadable("it was encrypted with another key") from None
 
     def is_present(self, sealed: dict[str, str]) -> bool:
         """Return True if the current key decrypts the secret. Otherwise the secret has to be encrypted again."""
@@ -90,4 +93,5 @@ class Vault:
 
 
 def is_sealed(value: object) -> bool:
+    """Return True if a value of a document is an encrypted secret."""
     return isinstance(value, dict) and set(value) == {SEALED}

@@ -19,7 +19,9 @@ _c = halts.c
 
 
 class Halts(StorePart):
-    """Implements ``interfaces.Halts``. A repeated halt keeps its time and gets the new cause."""
+    """The stored halts of subscriptions. Implements ``interfaces.Halts``.
+
+    A repeated halt keeps its time and gets the new cause."""
 
     @transaction
     def all(self, connection: Connection) -> Mapping[str, Halt]:

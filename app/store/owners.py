@@ -17,7 +17,7 @@ from app.store.transactions import Transactions
 
 
 class Owners:
-    """Implements ``interfaces.Owners``."""
+    """The stored owners of partitions. Implements ``interfaces.Owners``."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -80,8 +80,8 @@ def _fence(
     for number, epoch in claims:
         if epoch != noted.get(number):
             raise StaleOwner(
-                f"{subscription}: {Partition(topic, number)} is owned under epoch"
-                f" {noted.get(number)}, refused a write under {epoch}"
+                f"{subscription}: {Partition(topic, number)} is owned with epoch"
+                f" {noted.get(number)}; a write with epoch {epoch} was refused"
             )
 
 
@@ -151,7 +151,7 @@ def _demand_owned(
     for topic, number, noted in connection.execute(query):
         if (partition := Partition(topic, number)) in set(partitions):
             raise StaleOwner(
-                f"{subscription}: {partition} is owned under epoch {noted}, which is no older than {epoch}"
+                f"{subscription}: {partition} is owned with epoch {noted}, which is not older than {epoch}"
             )
 
 

@@ -46,7 +46,7 @@ _DONE_WITH = delete(parked).where(
 
 
 class ParkedMessages(StorePart):
-    """Implements ``interfaces.ParkedMessages``."""
+    """The stored parked messages and redriven dead letters. Implements ``interfaces.ParkedMessages``."""
 
     @shared_transaction
     def park(

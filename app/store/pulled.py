@@ -21,11 +21,11 @@ DEAD_LETTER_LOCK = 60_000  # ms that a process has to dead-letter messages with 
 
 
 class PullQueue:
-    """Implements ``interfaces.PullQueue``. The oldest message of a lane is the one that was offered first.
+    """The messages of pull queues. Implements ``interfaces.PullQueue``.
 
-    Lock tokens, not epochs, fence the changes of a received message, because a consumer owns no partition. A token
-    is a secret and the id of its row. The messages of one receive share the secret, because they went to one
-    consumer."""
+    The oldest message of a lane is the one that was offered first. Lock tokens, not epochs, fence the changes of a
+    received message, because a consumer owns no partition. A token is a secret and the id of its row. The messages
+    of one receive share the secret, because they went to one consumer."""
 
     def __init__(self, transactions: Transactions, letters: DeadLetters) -> None:
         self._transactions = transactions

@@ -97,6 +97,7 @@ class Statements:
         self.count = f"SELECT count(*) FROM pulled WHERE subscription = {mark}"
 
     def offered(self, rows: Sequence[Values]) -> Any:
+        """Return the rows of ``OFFERED`` as parameters of ``insert``."""
         raise NotImplementedError
 
     def listed(self, values: Collection[Any]) -> Any:
@@ -152,6 +153,7 @@ def _names(columns: Sequence[str]) -> str:
 
 
 def statements(connection: Connection) -> Statements:
+    """Return the statements for the connection's database."""
     return _statements(connection.dialect.name)
 
 

@@ -19,7 +19,7 @@ _c = table.c
 
 
 class Replays(StorePart):
-    """Implements ``interfaces.Replays``."""
+    """The stored replays and their progress. Implements ``interfaces.Replays``."""
 
     @transaction
     def ask(self, connection: Connection, replays: Sequence[Replay]) -> list[int]:

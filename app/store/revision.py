@@ -24,4 +24,5 @@ def grow(connection: Connection) -> int:
 
 
 def read(connection: Connection) -> int:
+    """Return the revision, 0 before the first change."""
     return connection.scalar(select(revision.c.number).where(revision.c.id == _ROW)) or 0

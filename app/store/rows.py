@@ -82,6 +82,7 @@ WRITTEN = PLACE + RECORD + EVENT
 
 
 def message_row_values(kept: MessageRow, table: Table, **others: Any) -> dict[str, Any]:
+    """Return the columns of a struct with its message and event."""
     columns = dict(zip(WRITTEN, message_columns(kept), strict=True))
     return values_of(kept, table, **columns, **others)
 
@@ -164,6 +165,7 @@ def text(outside: str) -> str:
 def in_partition(
     table: Table, subscription: str, broker: str, partition: Partition
 ) -> ColumnElement[bool]:
+    """Return the condition for rows of one partition of a subscription."""
     columns = table.c
     return and_(
         columns.subscription == subscription,

@@ -69,8 +69,9 @@ def _bring_up(engine: Engine, path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a database completely while writers wait. SQLite makes the copy, because its journal is part of the
-    database."""
+    """Copy a database completely while writers wait. The target changes in one step, or not at all.
+
+    SQLite makes the copy, because the content of its journal is part of the database."""
     keep_private(target, _log)
     reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True, timeout=_PATIENCE)
     with closing(reading), closing(sqlite3.connect(target, timeout=_PATIENCE)) as writing:

@@ -17,7 +17,7 @@ _columns = stream_offsets.c
 
 
 class StreamOffsets:
-    """Implements ``interfaces.OffsetStore``."""
+    """The stored positions of groups in streams. Implements ``interfaces.OffsetStore``."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -43,7 +43,9 @@ class StreamOffsets:
         stale = await self._transactions.run(_save, broker, group, epoch, dict(commits))
         if stale:
             names = ", ".join(map(str, stale))
-            raise StaleOwner(f"{group}: {names} have another owner, refused a place under {epoch}")
+            raise StaleOwner(
+                f"{group}: {names} have another owner; a commit with epoch {epoch} was refused"
+            )
 
 
 def _load(

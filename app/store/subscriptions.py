@@ -16,7 +16,7 @@ _ITS_OWN = (halts, commands, consents, replays, parked, pulled)  # deleted with 
 
 
 class SubscriptionRegistry(StorePart):
-    """Implements ``interfaces.SubscriptionRegistry``.
+    """The stored subscriptions that the API created. Implements ``interfaces.SubscriptionRegistry``.
 
     A version is the store's revision at its change. So a subscription that is deleted and created again never
     repeats a version."""

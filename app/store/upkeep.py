@@ -40,6 +40,7 @@ def look_at_file(path: Path) -> Standing:
 
 
 def look_at_database(dsn: str, timeout: float) -> Standing:
+    """Return the status of a PostgreSQL store. Raise SetupError if it cannot be read."""
     from app.store import postgresql  # noqa: PLC0415 - its client is heavy, and few need it
 
     engine = postgresql.engine_of(dsn, timeout)
