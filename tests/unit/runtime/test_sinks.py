@@ -91,7 +91,9 @@ async def test_requests_that_are_sent_again_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_nobody_configured_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"subscriptions\.s\.sink\.broker: there is no broker 'x'"):
+    with pytest.raises(
+        SetupError, match=r"subscriptions\.s\.sink\.broker: broker 'x' does not exist"
+    ):
         sink_of(config(tmp_path, "{broker: x, topic: t}"))
 
 
@@ -104,7 +106,7 @@ def test_a_reply_goes_by_its_route(tmp_path: Path) -> None:
 
 def test_a_route_that_nobody_configured_says_so(tmp_path: Path) -> None:
     """The API may make a subscription before the file has its route."""
-    with pytest.raises(SetupError, match="there is no route 'nowhere'") as caught:
+    with pytest.raises(SetupError, match="route 'nowhere' does not exist") as caught:
         sink_of(config(tmp_path, "https://b.example/\n    reply: nowhere"))
     assert caught.value.setting == "subscriptions.s.reply"
 

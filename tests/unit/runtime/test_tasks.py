@@ -110,7 +110,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "pulsar-topics": (pulsar_producer.Producer, "_refresh_topics"),
     "rabbitmq-producer": (rabbitmq_producer.Producer, "_run"),
     "retention": (Upkeep, "run"),
-    "spools": (SpoolsComponent, "_look_on"),
+    "spools": (SpoolsComponent, "_watch_spools"),
     "store-changes": (StoreWatcher, "_follow"),
     "subscription": (Dispatcher, "run"),
     "watching": (Watcher, "_watch"),
