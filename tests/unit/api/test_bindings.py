@@ -52,7 +52,7 @@ def test_a_stream_lasts_while_the_binding_of_its_token_stays(after: TokenRestric
         return CallerDirectory(AdminAccess([AccessToken("a", ["the-token"], EVERY_SCOPE, binding)]))
 
     before = TokenRestriction(topics=("a",))
-    caller = callers(before).by(b"the-token")
+    caller = callers(before).by_token(b"the-token")
     assert caller is not None
     assert callers(after).admits(caller) is (after == before)
 

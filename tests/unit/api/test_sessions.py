@@ -42,7 +42,7 @@ async def test_a_session_ends_when_nobody_uses_it(
     for _ in range(3):
         await clock.advance(IDLE - 1)
         assert sessions.use(id_) is session
-        assert sessions.left(session) == IDLE
+        assert sessions.seconds_left(session) == IDLE
     await clock.advance(IDLE)
     assert sessions.use(id_) is None
 
@@ -55,8 +55,8 @@ async def test_a_session_ends_at_its_longest_age(
     while session.begun + LONGEST - clock.monotonic() > IDLE:
         await clock.advance(IDLE / 2)
         assert sessions.use(id_) is session
-    assert 0 < sessions.left(session) <= IDLE
-    await clock.advance(sessions.left(session))
+    assert 0 < sessions.seconds_left(session) <= IDLE
+    await clock.advance(sessions.seconds_left(session))
     assert sessions.use(id_) is None
 
 
@@ -95,7 +95,7 @@ def test_no_id_and_no_token_is_kept(sessions: BrowserSessions) -> None:
 def test_sessions_of_other_tokens_are_not_kept(sessions: BrowserSessions) -> None:
     mine, _ = sessions.begin(TOKEN)
     others, _ = sessions.begin(OTHER)
-    sessions.keep({OTHER})
+    sessions.keep_only({OTHER})
     assert sessions.use(mine) is None
     assert sessions.use(others) is not None
 
