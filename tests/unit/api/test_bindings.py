@@ -54,7 +54,7 @@ def test_a_stream_lasts_while_the_binding_of_its_token_stays(after: TokenRestric
     before = TokenRestriction(topics=("a",))
     caller = callers(before).by_token(b"the-token")
     assert caller is not None
-    assert callers(after).admits(caller) is (after == before)
+    assert callers(after).still_allows(caller) is (after == before)
 
 
 @pytest.mark.parametrize(
