@@ -54,7 +54,7 @@ class OpenListener:
             refused_frames=self._node.refused_frames,
         )
 
-    def demand(self, logins: Logins | None) -> None:
+    def require_logins(self, logins: Logins | None) -> None:
         """Require these logins from the next request on, also of clients that have logged in already."""
         self._node.logins = logins
 

@@ -22,7 +22,7 @@ from app.brokers.portable import PortableLog
 from app.brokers.spool import STALL, SpoolingLog, When
 from app.config.model.config import Config
 from app.errors import SetupError, SkybridgeError
-from app.features.component import Change, Component, undone
+from app.features.component import Component, ConfigChange, stop_if_start_fails
 from app.interfaces import Clock, Log, Notify, Store
 from app.interfaces.notify import SPOOLED, SPOOLING
 from app.model.log_name import LogName
@@ -44,7 +44,7 @@ TRY_STORE = 5  # checks between reads of the store for redriven dead letters
 _log = logging.getLogger("skybridge.spool")
 
 
-class Wanted(NamedTuple):
+class SpoolSettings(NamedTuple):
     """The settings of one spool. ``target`` is the log that the spool replaces while it is unavailable."""
 
     route: str
@@ -59,7 +59,7 @@ class Wanted(NamedTuple):
 class _Spool:
     """An open spool: its settings, its switch, and its backlog."""
 
-    wanted: Wanted
+    wanted: SpoolSettings
     log: SpoolingLog
     waits: Backlog
 
@@ -110,7 +110,7 @@ class SpoolsComponent(Component[Config]):
 
     async def start(self) -> None:
         """Open the spools, after the logs have started, and drain the records of the last run."""
-        async with undone(self):
+        async with stop_if_start_fails(self):
             await self._open_all(self._config)
         self.apply(self._config)
         self._watches = [
@@ -118,7 +118,7 @@ class SpoolsComponent(Component[Config]):
             keep("spools", self._watch_targets, "targets"),
         ]
 
-    async def prepare(self, change: Change) -> Config:
+    async def prepare(self, change: ConfigChange) -> Config:
         """Open the spools of another configuration. Open spools are neither changed nor closed until
         ``apply``."""
         await self._open_all(change.config)
@@ -149,7 +149,7 @@ class SpoolsComponent(Component[Config]):
             if route not in self._open:
                 target = _target_of(config, route)
                 kind = config.brokers[target.broker].kind if target else "embedded"
-                removed = Wanted(route, broker, target or LogName(broker), kind, "never", 0)
+                removed = SpoolSettings(route, broker, target or LogName(broker), kind, "never", 0)
                 await self._begin(self._make(removed))
 
     def apply(self, prepared: Config) -> None:
@@ -184,7 +184,7 @@ class SpoolsComponent(Component[Config]):
         """Return the state of each spool."""
         return [await self._state(spool) for _, spool in sorted(self._open.items())]
 
-    def _make(self, wanted: Wanted) -> _Spool:
+    def _make(self, wanted: SpoolSettings) -> _Spool:
         """Create the switch and the backlog of a spool."""
         topic, name = spool_topic(wanted.route), wanted.target._replace(spooled=wanted.route)
         spool, group = self._logs[wanted.broker], self._group(wanted.route)
@@ -242,7 +242,7 @@ class SpoolsComponent(Component[Config]):
             notify=self._notify,
         )
 
-    def _subscription(self, wanted: Wanted) -> Subscription:
+    def _subscription(self, wanted: SpoolSettings) -> Subscription:
         """Return the subscription of the mirror. Its retries block their key and never park it, because the
         committed position must show what is drained."""
         drain = Subscription(
@@ -260,7 +260,7 @@ class SpoolsComponent(Component[Config]):
 
     def _began(self, route: str, cause: str) -> None:
         """Report that the events of a route go to its spool from now on."""
-        _log.warning("route %s: its events go to the spool: %s", route, cause)
+        _log.warning("route %s: its events wait in the spool: %s", route, cause)
         self._notify(SPOOLING, route, {"cause": cause})
 
     async def _watch_spools(self) -> None:
@@ -360,10 +360,10 @@ def _state_of(spool: _Spool, records: int) -> Literal["empty", "spooling", "drai
     return "spooling" if spool.log.away else "draining"
 
 
-def _wanted(config: Config) -> Sequence[Wanted]:
+def _wanted(config: Config) -> Sequence[SpoolSettings]:
     """Return the settings of all spools of a configuration."""
     return [
-        Wanted(
+        SpoolSettings(
             route.name,
             route.spool.broker,
             log_of(route, route.to[0]),

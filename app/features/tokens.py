@@ -44,7 +44,7 @@ _ERRORS = frozenset(
 def token_source(sasl: Sasl) -> TokenSource:
     """Return the source of tokens for SASL settings with the mechanism OAUTHBEARER."""
     if sasl.oauth is not None:
-        return ClientCredentials(sasl.oauth)
+        return GrantedTokens(sasl.oauth)
     if sasl.token_file is not None:
         return _of_file(sasl.token_file)
     token = sasl.token.get_secret_value() if sasl.token is not None else ""
@@ -68,7 +68,7 @@ def _of_file(path: Path) -> TokenSource:
     return source
 
 
-class Settings(Protocol):
+class OAuthSettings(Protocol):
     """The OAuth 2 settings of a broker or of a webhook."""
 
     @property
@@ -107,7 +107,7 @@ async def ask_directly(
         raise OSError(repr(error)) from error
 
 
-def through(client: HttpClient) -> Ask:
+def ask_through(client: HttpClient) -> Ask:
     """Return a function that requests tokens with a webhook's own client, and so with its address checks,
     certificates and proxy."""
 
@@ -128,7 +128,7 @@ def through(client: HttpClient) -> Ask:
     return ask
 
 
-class ClientCredentials:
+class GrantedTokens:
     """A source of tokens that an OAuth 2 server grants for client credentials.
 
     A token is cached until shortly before it expires. Concurrent callers wait for the same request.
@@ -144,7 +144,7 @@ class ClientCredentials:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: OAuthSettings,
         within: float = GRANTED_WITHIN,
         *,
         audience: str = "",

@@ -118,4 +118,4 @@ async def test_what_cannot_be_tailed_is_said(service, words):
 async def test_a_subscription_that_is_not_there_is_said(service):
     answer = await run(service, "pull", "nobody", "--no-follow")
     assert answer.returncode == 1
-    assert "there is no subscription nobody" in answer.stderr
+    assert "subscription nobody does not exist" in answer.stderr

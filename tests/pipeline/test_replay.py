@@ -414,7 +414,7 @@ REFUSED: Sequence[tuple[list[str], str]] = (
     (["--to", "orders"], "'orders' is not a target"),
     (["--to", "main/x", "--as", "0.3"], "'0.3' is not a form"),
     (["--to", "main/x", "--from", "yesterday"], "'yesterday' is not a time"),
-    (["--to", "nobody/x"], "there is no broker 'nobody'"),
+    (["--to", "nobody/x"], "broker 'nobody' does not exist"),
     (["--to", "main/x", "--filter", "type ="], "--filter"),
 )
 

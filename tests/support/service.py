@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.status.configured import Reload
+from app.api.status.configured import ReloadResult
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
 from app.config.check.source import Source
@@ -83,7 +83,7 @@ class Service:
     def counters(self) -> Counters:
         return self._service.counters
 
-    async def reload(self) -> Reload:
+    async def reload(self) -> ReloadResult:
         """Read the file again, as ``POST /v1/config:reload`` does."""
         return await self._service.reloader.reload("api")
 

@@ -17,7 +17,7 @@ from app.config.load.loader import Loaded, load
 from app.config.model.config import Config
 from app.errors import BrokerRefused, BrokerUnavailable, UnclearRefusal
 from app.features.brokers.logs import declare_subscriptions
-from app.features.component import Change
+from app.features.component import ConfigChange
 from app.features.spools import SpoolsComponent
 from app.interfaces import PublishResult
 from app.model.log_name import LogName
@@ -45,9 +45,9 @@ ELSEWHERE = ROUTES.replace("main", "other")
 NONE = "routes: [{name: others, to: {broker: main, topic: others}}]"
 
 
-def change_to(config: Config) -> Change:
+def change_to(config: Config) -> ConfigChange:
     """Another configuration, as a reload hands it to a component."""
-    return Change(Loaded.of(config), Difference(()))
+    return ConfigChange(Loaded.of(config), Difference(()))
 
 
 class Target:

@@ -15,7 +15,7 @@ class RoleReadiness(BaseModel):
     causes: list[str] = Field(description="why the role is not ready, each cause with its cure")
 
 
-class Readiness(Protocol):
+class ReadinessSource(Protocol):
     """A provider of the readiness of each role of this process."""
 
     async def readiness(self) -> Mapping[str, RoleReadiness]:

@@ -18,7 +18,7 @@ from app.model.spool import drained_route
 NO_SUBSCRIPTION = "the subscription does not exist. Create it again, or discard its letters"
 
 
-class Redriving:
+class Redriver:
     """Redrives dead letters of the store."""
 
     def __init__(

@@ -10,9 +10,9 @@ from typing import Annotated
 import msgspec
 from pydantic import AfterValidator, BaseModel, Field
 
-from app.api.access.redaction import Shown
+from app.api.access.redaction import Redaction
 from app.api.http.slices import Slices
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.api.topics import messages
 from app.api.topics.answers import MessageView
 from app.interfaces import (
@@ -38,7 +38,7 @@ class EventView(BaseModel):
     type: str
 
 
-class _Delivered(View):
+class _Delivered(CopyingView):
     """A message of a topic that is delivered to a subscription."""
 
     subscription: str = Field(description="id of the subscription")
@@ -119,7 +119,7 @@ class AttemptsView(BaseModel):
     )
 
 
-class DeadLetterView(View):
+class DeadLetterView(CopyingView):
     """An event that was given up."""
 
     id: int = Field(description="id of the dead letter")
@@ -211,7 +211,7 @@ class Redriven(BaseModel):
     )
 
 
-class ParkedView(View):
+class ParkedView(CopyingView):
     """A message that waits in the store."""
 
     id: int = Field(description="id of the row; rows are listed in this order")
@@ -244,7 +244,7 @@ class ParkedPage(BaseModel):
     next: str | None = Field(description="path of the next page; null on the last page")
 
 
-class ParkedKeyView(View):
+class ParkedKeyView(CopyingView):
     """A parked key, described by its oldest message."""
 
     subscription: str
@@ -270,7 +270,7 @@ class ParkedKeys(BaseModel):
     keys: list[ParkedKeyView] = Field(description="parked keys, the longest wait first")
 
 
-class ParkedCountView(View):
+class ParkedCountView(CopyingView):
     """The number of parked messages of one subscription."""
 
     subscription: str
@@ -289,21 +289,26 @@ class ParkedCounts(BaseModel):
 
 
 def dead_letter(
-    kinds: Mapping[str, str], letter: DeadLetter, shown: Shown, *, raw: bool = False, **more: object
+    kinds: Mapping[str, str],
+    letter: DeadLetter,
+    shown: Redaction,
+    *,
+    raw: bool = False,
+    **more: object,
 ) -> dict[str, object]:
     """Return the answer for a dead letter with its message. ``more`` adds members to the answer."""
     found = message(kinds, letter.broker, letter.message, shown, raw=raw)
     return named_letter(letter, shown, message=found, **more)
 
 
-def named_letter(letter: DeadLetter, shown: Shown, **more: object) -> dict[str, object]:
+def named_letter(letter: DeadLetter, shown: Redaction, **more: object) -> dict[str, object]:
     """Return the answer for a dead letter. The message is null, unless ``more`` has one."""
     given = {"message": None, "detail": shown.text(letter.detail), **more}
     return DeadLetterDetail.members(letter, **given)
 
 
 def message(
-    kinds: Mapping[str, str], broker: str, found: Message, shown: Shown, *, raw: bool = False
+    kinds: Mapping[str, str], broker: str, found: Message, shown: Redaction, *, raw: bool = False
 ) -> msgspec.Raw:
     """Return a message as JSON. ``kinds`` has the protocols of the configured brokers, which may lack the
     message's own broker."""
@@ -320,7 +325,7 @@ def over_time(found: Mapping[tuple[int, str], int]) -> list[IntervalCount]:
 
 
 def parked(
-    kinds: Mapping[str, str], row: Parked, shown: Shown, *, with_message: bool
+    kinds: Mapping[str, str], row: Parked, shown: Redaction, *, with_message: bool
 ) -> dict[str, object]:
     """Return the answer for a parked message."""
     view = ParkedView.members(row, **_row(row, shown))
@@ -330,7 +335,7 @@ def parked(
     return view | {"message": message(kinds, row.broker, row.message, shown)}
 
 
-def attempt(each: Attempt, shown: Shown) -> AttemptView:
+def attempt(each: Attempt, shown: Redaction) -> AttemptView:
     """Return the answer for an attempt."""
     detail = shown.text(each.detail)
     more: dict[str, object] = {"request": None, "answer": None}
@@ -339,7 +344,7 @@ def attempt(each: Attempt, shown: Shown) -> AttemptView:
     return AttemptView.of(each, **_place(each.partition), detail=detail, **more)
 
 
-def _wires(exchange: HttpExchange, shown: Shown) -> dict[str, object]:
+def _wires(exchange: HttpExchange, shown: Redaction) -> dict[str, object]:
     """Return the request and the answer of an HTTP exchange."""
     sent = _wire(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
     if not exchange.status_line:
@@ -354,10 +359,10 @@ def _wires(exchange: HttpExchange, shown: Shown) -> dict[str, object]:
     return {"request": sent, "answer": answer}
 
 
-def _wire(line: str, headers: Fields, body: bytes, size: int | None, shown: Shown) -> WireView:
+def _wire(line: str, headers: Fields, body: bytes, size: int | None, shown: Redaction) -> WireView:
     """Return a request or an answer. Its body is shown completely or not at all, because the pointers of a
     mask cannot be applied to a clipped body."""
-    everything = shown.everything
+    everything = shown.shows_everything
     return WireView(
         line=line,
         headers=[
@@ -374,7 +379,7 @@ def waiting(each: Waiting) -> WaitingView:
     return WaitingView.of(each, **_place(each.partition))
 
 
-def parked_key(each: ParkedKey, shown: Shown) -> ParkedKeyView:
+def parked_key(each: ParkedKey, shown: Redaction) -> ParkedKeyView:
     """Return the answer for a parked key."""
     about = _row(each.oldest, shown)
     return ParkedKeyView.of(each.oldest, **about, rows=each.rows, redriven=each.redriven)
@@ -392,11 +397,11 @@ def _place(partition: Partition) -> dict[str, object]:
     return {"topic": partition.topic, "partition": partition.number}
 
 
-def _row(row: Parked, shown: Shown) -> dict[str, object]:
+def _row(row: Parked, shown: Redaction) -> dict[str, object]:
     """Return the members of an answer that describe a parked row. Bytes of the key that are not UTF-8 are
     escaped."""
     found = row.message
-    key = found.record.key if shown.everything else None
+    key = found.record.key if shown.shows_everything else None
     return {
         **_place(found.partition),
         "position": found.position,
@@ -405,7 +410,7 @@ def _row(row: Parked, shown: Shown) -> dict[str, object]:
     }
 
 
-async def merged(
+async def merge_attempts(
     stored: Sequence[Attempt], remembered: Sequence[Attempt], slices: Slices
 ) -> list[Attempt]:
     """Return attempts of the store and of memory, the newest first and each once. For an attempt in both, the

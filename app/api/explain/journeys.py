@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from app.access.rights import NotAllowed, Rights
 from app.api.http import problems
-from app.api.http.views import FaultView, Problem, View
+from app.api.http.views import CopyingView, FaultView, Problem
 from app.api.topics import messages
 from app.api.topics.answers import RecordView
 from app.routing.hops import Hop, SubscriptionVerdict
@@ -71,7 +71,7 @@ class RouteVerdictView(BaseModel):
     )
 
 
-class KeyView(View):
+class KeyView(CopyingView):
     """The key of the record, and how it was computed."""
 
     mapper: str = Field(description="key mapper of the route")
@@ -83,7 +83,7 @@ class KeyView(View):
     )
 
 
-class SubscriptionVerdictView(View):
+class SubscriptionVerdictView(CopyingView):
     """A subscription of the topic, and its decision about the event."""
 
     id: str
@@ -98,7 +98,7 @@ class SubscriptionVerdictView(View):
     onward: HopView | None = Field(description="topic to which a mirror copies the event")
 
 
-class HopView(View):
+class HopView(CopyingView):
     """A topic that receives the event."""
 
     broker: str

@@ -118,7 +118,7 @@ def _rights(producers: KnownProducers, producer: str) -> Rights:
 
 async def _body(request: Request) -> bytes:
     bodies.demand_identity(request)
-    return await bodies.bounded(request, LARGEST)
+    return await bodies.read_body(request, LARGEST)
 
 
 async def ask_partitions(logs: Mapping[str, Log], journeys: Collection[Journey]) -> Partitions:

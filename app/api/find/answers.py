@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from app.api.deliveries.views import AttemptView, EventView
 from app.api.explain.journeys import FilterView
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 
 Fate = Literal[
     "delivered",
@@ -26,7 +26,7 @@ Fate = Literal[
 """The fate of an event at a subscription. ``queued`` and ``pulled`` are for subscriptions with a pull queue."""
 
 
-class LookedView(View):
+class LookedView(CopyingView):
     """A place that was searched, and the searched range of time."""
 
     where: str = Field(
@@ -44,7 +44,7 @@ class LookedView(View):
     detail: str = Field("", description="why the search is not complete, and the cure")
 
 
-class PlaceView(View):
+class PlaceView(CopyingView):
     """A record of the event in a log."""
 
     broker: str

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from app.api.access.redaction import Shown
-from app.api.asked.registry import Entry, Registry
+from app.api.access.redaction import Redaction
+from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
 from app.api.deliveries.parked import ahead_of
 from app.api.find.answers import FateView
-from app.api.find.records import Sighting
-from app.api.find.rows import Rows, offered_at
+from app.api.find.records import FoundRecord
+from app.api.find.rows import EventRows, offered_at
 from app.api.http.slices import ROW, Slices
 from app.api.status.asked import Spools
 from app.delivery.event_age import Ages
@@ -42,7 +42,7 @@ _GONE = (
 )
 
 
-class Now(NamedTuple):
+class StateSnapshot(NamedTuple):
     """The state of the service that is read once for all events of a request.
 
     Attributes:
@@ -51,30 +51,30 @@ class Now(NamedTuple):
     """
 
     store: Store
-    shown: Shown
+    shown: Redaction
     now_ms: int
     subscriptions: Sequence[Subscription]
     explain: Mapping[str, Explainer]
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, SubscriptionEntry]
     states: Mapping[str, SubscriptionStatus]
     committed: Committed
     drained: Mapping[tuple[str, str], Sequence[int]]
 
 
-async def asked(
+async def take_snapshot(
     subscriptions: Subscriptions,
     registry: Registry,
     spools: Spools,
     store: Store,
-    shown: Shown,
+    shown: Redaction,
     now_ms: int,
-) -> Now:
+) -> StateSnapshot:
     """Read the state of the service."""
     declared = await subscriptions.declared()
     entries = await registry.entries()
     states = await subscriptions.states(entries)
     lag = await subscriptions.lag()
-    return Now(
+    return StateSnapshot(
         store,
         shown,
         now_ms,
@@ -100,7 +100,7 @@ def _owned(
 
 
 async def fates(
-    now: Now, rows: Rows, sightings: Sequence[Sighting], slices: Slices
+    now: StateSnapshot, rows: EventRows, sightings: Sequence[FoundRecord], slices: Slices
 ) -> list[FateView]:
     """Return what happened at each subscription, for each record that it reads. Deleted subscriptions are
     included if rows name them."""
@@ -109,37 +109,37 @@ async def fates(
     for subscription in now.subscriptions:
         await slices.spend(1 + len(sightings))
         places = [each for each in sightings if _reads(subscription, each)]
-        mine = of_subscription.get(subscription.id, Rows())
+        mine = of_subscription.get(subscription.id, EventRows())
         if places:
             found += [
-                await _Fate(now, subscription, _at(mine, each), each).view(slices)
+                await _FateFinder(now, subscription, _at(mine, each), each).view(slices)
                 for each in places
             ]
-        elif any((mine.attempts, mine.waiting, mine.kept())):
-            found.append(await _Fate(now, subscription, mine, None).view(slices))
+        elif any((mine.attempts, mine.waiting, mine.with_record())):
+            found.append(await _FateFinder(now, subscription, mine, None).view(slices))
     known = {each.id for each in now.subscriptions}
     gone = sorted(of_subscription.keys() - known)
     return found + [
-        await _Fate(now, name, of_subscription[name], None).view(slices)
+        await _FateFinder(now, name, of_subscription[name], None).view(slices)
         for name in gone
         if of_subscription[name].stored
     ]
 
 
-def _reads(subscription: Subscription, place: Sighting) -> bool:
+def _reads(subscription: Subscription, place: FoundRecord) -> bool:
     """Return True if the subscription reads the topic of the record."""
     source = subscription.source
     return source.broker == place.broker and place.message.partition.topic in source.topics
 
 
-def _at(rows: Rows, place: Sighting) -> Rows:
+def _at(rows: EventRows, place: FoundRecord) -> EventRows:
     """Return the rows of one record, because the same event may have arrived several times. Return all rows
     if positions of the log do not last."""
     message = place.message
     if not message.position.isdecimal():
         return rows
     at = message.partition, message.position
-    return Rows(*([each for each in table if _place(each) == at] for table in rows.tables()))
+    return EventRows(*([each for each in table if _place(each) == at] for table in rows.tables()))
 
 
 def _place(row: Attempt | DeadLetter | Parked | Offered | Waiting) -> tuple[Partition, str]:
@@ -149,12 +149,16 @@ def _place(row: Attempt | DeadLetter | Parked | Offered | Waiting) -> tuple[Part
     return row.message.partition, row.message.position
 
 
-class _Fate:
+class _FateFinder:
     """Determines what happened to one record at one subscription. A deleted subscription is given by its id
     alone."""
 
     def __init__(
-        self, now: Now, subscription: Subscription | str, rows: Rows, place: Sighting | None
+        self,
+        now: StateSnapshot,
+        subscription: Subscription | str,
+        rows: EventRows,
+        place: FoundRecord | None,
     ) -> None:
         self._now = now
         self._subscription = None if isinstance(subscription, str) else subscription
@@ -342,7 +346,7 @@ class _Fate:
             "because": self._now.shown.text(failing.because),
         }
 
-    def _finished(self, subscription: Subscription, sighting: Sighting) -> dict[str, Any]:
+    def _finished(self, subscription: Subscription, sighting: FoundRecord) -> dict[str, Any]:
         """Return the fate of an event whose filters pass and whose position is committed."""
         entry = self._now.entries.get(subscription.id)
         created = None if entry is None else entry.created_ms
@@ -368,7 +372,7 @@ class _Fate:
         )
         return {"fate": "delivered", "detail": detail}
 
-    def _age(self, subscription: Subscription, sighting: Sighting) -> dict[str, Any] | None:
+    def _age(self, subscription: Subscription, sighting: FoundRecord) -> dict[str, Any] | None:
         """Return the fate of a finished event that may have expired, or None if it cannot have expired yet."""
         ages = Ages(0, honour=subscription.expirytime == "honour")
         expirytime = sighting.decoded.event.attributes.get("expirytime")

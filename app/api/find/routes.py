@@ -16,7 +16,7 @@ import msgspec
 from fastapi import Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.access.operations import To, router
+from app.api.access.operations import RedactionDep, router
 from app.api.access.parts import (
     BrokersDep,
     ClockDep,
@@ -26,23 +26,23 @@ from app.api.access.parts import (
     SubscriptionsDep,
     uses,
 )
-from app.api.access.redaction import Shown
+from app.api.access.redaction import Redaction
 from app.api.asked.brokers import Brokers
 from app.api.explain.journeys import FilterView
 from app.api.explain.routes import UNITS
 from app.api.find.answers import EventFoundView, FoundView, LookedView, PlaceView, RouteTakenView
-from app.api.find.fates import Now, asked, fates
+from app.api.find.fates import StateSnapshot, fates, take_snapshot
 from app.api.find.records import (
-    Looked,
-    Search,
-    Sighting,
-    Wanted,
+    FoundRecord,
+    LogSearch,
+    SearchReport,
+    WantedEvent,
     bound_for,
     event_in,
     message_at,
-    once,
+    unique_records,
 )  # fmt: skip
-from app.api.find.rows import Rows, rows_of, sighted
+from app.api.find.rows import EventRows, records_in_rows, rows_of
 from app.api.http.bodies import json_answer
 from app.api.http.moments import now_ms
 from app.api.http.parameters import Moment, Text
@@ -87,22 +87,22 @@ async def find_events(
     spools: SpoolsDep,
     store: StoreDep,
     clock: ClockDep,
-    shown: To,
+    shown: RedactionDep,
     query: Annotated[FindQuery, Query()],
 ) -> Response:
     """Return the producer of an event, the route that it took, its place in each log, and what happened at
     each subscription. `looked` lists the places that were searched."""
-    wanted, moment = Wanted(query.id, query.source, query.since), now_ms(clock)
+    wanted, moment = WantedEvent(query.id, query.source, query.since), now_ms(clock)
     slices = Slices()
     rows, looked = await rows_of(store, subscriptions, wanted, moment, slices)
-    searched = await Search(brokers, subscriptions, routing, wanted, moment).run()
-    now = await asked(subscriptions, registry, spools, store, shown, moment)
-    found = [*searched.sightings, *await sighted(brokers.kinds, rows, wanted, slices)]
-    every = once([*found, *await _tried(brokers, now, rows, found, wanted)])
+    searched = await LogSearch(brokers, subscriptions, routing, wanted, moment).run()
+    now = await take_snapshot(subscriptions, registry, spools, store, shown, moment)
+    found = [*searched.sightings, *await records_in_rows(brokers.kinds, rows, wanted, slices)]
+    every = unique_records([*found, *await _records_of_attempts(brokers, now, rows, found, wanted)])
     sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
     before = {*map(_source, every)} - {*map(_source, sightings)}
     tried = [each.event.source for each in rows.attempts if each.event.source not in before]
-    by_source: dict[str, list[Sighting]] = {source: [] for source in map(_source, sightings)}
+    by_source: dict[str, list[FoundRecord]] = {source: [] for source in map(_source, sightings)}
     for each in sightings:
         by_source[_source(each)].append(each)
     sources = sorted(
@@ -112,7 +112,7 @@ async def find_events(
         routing.routes, now.subscriptions, routing.resources, brokers.kinds, brokers.manners,
     )  # fmt: skip
     guide = await in_thread(partial(Guide, *given))
-    ways = _Ways(guide, [each.name for each in routing.routes], slices)
+    ways = _JourneyFinder(guide, [each.name for each in routing.routes], slices)
     of_source = await rows.by_source(slices)
     events = [
         await _event(
@@ -122,7 +122,7 @@ async def find_events(
             wanted,
             source,
             by_source.get(source, ()),
-            of_source.get(source, Rows()),
+            of_source.get(source, EventRows()),
         )
         for source in sources[:MOST]
     ]
@@ -134,24 +134,28 @@ async def find_events(
     )
 
 
-def _looked(each: Looked) -> dict[str, object]:
+def _looked(each: SearchReport) -> dict[str, object]:
     """Return the answer for one searched place."""
     members = {**msgspec.structs.asdict(each), "from": each.start_ms, "to": each.until_ms}
     return LookedView.model_validate(members).model_dump(mode="json", by_alias=True)
 
 
-def _received(sightings: Sequence[Sighting]) -> int:
+def _received(sightings: Sequence[FoundRecord]) -> int:
     """Return the time of the oldest of these records in ms since the epoch, or 0 without records."""
     return min((each.message.time_ms for each in sightings), default=0)
 
 
-def _source(sighting: Sighting) -> str:
+def _source(sighting: FoundRecord) -> str:
     return sighting.decoded.event.attributes["source"]
 
 
-async def _tried(
-    brokers: Brokers, now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted
-) -> list[Sighting]:
+async def _records_of_attempts(
+    brokers: Brokers,
+    now: StateSnapshot,
+    rows: EventRows,
+    found: Sequence[FoundRecord],
+    wanted: WantedEvent,
+) -> list[FoundRecord]:
     """Return records that only attempts name. An attempt names the place of its record in a log."""
     known = {(each.broker, each.message.partition, each.message.position) for each in found}
     read_from = {each.id: each.source.broker for each in now.subscriptions}
@@ -161,26 +165,26 @@ async def _tried(
         if each.subscription in read_from
     )
     unknown = (each for each in places if each not in known)
-    more: list[Sighting] = []
+    more: list[FoundRecord] = []
     for broker, partition, position in islice(unknown, MOST):
         log = brokers.logs.get(broker)
         if log is None or not log.capabilities.replayable:
             continue
         message = await message_at(log, partition, position)
         decoded = None if message is None else event_in(brokers.kinds, broker, message)
-        if message is not None and decoded is not None and wanted.is_in(decoded):
-            more.append(Sighting(broker, message, decoded))
+        if message is not None and decoded is not None and wanted.matches(decoded):
+            more.append(FoundRecord(broker, message, decoded))
     return more
 
 
 async def _event(
     brokers: Brokers,
-    now: Now,
-    ways: _Ways,
-    wanted: Wanted,
+    now: StateSnapshot,
+    ways: _JourneyFinder,
+    wanted: WantedEvent,
     source: str,
-    sightings: Sequence[Sighting],
-    mine: Rows,
+    sightings: Sequence[FoundRecord],
+    mine: EventRows,
 ) -> EventFoundView:
     """Return the answer for one event."""
     attributes: Mapping[str, str] = {}
@@ -204,7 +208,9 @@ async def _event(
     )
 
 
-def sender_of(attested: Collection[str], sightings: Sequence[Sighting]) -> tuple[str | None, bool]:
+def sender_of(
+    attested: Collection[str], sightings: Sequence[FoundRecord]
+) -> tuple[str | None, bool]:
     """Return the name of the producer, and whether only a record claims it. A record that proves its producer
     takes precedence.
 
@@ -221,7 +227,7 @@ def sender_of(attested: Collection[str], sightings: Sequence[Sighting]) -> tuple
     return claimed, claimed is not None
 
 
-def _proves(attested: Collection[str], sighting: Sighting) -> bool:
+def _proves(attested: Collection[str], sighting: FoundRecord) -> bool:
     """Return True if only Skybridge can have written the producer header of the record. The copy of a dead
     letter proves nothing, because it has the header from its source."""
     if any(name.startswith(MARK) for name, _ in sighting.decoded.foreign):
@@ -232,7 +238,7 @@ def _proves(attested: Collection[str], sighting: Sighting) -> bool:
     return spooled or sighting.broker in attested
 
 
-class _Ways:
+class _JourneyFinder:
     """Computes the journey of each event in slices, until one request has evaluated ``UNITS`` filters."""
 
     def __init__(self, guide: Guide, routes: Sequence[str], slices: Slices) -> None:
@@ -240,9 +246,9 @@ class _Ways:
         self._routes = routes
         self.slices = slices
         self._left = UNITS
-        self.looked: list[Looked] = []
+        self.looked: list[SearchReport] = []
 
-    async def journey(self, sightings: Sequence[Sighting]) -> Journey | None:
+    async def journey(self, sightings: Sequence[FoundRecord]) -> Journey | None:
         """Return the journey by which the event reached its records, or None if no route explains them.
 
         The current rules are tried first. If they lead elsewhere, each route is tried, because the request
@@ -268,11 +274,13 @@ class _Ways:
                 f"one request evaluates at most {UNITS} filters. Cure: name the source of the event"
             )
             self.looked.append(
-                Looked(where="routes", start_ms=None, until_ms=None, complete=False, detail=why)
+                SearchReport(
+                    where="routes", start_ms=None, until_ms=None, complete=False, detail=why
+                )
             )
 
 
-def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:
+def _route(journey: Journey, shown: Redaction) -> RouteTakenView | None:
     """Return the answer for the route that the event took, or None."""
     taken = next((each for each in journey.routes if each.chosen), None)
     if taken is None:
@@ -288,7 +296,7 @@ def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:
     )
 
 
-def _verdict(verdict: FilterVerdict, shown: Shown) -> FilterView:
+def _verdict(verdict: FilterVerdict, shown: Redaction) -> FilterView:
     """Return the answer for a filter. Values are redacted, because they may quote event data."""
     return FilterView(
         dialect=verdict.dialect,
@@ -300,7 +308,10 @@ def _verdict(verdict: FilterVerdict, shown: Shown) -> FilterView:
 
 
 def _places(
-    kinds: Mapping[str, str], now: Now, sightings: Sequence[Sighting], journey: Journey | None
+    kinds: Mapping[str, str],
+    now: StateSnapshot,
+    sightings: Sequence[FoundRecord],
+    journey: Journey | None,
 ) -> Iterator[PlaceView]:
     """Yield the answer for each record."""
     by = {} if journey is None else {(hop.broker, hop.topic): hop.by for hop in _hops(journey.hops)}
@@ -320,7 +331,7 @@ def _places(
         )
 
 
-def _waits(now: Now, broker: str, message: Message) -> bool | None:
+def _waits(now: StateSnapshot, broker: str, message: Message) -> bool | None:
     """Return whether a record of a spool is still to be published, or None if that is unknown."""
     place = message.partition
     drained = now.drained.get((broker, place.topic), ())

@@ -152,7 +152,7 @@ def next_page(request: Request, **cursor: int) -> str:
     return f"{request.url.path}?{urlencode([*kept, *cursor.items()])}"
 
 
-async def known_only(request: Request) -> None:
+async def demand_known_parameters(request: Request) -> None:
     """Raise RequestValidationError with the names of all query parameters that the operation does not know. A
     filter that is ignored would return everything."""
     given = request.query_params.keys()

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from fastapi import Header
 
-from app.api.asked.registry import Entry
+from app.api.asked.registry import SubscriptionEntry
 from app.api.http.problems import Refused
 
 IfMatch = Annotated[
@@ -26,7 +26,7 @@ class Conditions(NamedTuple):
     if_match: str | None = None
     if_none_match: str | None = None
 
-    def check(self, entry: Entry | None) -> None:
+    def check(self, entry: SubscriptionEntry | None) -> None:
         """Raise Refused with 412 if the stored entry, or None if there is none, does not meet the conditions."""
         etag = None if entry is None else entry.etag
         if self.if_match is not None and not _names(self.if_match, etag):
@@ -34,7 +34,7 @@ class Conditions(NamedTuple):
         if self.if_none_match is not None and _names(_strong(self.if_none_match), etag):
             raise _failed(f"If-None-Match is {self.if_none_match}, but the ETag is {etag}")
 
-    def demand(self) -> None:
+    def demand_if_match(self) -> None:
         """Raise Refused with 428 if the request has no If-Match. Without it, a change could undo the change
         of another client."""
         if self.if_match is None:
@@ -42,7 +42,7 @@ class Conditions(NamedTuple):
                 428, "precondition-required", "If-Match is missing. Send the ETag of a GET in it"
             )
 
-    def unchanged(self, entry: Entry) -> bool:
+    def unchanged(self, entry: SubscriptionEntry) -> bool:
         """Return True if the reader has this version already."""
         return self.if_none_match is not None and _names(_strong(self.if_none_match), entry.etag)
 

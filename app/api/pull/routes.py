@@ -20,7 +20,7 @@ from app.api.http import bodies
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
 from app.api.pull.answers import Failed, Fates, Receive, ReceivedEvents, Reject, Release, Tokens
-from app.api.pull.receive import Caller, Handed, HandingOut, tell_received
+from app.api.pull.receive import LockedEvent, PullConsumer, PullReceiver, trace_receive
 from app.api.subscriptions.routes import subscription_of
 from app.api.topics import messages
 from app.api.topics.messages import json_of
@@ -45,11 +45,11 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 routes = router("/v1/subscriptions", tags=["pull"])
 
 
-async def _hands(request: Request) -> HandingOut:
-    return cast("HandingOut", request.app.state.hands)
+async def _hands(request: Request) -> PullReceiver:
+    return cast("PullReceiver", request.app.state.hands)
 
 
-Hands = Annotated[HandingOut, Depends(_hands)]
+Hands = Annotated[PullReceiver, Depends(_hands)]
 """A handler parameter: the receiver of this process."""
 
 
@@ -89,7 +89,7 @@ async def receive(
     kind = brokers.kinds[subscription.source.broker]
     if handed:
         counters.add("attempts", name, HANDED_OUT, by=len(handed))
-        tell_received(request.headers, subscription, kind, handed, began)
+        trace_receive(request.headers, subscription, kind, handed, began)
     events = await Slices().rows(handed, lambda each: msgspec.Raw(_view(each, kind)))
     return bodies.json_answer({"events": events, "lock": settings.lock})
 
@@ -183,10 +183,10 @@ def _demand_running(subscriptions: Subscriptions, subscription: Subscription) ->
 
 
 @contextlib.asynccontextmanager
-async def _caller(request: Request) -> AsyncIterator[Caller]:
+async def _caller(request: Request) -> AsyncIterator[PullConsumer]:
     """Yield the client, and mark it as gone when its connection is lost, so that no events are locked for it."""
     known = caller_of(request.scope)
-    caller = Caller("" if known is None else known.name)
+    caller = PullConsumer("" if known is None else known.name)
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -200,7 +200,7 @@ async def _caller(request: Request) -> AsyncIterator[Caller]:
         watching.cancel()
 
 
-def _view(handed: Handed, kind: str) -> bytes:
+def _view(handed: LockedEvent, kind: str) -> bytes:
     """Return the JSON of ``answers.Received`` for a locked event."""
     row, decoded = handed
     about = {"lock_token": row.token, "delivery_count": row.deliveries}

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from app.api.asked.readiness import RoleReadiness
-from app.api.http.views import HealthView, View
+from app.api.http.views import CopyingView, HealthView
 from app.api.status.configuration_answers import ConfigurationState
 from app.api.subscriptions.answers import FILTER_ERRORS, SubscriptionView
 
@@ -28,7 +28,7 @@ class TargetView(BaseModel):
     topic: str
 
 
-class RouteView(View):
+class RouteView(CopyingView):
     """A route, and its events since the start of this process."""
 
     name: str
@@ -77,7 +77,7 @@ class SpoolView(BaseModel):
     )
 
 
-class SenderView(View):
+class SenderView(CopyingView):
     """Events of one sender since the start of this process."""
 
     name: str
@@ -120,7 +120,7 @@ class Attention(BaseModel):
     next: str = Field(description="command that repairs it or shows more")
 
 
-class Status(View):
+class Status(CopyingView):
     """The state of this process."""
 
     version: str = Field(description="version of Skybridge")

@@ -66,7 +66,7 @@ def _subscription(each: SubscriptionView) -> Iterator[Attention]:
     subject = f"subscription {name}"
     if each.state == "disabled":
         cause = each.cause.removeprefix("disabled: ")
-        detail = f"disabled, so nothing is sent: {cause}"
+        detail = f"disabled, nothing is sent: {cause}"
         command = f"skybridge subscriptions resume {name}"
         yield Attention(subject=subject, detail=detail, next=command)
     elif each.state in _DEAD:

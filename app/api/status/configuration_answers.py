@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api.http.moments import rfc3339
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.api.status.configured import Cause, Outcome
 from app.errors import Fault
 
@@ -17,7 +17,7 @@ def _details(faults: Sequence[Fault]) -> list[str]:
     return [each.detail for each in faults]
 
 
-class ReloadView(View):
+class ReloadView(CopyingView):
     """The result of a reload."""
 
     at: Annotated[str, BeforeValidator(rfc3339)] = Field(description="time of the reload, RFC 3339")
@@ -34,7 +34,7 @@ class ReloadView(View):
     warnings: list[str]
 
 
-class ConfigurationState(View):
+class ConfigurationState(CopyingView):
     """The current configuration and its reloads. Digests cover only settings that may be shown, so a changed
     secret does not change them."""
 
@@ -55,7 +55,7 @@ class ConfigurationView(ConfigurationState):
     )
 
 
-class RemarkView(View):
+class RemarkView(CopyingView):
     """An error or a warning about one setting."""
 
     level: Literal["error", "warning"]
@@ -65,7 +65,7 @@ class RemarkView(View):
     cure: str
 
 
-class PlannedChangeView(View):
+class PlannedChangeView(CopyingView):
     """A change of one setting."""
 
     setting: str
@@ -85,7 +85,7 @@ class CheckView(BaseModel):
     more_remarks: int = Field(0, description="number of unlisted remarks")
 
 
-class PlanView(View):
+class PlanView(CopyingView):
     """The changes that a reload to a proposed configuration would make."""
 
     result: Literal["no-change", "changes", "needs-restart"] = Field(

@@ -19,7 +19,7 @@ from app.api.asked.process import Process
 from app.api.http.bodies import json_answer
 from app.api.http.problems import Refused
 from app.api.status.recorder import EVERY, Recorder
-from app.api.topics.records import RECONNECT_MS, streamed
+from app.api.topics.records import RECONNECT_MS, stream_response
 
 ProcessDep = Annotated[Process, uses(Process)]
 
@@ -94,7 +94,7 @@ async def live(
 ) -> StreamingResponse:
     """Stream a point every second as server-sent events. `data` is a point as in history, measured over that
     second. The stream ends with the service."""
-    return streamed(_blocks(_recorder(request), on))
+    return stream_response(_blocks(_recorder(request), on))
 
 
 async def _blocks(recorder: Recorder, on: bool) -> AsyncGenerator[bytes, None]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.http.views import HealthView, View
+from app.api.http.views import CopyingView, HealthView
 
 FILTER_ERRORS = (
     "number of failures of its filter expressions on events since the start; the log has an example"
@@ -25,7 +25,7 @@ class ParkedOfSubscription(BaseModel):
     )
 
 
-class SubscriptionView(View):
+class SubscriptionView(CopyingView):
     """A subscription as its worker reports it."""
 
     id: str
@@ -63,7 +63,7 @@ class SubscriptionView(View):
     filter_errors: int = Field(description=FILTER_ERRORS)
 
 
-class Standing(View):
+class Standing(CopyingView):
     """The status of a subscription: everything that is not in its document."""
 
     id: str

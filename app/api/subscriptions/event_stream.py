@@ -29,17 +29,17 @@ from app.api.http.start_points import StartPoints
 from app.api.subscriptions.routes import subscription_of
 from app.api.topics import messages
 from app.api.topics.follow import HEARTBEAT_EVERY, Item, Tail, follow
-from app.api.topics.messages import Reading, json_of
+from app.api.topics.messages import EventReader, json_of
 from app.api.topics.records import (
     RECONNECT_MS,
     Follow,
     LastEventId,
     Stopped,
-    already,
     block,
     gap_json,
     led,
-    streamed,
+    set_event,
+    stream_response,
 )
 from app.api.topics.routes import ends_of
 from app.bindings.record import Decoded
@@ -93,11 +93,11 @@ async def events(
     """
     subscription = await subscription_of(subscriptions, name)
     log = _readable(brokers, subscription)
-    end = stopped if on else already()
+    end = stopped if on else set_event()
     tails = await _tails(log, subscription, start, last_event_id, end)
     kind = VerdictStream if explain else EventStream
     filters = await in_thread(partial(_compiled, subscription.filters))
-    return streamed(kind(brokers, subscription, tails, filters).lines(follow(tails, end)))
+    return stream_response(kind(brokers, subscription, tails, filters).lines(follow(tails, end)))
 
 
 def _readable(brokers: Brokers, subscription: Subscription) -> Log:
@@ -177,7 +177,7 @@ class EventStream:
         filters: _Filters,
     ) -> None:
         self._subscription = subscription
-        self._reading = Reading(brokers, subscription)
+        self._reading = EventReader(brokers, subscription)
         self._selection, self._explain = filters
         self._skips = subscription.on_foreign == "skip"
         self._kind = brokers.kinds[subscription.source.broker]
@@ -249,7 +249,7 @@ class VerdictStream(EventStream):
     def _foreign(self) -> dict[str, object]:
         """Return the verdict about a record that is not a CloudEvent."""
         verdict = "skipped" if self._skips else "no-event"
-        fault = f"the record is not a CloudEvent, and on_foreign is {self._subscription.on_foreign}"
+        fault = f"the record is not a CloudEvent (on_foreign: {self._subscription.on_foreign})"
         return {"event": None, "verdict": verdict, "lane": None, "fault": fault, "filters": []}
 
     async def _judged(self, decoded: Decoded, key: bytes | None) -> dict[str, object]:

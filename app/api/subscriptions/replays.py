@@ -9,14 +9,14 @@ from fastapi import Path, Response
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from app.api.access.operations import By, router
+from app.api.access.operations import CallerDep, router
 from app.api.access.parts import BrokersDep, ClockDep, RegistryDep, StoreDep
 from app.api.asked.brokers import Brokers
 from app.api.http import start_points
 from app.api.http.moments import now_ms
 from app.api.http.parameters import Rate
 from app.api.http.problems import Refused
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.api.subscriptions.routes import PATH, Id, entry_of
 from app.api.subscriptions.verbs import runnable
 from app.api.topics.records import led
@@ -61,7 +61,7 @@ class ReplayRequest(BaseModel):
     dry_run: bool = Field(False, description="true to return the plan only")
 
 
-class ReplayView(View):
+class ReplayView(CopyingView):
     """The remaining range of a replay in one partition."""
 
     id: int = Field(description="id of the replay of this partition")
@@ -102,7 +102,7 @@ async def replay(
     brokers: BrokersDep,
     store: StoreDep,
     clock: ClockDep,
-    by: By,
+    by: CallerDep,
     id: Id,
     body: ReplayRequest,
     response: Response,
@@ -112,7 +112,7 @@ async def replay(
     subscription = runnable(await entry_of(registry, id))
     planned = await _planned(brokers, subscription, body, now_ms(clock))
     if body.dry_run:
-        by.tell(detail="dry run")
+        by.annotate_audit(detail="dry run")
         response.status_code = 200
         return _plan(planned, dry_run=True)
     if not planned:

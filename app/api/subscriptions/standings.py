@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from app.api.access.redaction import Shown
-from app.api.asked.registry import Entry
+from app.api.access.redaction import Redaction
+from app.api.asked.registry import SubscriptionEntry
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http.slices import ROW, Slices
 from app.api.subscriptions.answers import ParkedOfSubscription, Standing, SubscriptionView
@@ -21,11 +21,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 StandingT = TypeVar("StandingT", bound=Standing)
 
-Grouped = Mapping[str, Mapping[str, int]]
+GroupedCounter = Mapping[str, Mapping[str, int]]
 """A counter by its first label, then by its last label."""
 
 
-class Standings:
+class SubscriptionStatusReader:
     """Reads the status of subscriptions for one caller. ``logs`` are by name of the broker."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Standings:
         store: Store,
         counters: Counters,
         clock: Clock,
-        shown: Shown,
+        shown: Redaction,
     ) -> None:
         self._subscriptions = subscriptions
         self._logs = logs
@@ -44,7 +44,7 @@ class Standings:
         self._clock = clock
         self._shown = shown
 
-    async def one(self, entry: Entry) -> Standing:
+    async def one(self, entry: SubscriptionEntry) -> Standing:
         """Return the status of one subscription."""
         states = await self._subscriptions.states([entry])
         (found,) = await self.all([entry], states, Standing, Slices())
@@ -52,7 +52,7 @@ class Standings:
 
     async def all(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[SubscriptionEntry],
         states: Sequence[SubscriptionStatus],
         kind: type[StandingT],
         slices: Slices,
@@ -89,10 +89,10 @@ class _Now(NamedTuple):
     dead: Mapping[str, Mapping[str, int]]
     parked: Mapping[str, ParkedOfSubscription]
     failed: Mapping[tuple[str, ...], int]
-    delivered: Grouped
-    answered: Grouped
+    delivered: GroupedCounter
+    answered: GroupedCounter
     brokers: Mapping[str, Health]
-    shown: Shown
+    shown: Redaction
 
 
 _UNKNOWN = Health(healthy=False, cause="the configuration has no such broker")
@@ -113,7 +113,7 @@ def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
     )
 
 
-def grouped(counts: Mapping[str, Mapping[tuple[str, ...], int]], counter: str) -> Grouped:
+def grouped(counts: Mapping[str, Mapping[tuple[str, ...], int]], counter: str) -> GroupedCounter:
     """Sum up a counter by its labels in one pass, because a thousand subscriptions may have their own series."""
     found: dict[str, dict[str, int]] = {}
     for (first, *_, last), count in counts.get(counter, {}).items():

@@ -13,17 +13,17 @@ import msgspec
 from fastapi import Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.access.operations import By, router
+from app.api.access.operations import CallerDep, router
 from app.api.access.parts import ClockDep, NotifyDep, RegistryDep, StoreDep, WakeupsDep, uses
 from app.api.access.reach import demand_source
 from app.api.asked.process import Process
-from app.api.asked.registry import Entry, Registry
+from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.http import bodies
 from app.api.http.moments import now_ms, rfc3339
 from app.api.http.problems import Refused
 from app.api.subscriptions.answers import Standing
 from app.api.subscriptions.routes import PATH, Id, StandingsDep, entry_of
-from app.api.subscriptions.standings import Standings
+from app.api.subscriptions.standings import SubscriptionStatusReader
 from app.errors import InvalidEvent
 from app.event.value import CloudEvent, DataForm
 from app.formats import json
@@ -116,7 +116,9 @@ async def resume(
     return await _standing(registry, standings, entry)
 
 
-async def _standing(registry: Registry, standings: Standings, entry: Entry) -> Standing:
+async def _standing(
+    registry: Registry, standings: SubscriptionStatusReader, entry: SubscriptionEntry
+) -> Standing:
     """Make the workers of this process read the store, and return the status of the subscription."""
     await registry.nudge()
     return await standings.one(entry)
@@ -134,7 +136,7 @@ async def test(
     clock: ClockDep,
     process: ProcessDep,
     wakeups: WakeupsDep,
-    by: By,
+    by: CallerDep,
     request: Request,
     id: Id,
 ) -> TestAnswer:
@@ -166,7 +168,7 @@ async def test(
 
 async def _event(request: Request) -> CloudEvent | None:
     """Return the event in the body, or None if the body is empty."""
-    body = await bodies.bounded(request, LARGEST_EVENT)
+    body = await bodies.read_body(request, LARGEST_EVENT)
     if not body:
         return None
     bodies.demand_type(request, "application/cloudevents+json")
@@ -176,7 +178,7 @@ async def _event(request: Request) -> CloudEvent | None:
     return event
 
 
-def _of_ours(installation: str, entry: Entry, now: float) -> CloudEvent:
+def _of_ours(installation: str, entry: SubscriptionEntry, now: float) -> CloudEvent:
     """Return a generated test event."""
     attributes = {
         "specversion": "1.0",
@@ -211,7 +213,7 @@ async def _answer(
     )
 
 
-def runnable(entry: Entry) -> Subscription:
+def runnable(entry: SubscriptionEntry) -> Subscription:
     """Return the subscription of an entry. Raise Refused with 409 if it is stored but cannot run."""
     if entry.subscription is None or entry.faults:
         raise Refused(409, "broken", f"{entry.id} cannot run: {'; '.join(entry.faults)}")

@@ -13,12 +13,12 @@ from typing import Annotated
 from fastapi import Header, Query, Request
 from pydantic import Field
 
-from app.api.access.operations import By, router
+from app.api.access.operations import CallerDep, router
 from app.api.access.parts import BrokersDep
 from app.api.access.reach import demand_source
 from app.api.http import bodies
 from app.api.http.problems import Refused
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.api.topics.routes import Broker, Topic, ends_of, log_of
 from app.bindings import http
 from app.bindings.record import Decoded
@@ -35,7 +35,7 @@ GROWN = 2  # a document may be larger than its record by this factor: base64, na
 _BODY = bodies.event_body("One CloudEvent: binary (`ce-` headers), structured, or a batch of one.")
 
 
-class ReceiptView(View):
+class ReceiptView(CopyingView):
     """The place of the record that was written."""
 
     broker: str
@@ -56,7 +56,7 @@ routes = router("/v1/topics", tags=["topics"])
 )
 async def publish(
     brokers: BrokersDep,
-    by: By,
+    by: CallerDep,
     request: Request,
     broker: Broker,
     topic: Topic,
@@ -91,7 +91,7 @@ async def _body(request: Request, log: Log) -> bytes:
     refusal = BrokerRefused(
         f"the body is larger than {largest} bytes", kind="record-too-large", broker=log.name
     )
-    return await bodies.bounded(request, largest, refusal)
+    return await bodies.read_body(request, largest, refusal)
 
 
 def _one(decoded: Sequence[Decoded]) -> Decoded:

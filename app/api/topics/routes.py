@@ -16,7 +16,7 @@ from app.api.http import start_points
 from app.api.http.bodies import json_answer
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata
@@ -44,7 +44,7 @@ class PartitionView(BaseModel):
     latest: Position = Field(description="position of the next record")
 
 
-class TopicView(View):
+class TopicView(CopyingView):
     """A topic and its partitions."""
 
     broker: str
@@ -52,7 +52,7 @@ class TopicView(View):
     partitions: list[PartitionView]
 
 
-class PartitionOffsets(View):
+class PartitionOffsets(CopyingView):
     """Positions of one partition."""
 
     number: int
@@ -63,7 +63,7 @@ class PartitionOffsets(View):
     )
 
 
-class GroupOffset(View):
+class GroupOffset(CopyingView):
     """The committed position of a group in one partition."""
 
     group: str

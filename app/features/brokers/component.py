@@ -18,8 +18,8 @@ from app.features.brokers.logs import (
     open_logs,
     with_relaxed_logs,
 )
-from app.features.brokers.targets import Faults, Targets
-from app.features.component import Change, Component, stopped, undone
+from app.features.brokers.targets import Faults, TargetCheck
+from app.features.component import Component, ConfigChange, stop_if_start_fails, stop_part
 from app.interfaces import Clock, Log, OffsetStore
 from app.model.log_name import LogName
 from app.model.metadata import GroupLag
@@ -68,13 +68,13 @@ class BrokersComponent(Component[Config]):
         self.manners = manners_of(config)
         self.attested = attested_brokers(config)
         self._opened: list[tuple[LogName, PortableLog]] = []
-        self._targets = Targets(self._as_if_in_the_file, self.logs, clock)
+        self._targets = TargetCheck(self._as_if_in_the_file, self.logs, clock)
         self._asking = Shared(HEALTH_KEPT, clock.monotonic)
 
     async def start(self) -> None:
         """Start all logs. A broker that is unavailable does not prevent the start: its health reports it, and
         its log reconnects by itself."""
-        async with undone(self):
+        async with stop_if_start_fails(self):
             for name, log in self.every.items():
                 await log.start()
                 self._opened.append((name, log))
@@ -82,10 +82,12 @@ class BrokersComponent(Component[Config]):
 
     async def stop(self, drain: float) -> None:
         """Stop all logs at once, so that several unavailable brokers take the time of one."""
-        steps = (stopped(f"broker {name.broker}", log.stop(), drain) for name, log in self._opened)
+        steps = (
+            stop_part(f"broker {name.broker}", log.stop(), drain) for name, log in self._opened
+        )
         await asyncio.gather(*steps)
 
-    async def prepare(self, change: Change) -> Config:
+    async def prepare(self, change: ConfigChange) -> Config:
         return change.config
 
     def apply(self, prepared: Config) -> None:

@@ -145,7 +145,7 @@ def _routes(journey: Journey) -> Iterator[str]:
     """Yield the decision of each evaluated route."""
     for each in journey.routes:
         if each.chosen:
-            yield f"route {each.name} takes the event{_because(each.filters)}"
+            yield f"route {each.name} takes it{_because(each.filters)}"
         elif each.asked:
             yield f"route {each.name} does not match{_because(each.filters)}"
 
@@ -159,9 +159,9 @@ def _takers(journey: Journey, named: set[str]) -> Iterator[str]:
             places = ", ".join(f"{hop.broker}/{hop.topic}" for hop in journey.hops)
             yield f"subscription {name} does not read {places}"
         elif each.wants:
-            yield f"subscription {name} takes the event{_because(each.filters)}"
+            yield f"subscription {name} takes it{_because(each.filters)}"
         else:
-            yield f"subscription {name} does not take it{each.fault and f': {each.fault}'}{_because(each.filters)}"
+            yield f"subscription {name} does not{each.fault and f': {each.fault}'}{_because(each.filters)}"
 
 
 def _because(filters: Sequence[FilterVerdict]) -> str:

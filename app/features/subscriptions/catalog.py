@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.api.asked.registry import Document, Entry
+from app.api.asked.registry import Document, SubscriptionEntry
 from app.config.check.candidate import Examined, examine
 from app.config.load.loader import Loaded
 from app.errors import SetupError, VersionConflict
-from app.features.component import Change, Component
+from app.features.component import Component, ConfigChange
 from app.interfaces import Clock, Halt, Store, StoredSubscription
 from app.model.outlet_rules import with_secret_sink
 from app.model.places import places_of, replaced, value_at
@@ -36,20 +36,20 @@ class _File(NamedTuple):
     """A configuration, and the subscriptions in it."""
 
     loaded: Loaded
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, SubscriptionEntry]
 
 
-class Considered(NamedTuple):
+class PreparedCatalog(NamedTuple):
     """Another configuration, and the stored subscriptions judged by it. ``revision`` is that of the store at
     that time."""
 
     file: _File
-    made: Mapping[str, Entry]
+    made: Mapping[str, SubscriptionEntry]
     stored: dict[str, StoredSubscription]
     revision: int
 
 
-class SubscriptionCatalog(Component[Considered]):
+class SubscriptionCatalog(Component[PreparedCatalog]):
     """All subscriptions as of the last ``refresh``. ``halts`` has why some deliver nothing."""
 
     name = "subscriptions of file and store"
@@ -61,7 +61,7 @@ class SubscriptionCatalog(Component[Considered]):
         self._store = store
         self._file = _File(loaded, _of_file(loaded))
         self._stored: dict[str, StoredSubscription] = {}
-        self._made: Mapping[str, Entry] = {}  # the entry of each stored document
+        self._made: Mapping[str, SubscriptionEntry] = {}  # the entry of each stored document
         self.revision = UNREAD
         self._lock = asyncio.Lock()
 
@@ -83,15 +83,15 @@ class SubscriptionCatalog(Component[Considered]):
         return {name: each.created_ms for name, each in self._stored.items()}
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SubscriptionEntry]:
         """Return the entries of the file, then those of the API."""
         return [*self._file.entries.values(), *self._made.values()]
 
-    def entry(self, subscription: str) -> Entry | None:
+    def entry(self, subscription: str) -> SubscriptionEntry | None:
         """Return the entry of a subscription, or None."""
         return self._file.entries.get(subscription) or self._made.get(subscription)
 
-    def opened(self, subscription: str) -> Document | None:
+    def decrypted(self, subscription: str) -> Document | None:
         """Return the document of a stored subscription with its secrets in clear text, which must never be
         shown. Return an empty one if it cannot be read, and None if it does not exist."""
         stored = self._stored.get(subscription)
@@ -105,7 +105,7 @@ class SubscriptionCatalog(Component[Considered]):
         """Return the number of subscriptions that the API created."""
         return len(self._made)
 
-    def broken(self) -> list[Entry]:
+    def broken(self) -> list[SubscriptionEntry]:
         """Return the stored subscriptions that cannot run."""
         return [each for each in self._made.values() if each.faults]
 
@@ -138,7 +138,7 @@ class SubscriptionCatalog(Component[Considered]):
         await self.refresh()
         self._demand_apart(self._file.entries)
 
-    async def prepare(self, change: Change) -> Considered:
+    async def prepare(self, change: ConfigChange) -> PreparedCatalog:
         """Judge the stored subscriptions by another configuration. Raise SetupError if it has the id of one,
         and StoreUnavailable if the store does not answer."""
         await self.refresh()
@@ -146,9 +146,9 @@ class SubscriptionCatalog(Component[Considered]):
         self._demand_apart(file.entries)
         stored, revision = self._stored, self.revision
         made = await asyncio.to_thread(self._read, list(stored.values()), file) if stored else {}
-        return Considered(file, made, stored, revision)
+        return PreparedCatalog(file, made, stored, revision)
 
-    def apply(self, prepared: Considered) -> None:
+    def apply(self, prepared: PreparedCatalog) -> None:
         """Use the prepared configuration. If the store has changed since, the next ``refresh`` reads it
         again."""
         is_present = prepared.revision == self.revision
@@ -176,7 +176,7 @@ class SubscriptionCatalog(Component[Considered]):
                 with contextlib.suppress(VersionConflict):  # another process has just done the same
                     await self.put(stored.id, renewed, stored.version)
 
-    def _demand_apart(self, file: Mapping[str, Entry]) -> None:
+    def _demand_apart(self, file: Mapping[str, SubscriptionEntry]) -> None:
         """Raise SetupError if the file and the store have the same id."""
         for name in self._made:
             if name in file:
@@ -187,7 +187,9 @@ class SubscriptionCatalog(Component[Considered]):
                     f"subscriptions delete {name}",
                 )
 
-    def _read(self, stored: Sequence[StoredSubscription], file: _File) -> dict[str, Entry]:
+    def _read(
+        self, stored: Sequence[StoredSubscription], file: _File
+    ) -> dict[str, SubscriptionEntry]:
         """Return the entries of stored documents. The newest are judged first, so that the last subscription
         of a loop of mirrors is refused."""
         opened = {each.id: self._opened(each) for each in stored}
@@ -216,15 +218,15 @@ def _one(
     stored: StoredSubscription,
     document: dict[str, Any] | str,
     judged: Examined | None,
-    file: Mapping[str, Entry],
-) -> Entry:
+    file: Mapping[str, SubscriptionEntry],
+) -> SubscriptionEntry:
     """Return the entry of a stored subscription."""
     faults = [document] if isinstance(document, str) else []
     if judged is not None:
         faults += [fault.detail for fault in judged.faults]
     if stored.id in file:
         faults.append(f"{file[stored.id].place} has the same id")
-    return Entry(
+    return SubscriptionEntry(
         id=stored.id,
         document=_shown(_decoded(stored)),
         origin="api",
@@ -280,14 +282,14 @@ def resealed(stored: StoredSubscription, vault: Vault) -> bytes | None:
     return changed if old else None
 
 
-def _of_file(loaded: Loaded) -> dict[str, Entry]:
+def _of_file(loaded: Loaded) -> dict[str, SubscriptionEntry]:
     """Return the entries of a configuration, by id."""
     found = {}
     for n, subscription in enumerate(loaded.config.subscriptions):
         document = _as_written(loaded, n, subscription)
         line = loaded.place("subscriptions", n).line
         place = f"{loaded.source}, line {line}" if line else loaded.source or "the configuration"
-        found[subscription.id] = Entry(
+        found[subscription.id] = SubscriptionEntry(
             id=subscription.id,
             document=document,
             origin="file",

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from app.api.asked.registry import Demand, Document, Entry, anything
+from app.api.asked.registry import Demand, Document, SubscriptionEntry, accept_all
 from app.api.http.problems import Refused
 from app.config.check.candidate import Examined, examine
 from app.delivery.target_url import read_url
@@ -50,17 +50,17 @@ class SubscriptionRegistry:
         """Return the size limit of a document in bytes."""
         return self._catalog.loaded.config.limits.subscription_bytes
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[SubscriptionEntry]:
         """Return the entries of the file first, then those of the API in order of creation."""
         await self._catalog.refresh()
         return self._catalog.entries
 
-    async def entry(self, subscription: str) -> Entry | None:
+    async def entry(self, subscription: str) -> SubscriptionEntry | None:
         """Return the entry of a subscription, or None."""
         await self._catalog.refresh()
         return self._catalog.entry(subscription)
 
-    async def make(self, document: Document, demand: Demand = anything) -> Entry:
+    async def make(self, document: Document, demand: Demand = accept_all) -> SubscriptionEntry:
         """Check and store a new subscription. If the document has no id, one is generated."""
         named = with_secret_sink({"id": f"sub-{secrets.token_hex(6)}", **document})
         async with self._making:
@@ -75,13 +75,15 @@ class SubscriptionRegistry:
             except VersionConflict:
                 raise _taken(named["id"]) from None
 
-    async def change(self, entry: Entry, document: Document, demand: Demand = anything) -> Entry:
+    async def change(
+        self, entry: SubscriptionEntry, document: Document, demand: Demand = accept_all
+    ) -> SubscriptionEntry:
         """Check and store another document. Raise VersionConflict if ``entry`` is not the stored version."""
         if (given := document.get("id", entry.id)) != entry.id:
             raise _invalid([Fault("other-id", f"is {given!r}, but the id cannot change", "/id")])
-        current, before = self._catalog.entry(entry.id), self._catalog.opened(entry.id)
+        current, before = self._catalog.entry(entry.id), self._catalog.decrypted(entry.id)
         if entry.origin == "file":
-            raise of_the_file(entry)
+            raise refuse_file_change(entry)
         if current is None or before is None:
             raise VersionConflict(f"{entry.id} was deleted", 0)
         named = with_secret_sink({**document, "id": entry.id})
@@ -92,10 +94,10 @@ class SubscriptionRegistry:
         demand(judged, current.subscription)
         return await self._keep(kept, judged, entry.version)
 
-    async def remove(self, entry: Entry) -> None:
+    async def remove(self, entry: SubscriptionEntry) -> None:
         """Delete a subscription of the API. Raise VersionConflict if ``entry`` is not the stored version."""
         if entry.origin == "file":
-            raise of_the_file(entry)
+            raise refuse_file_change(entry)
         await self._catalog.delete(entry.id, entry.version)
         await self.nudge()
 
@@ -119,7 +121,7 @@ class SubscriptionRegistry:
         """Raise Refused with 409 if the id is in use. An invalid id is reported later with all other faults."""
         taken = self._catalog.entry(name) if isinstance(name, str) else None
         if taken is not None:
-            raise of_the_file(taken) if taken.origin == "file" else _taken(taken.id)
+            raise refuse_file_change(taken) if taken.origin == "file" else _taken(taken.id)
 
     async def _judged(
         self, document: Document, replaces: str | None, before: Document
@@ -159,7 +161,9 @@ class SubscriptionRegistry:
                     "made by skybridge secret --kind store",
                 )
 
-    async def _keep(self, document: Document, valid: Subscription, expected: int) -> Entry:
+    async def _keep(
+        self, document: Document, valid: Subscription, expected: int
+    ) -> SubscriptionEntry:
         """Store a checked document with its secrets encrypted, and return the new entry."""
         sealed: Any = document
         for at in places_of(FileSecret, valid):
@@ -241,7 +245,7 @@ def _taken(name: str) -> Refused:
     )
 
 
-def of_the_file(entry: Entry) -> Refused:
+def refuse_file_change(entry: SubscriptionEntry) -> Refused:
     """Return the refusal of a change to a subscription that the file declares."""
     return Refused(
         409,

@@ -153,7 +153,7 @@ async def test_of_two_changes_of_one_version_one_is_refused(process: Process) ->
         *(process.registry.change(entry, {**DOCUMENT, "concurrency": n}) for n in (5, 6)),
         return_exceptions=True,
     )
-    assert sorted(type(each).__name__ for each in outcomes) == ["Entry", "VersionConflict"]
+    assert sorted(type(each).__name__ for each in outcomes) == ["SubscriptionEntry", "VersionConflict"]
 
 
 async def test_one_made_again_has_another_etag(process: Process) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access.audit_trail import Trail
+from app.api.access.audit_trail import AuditRecorder
 from app.config.check.source import Source
 from app.errors import StoreUnavailable
 from app.features.brokers.component import BrokersComponent
@@ -341,10 +341,10 @@ async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: Ho
         bare = Reloader(
             None,
             service.part(SubscriptionCatalog).loaded,
-            service.take_up,
+            service.apply_change,
             SystemClock(),
             Counters(),
-            Trail(service.part(StorageComponent).store, SystemClock(), silence),
+            AuditRecorder(service.part(StorageComponent).store, SystemClock(), silence),
         )
         assert bare.every == 0
         told = await bare.reload("api")

@@ -91,7 +91,9 @@ async def test_requests_that_are_sent_again_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_nobody_configured_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"subscriptions\.s\.sink\.broker: broker 'x' does not exist"):
+    with pytest.raises(
+        SetupError, match=r"subscriptions\.s\.sink\.broker: broker 'x' does not exist"
+    ):
         sink_of(config(tmp_path, "{broker: x, topic: t}"))
 
 

@@ -100,7 +100,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "attempts": (AttemptKeeper, "_write_all"),
     "certificates": (Certificates, "_watch"),
     "configuration-file": (services, "watch"),
-    "configuration-signal": (services, "hear"),
+    "configuration-signal": (services, "reload_on_signal"),
     "history": (Recorder, "run"),
     "named-files": (services, "watch_files"),
     "kafka-producer": (kafka_producer.KafkaPublisher, "_run"),

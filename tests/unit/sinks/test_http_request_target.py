@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.bindings.http import HttpMessage
-from app.features.tokens import ask_directly, through
+from app.features.tokens import ask_directly, ask_through
 from app.gateway.issuers import fetch_by_discovery
 from app.model.secret import FileSecret
 from app.sinks.credentials import Fixed, in_query
@@ -84,7 +84,7 @@ async def test_every_request_to_a_webhook_has_the_target_as_written(
     client = clients()
     await client.post(base + written, EVENT, 30.0)
     await client.ask(base + written, EVENT, 30.0)
-    await through(client)(base + written, {}, ("id", "secret"), 30.0)
+    await ask_through(client)(base + written, {}, ("id", "secret"), 30.0)
     assert lines(came) == [f"{method} {sent} HTTP/1.1" for method in ("POST", "OPTIONS", "POST")]
 
 
