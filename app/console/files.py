@@ -99,9 +99,9 @@ class Console:
                 send, 308, [(b"location", _location(scope)), (b"cache-control", _ASK_AGAIN)]
             )
         else:
-            await self._give(path.removeprefix(PREFIX) or INDEX, scope, send)
+            await self._send_name(path.removeprefix(PREFIX) or INDEX, scope, send)
 
-    async def _give(self, name: str, scope: Scope, send: Any) -> None:
+    async def _send_name(self, name: str, scope: Scope, send: Any) -> None:
         """Send a file of the console."""
         await self._read()
         file, is_head = self._files.get(name), scope["method"] == "HEAD"
@@ -162,7 +162,7 @@ async def _send_file(file: ConsoleFile, scope: Scope, send: Any) -> None:
         (b"cache-control", file.caching),
         (b"vary", b"accept-encoding"),
     ]
-    if _knows(_header(scope, b"if-none-match"), body.etag):
+    if _has_etag(_header(scope, b"if-none-match"), body.etag):
         await _answer(send, 304, headers)
         return
     headers.append((b"content-type", file.type))
@@ -214,7 +214,7 @@ def _codings(accepted: bytes) -> Iterator[tuple[bytes, bool]]:
         yield coding, weight.rstrip(b"0") not in {b"q=", b"q=0."}
 
 
-def _knows(given: bytes, etag: bytes) -> bool:
+def _has_etag(given: bytes, etag: bytes) -> bool:
     """Return True if an If-None-Match header has the ETag. It compares weakly (RFC 9110 13.1.2)."""
     known = {each.strip().removeprefix(b"W/") for each in given.split(b",")}
     return etag in known or b"*" in known

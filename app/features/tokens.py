@@ -169,7 +169,7 @@ class GrantedTokens:
             return self._token
         if self._asking is None:
             self._asking = asyncio.create_task(self._renew())
-            self._asking.add_done_callback(self._asked)
+            self._asking.add_done_callback(self._request_done)
         return await asyncio.shield(self._asking)
 
     def forget(self, token: str) -> None:
@@ -177,7 +177,7 @@ class GrantedTokens:
         if token == self._token:
             self._until = 0.0
 
-    def _asked(self, task: asyncio.Task[str]) -> None:
+    def _request_done(self, task: asyncio.Task[str]) -> None:
         """Forget the finished request. Its exception is marked as read, because the callers that waited have
         received it."""
         self._asking = None
@@ -186,12 +186,12 @@ class GrantedTokens:
 
     async def _renew(self) -> str:
         """Request a token and store it."""
-        granted = await self._granted()
+        granted = await self._request_token()
         self._token = granted.access_token
         self._until = time.monotonic() + granted.expires_in - self._renew_before
         return self._token
 
-    async def _granted(self) -> TokenGrant:
+    async def _request_token(self) -> TokenGrant:
         """Request a token. Raise NoToken if the server grants none."""
         no_token = f"no token from {self._settings.token_endpoint}"
         # RFC 6749 2.3.1

@@ -42,7 +42,7 @@ from app.features.storage.component import StorageComponent
 from app.features.storage.stores import open_store, vault_of
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.component import SubscriptionsComponent, budget_of
-from app.features.subscriptions.registry import SubscriptionRegistry
+from app.features.subscriptions.registry import ApiSubscriptionRegistry
 from app.features.subscriptions.sinks import SinkFactory
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.features.tracing import end_traces
@@ -95,14 +95,14 @@ class _Composition:
         """Return the service with all its components."""
         service = Service(self.config, self.roles, self.clock, self.counters)
         given = ServiceParts()
-        self._give_values(given)
+        self._add_values(given)
         for stage in self._stages(given):
             service.add(*stage)
         trail = AuditRecorder(self.store, self.clock, self.notify)
         service.reloader = Reloader(
             self.source, self.loaded, service.apply_change, self.clock, self.counters, trail
         )
-        self._give(given, service)
+        self._add_components(given, service)
         return service
 
     def _stages(self, given: ServiceParts) -> Sequence[Sequence[Component[Any] | None]]:
@@ -115,18 +115,21 @@ class _Composition:
             (self.catalog,),
             (self.brokers,),
             (VolumesComponent(self.catalog),),
-            (_lasting("operator events", self.operator_events), _lasting("attempts", self.keeper)),
+            (
+                _last_to_stop("operator events", self.operator_events),
+                _last_to_stop("attempts", self.keeper),
+            ),
             (self.routes,),
             (self.producers,),
             (self.intakes,),
             (self.spools,),
             (self._admin(given),),
             (StreamsComponent(self.recorder, self.streams_end),),
-            (_watching(self.watcher),),
+            (_watcher_component(self.watcher),),
             (self.subscriptions, self.kafka, self.events),
         )
 
-    def _give_values(self, given: ServiceParts) -> None:
+    def _add_values(self, given: ServiceParts) -> None:
         """Add to the API's parts the values that are not components."""
         given.add(Process, Process(self.config.installation, self.roles, self.clock.monotonic()))
         given.add(Store, self.store)
@@ -136,7 +139,7 @@ class _Composition:
         given.add(Notify, self.notify)
         given.add(Brokers, self.brokers)
 
-    def _give(self, given: ServiceParts, service: Service) -> None:
+    def _add_components(self, given: ServiceParts, service: Service) -> None:
         """Add to the API's parts the components, each by the protocol that it implements."""
         given.add(Routes, self.routes)
         given.add(KnownProducers, self.producers)
@@ -275,9 +278,9 @@ class _Composition:
         )
 
     @cached_property
-    def registry(self) -> SubscriptionRegistry:
+    def registry(self) -> ApiSubscriptionRegistry:
         """Return the registry of subscriptions for the API."""
-        return SubscriptionRegistry(
+        return ApiSubscriptionRegistry(
             self.catalog, forget=self.brokers.forget, look=self.subscriptions.look
         )
 
@@ -326,12 +329,12 @@ class _Composition:
         return AdminComponent(self.config, guard)
 
 
-def _watching(watcher: Watcher | None) -> SimpleComponent | None:
+def _watcher_component(watcher: Watcher | None) -> SimpleComponent | None:
     """Return the component of the watcher, or None without one."""
     return None if watcher is None else SimpleComponent("watching", watcher.start, watcher.stop)
 
 
-def _lasting(name: str, part: OperatorEvents | AttemptKeeper | None) -> SimpleComponent | None:
+def _last_to_stop(name: str, part: OperatorEvents | AttemptKeeper | None) -> SimpleComponent | None:
     """Return a component that has LAST_WORDS seconds to stop after all others, or None without a part."""
     if part is None:
         return None

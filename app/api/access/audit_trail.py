@@ -123,19 +123,19 @@ class AuditRecorder:
 
     def _is_first(self, entry: AuditEntry) -> bool:
         """Return True if the audit has no such use by this caller within the last hour."""
-        noted = self._used.get(_use(entry))
+        noted = self._used.get(_use_key(entry))
         return noted is None or self._clock.monotonic() - noted >= HOUR
 
     def _remember(self, entry: AuditEntry) -> None:
         """Remember the time of a use, and forget the oldest use beyond 1,024."""
-        self._used.pop(_use(entry), None)
-        self._used[_use(entry)] = self._clock.monotonic()
+        self._used.pop(_use_key(entry), None)
+        self._used[_use_key(entry)] = self._clock.monotonic()
         if len(self._used) > USES:
             del self._used[next(iter(self._used))]
 
 
-def _use(entry: AuditEntry) -> tuple[str, ...]:
-    """Return what makes two uses equal for the hourly audit."""
+def _use_key(entry: AuditEntry) -> tuple[str, ...]:
+    """Return the fields of an entry by which the hourly audit recognises a repeated use."""
     return entry.who, entry.address, entry.operation, entry.target
 
 

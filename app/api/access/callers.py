@@ -91,7 +91,7 @@ class AdminCaller:
 
 
 class CallerDirectory:
-    """Finds the caller of a token. Only SHA-256 digests of the tokens are kept."""
+    """A directory that finds the caller of a token. It keeps only SHA-256 digests of the tokens."""
 
     def __init__(self, access: AdminAccess) -> None:
         mask = compile_mask(access.mask)

@@ -199,8 +199,8 @@ class TokenGuard:
     def log_in(
         self, scope: Scope, token: str
     ) -> tuple[AdminCaller, PresentedSession] | AccessRefusal:
-        """Begin a session for a token, and end the session of the request's cookie. A wrong token is counted
-        as one in the header is."""
+        """Begin a session for a token, and end the session of the request's cookie. A wrong token counts
+        against the address, as a wrong bearer token does."""
         given = token.strip().encode(
             "utf-8", "surrogatepass"
         )  # a lone surrogate is in no token, but it must not raise here
@@ -247,7 +247,7 @@ class TokenGuard:
         if session is None or caller is None:
             return _SESSION_OVER
         if (
-            not _logs_in(scope)
+            not _is_login(scope)
             and scope["method"] not in _SAFE_METHODS
             and not _has_csrf(scope, id_)
         ):
@@ -313,7 +313,7 @@ def cookie_of(scope: Scope) -> str:
     return cookie_name(server[1], secure=scope.get("scheme") == "https" or forwarded == b"https")
 
 
-def _logs_in(scope: Scope) -> bool:
+def _is_login(scope: Scope) -> bool:
     """Return True for a login. The token in its body decides, even if the cookie has the session of another
     user."""
     return bool(scope["path"] == SESSION and scope["method"] == "POST")

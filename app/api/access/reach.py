@@ -194,10 +194,10 @@ async def _sources(subscriptions: Subscriptions, registry: Registry) -> Sources:
         entries = await registry.entries()
     except StoreUnavailable:
         return found
-    return {each.id: _read_by(each) for each in entries if each.id not in found} | found
+    return {each.id: _source_of_document(each) for each in entries if each.id not in found} | found
 
 
-def _read_by(entry: SubscriptionEntry) -> tuple[str, Sequence[str]]:
+def _source_of_document(entry: SubscriptionEntry) -> tuple[str, Sequence[str]]:
     """Return the broker and topics that a document names. A document that cannot be parsed yields an empty
     topic, which no binding of topics includes."""
     source = entry.document.get("source")
@@ -323,10 +323,10 @@ class SubscriptionsWithin(_LimitedView):
         return (each for each in found if self._reach.subscription(each.subscription))
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
-        return _of(self._reach, self._whole.waiting(subscription, event_id))
+        return _reachable(self._reach, self._whole.waiting(subscription, event_id))
 
 
-def _of(reach: Reach, found: Sequence[Any]) -> list[Any]:
+def _reachable(reach: Reach, found: Sequence[Any]) -> list[Any]:
     """Return the items whose subscription the caller reaches."""
     return [each for each in found if reach.subscription(each.subscription)]
 
@@ -411,7 +411,7 @@ class StoreWithin(_LimitedView):
         self.pulled = PulledWithin(whole.pulled, reach)
 
 
-def _of_choice(verb: str, nothing: Callable[[], Any]) -> Any:
+def _limited_method(verb: str, nothing: Callable[[], Any]) -> Any:
     """Return a method of ``LettersWithin`` that limits its choice to subscriptions that the caller reaches.
 
     Args:
@@ -431,11 +431,11 @@ def _of_choice(verb: str, nothing: Callable[[], Any]) -> Any:
 class LettersWithin(_LimitedView):
     """The dead letters of the subscriptions that the caller reaches."""
 
-    find = _of_choice("find", list)
-    count = _of_choice("count", dict)
-    count_over_time = _of_choice("count_over_time", dict)
-    discard = _of_choice("discard", int)
-    redrive = _of_choice("redrive", int)
+    find = _limited_method("find", list)
+    count = _limited_method("count", dict)
+    count_over_time = _limited_method("count_over_time", dict)
+    discard = _limited_method("discard", int)
+    redrive = _limited_method("redrive", int)
 
     async def _narrowed(self, choice: LetterChoice) -> LetterChoice | None:
         """Return the choice limited to subscriptions that the caller reaches, or None if it reaches none.
@@ -507,7 +507,7 @@ class PulledWithin(_LimitedView):
     """The pull queues of the subscriptions that the caller reaches."""
 
     async def named(self, event_id: str, most: int) -> list[Offered]:
-        return _of(self._reach, await self._whole.named(event_id, most))
+        return _reachable(self._reach, await self._whole.named(event_id, most))
 
 
 _OF_ANY: Mapping[type[Any], type[_LimitedView]] = {Registry: RegistryWithin}

@@ -115,7 +115,7 @@ async def dead_letters(
     found, more = await parameters.read_page(ask, query.limit, query.before)
     page = {
         "dead_letters": await Slices().rows(
-            found, lambda each: _listed(brokers.kinds, each, shown, query)
+            found, lambda each: _letter_answer(brokers.kinds, each, shown, query)
         ),
         "next": parameters.next_page(request, before=found[-1].id) if more else None,
     }
@@ -133,7 +133,7 @@ async def count(
     found = await letters.count(choice)
     times: Mapping[tuple[int, str], int] = {}
     if query.every is not None:
-        _demand_few(query, now_ms(clock))
+        _demand_few_intervals(query, now_ms(clock))
         times = await letters.count_over_time(choice, query.every * 1000)
     return views.DeadLetterCounts(
         total=sum(found.values()), counts=views.counts(found), over_time=views.over_time(times)
@@ -151,7 +151,7 @@ async def dead_letter(
     letter: LetterId,
 ) -> Response:
     """Return one dead letter with its event, its record in wire format, and its attempts."""
-    found = await _found(store, letter)
+    found = await _letter_by_id(store, letter)
     slices = Slices()
     attempts = await _history(subscriptions, store, found, slices)
     history = await slices.rows(attempts, lambda each: views.attempt(each, shown), PAGE_BYTES)
@@ -163,7 +163,7 @@ async def resend(
     redriving: RedrivingDep, store: StoreDep, by: CallerDep, letter: LetterId
 ) -> views.Redriven:
     """Deliver one dead letter to its subscription again. Its attempts are counted from 1 again."""
-    found = await _found(store, letter)
+    found = await _letter_by_id(store, letter)
     choice = LetterChoice(subscriptions=(found.subscription,), ids=(letter,))
     by.annotate_audit(target=f"{found.subscription}/{letter}")
     return await redriving.redrive(choice, rate=0.0, limit=1, dry_run=False)
@@ -174,9 +174,9 @@ async def discard(store: StoreDep, by: CallerDep, order: DiscardOrder) -> views.
     """Count dead letters, or with `dry_run: false` delete them permanently."""
     choice = order.choice()
     found = await store.letters.count(choice)
-    by.annotate_audit(target=", ".join(order.subscription), detail=_asked(order))
+    by.annotate_audit(target=", ".join(order.subscription), detail=_audit_detail_before(order))
     gone = 0 if order.dry_run else await store.letters.discard(choice)
-    by.annotate_audit(detail=_done(order, gone, sum(found.values())))
+    by.annotate_audit(detail=_audit_detail_after(order, gone, sum(found.values())))
     return views.Discarded(
         dry_run=order.dry_run,
         matched=sum(found.values()),
@@ -193,15 +193,15 @@ async def redrive(redriving: RedrivingDep, by: CallerDep, order: RedriveOrder) -
     becomes a dead letter again. To exclude such letters when you repeat the request, set `until` to `at_ms`
     of the first answer.
     """
-    by.annotate_audit(target=", ".join(order.subscription), detail=_asked(order))
+    by.annotate_audit(target=", ".join(order.subscription), detail=_audit_detail_before(order))
     done = await redriving.redrive(
         order.choice(), rate=order.rate, limit=order.limit, dry_run=order.dry_run
     )
-    by.annotate_audit(detail=_done(order, done.redriven, done.matched))
+    by.annotate_audit(detail=_audit_detail_after(order, done.redriven, done.matched))
     return done
 
 
-def _listed(
+def _letter_answer(
     kinds: Mapping[str, str], letter: DeadLetter, shown: Redaction, query: LetterQuery
 ) -> dict[str, object]:
     """Return the answer for one dead letter, with or without its message."""
@@ -210,7 +210,7 @@ def _listed(
     return views.named_letter(letter, shown)
 
 
-def _demand_few(query: CountQuery, until_ms: int) -> None:
+def _demand_few_intervals(query: CountQuery, until_ms: int) -> None:
     """Raise Refused with 422 if the count has more intervals than one answer may have."""
     every_ms = (query.every or 1) * 1000
     until_ms = until_ms if query.until is None else min(query.until, until_ms)
@@ -223,17 +223,17 @@ def _demand_few(query: CountQuery, until_ms: int) -> None:
         )
 
 
-def _asked(order: DiscardOrder | RedriveOrder) -> str:
+def _audit_detail_before(order: DiscardOrder | RedriveOrder) -> str:
     """Return the audit detail of a request, in case it fails."""
     return "dry run" if order.dry_run else ""
 
 
-def _done(order: DiscardOrder | RedriveOrder, done: int, matched: int) -> str:
+def _audit_detail_after(order: DiscardOrder | RedriveOrder, done: int, matched: int) -> str:
     """Return the audit detail of a request that succeeded."""
     return f"dry run, {matched} match" if order.dry_run else f"{done} of {matched}"
 
 
-async def _found(store: Store, letter: int) -> DeadLetter:
+async def _letter_by_id(store: Store, letter: int) -> DeadLetter:
     """Return a dead letter by id. Raise Refused with 404 if there is none."""
     found = await store.letters.find(LetterChoice(ids=(letter,)), 1)
     if not found:

@@ -166,7 +166,7 @@ class IntervalCount(BaseModel):
 
 
 class DeadLetterCounts(BaseModel):
-    """Numbers of dead letters."""
+    """The number of dead letters by subscription and cause, and over time."""
 
     total: int
     counts: list[CauseCount]
@@ -328,7 +328,7 @@ def parked(
     kinds: Mapping[str, str], row: Parked, shown: Redaction, *, with_message: bool
 ) -> dict[str, object]:
     """Return the answer for a parked message."""
-    view = ParkedView.members(row, **_row(row, shown))
+    view = ParkedView.members(row, **_parked_members(row, shown))
     del view["message"]
     if not with_message:
         return view
@@ -340,16 +340,16 @@ def attempt(each: Attempt, shown: Redaction) -> AttemptView:
     detail = shown.text(each.detail)
     more: dict[str, object] = {"request": None, "answer": None}
     if each.exchange is not None:
-        more = _wires(each.exchange, shown)
-    return AttemptView.of(each, **_place(each.partition), detail=detail, **more)
+        more = _exchange_views(each.exchange, shown)
+    return AttemptView.of(each, **_partition_members(each.partition), detail=detail, **more)
 
 
-def _wires(exchange: HttpExchange, shown: Redaction) -> dict[str, object]:
+def _exchange_views(exchange: HttpExchange, shown: Redaction) -> dict[str, object]:
     """Return the request and the answer of an HTTP exchange."""
-    sent = _wire(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
+    sent = _wire_view(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
     if not exchange.status_line:
         return {"request": sent, "answer": None}
-    answer = _wire(
+    answer = _wire_view(
         exchange.status_line,
         exchange.answer_headers,
         exchange.answer_body,
@@ -359,7 +359,9 @@ def _wires(exchange: HttpExchange, shown: Redaction) -> dict[str, object]:
     return {"request": sent, "answer": answer}
 
 
-def _wire(line: str, headers: Fields, body: bytes, size: int | None, shown: Redaction) -> WireView:
+def _wire_view(
+    line: str, headers: Fields, body: bytes, size: int | None, shown: Redaction
+) -> WireView:
     """Return a request or an answer. Its body is shown completely or not at all, because the pointers of a
     mask cannot be applied to a clipped body."""
     everything = shown.shows_everything
@@ -376,12 +378,12 @@ def _wire(line: str, headers: Fields, body: bytes, size: int | None, shown: Reda
 
 def waiting(each: Waiting) -> WaitingView:
     """Return the answer for an event that waits for its first attempt."""
-    return WaitingView.of(each, **_place(each.partition))
+    return WaitingView.of(each, **_partition_members(each.partition))
 
 
 def parked_key(each: ParkedKey, shown: Redaction) -> ParkedKeyView:
     """Return the answer for a parked key."""
-    about = _row(each.oldest, shown)
+    about = _parked_members(each.oldest, shown)
     return ParkedKeyView.of(each.oldest, **about, rows=each.rows, redriven=each.redriven)
 
 
@@ -393,17 +395,17 @@ def counts(found: Mapping[tuple[str, str], int]) -> list[CauseCount]:
     ]
 
 
-def _place(partition: Partition) -> dict[str, object]:
+def _partition_members(partition: Partition) -> dict[str, object]:
     return {"topic": partition.topic, "partition": partition.number}
 
 
-def _row(row: Parked, shown: Redaction) -> dict[str, object]:
+def _parked_members(row: Parked, shown: Redaction) -> dict[str, object]:
     """Return the members of an answer that describe a parked row. Bytes of the key that are not UTF-8 are
     escaped."""
     found = row.message
     key = found.record.key if shown.shows_everything else None
     return {
-        **_place(found.partition),
+        **_partition_members(found.partition),
         "position": found.position,
         "key": None if key is None else key.decode("utf-8", "backslashreplace"),
         "detail": shown.text(row.detail),
@@ -417,11 +419,11 @@ async def merge_attempts(
     store's is returned, because it has more details."""
     once: dict[tuple[object, ...], Attempt] = {}
     for each in (*remembered, *stored):
-        once[_try(each)] = each
+        once[_attempt_identity(each)] = each
         await slices.spend(1)
     return sorted(once.values(), key=attrgetter("started_ms", "number"), reverse=True)
 
 
-def _try(each: Attempt) -> tuple[object, ...]:
+def _attempt_identity(each: Attempt) -> tuple[object, ...]:
     """Return what identifies an attempt."""
     return each.subscription, each.partition, each.position, each.number, each.started_ms

@@ -172,7 +172,7 @@ def to_json(
 
 
 class _Writer:
-    """Converts the hops of a journey to JSON."""
+    """A converter of the hops of a journey to JSON."""
 
     def __init__(
         self, kinds: Mapping[str, str], partitions: Partitions, states: Mapping[str, str]

@@ -85,14 +85,14 @@ def event_in(kinds: Mapping[str, str], broker: str, message: Message) -> Decoded
     """Return the event in a record. Return None if the record is not an event, or if its broker is no longer
     configured."""
     try:
-        broker, _, record = bound_for(broker, message)
+        broker, _, record = destination_of(broker, message)
         kind = kinds.get(broker)
         return None if kind is None else BINDINGS[kind].decode(record)
     except (SenderError, BrokerRefused):
         return None
 
 
-def bound_for(broker: str, message: Message) -> tuple[str, str, Record]:
+def destination_of(broker: str, message: Message) -> tuple[str, str, Record]:
     """Return the broker, topic and record of a message, or of its target if the message is in a spool. Raise
     BrokerRefused if a message in a spool does not name its target."""
     if spooled_route(message.partition.topic) is None:
@@ -136,9 +136,9 @@ class LogSearch:
             located = await log.locate(wanted.id, wanted.source, start or 0)
             if located is None:
                 return await self._by_time(log)
-            found, missed = await self._at(log, located.places), located.missed
+            found, missed = await self._records_at(log, located.places), located.missed
         except BrokerError as error:
-            return SearchResult([], [_unread(log.name, start, str(error))])
+            return SearchResult([], [_incomplete(log.name, start, str(error))])
         looked = SearchReport(
             where=log.name,
             start_ms=start,
@@ -148,18 +148,20 @@ class LogSearch:
         )
         return SearchResult(found, [looked])
 
-    async def _at(self, log: Log, places: Iterable[tuple[Partition, str]]) -> list[FoundRecord]:
+    async def _records_at(
+        self, log: Log, places: Iterable[tuple[Partition, str]]
+    ) -> list[FoundRecord]:
         """Return the records of the event at these places."""
         found: list[FoundRecord] = []
         for place, position in places:
             message = await message_at(log, place, position)
             if message is not None and message.time_ms >= (self._wanted.since_ms or 0):
-                found += self._seen(log, message)
+                found += self._matching(log, message)
             if len(found) == MOST:
                 break
         return found
 
-    def _seen(self, log: Log, message: Message) -> list[FoundRecord]:
+    def _matching(self, log: Log, message: Message) -> list[FoundRecord]:
         """Return a list with the record, or an empty list if the message does not hold the event."""
         decoded = event_in(self._brokers.kinds, log.name, message)
         if decoded is None or not self._wanted.matches(decoded):
@@ -172,7 +174,7 @@ class LogSearch:
         kind, wanted, now_ms = self._brokers.kinds[log.name], self._wanted, self._now_ms
         if kind != "kafka":
             why = f"topics of {kind} cannot be searched, only the store and attempts"
-            return SearchResult([], [_unread(log.name, wanted.since_ms, why)])
+            return SearchResult([], [_incomplete(log.name, wanted.since_ms, why)])
         start = now_ms - HOUR if wanted.since_ms is None else wanted.since_ms
         topics, open_ended = await self._topics(log.name)
         found = SearchResult([], [])
@@ -187,7 +189,7 @@ class LogSearch:
             )
         if open_ended:
             why = f"topics whose names depend on attributes were not searched: {open_ended}"
-            found.looked.append(_unread(log.name, start, why))
+            found.looked.append(_incomplete(log.name, start, why))
         return found
 
     async def _topics(self, broker: str) -> tuple[list[str], str]:
@@ -244,10 +246,10 @@ class LogSearch:
             async for message in messages:
                 await slices.spend(READ + (size_of(message.record) >> 10))
                 if self._wanted.may_match(message.record) and len(found) < MOST:
-                    found += self._seen(log, message)
+                    found += self._matching(log, message)
 
 
-def _unread(where: str, start: int | None, why: str) -> SearchReport:
+def _incomplete(where: str, start: int | None, why: str) -> SearchReport:
     """Return the report of a place that was not searched completely."""
     return SearchReport(where=where, start_ms=start, until_ms=None, complete=False, detail=why)
 

@@ -37,7 +37,7 @@ from app.api.find.records import (
     LogSearch,
     SearchReport,
     WantedEvent,
-    bound_for,
+    destination_of,
     event_in,
     message_at,
     unique_records,
@@ -100,13 +100,13 @@ async def find_events(
     found = [*searched.sightings, *await records_in_rows(brokers.kinds, rows, wanted, slices)]
     every = unique_records([*found, *await _records_of_attempts(brokers, now, rows, found, wanted)])
     sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
-    before = {*map(_source, every)} - {*map(_source, sightings)}
+    before = {*map(_source_of, every)} - {*map(_source_of, sightings)}
     tried = [each.event.source for each in rows.attempts if each.event.source not in before]
-    by_source: dict[str, list[FoundRecord]] = {source: [] for source in map(_source, sightings)}
+    by_source: dict[str, list[FoundRecord]] = {source: [] for source in map(_source_of, sightings)}
     for each in sightings:
-        by_source[_source(each)].append(each)
+        by_source[_source_of(each)].append(each)
     sources = sorted(
-        dict.fromkeys([*by_source, *tried]), key=lambda each: -_received(by_source.get(each, ()))
+        dict.fromkeys([*by_source, *tried]), key=lambda each: -_arrival_ms(by_source.get(each, ()))
     )
     given = (
         routing.routes, now.subscriptions, routing.resources, brokers.kinds, brokers.manners,
@@ -115,7 +115,7 @@ async def find_events(
     ways = _JourneyFinder(guide, [each.name for each in routing.routes], slices)
     of_source = await rows.by_source(slices)
     events = [
-        await _event(
+        await _event_view(
             brokers,
             now,
             ways,
@@ -128,24 +128,24 @@ async def find_events(
     ]
     return json_answer(
         {
-            "looked": [_looked(each) for each in (*looked, *searched.looked, *ways.looked)],
+            "looked": [_search_view(each) for each in (*looked, *searched.looked, *ways.looked)],
             "events": await slices.rows(events, lambda each: each),
         }
     )
 
 
-def _looked(each: SearchReport) -> dict[str, object]:
+def _search_view(each: SearchReport) -> dict[str, object]:
     """Return the answer for one searched place."""
     members = {**msgspec.structs.asdict(each), "from": each.start_ms, "to": each.until_ms}
     return LookedView.model_validate(members).model_dump(mode="json", by_alias=True)
 
 
-def _received(sightings: Sequence[FoundRecord]) -> int:
+def _arrival_ms(sightings: Sequence[FoundRecord]) -> int:
     """Return the time of the oldest of these records in ms since the epoch, or 0 without records."""
     return min((each.message.time_ms for each in sightings), default=0)
 
 
-def _source(sighting: FoundRecord) -> str:
+def _source_of(sighting: FoundRecord) -> str:
     return sighting.decoded.event.attributes["source"]
 
 
@@ -177,7 +177,7 @@ async def _records_of_attempts(
     return more
 
 
-async def _event(
+async def _event_view(
     brokers: Brokers,
     now: StateSnapshot,
     ways: _JourneyFinder,
@@ -221,13 +221,13 @@ def sender_of(
         for name, value in each.decoded.foreign:
             if name.lower() == PRODUCER and value:
                 text = value.decode("utf-8", "replace")
-                if _proves(attested, each):
+                if _proves_producer(attested, each):
                     return text, False
                 claimed = claimed or text
     return claimed, claimed is not None
 
 
-def _proves(attested: Collection[str], sighting: FoundRecord) -> bool:
+def _proves_producer(attested: Collection[str], sighting: FoundRecord) -> bool:
     """Return True if only Skybridge can have written the producer header of the record. The copy of a dead
     letter proves nothing, because it has the header from its source."""
     if any(name.startswith(MARK) for name, _ in sighting.decoded.foreign):
@@ -239,7 +239,8 @@ def _proves(attested: Collection[str], sighting: FoundRecord) -> bool:
 
 
 class _JourneyFinder:
-    """Computes the journey of each event in slices, until one request has evaluated ``UNITS`` filters."""
+    """A computation of the journey of each event, in slices, until one request has evaluated ``UNITS``
+    filters."""
 
     def __init__(self, guide: Guide, routes: Sequence[str], slices: Slices) -> None:
         self._guide = guide
@@ -254,12 +255,12 @@ class _JourneyFinder:
         The current rules are tried first. If they lead elsewhere, each route is tried, because the request
         may have named it.
         """
-        places = {bound_for(each.broker, each.message)[:2] for each in sightings}
+        places = {destination_of(each.broker, each.message)[:2] for each in sightings}
         first = sightings[0]
         key = first.message.record.key
         for name in [None, *self._routes]:
             if self._left <= 0:
-                self._stop()
+                self._report_limit()
                 return None
             self._left -= self._guide.units
             journey = await self.slices.run(self._guide.steps(first.decoded, key, name))
@@ -267,7 +268,7 @@ class _JourneyFinder:
                 return journey
         return None
 
-    def _stop(self) -> None:
+    def _report_limit(self) -> None:
         """Report once that further routes were not evaluated."""
         if not self.looked:
             why = (
@@ -292,18 +293,18 @@ def _route(journey: Journey, shown: Redaction) -> RouteTakenView | None:
         name=taken.name,
         computed=True,
         why=why,
-        filters=[_verdict(each, shown) for each in taken.filters],
+        filters=[_filter_view(each, shown) for each in taken.filters],
     )
 
 
-def _verdict(verdict: FilterVerdict, shown: Redaction) -> FilterView:
+def _filter_view(verdict: FilterVerdict, shown: Redaction) -> FilterView:
     """Return the answer for a filter. Values are redacted, because they may quote event data."""
     return FilterView(
         dialect=verdict.dialect,
         passes=verdict.passes,
         decided_by=verdict.decided_by,
         because=shown.text(verdict.because),
-        inner=[_verdict(each, shown) for each in verdict.inner],
+        inner=[_filter_view(each, shown) for each in verdict.inner],
     )
 
 
@@ -314,7 +315,11 @@ def _places(
     journey: Journey | None,
 ) -> Iterator[PlaceView]:
     """Yield the answer for each record."""
-    by = {} if journey is None else {(hop.broker, hop.topic): hop.by for hop in _hops(journey.hops)}
+    by = (
+        {}
+        if journey is None
+        else {(hop.broker, hop.topic): hop.by for hop in _all_hops(journey.hops)}
+    )
     for broker, message, _ in sightings:
         place = message.partition
         in_spool = spooled_route(place.topic) is not None
@@ -326,12 +331,12 @@ def _places(
             offset=int(message.position) if message.position.isdecimal() else None,
             position=message.position,
             time_ms=message.time_ms,
-            by=by.get(bound_for(broker, message)[:2], ""),
-            waits=_waits(now, broker, message) if in_spool else None,
+            by=by.get(destination_of(broker, message)[:2], ""),
+            waits=_waits_in_spool(now, broker, message) if in_spool else None,
         )
 
 
-def _waits(now: StateSnapshot, broker: str, message: Message) -> bool | None:
+def _waits_in_spool(now: StateSnapshot, broker: str, message: Message) -> bool | None:
     """Return whether a record of a spool is still to be published, or None if that is unknown."""
     place = message.partition
     drained = now.drained.get((broker, place.topic), ())
@@ -340,10 +345,10 @@ def _waits(now: StateSnapshot, broker: str, message: Message) -> bool | None:
     return int(message.position) >= drained[place.number]
 
 
-def _hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+def _all_hops(hops: Sequence[Hop]) -> Iterator[Hop]:
     """Yield each hop, and the hops of its mirrors."""
     for hop in hops:
         yield hop
         for each in hop.subscriptions:
             if each.onward is not None:
-                yield from _hops([each.onward])
+                yield from _all_hops([each.onward])

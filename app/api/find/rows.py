@@ -97,19 +97,19 @@ async def rows_of(
         try:
             found, more = await asked
         except StoreUnavailable as error:
-            looked.append(_looked(f"store {table}", wanted, None, str(error)))
+            looked.append(_report(f"store {table}", wanted, None, str(error)))
             return []
         why = (
             f"there are more than {len(found)} rows. Cure: name the source of the event"
             if more
             else ""
         )
-        looked.append(_looked(f"store {table}", wanted, now_ms, why))
+        looked.append(_report(f"store {table}", wanted, now_ms, why))
         return found
 
     choice = AttemptChoice(event_id=wanted.id, event_source=wanted.source)
     letters = LetterChoice(event_id=wanted.id, source=wanted.source)
-    stored = await ask("attempts", _most(store.attempts.find(choice, MOST)))
+    stored = await ask("attempts", _with_more(store.attempts.find(choice, MOST)))
     merged = await views.merge_attempts(stored, remembered, slices)
     rows.attempts = [each for each in reversed(merged) if each.started_ms >= since]
 
@@ -122,17 +122,17 @@ async def rows_of(
     rows.letters = await ask("dead_letters", read_page(of_letters, MOST, None))
     rows.parked = await ask("parked", read_page(of_parked, MOST, None))
     if any(isinstance(each.sink, Pull) for each in await subscriptions.declared()):
-        rows.offered = await ask("pulled", _most(store.pulled.named(wanted.id, WALKED)))
+        rows.offered = await ask("pulled", _with_more(store.pulled.named(wanted.id, WALKED)))
     return rows, looked
 
 
-async def _most(asked: Awaitable[list[T]]) -> tuple[list[T], bool]:
+async def _with_more(asked: Awaitable[list[T]]) -> tuple[list[T], bool]:
     """Return the rows, and whether there may be more."""
     found = await asked
     return found, len(found) >= MOST
 
 
-def _looked(where: str, wanted: WantedEvent, until: int | None, why: str) -> SearchReport:
+def _report(where: str, wanted: WantedEvent, until: int | None, why: str) -> SearchReport:
     """Return the report of searching one table."""
     return SearchReport(
         where=where, start_ms=wanted.since_ms, until_ms=until, complete=not why, detail=why

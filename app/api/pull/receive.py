@@ -51,8 +51,8 @@ class PullConsumer:
 
 
 class PullReceiver:
-    """Locks events of pull subscriptions for the consumers that call this process. ``stopped`` ends all
-    waiting when the service stops."""
+    """A receiver that locks events of pull subscriptions for the consumers that call this process.
+    ``stopped`` ends all waiting when the service stops."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class PullReceiver:
         """Return at least one event as soon as there is one, or none after ``seconds``. At most ``most``
         events are returned."""
         if not seconds:
-            return await self._take(subscription, settings, most, caller.name)
+            return await self._lock_page(subscription, settings, most, caller.name)
         deadline = asyncio.get_running_loop().time() + seconds
         turn = self._turns[subscription.id]
         if not await self._take_turn(turn, deadline, caller):
@@ -99,7 +99,7 @@ class PullReceiver:
         earlier callers found no events either."""
         asking = asyncio.ensure_future(turn.acquire())
         try:
-            await self._until(asking, deadline, caller)
+            await self._wait_until(asking, deadline, caller)
         except BaseException:
             if not asking.cancel():  # the lock was acquired meanwhile
                 turn.release()
@@ -123,14 +123,14 @@ class PullReceiver:
             )  # before the read, so that no change is missed
             if caller.gone.is_set():  # events would be locked for a client that is gone
                 return []
-            handed = await self._take(subscription, settings, most, caller.name)
+            handed = await self._lock_page(subscription, settings, most, caller.name)
             if handed or self._stopped.is_set() or loop.time() >= deadline:
                 return handed
             woken = asyncio.ensure_future(wakeup.wait())
-            await self._until(woken, min(deadline, loop.time() + LOOK_EVERY), caller)
+            await self._wait_until(woken, min(deadline, loop.time() + LOOK_EVERY), caller)
             woken.cancel()
 
-    async def _until(
+    async def _wait_until(
         self, done: asyncio.Task[Literal[True]], moment: float, caller: PullConsumer
     ) -> None:
         """Wait for the task until a moment of the loop's clock, or until the caller is gone or the service
@@ -145,7 +145,7 @@ class PullReceiver:
             for each in others:
                 each.cancel()
 
-    async def _take(
+    async def _lock_page(
         self, subscription: Subscription, settings: PullSettings, most: int, consumer: str
     ) -> list[LockedEvent]:
         """Lock a page of events and return those that are still deliverable. If a page has none, the next
@@ -164,16 +164,16 @@ class PullReceiver:
             handed = await slices.each(
                 ((row, reading.read(row.message, recent.take(row))) for row in rows), ROW
             )
-            fit = await self._fit(subscription, settings, handed)
+            fit = await self._deliverable(subscription, settings, handed)
             if fit or not rows:
                 return fit
 
-    async def _fit(
+    async def _deliverable(
         self, subscription: Subscription, settings: PullSettings, handed: Sequence[LockedEvent]
     ) -> list[LockedEvent]:
         """Return the events that are still deliverable, and finish the others, whose locks this request has.
         If that fails, they stay locked and are finished after the locks expire."""
-        fate_of = self._fates(subscription, settings)
+        fate_of = self._fate_function(subscription, settings)
         fit: list[LockedEvent] = []
         others: defaultdict[str, list[Offered]] = defaultdict(list)
         for each in handed:
@@ -191,7 +191,7 @@ class PullReceiver:
             )
         return fit
 
-    def _fates(
+    def _fate_function(
         self, subscription: Subscription, settings: PullSettings
     ) -> Callable[[Offered, Decoded | None], str]:
         """Return a function that decides about a row: ``FIT``, ``EXPIRED``, or the cause of a dead letter."""

@@ -132,7 +132,7 @@ class CachedNumber:
 
 
 class Recorder:
-    """Records the history of a process. ``run`` is its task. ``stopped`` ends the task and the streams."""
+    """A recorder of the history of a process. ``run`` is its task. ``stopped`` ends the task and the streams."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Recorder:
         try:
             while True:
                 begun = clock.monotonic()
-                if await self._is_over():
+                if await self._has_stopped():
                     return
                 now = counts_of(counters, clock.monotonic())
                 lags.append(max(0.0, now.at - begun - LIVE))
@@ -188,7 +188,7 @@ class Recorder:
         finally:
             self._watchers -= 1
 
-    async def _is_over(self) -> bool:
+    async def _has_stopped(self) -> bool:
         """Wait a second, or until the service stops. Return True if it has stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIVE):
@@ -212,7 +212,7 @@ class Recorder:
             "publish_p50_ms": quantile(0.5, now, before),
             "publish_p99_ms": quantile(0.99, now, before),
             "loop_lag_ms": round(lag * 1000, 3),
-            "rss_bytes": resident(),
+            "rss_bytes": resident_bytes(),
         }
 
     async def _lag(self) -> int | None:
@@ -227,7 +227,7 @@ class Recorder:
         return sum((await self._store.letters.count(LetterChoice())).values())
 
 
-def resident() -> int | None:
+def resident_bytes() -> int | None:
     """Return the resident memory of the process in bytes, or None if the system does not report it."""
     try:
         return int(_STATM.read_text().split()[1]) * _PAGE

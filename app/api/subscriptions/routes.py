@@ -171,10 +171,14 @@ async def replace(
     conditions.check(entry)
     if entry is None and if_none_match is not None:
         new = await create_entry(
-            brokers, registry, subscriptions, wakeups, {**document, "id": _same(document, id)}
+            brokers,
+            registry,
+            subscriptions,
+            wakeups,
+            {**document, "id": _demand_same_id(document, id)},
         )
         return document_answer(new, new.document, made_at=PATH)
-    return await _changed(
+    return await _replace_document(
         brokers, registry, entry or await entry_of(registry, id), conditions, document
     )
 
@@ -196,7 +200,7 @@ async def patch(
     entry = await entry_of(registry, id)
     conditions = Conditions(if_match)
     conditions.check(entry)
-    return await _changed(
+    return await _replace_document(
         brokers, registry, entry, conditions, bodies.merge_patch(entry.document, change)
     )
 
@@ -267,13 +271,13 @@ def document_answer(
         before: The entry before a change, or None.
         made_at: The path of the collection in which it was created, or "".
     """
-    headers = {"etag": entry.etag, **_warned(before, entry)}
+    headers = {"etag": entry.etag, **_warning_header(before, entry)}
     if made_at:
         headers["location"] = f"{made_at}/{entry.id}"
     return JSONResponse(dict(shown), 201 if made_at else 200, headers)
 
 
-def _warned(before: SubscriptionEntry | None, now: SubscriptionEntry) -> dict[str, str]:
+def _warning_header(before: SubscriptionEntry | None, now: SubscriptionEntry) -> dict[str, str]:
     """Return a header with the effect of a change on waiting events, or no header. The document has no member
     for such a warning."""
     if before is None or before.subscription is None or now.subscription is None:
@@ -283,7 +287,7 @@ def _warned(before: SubscriptionEntry | None, now: SubscriptionEntry) -> dict[st
     return {"skybridge-warning": warning} if warning else {}
 
 
-async def _changed(
+async def _replace_document(
     brokers: Brokers,
     registry: Registry,
     entry: SubscriptionEntry,
@@ -298,7 +302,7 @@ async def _changed(
     return document_answer(changed, changed.document, before=entry)
 
 
-def _same(document: dict[str, Any], name: str) -> str:
+def _demand_same_id(document: dict[str, Any], name: str) -> str:
     """Return the id from the path. Raise Refused with 400 if the document has another."""
     if document.get("id", name) != name:
         raise Refused(400, "other-id", f"the id of the document is not {name}, as in the path")

@@ -26,7 +26,7 @@ GroupedCounter = Mapping[str, Mapping[str, int]]
 
 
 class SubscriptionStatusReader:
-    """Reads the status of subscriptions for one caller. ``logs`` are by name of the broker."""
+    """A reader of the status of subscriptions for one caller. ``logs`` are by name of the broker."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class SubscriptionStatusReader:
         counts = self._counters.values()
         now = _Now(
             lag=_by_group(await self._subscriptions.lag()),
-            dead=_by_owner(await letters_of(self._store)),
+            dead=_by_subscription_and_cause(await letters_of(self._store)),
             parked=await parked_of(self._store, self._clock),
             failed=filter_errors(counts),
             delivered=grouped(counts, "deliveries"),
@@ -137,7 +137,9 @@ def _by_group(lag: Sequence[GroupLag]) -> Mapping[str, Sequence[int | None]]:
     return found
 
 
-def _by_owner(letters: Mapping[tuple[str, str], int]) -> Mapping[str, Mapping[str, int]]:
+def _by_subscription_and_cause(
+    letters: Mapping[tuple[str, str], int],
+) -> Mapping[str, Mapping[str, int]]:
     """Return the number of dead letters by subscription, then by cause."""
     found: dict[str, dict[str, int]] = {}
     for (owner, cause), count in letters.items():
@@ -159,12 +161,12 @@ async def brokers_of(logs: Mapping[str, Log]) -> dict[str, Health]:
 async def letters_of(store: Store) -> Mapping[tuple[str, str], int]:
     """Return the number of dead letters by subscription and cause. It is empty if the store does not answer,
     so that the other parts of the status are shown."""
-    return await _or_none(store.letters.count(LetterChoice()))
+    return await _or_empty(store.letters.count(LetterChoice()))
 
 
 async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscription]:
     """Return the parked events by subscription. It is empty if the store does not answer."""
-    found, now = await _or_none(store.parked.count()), clock.now()
+    found, now = await _or_empty(store.parked.count()), clock.now()
     return {
         name: ParkedOfSubscription(
             rows=each.rows,
@@ -175,7 +177,7 @@ async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscrip
     }
 
 
-async def _or_none(asked: Awaitable[Mapping[K, V]]) -> Mapping[K, V]:
+async def _or_empty(asked: Awaitable[Mapping[K, V]]) -> Mapping[K, V]:
     """Return the answer of the store, or an empty one if the store is unavailable."""
     try:
         return await asked

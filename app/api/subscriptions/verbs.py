@@ -92,7 +92,7 @@ async def pause(
     cause = (body.cause if body else "") or "by the API"
     await store.halts.halt(entry.id, "paused", cause, now_ms(clock))
     notify(PAUSED, entry.id, {"cause": cause})
-    return await _standing(registry, standings, entry)
+    return await _updated_status(registry, standings, entry)
 
 
 @routes.operation("POST /{id}:resume", "resume_subscription", (404, 409, 503))
@@ -113,10 +113,10 @@ async def resume(
     await halts.allow(entry.id)
     if halt is not None:
         notify(ENABLED, entry.id, {"cause": f"was {halt.kind}: {halt.cause}"})
-    return await _standing(registry, standings, entry)
+    return await _updated_status(registry, standings, entry)
 
 
-async def _standing(
+async def _updated_status(
     registry: Registry, standings: SubscriptionStatusReader, entry: SubscriptionEntry
 ) -> Standing:
     """Make the workers of this process read the store, and return the status of the subscription."""
@@ -151,7 +151,7 @@ async def test(
     given = await _event(request)
     if given is not None:
         demand_source(by, given.attributes.get("source"))
-    event = given or _of_ours(process.installation, entry, clock.now())
+    event = given or _test_event(process.installation, entry, clock.now())
     command = Command(
         subscription=entry.id,
         kind="test",
@@ -178,7 +178,7 @@ async def _event(request: Request) -> CloudEvent | None:
     return event
 
 
-def _of_ours(installation: str, entry: SubscriptionEntry, now: float) -> CloudEvent:
+def _test_event(installation: str, entry: SubscriptionEntry, now: float) -> CloudEvent:
     """Return a generated test event."""
     attributes = {
         "specversion": "1.0",

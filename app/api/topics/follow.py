@@ -110,7 +110,7 @@ async def peek(
     page = RecordPage(bounds, places, wanted)
     try:
         async with asyncio.timeout(bounds.seconds):
-            page.complete = await _fill(page, log, topic, ends)
+            page.complete = await _fill_page(page, log, topic, ends)
     except TimeoutError:
         if not page.looked_at:
             raise BrokerUnavailable(
@@ -119,7 +119,9 @@ async def peek(
     return page
 
 
-async def _fill(page: RecordPage, log: Log, topic: str, ends: Sequence[PartitionMetadata]) -> bool:
+async def _fill_page(
+    page: RecordPage, log: Log, topic: str, ends: Sequence[PartitionMetadata]
+) -> bool:
     """Read into the page. Return True if all partitions were read to their end."""
     slices = Slices()
     for each in ends:
@@ -180,11 +182,13 @@ class Tail:
             )
         for end in ends:
             if self.only in (None, end.number) and end.latest:  # an election leaves the end unknown
-                async with aclosing(self._behind_gaps(end)) as items:
+                async with aclosing(self._partition_past_gaps(end)) as items:
                     async for item in items:
                         yield item
 
-    async def _behind_gaps(self, end: PartitionMetadata) -> AsyncGenerator[Message | Gap, None]:
+    async def _partition_past_gaps(
+        self, end: PartitionMetadata
+    ) -> AsyncGenerator[Message | Gap, None]:
         """Yield the items of a partition. After a gap, the partition is read again at once, because the
         caller may not read again."""
         for _ in range(2):

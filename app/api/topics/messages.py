@@ -65,15 +65,15 @@ def record_json(record: Record) -> dict[str, object]:
     return {
         "headers": [
             {
-                "name": _name(name),
+                "name": _printable_name(name),
                 **text_or_base64("value", value),
                 **_typed(record.natives.get(name)),
             }
             for name, value in record.headers
         ],
         **text_or_base64("body", record.body),
-        "content_type": _of_broker(record.content_type),
-        "message_id": _of_broker(record.message_id),
+        "content_type": _printable(record.content_type),
+        "message_id": _printable(record.message_id),
         "time_ms": record.time_ms,
     }
 
@@ -96,7 +96,7 @@ def _event(decoded: Decoded, shown: Redaction) -> dict[str, object]:
     event, withheld = shown.event(decoded.event)
     return {
         "mode": decoded.mode.value,
-        "content_type": _of_broker(decoded.media_type),
+        "content_type": _printable(decoded.media_type),
         "event": msgspec.Raw(json.write_event(event)),
         **({"foreign": _pairs(decoded)} if shown.shows_everything else {}),
         **({"withheld": withheld} if withheld else {}),
@@ -111,7 +111,7 @@ def _opaque(decoded: Decoded, shown: Redaction) -> dict[str, object]:
         more = {"body_base64": body, "foreign": _pairs(decoded)}
     return {
         "mode": decoded.mode.value,
-        "content_type": _of_broker(decoded.media_type),
+        "content_type": _printable(decoded.media_type),
         "attributes": decoded.event.attributes,
         **more,
     }
@@ -120,25 +120,25 @@ def _opaque(decoded: Decoded, shown: Redaction) -> dict[str, object]:
 def _foreign(record: Record) -> dict[str, object]:
     """Return the members that show a record that is not an event."""
     return {
-        "headers": [[_name(name), _text(value)] for name, value in record.headers],
+        "headers": [[_printable_name(name), _text(value)] for name, value in record.headers],
         "body_base64": None if record.body is None else _base64(record.body),
     }
 
 
-def _name(name: str) -> str:
+def _printable_name(name: str) -> str:
     """Return a header name. Bytes that are not UTF-8, which Kafka allows in names, become replacement
     characters."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _of_broker(text: str | None) -> str | None:
+def _printable(text: str | None) -> str | None:
     """Return a text of the broker with bytes that are not UTF-8 replaced, or None."""
-    return None if text is None else _name(text)
+    return None if text is None else _printable_name(text)
 
 
 def _pairs(decoded: Decoded) -> list[list[str | None]]:
     """Return the headers that do not belong to the event."""
-    return [[_name(name), _text(value)] for name, value in decoded.foreign]
+    return [[_printable_name(name), _text(value)] for name, value in decoded.foreign]
 
 
 def key_json(key: bytes | None) -> dict[str, object]:
@@ -160,8 +160,8 @@ def _base64(value: bytes) -> str:
 
 
 class EventReader:
-    """Reads messages as events of one subscription, in its CloudEvents version. Foreign messages are wrapped
-    as the worker does."""
+    """A reader of messages as events of one subscription, in its CloudEvents version. Foreign messages are
+    wrapped as the worker does."""
 
     def __init__(self, brokers: Brokers, subscription: Subscription) -> None:
         self._subscription = subscription

@@ -71,7 +71,7 @@ async def publish(
         what = f"{topic} is a spool, to which only Skybridge writes. Publish to its target instead"
         raise BrokerRefused(what, kind="not-authorised", broker=broker)
     body = await _body(request, log)
-    decoded = _one(http.decode(request.headers.raw, body))
+    decoded = _only_event(http.decode(request.headers.raw, body))
     demand_source(by, decoded.own_attributes.get("source"))
     manner = brokers.manners.get(broker, Manner())
     writing = Writing(mode=content_mode, names=manner.names, strings=manner.strings)
@@ -94,7 +94,7 @@ async def _body(request: Request, log: Log) -> bytes:
     return await bodies.read_body(request, largest, refusal)
 
 
-def _one(decoded: Sequence[Decoded]) -> Decoded:
+def _only_event(decoded: Sequence[Decoded]) -> Decoded:
     """Return the only event. Raise Refused with 400 for a batch of another size."""
     if len(decoded) != 1:
         raise Refused(

@@ -115,7 +115,7 @@ async def peek(
     start = await start_points.resolve(log, topic, ends, begin)
     bounds = PageBounds(limit, max_bytes, max_wait)
     kind = brokers.kinds[broker]
-    wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
+    wanted = message_filter(kind, id=id_, source=source, type=type_, subject=subject)
     page = await follow.peek(log, topic, ends, start, bounds, wanted)
     return await _page(page, kind, raw, shown)
 
@@ -158,7 +158,7 @@ async def tail(
     )
     following = Tail(log, topic, start, stopped if on else set_event(), partition)
     kind = brokers.kinds[broker]
-    wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
+    wanted = message_filter(kind, id=id_, source=source, type=type_, subject=subject)
     return stream_response(_events(following, kind, raw, shown, wanted))
 
 
@@ -214,7 +214,7 @@ async def _page(page: follow.RecordPage, kind: str, raw: bool, shown: Redaction)
     )
 
 
-def wanted_by(kind: str, **attributes: str | None) -> MessageFilter:
+def message_filter(kind: str, **attributes: str | None) -> MessageFilter:
     """Return a filter of messages by attributes of their events. A value that ends in ``*`` is a prefix.
     ``kind`` is the protocol of the broker."""
     wanted = {name: value for name, value in attributes.items() if value is not None}

@@ -114,10 +114,10 @@ async def offsets(
     """Return the earliest, latest and by-time positions of each partition, and the positions of groups
     (Kafka's ListOffsets)."""
     log = log_of(brokers, broker)
-    time_ms = None if time is None else _time(time)
+    time_ms = None if time is None else _parse_time(time)
     own_groups = subscriptions.groups(broker, topic)
     metadata = await log.metadata([topic], list(group or own_groups))
-    ends = _ends(metadata, broker, topic, partition)
+    ends = _requested_partitions(metadata, broker, topic, partition)
     found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
     at = {number: place.position for number, place in found.items()}
     groups = (
@@ -149,7 +149,7 @@ async def topics(
     """Return every topic of one broker, or of every broker that answers (Kafka's Metadata)."""
     names = list(brokers.kinds) if broker is None else [broker]
     logs = [log_of(brokers, name) for name in names]
-    found = await asyncio.gather(*map(_all, logs))
+    found = await asyncio.gather(*map(_metadata_or_error, logs))
     refusals = [each for each in found if isinstance(each, BrokerError)]
     if refusals and len(refusals) == len(found):
         raise refusals[0]
@@ -173,7 +173,7 @@ async def topic(brokers: BrokersDep, broker: Broker, topic: Topic) -> TopicView:
     raise unknown_topic(broker, topic)
 
 
-async def _all(log: Log) -> LogMetadata | BrokerError:
+async def _metadata_or_error(log: Log) -> LogMetadata | BrokerError:
     """Return the metadata of a log, or the error of its broker."""
     try:
         return await log.metadata()
@@ -181,7 +181,7 @@ async def _all(log: Log) -> LogMetadata | BrokerError:
         return error
 
 
-def _time(text: str) -> int:
+def _parse_time(text: str) -> int:
     """Return milliseconds since the epoch. Raise Refused with 400 if the text is not a time."""
     number = text.isdecimal() and text.isascii()
     time_ms = int(text[:_DIGITS]) if number else start_points.time_of(text)
@@ -194,7 +194,7 @@ def _time(text: str) -> int:
     return time_ms
 
 
-def _ends(
+def _requested_partitions(
     metadata: LogMetadata, broker: str, topic: str, partition: int | None
 ) -> Sequence[PartitionMetadata]:
     """Return the requested partition, or all. Raise Refused with 404 if the topic or the partition does not
@@ -222,7 +222,7 @@ async def ends_of(
 ) -> Sequence[PartitionMetadata]:
     """Return the partitions to read, with their ends. Raise Refused with 404 if the topic or the partition
     does not exist."""
-    return _ends(await log.metadata([topic]), broker, topic, partition)
+    return _requested_partitions(await log.metadata([topic]), broker, topic, partition)
 
 
 def log_of(brokers: Brokers, broker: str) -> Log:

@@ -68,7 +68,7 @@ class BrokersComponent(Component[Config]):
         self.manners = manners_of(config)
         self.attested = attested_brokers(config)
         self._opened: list[tuple[LogName, PortableLog]] = []
-        self._targets = TargetCheck(self._as_if_in_the_file, self.logs, clock)
+        self._targets = TargetCheck(self._config_with_all_subscriptions, self.logs, clock)
         self._asking = Shared(HEALTH_KEPT, clock.monotonic)
 
     async def start(self) -> None:
@@ -108,7 +108,7 @@ class BrokersComponent(Component[Config]):
 
     async def healths(self) -> Mapping[LogName, BrokerHealth]:
         """Return the health of every log."""
-        return await self._asking.ask("logs", self._ask)
+        return await self._asking.ask("logs", self._ask_healths)
 
     async def faults(self) -> Faults:
         """Return why nothing can be published to a place, by broker and place. Brokers that do not answer are
@@ -140,13 +140,13 @@ class BrokersComponent(Component[Config]):
         own = {name: healths[LogName(name)] for name in self.logs}
         return list(broker_families(own))
 
-    async def _ask(self) -> Mapping[LogName, BrokerHealth]:
+    async def _ask_healths(self) -> Mapping[LogName, BrokerHealth]:
         found = await asyncio.gather(*(log.health() for log in self.every.values()))
         return dict(zip(self.every, found, strict=True))
 
     async def _declare(self, name: str, subscriptions: Sequence[Subscription]) -> None:
         await declare_subscriptions(self._config, name, self.logs[name], subscriptions)
 
-    def _as_if_in_the_file(self) -> Config:
+    def _config_with_all_subscriptions(self) -> Config:
         """Return the configuration with all current subscriptions, also those that the API created."""
         return self._config.model_copy(update={"subscriptions": self._subscriptions()})

@@ -56,7 +56,9 @@ class Bench:
             "to": lambda: [f"{hop.broker}/{hop.topic}" for hop in journey.hops],
             "key": lambda: _text(journey.hops[0].key),
             "content_mode": lambda: self._mode(journey.hops[0]),
-            "subscriptions": lambda: sorted(each.id for each in _all(journey.hops) if each.wants),
+            "subscriptions": lambda: sorted(
+                each.id for each in _all_subscriptions(journey.hops) if each.wants
+            ),
         }
         return list(_mismatches(case, found, journey, why))
 
@@ -137,7 +139,7 @@ def _why(
         case "key":
             return () if journey.key is None else (f"{journey.key.mapper}: {journey.key.why}",)
         case "subscriptions":
-            return tuple(_takers(journey, {*expected} ^ {*came}))
+            return tuple(_subscription_decisions(journey, {*expected} ^ {*came}))
     return ()
 
 
@@ -145,38 +147,38 @@ def _routes(journey: Journey) -> Iterator[str]:
     """Yield the decision of each evaluated route."""
     for each in journey.routes:
         if each.chosen:
-            yield f"route {each.name} takes it{_because(each.filters)}"
+            yield f"route {each.name} takes it{_deciding_filters(each.filters)}"
         elif each.asked:
-            yield f"route {each.name} does not match{_because(each.filters)}"
+            yield f"route {each.name} does not match{_deciding_filters(each.filters)}"
 
 
-def _takers(journey: Journey, named: set[str]) -> Iterator[str]:
+def _subscription_decisions(journey: Journey, named: set[str]) -> Iterator[str]:
     """Yield the decision of each subscription that differs from the expectation."""
-    seen = {each.id: each for each in _all(journey.hops)}
+    seen = {each.id: each for each in _all_subscriptions(journey.hops)}
     for name in sorted(named):
         each = seen.get(name)
         if each is None:
             places = ", ".join(f"{hop.broker}/{hop.topic}" for hop in journey.hops)
             yield f"subscription {name} does not read {places}"
         elif each.wants:
-            yield f"subscription {name} takes it{_because(each.filters)}"
+            yield f"subscription {name} takes it{_deciding_filters(each.filters)}"
         else:
-            yield f"subscription {name} does not{each.fault and f': {each.fault}'}{_because(each.filters)}"
+            yield f"subscription {name} does not{each.fault and f': {each.fault}'}{_deciding_filters(each.filters)}"
 
 
-def _because(filters: Sequence[FilterVerdict]) -> str:
+def _deciding_filters(filters: Sequence[FilterVerdict]) -> str:
     """Return the filters that decided: those that failed, or all."""
     failed = [each for each in filters if not each.passes] or filters
     return "".join(f": {each.decided_by} ({each.because})" for each in failed)
 
 
-def _all(hops: Sequence[Hop]) -> Iterator[SubscriptionVerdict]:
+def _all_subscriptions(hops: Sequence[Hop]) -> Iterator[SubscriptionVerdict]:
     """Yield the subscriptions of all hops, also those of mirrors."""
     for hop in hops:
         for each in hop.subscriptions:
             yield each
             if each.onward is not None:
-                yield from _all([each.onward])
+                yield from _all_subscriptions([each.onward])
 
 
 def _text(key: bytes | None) -> str | None:

@@ -12,7 +12,7 @@ from app.features.brokers.component import BrokersComponent
 from app.features.brokers.logs import routes_with_spools
 from app.features.component import Component, ConfigChange
 from app.features.events.intakes import IntakesComponent
-from app.features.events.producers import ProducersComponent, door_of
+from app.features.events.producers import ProducersComponent, authenticator_of
 from app.features.events.routes import CurrentRoutes, RoutesComponent
 from app.features.listening import limits_of, tls_of
 from app.features.tracing import system_of
@@ -74,7 +74,7 @@ class EventsComponent(Component[EventsComponentPolicy]):
         self._spools = spools
         self._addresses: Addresses | None = None
         self._config = config
-        policy = self._made(config, routes_with_spools(config))
+        policy = self._policy_of(config, routes_with_spools(config))
         logs = brokers.publishing
         self._publisher = _publisher(policy.publishing, logs, counters, clock, config)
         events = config.server.events
@@ -107,7 +107,7 @@ class EventsComponent(Component[EventsComponentPolicy]):
         """
         config = self._config
         if self._spools is not None and self._spools.routes != routes_with_spools(config):
-            making = partial(self._made, config, self._spools.routes)
+            making = partial(self._policy_of, config, self._spools.routes)
             self.apply(await in_thread(making))
         await self._server.start()
 
@@ -128,7 +128,7 @@ class EventsComponent(Component[EventsComponentPolicy]):
         if self._addresses is not None and quota is not None:
             self._addresses.apply(quota, self._clock.monotonic())
 
-    def _made(self, config: Config, spools: Collection[str]) -> EventsComponentPolicy:
+    def _policy_of(self, config: Config, spools: Collection[str]) -> EventsComponentPolicy:
         """Return the policy of a configuration. ``spools`` has the routes that publish through a spool."""
         routes = CurrentRoutes(self._routes.routes, self._routes.resources)
         router = self._router(routes, spools)
@@ -164,13 +164,15 @@ class EventsComponent(Component[EventsComponentPolicy]):
         listening = EventsPolicy(
             intakes=intakes,
             limits=limits,
-            door=door_of(config, producers, self._issuers, self._clock, self._counted(config)),
+            door=authenticator_of(
+                config, producers, self._issuers, self._clock, self._address_quotas(config)
+            ),
             senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
             demands_client=events.access != "producers",
         )
         return EventsComponentPolicy(config, publishing, listening)
 
-    def _counted(self, config: Config) -> Addresses | None:
+    def _address_quotas(self, config: Config) -> Addresses | None:
         """Return the quotas of client addresses, or None if the configuration has none."""
         quota = config.server.events.address_quota
         if quota is None:

@@ -37,7 +37,7 @@ class ProducersComponent(Component[ProducerDirectory]):
         prepared.take_effect(self._clock.monotonic())
 
 
-def door_of(
+def authenticator_of(
     config: Config,
     producers: ProducerDirectory,
     issuers: Issuers,

@@ -70,12 +70,12 @@ def health_of_routes(
     """Return the health of the routes, from the health of the brokers and the faults of their places."""
     if not routes:
         return ComponentHealth(False, ["no route is configured. Cure: add one under routes"])
-    hindered = {route.name: list(_hindrances(route, healths, faults)) for route in routes}
+    hindered = {route.name: list(_route_problems(route, healths, faults)) for route in routes}
     causes = [f"route {name}: {cause}" for name, each in hindered.items() for cause in each]
     return ComponentHealth(not all(hindered.values()), causes)
 
 
-def _hindrances(
+def _route_problems(
     route: Route, healths: Mapping[LogName, BrokerHealth], faults: Faults
 ) -> Iterator[str]:
     """Yield why a route cannot accept events."""

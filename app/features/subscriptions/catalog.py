@@ -59,7 +59,7 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         self.halts: Mapping[str, Halt] = {}
         self._clock = clock
         self._store = store
-        self._file = _File(loaded, _of_file(loaded))
+        self._file = _File(loaded, _file_entries(loaded))
         self._stored: dict[str, StoredSubscription] = {}
         self._made: Mapping[str, SubscriptionEntry] = {}  # the entry of each stored document
         self.revision = UNREAD
@@ -97,7 +97,7 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         stored = self._stored.get(subscription)
         if stored is None:
             return None
-        found = self._opened(stored)
+        found = self._decrypt(stored)
         return found if isinstance(found, dict) else {}
 
     @property
@@ -136,14 +136,14 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         the store have the same id, because an operator must decide which to keep."""
         await self._reseal()
         await self.refresh()
-        self._demand_apart(self._file.entries)
+        self._demand_distinct_ids(self._file.entries)
 
     async def prepare(self, change: ConfigChange) -> PreparedCatalog:
         """Judge the stored subscriptions by another configuration. Raise SetupError if it has the id of one,
         and StoreUnavailable if the store does not answer."""
         await self.refresh()
-        file = _File(change.loaded, _of_file(change.loaded))
-        self._demand_apart(file.entries)
+        file = _File(change.loaded, _file_entries(change.loaded))
+        self._demand_distinct_ids(file.entries)
         stored, revision = self._stored, self.revision
         made = await asyncio.to_thread(self._read, list(stored.values()), file) if stored else {}
         return PreparedCatalog(file, made, stored, revision)
@@ -169,14 +169,14 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         """Encrypt with the current key all secrets that were encrypted with the previous one."""
         for stored in await self._store.subscriptions.all():
             try:
-                renewed = resealed(stored, self.vault)
+                renewed = reencrypted(stored, self.vault)
             except Unreadable:  # the subscription is reported as broken
                 continue
             if renewed is not None:
                 with contextlib.suppress(VersionConflict):  # another process has just done the same
                     await self.put(stored.id, renewed, stored.version)
 
-    def _demand_apart(self, file: Mapping[str, SubscriptionEntry]) -> None:
+    def _demand_distinct_ids(self, file: Mapping[str, SubscriptionEntry]) -> None:
         """Raise SetupError if the file and the store have the same id."""
         for name in self._made:
             if name in file:
@@ -192,7 +192,7 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
     ) -> dict[str, SubscriptionEntry]:
         """Return the entries of stored documents. The newest are judged first, so that the last subscription
         of a loop of mirrors is refused."""
-        opened = {each.id: self._opened(each) for each in stored}
+        opened = {each.id: self._decrypt(each) for each in stored}
         readable = [each.id for each in reversed(stored) if isinstance(opened[each.id], dict)]
         judged = examine(
             file.loaded,
@@ -201,20 +201,20 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         )
         verdicts = dict(zip(readable, judged, strict=True))
         return {
-            each.id: _one(each, opened[each.id], verdicts.get(each.id), file.entries)
+            each.id: _entry_of(each, opened[each.id], verdicts.get(each.id), file.entries)
             for each in stored
         }
 
-    def _opened(self, stored: StoredSubscription) -> dict[str, Any] | str:
+    def _decrypt(self, stored: StoredSubscription) -> dict[str, Any] | str:
         """Return the document with its secrets in clear text, or why it cannot be read."""
         try:
-            found: dict[str, Any] = _each_sealed(_decoded(stored), self.vault.open)
+            found: dict[str, Any] = _map_secrets(_decode(stored), self.vault.open)
         except Unreadable as error:
             return f"its secret cannot be read: {error}. Restore the key of store.encryption"
         return found or "its document cannot be read. Delete the subscription and create it again"
 
 
-def _one(
+def _entry_of(
     stored: StoredSubscription,
     document: dict[str, Any] | str,
     judged: Examined | None,
@@ -228,7 +228,7 @@ def _one(
         faults.append(f"{file[stored.id].place} has the same id")
     return SubscriptionEntry(
         id=stored.id,
-        document=_shown(_decoded(stored)),
+        document=_without_secrets(_decode(stored)),
         origin="api",
         etag=f'"{stored.version}.{stored.created_ms:x}"',
         version=stored.version,
@@ -240,7 +240,7 @@ def _one(
     )
 
 
-def _decoded(stored: StoredSubscription) -> dict[str, Any]:
+def _decode(stored: StoredSubscription) -> dict[str, Any]:
     """Return the stored document, or an empty one if it is not a JSON object, because another program changed
     the store."""
     try:
@@ -250,24 +250,24 @@ def _decoded(stored: StoredSubscription) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _each_sealed(value: Any, change: Any) -> Any:
+def _map_secrets(value: Any, change: Any) -> Any:
     """Return the value with each encrypted secret replaced by the result of ``change``."""
     if is_sealed(value):
         return change(value)
     if isinstance(value, dict):
-        return {name: _each_sealed(inner, change) for name, inner in value.items()}
+        return {name: _map_secrets(inner, change) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_each_sealed(inner, change) for inner in value]
+        return [_map_secrets(inner, change) for inner in value]
     return value
 
 
-def _shown(document: Document) -> Document:
+def _without_secrets(document: Document) -> Document:
     """Return the document with each secret replaced by a placeholder."""
-    shown: Document = _each_sealed(document, lambda _: HIDDEN)
+    shown: Document = _map_secrets(document, lambda _: HIDDEN)
     return shown
 
 
-def resealed(stored: StoredSubscription, vault: Vault) -> bytes | None:
+def reencrypted(stored: StoredSubscription, vault: Vault) -> bytes | None:
     """Return the document with all secrets encrypted with the current key, or None if they are already. Raise
     Unreadable if one cannot be decrypted."""
     old: list[object] = []
@@ -278,11 +278,11 @@ def resealed(stored: StoredSubscription, vault: Vault) -> bytes | None:
         old.append(sealed)
         return vault.seal(vault.open(sealed))
 
-    changed = msgspec.json.encode(_each_sealed(_decoded(stored), renewed))
+    changed = msgspec.json.encode(_map_secrets(_decode(stored), renewed))
     return changed if old else None
 
 
-def _of_file(loaded: Loaded) -> dict[str, SubscriptionEntry]:
+def _file_entries(loaded: Loaded) -> dict[str, SubscriptionEntry]:
     """Return the entries of a configuration, by id."""
     found = {}
     for n, subscription in enumerate(loaded.config.subscriptions):

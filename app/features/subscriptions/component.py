@@ -96,7 +96,7 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         change = prepared.change
         if self.supervisor is not None:
             every = self._catalog.subscriptions
-            touched = [each.id for each in every if _rebuilds(change, each)]
+            touched = [each.id for each in every if _needs_new_sink(change, each)]
             self.supervisor.renew(prepared.sink_for, touched, budget_of(change.config))
         self._ending = self._watcher.renew()
 
@@ -142,7 +142,7 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         """Return one status for each entry. It is ``broken`` if the subscription cannot run, and
         ``elsewhere`` if another process runs it."""
         here = {each.id: each for each in await self._running({each.id for each in entries})}
-        return [here.get(each.id) or self._not_here(each) for each in entries]
+        return [here.get(each.id) or self._status_elsewhere(each) for each in entries]
 
     def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
         """Return attempts that this process remembers, the newest first, of one subscription or of all."""
@@ -196,7 +196,7 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         )
         return await Slices().each(found, ROW)
 
-    def _not_here(self, entry: SubscriptionEntry) -> SubscriptionStatus:
+    def _status_elsewhere(self, entry: SubscriptionEntry) -> SubscriptionStatus:
         """Return the status of a subscription that this process does not run."""
         state, cause = self._state_elsewhere(entry)
         subscription = entry.subscription
@@ -229,7 +229,7 @@ def budget_of(config: Config) -> tuple[int, int, int]:
     return limits.deliveries_in_flight, limits.held_bytes, limits.body
 
 
-def _rebuilds(change: ConfigChange, subscription: Subscription) -> bool:
+def _needs_new_sink(change: ConfigChange, subscription: Subscription) -> bool:
     """Return True if a change of other settings requires a new sink for the subscription. This includes a
     changed schema file, because the route of its replies names only the file."""
     routes = (

@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 
 
 class StoreWatcher:
-    """Applies changes of the store to the supervisor. ``supervisor`` is None in a process that delivers
-    nothing."""
+    """A task that applies changes of the store to the supervisor. ``supervisor`` is None in a process that
+    delivers nothing."""
 
     def __init__(
         self,

@@ -104,7 +104,7 @@ class Reloader:
             except Exception as error:  # noqa: BLE001 - logged, and the service continues
                 _log.exception("a reload failed unexpectedly")
                 result = self._refused(cause, "not-now", [Fault("not-now", repr(error))])
-            self._note(result)
+            self._record(result)
         if cause in _AUDITED:  # a reload by the API is audited with its request
             await self._trail.record_reload(_AUDITED[cause], result.status, result.summary)
         return result
@@ -125,9 +125,9 @@ class Reloader:
             self.seen = digest_of_bytes(raw)
             loaded, warnings = await asyncio.to_thread(self._source.judge, raw)
         except BadConfiguration as bad:
-            faults = [_of_finding(each) for each in bad.findings]
+            faults = [_finding_fault(each) for each in bad.findings]
             return self._refused(cause, "invalid-configuration", faults)
-        view, found = await asyncio.to_thread(_compared, self._view, loaded)
+        view, found = await asyncio.to_thread(_compare, self._view, loaded)
         if found.restarts:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
             return self._refused(cause, "needs-restart", faults)
@@ -164,7 +164,7 @@ class Reloader:
         """Return the result of a refused reload."""
         return replace(self._result(cause, "refused"), refusal=refusal, faults=faults)
 
-    def _note(self, result: ReloadResult) -> None:
+    def _record(self, result: ReloadResult) -> None:
         """Store the result, count it, and log it."""
         self.last = result
         self._counters.add("config_reloads", result.outcome)
@@ -182,7 +182,7 @@ class Reloader:
         _log.info("%s is applied (%s), digest %s", self.source, result.outcome, result.digest)
 
 
-def _compared(before: View, loaded: Loaded) -> tuple[View, Difference]:
+def _compare(before: View, loaded: Loaded) -> tuple[View, Difference]:
     """Return the view of a configuration, and its difference to another."""
     view = view_of(loaded)
     return view, difference(before, view)
@@ -193,7 +193,7 @@ def digest_of_bytes(raw: bytes | None) -> str:
     return hashlib.sha256(raw or b"").hexdigest()
 
 
-def _of_finding(finding: Finding) -> Fault:
+def _finding_fault(finding: Finding) -> Fault:
     return Fault("invalid-setting", str(finding), at=finding.setting)
 
 

@@ -21,7 +21,7 @@ from app.features.spools import SpoolsComponent
 from app.features.storage.component import StorageComponent
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.component import SubscriptionsComponent
-from app.features.subscriptions.registry import SubscriptionRegistry
+from app.features.subscriptions.registry import ApiSubscriptionRegistry
 from app.interfaces import silence
 from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
@@ -38,12 +38,12 @@ Settings = dict[str, Any]
 SECRETS = ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_AfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
 
-def registry_of(service: Service) -> SubscriptionRegistry:
+def registry_of(service: Service) -> ApiSubscriptionRegistry:
     """As the API makes subscriptions."""
     subscriptions = service.part(SubscriptionsComponent)
     forget = service.part(BrokersComponent).forget
     catalog = service.part(SubscriptionCatalog)
-    return SubscriptionRegistry(catalog, forget=forget, look=subscriptions.look)
+    return ApiSubscriptionRegistry(catalog, forget=forget, look=subscriptions.look)
 
 
 class House:
