@@ -237,7 +237,7 @@ def show_verdict(text: str) -> None:
     event = found["event"] or {"type": "(no event)", "id": "-", "source": "-"}
     place = f"{found['topic']}/{found['partition']}@{found['position']}"
     name = " ".join(str(event[part]) for part in ("type", "id", "source"))
-    printing.text_line(printing.one_line(f"{place}  {found['verdict']}  {name}"))
+    printing.text_line(printing.escape_line(f"{place}  {found['verdict']}  {name}"))
     for verdict in found["filters"]:
         for line in _filter(verdict, "    "):
             printing.text_line(line)

@@ -93,7 +93,7 @@ def read_cases(file: FilePath) -> Suite:
             if detail["type"] == "too_short" and len(details) > 1:
                 continue  # the faults of the single cases are reported
             path: Path = detail["loc"]
-            document.wrong(path, *_problem(detail["type"], detail["msg"], path))
+            document.add_error(path, *_problem(detail["type"], detail["msg"], path))
     else:
         if not document.findings:
             lines = (document.place(("cases", n)).line for n in range(len(cases.cases)))
