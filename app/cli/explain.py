@@ -223,6 +223,10 @@ def _subscription(each: Mapping[str, Any], indent: str) -> Iterator[str]:
         yield f"{indent}          {each['fault']}"
     if each["wants"] and each["lane"]:
         yield f"{indent}          lane  {each['lane']}"
+    if (request := each["request"]) is not None:
+        yield f"{indent}          {request['method']} {request['url']}"
+        yield from (f"{indent}          {name}: {value}" for name, value in request["headers"])
+        yield from (f"{indent}          {line}" for line in request["body"].splitlines())
     if each["onward"] is not None:
         yield from _hop(each["onward"], indent + "    ")
 

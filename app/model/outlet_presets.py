@@ -54,7 +54,9 @@ class PagerDutyRequest(Strict):
 class JiraRequest(Strict):
     """An alert of Jira Service Management (before, Opsgenie)."""
 
-    preset: Literal["jira_service_management"] = Field(description="an alert of Jira Service Management")
+    preset: Literal["jira_service_management"] = Field(
+        description="an alert of Jira Service Management"
+    )
     key: Text = Field(description=f"the API key of the integration; {_KEY}")
     message: Text = Field(description="title of the alert, a template")
     description: Text | None = Field(None, description="description of the alert, a template")

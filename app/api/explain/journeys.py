@@ -83,6 +83,15 @@ class KeyView(CopyingView):
     )
 
 
+class ShapedRequestView(CopyingView):
+    """The request that a subscription would send to a target that does not speak CloudEvents."""
+
+    method: str
+    url: str = Field(description="URL; without path and query if they are a secret")
+    headers: list[tuple[str, str]] = Field(description="name and value of each header")
+    body: str = Field(description="body; secrets are hidden")
+
+
 class SubscriptionVerdictView(CopyingView):
     """A subscription of the topic, and its decision about the event."""
 
@@ -96,6 +105,9 @@ class SubscriptionVerdictView(CopyingView):
     fault: str | None = Field(description="why the subscription cannot deliver the event")
     filters: list[FilterView]
     onward: HopView | None = Field(description="topic to which a mirror copies the event")
+    request: ShapedRequestView | None = Field(
+        description="shaped request to the sink; null if the subscription sends CloudEvents"
+    )
 
 
 class HopView(CopyingView):
@@ -199,4 +211,5 @@ class _Writer:
             fault=verdict.fault or None,
             filters=msgspec.to_builtins(verdict.filters),
             onward=None if verdict.onward is None else self.hop(verdict.onward),
+            request=None if verdict.request is None else msgspec.to_builtins(verdict.request),
         )

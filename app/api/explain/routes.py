@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -22,6 +21,7 @@ from app.api.http.slices import Slices
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
+from app.outlets.preview import compile_preview
 from app.routing.hops import Hop
 from app.routing.journey import Guide, Journey
 from app.telemetry.slices import in_thread
@@ -74,7 +74,7 @@ async def explain(
     decoded = http.decode(request.headers.raw, await _body(request), max_batch=MOST)
     declared = await subscriptions.declared()
     given = routing.routes, declared, routing.resources, brokers.kinds, brokers.manners
-    guide = await in_thread(partial(Guide, *given))
+    guide = await in_thread(lambda: Guide(*given, preview=compile_preview(declared)))
     _demand_few_events(len(decoded), guide.units)
     key_bytes = None if key is None else key.encode("latin-1")
     rights = None if producer is None else _rights(producers, producer)

@@ -3,6 +3,7 @@ with the expectations."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from app.config.derived.kinds import guide_of, kinds_of, rights_of
 from app.config.model.config import Config
 from app.errors import SenderError
 from app.filters.explain import FilterVerdict
-from app.routing.hops import Hop, SubscriptionVerdict
+from app.routing.hops import Hop, ShapedPreview, SubscriptionVerdict
 from app.routing.journey import Guide, Journey
 
 JSON_EVENT = "application/cloudevents+json"
@@ -60,7 +61,7 @@ class Bench:
                 each.id for each in _all_subscriptions(journey.hops) if each.wants
             ),
         }
-        return list(_mismatches(case, found, journey, why))
+        return [*_mismatches(case, found, journey, why), *_requests(case, journey)]
 
     def _journey(self, case: Case) -> Journey:
         rights = None if case.producer is None else rights_of(self._config, case.producer)
@@ -127,6 +128,37 @@ def _mismatches(
             expected = sorted(expected) if what == "subscriptions" else list(expected)
         if expected != came:
             yield Mismatch(what, expected, came, _why(what, expected, came, journey, routes))
+
+
+def _requests(case: Case, journey: Journey) -> Iterator[Mismatch]:
+    """Compare the shaped requests of the subscriptions that a case names."""
+    made = {each.id: each for each in _all_subscriptions(journey.hops) if each.wants}
+    for name, expected in case.expect.request.items():
+        verdict = made.get(name)
+        what = f"request of {name}"
+        if verdict is None or verdict.request is None:
+            why = "" if verdict is None else verdict.fault
+            yield Mismatch(what, "a request", "none", (why,) if why else ())
+            continue
+        for member, came in _members(verdict.request, expected.headers).items():
+            wanted = getattr(expected, member)
+            if member in expected.model_fields_set and wanted != came:
+                yield Mismatch(f"{what}: {member}", wanted, came)
+
+
+def _members(request: ShapedPreview, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the members of a request as a case writes them; of its headers those that the case names."""
+    sent = {name.lower(): value for name, value in request.headers}
+    try:
+        body: Any = json.loads(request.body)
+    except ValueError:
+        body = request.body
+    return {
+        "method": request.method,
+        "url": request.url,
+        "headers": {name: sent[name.lower()] for name in headers if name.lower() in sent},
+        "body": body,
+    }
 
 
 def _why(
