@@ -153,8 +153,8 @@ class SpoolsComponent(Component[Config]):
                 await self._start_mirror(self._create(removed))
 
     def apply(self, prepared: Config) -> None:
-        """Apply the settings of each spool. A spool that is no longer configured accepts no new events unless
-        its target fails, and is drained."""
+        """Apply the settings of each spool. A spool that is no longer configured takes new events only while
+        older ones wait in it, so that their order holds, and is drained."""
         self._config, self._expected = prepared, frozenset()
         wanted = {each.route: each for each in _spool_settings(prepared)}
         for route, spool in self._open.items():

@@ -43,8 +43,8 @@ class AuditEntryView(CopyingView):
     """One request to the admin listener, or several equal ones within an hour. An entry never contains event
     data or secrets."""
 
-    id: int
-    kind: AuditKind
+    id: int = Field(description="id of the entry")
+    kind: AuditKind = Field(description="change, login, look at event data, or refusal")
     at_ms: int = Field(
         description="when the request arrived, or the first of several, in ms since the epoch"
     )

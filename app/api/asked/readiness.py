@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 class RoleReadiness(BaseModel):
     """The readiness of one role of a process."""
 
-    ready: bool
+    ready: bool = Field(description="true if the role is ready")
     causes: list[str] = Field(description="why the role is not ready, each cause with its cure")
 
 

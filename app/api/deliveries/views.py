@@ -33,25 +33,25 @@ Rounded = Annotated[float, AfterValidator(partial(round, ndigits=3))]
 class EventView(BaseModel):
     """Attributes that identify an event. They are empty for a record that is not an event."""
 
-    id: str
-    source: str
-    type: str
+    id: str = Field(description="attribute id")
+    source: str = Field(description="attribute source")
+    type: str = Field(description="attribute type")
 
 
 class _Delivered(CopyingView):
     """A message of a topic that is delivered to a subscription."""
 
     subscription: str = Field(description="id of the subscription")
-    topic: str
-    partition: int
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     position: str = Field(description="position of the message in its partition")
-    event: EventView
+    event: EventView = Field(description="attributes that identify the event")
 
 
 class HeaderView(BaseModel):
     """A header field of a request or an answer."""
 
-    name: str
+    name: str = Field(description="name of the field")
     value: str | None = Field(description="null without the scope data")
 
 
@@ -130,7 +130,7 @@ class DeadLetterView(CopyingView):
     attempts: int = Field(description="number of attempts")
     status: int | None = Field(description="HTTP status of the last answer; null if there was none")
     at_ms: int = Field(description="when the event was given up, in ms since the epoch")
-    event: EventView
+    event: EventView = Field(description="attributes that identify the event")
     message: MessageView | None = Field(
         None, description="the message from its topic; null with messages=false"
     )
@@ -152,24 +152,24 @@ class DeadLetterPage(BaseModel):
 class CauseCount(BaseModel):
     """The number of dead letters of one subscription and cause."""
 
-    subscription: str
-    cause: str
-    count: int
+    subscription: str = Field(description="id of the subscription")
+    cause: str = Field(description="why the events were given up")
+    count: int = Field(description="number of dead letters")
 
 
 class IntervalCount(BaseModel):
     """The number of dead letters of one cause within one interval."""
 
     at_ms: int = Field(description="start of the interval, in ms since the epoch")
-    cause: str
-    count: int
+    cause: str = Field(description="why the events were given up")
+    count: int = Field(description="number of dead letters")
 
 
 class DeadLetterCounts(BaseModel):
     """The number of dead letters by subscription and cause, and over time."""
 
-    total: int
-    counts: list[CauseCount]
+    total: int = Field(description="number of all matching letters")
+    counts: list[CauseCount] = Field(description="matching letters by subscription and cause")
     over_time: list[IntervalCount] = Field(
         [], description="with every only: intervals with dead letters, the oldest first"
     )
@@ -217,13 +217,13 @@ class ParkedView(CopyingView):
     id: int = Field(description="id of the row; rows are listed in this order")
     subscription: str = Field(description="id of the subscription")
     broker: str = Field(description="broker from which the message was read")
-    topic: str
-    partition: int
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     position: str = Field(description="position of the message in its partition")
     key: str | None = Field(
         description="key of the record as text; null if it has none, or without the scope data"
     )
-    event: EventView
+    event: EventView = Field(description="attributes that identify the event")
     redriven: bool = Field(
         description="true for a redriven dead letter; later events of its key do not wait for it"
     )
@@ -247,10 +247,10 @@ class ParkedPage(BaseModel):
 class ParkedKeyView(CopyingView):
     """A parked key, described by its oldest message."""
 
-    subscription: str
-    broker: str
-    topic: str
-    partition: int
+    subscription: str = Field(description="id of the subscription")
+    broker: str = Field(description="name of the broker")
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     key: str | None = Field(
         description="key of the oldest record as text; null if it has none, or without the scope data"
     )
@@ -273,7 +273,7 @@ class ParkedKeys(BaseModel):
 class ParkedCountView(CopyingView):
     """The number of parked messages of one subscription."""
 
-    subscription: str
+    subscription: str = Field(description="id of the subscription")
     rows: int = Field(description="number of parked messages")
     keys: int = Field(description="number of their keys")
     redriven: int = Field(description="number of redriven dead letters among the messages")
@@ -285,7 +285,7 @@ class ParkedCountView(CopyingView):
 class ParkedCounts(BaseModel):
     """The number of parked messages of each subscription."""
 
-    counts: list[ParkedCountView]
+    counts: list[ParkedCountView] = Field(description="number of parked messages by subscription")
 
 
 def dead_letter(

@@ -59,13 +59,13 @@ class FilterView(BaseModel):
 class RouteVerdictView(BaseModel):
     """A route and its decision about the event."""
 
-    name: str
+    name: str = Field(description="name of the route")
     chosen: bool = Field(description="true if this route takes the event")
     asked: bool = Field(
         description="false if its filters were not evaluated, because an earlier route matched or the request "
         "named a route"
     )
-    filters: list[FilterView]
+    filters: list[FilterView] = Field(description="result of each filter")
     invalid: list[FaultView] = Field(
         [], description="faults of the data against the schema of the route"
     )
@@ -95,7 +95,7 @@ class ShapedRequestView(CopyingView):
 class SubscriptionVerdictView(CopyingView):
     """A subscription of the topic, and its decision about the event."""
 
-    id: str
+    id: str = Field(description="id of the subscription")
     wants: bool = Field(description="true if the event meets its filters")
     sink: str = Field(description="sink to which it delivers")
     state: str | None = Field(
@@ -103,7 +103,7 @@ class SubscriptionVerdictView(CopyingView):
     )
     lane: str | None = Field(description="key of the lane in which the event is delivered")
     fault: str | None = Field(description="why the subscription cannot deliver the event")
-    filters: list[FilterView]
+    filters: list[FilterView] = Field(description="result of each filter")
     onward: HopView | None = Field(description="topic to which a mirror copies the event")
     request: ShapedRequestView | None = Field(
         description="shaped request to the sink; null if the subscription sends CloudEvents"
@@ -113,9 +113,9 @@ class SubscriptionVerdictView(CopyingView):
 class HopView(CopyingView):
     """A topic that receives the event."""
 
-    broker: str
+    broker: str = Field(description="name of the broker")
     kind: str = Field(description="kind of the broker: embedded, kafka, rabbitmq or pulsar")
-    topic: str
+    topic: str = Field(description="name of the topic")
     by: str = Field(description="route or mirror that publishes the event to the topic")
     key: str | None = Field(description="key as text; null if there is none or it is not UTF-8")
     key_base64: str | None = Field(None, description="key that is not UTF-8")
@@ -136,21 +136,23 @@ class EventNameView(BaseModel):
     """The attributes that identify the event. They are null if the document has a format that Skybridge
     cannot read."""
 
-    specversion: str | None
-    id: str | None
-    source: str | None
-    type: str | None
+    specversion: str | None = Field(description="attribute specversion")
+    id: str | None = Field(description="attribute id")
+    source: str | None = Field(description="attribute source")
+    type: str | None = Field(description="attribute type")
 
 
 class JourneyView(BaseModel):
     """The journey of one event: every evaluated route with its reason, and every topic and subscription that
     receives it."""
 
-    event: EventNameView
+    event: EventNameView = Field(description="attributes that identify the event")
     accepted: bool = Field(description="true if the event would be accepted")
     refused: Problem | None = Field(description="problem that the sender would receive")
-    routes: list[RouteVerdictView]
-    key: KeyView | None
+    routes: list[RouteVerdictView] = Field(description="every route and its decision")
+    key: KeyView | None = Field(
+        description="key of the record, and how it was computed; null if no route takes the event"
+    )
     hops: list[HopView] = Field(description="topics that receive the event")
     outside: list[HopView] = Field(
         [],

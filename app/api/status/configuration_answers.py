@@ -24,14 +24,14 @@ class ReloadView(CopyingView):
     cause: Cause = Field(
         description="what caused it: the start, SIGHUP, a change of the file, or this API"
     )
-    outcome: Outcome
+    outcome: Outcome = Field(description="ok, unchanged or refused")
     digest: str = Field(description="digest of the configuration after the reload")
     changes: list[str] = Field(description="changes by setting; values of secrets are hidden")
     restarted: list[str] = Field(description="restarted subscriptions")
     faults: Annotated[list[str], BeforeValidator(_details)] = Field(
         description="reasons of the refusal, each with its line"
     )
-    warnings: list[str]
+    warnings: list[str] = Field(description="warnings about the configuration")
 
 
 class ConfigurationState(CopyingView):
@@ -58,17 +58,17 @@ class ConfigurationView(ConfigurationState):
 class RemarkView(CopyingView):
     """An error or a warning about one setting."""
 
-    level: Literal["error", "warning"]
-    setting: str
+    level: Literal["error", "warning"] = Field(description="error or warning")
+    setting: str = Field(description="path of the setting")
     line: int = Field(description="line of the setting; 0 if it has none")
-    message: str
-    cure: str
+    message: str = Field(description="what is wrong")
+    cure: str = Field(description="how to repair it")
 
 
 class PlannedChangeView(CopyingView):
     """A change of one setting."""
 
-    setting: str
+    setting: str = Field(description="path of the setting")
     what: str = Field(description="added, removed, changed or moved")
     effect: Literal["live", "restart"] = Field(
         description="restart if the change needs one; live if a reload applies it"

@@ -30,10 +30,10 @@ class ProcessView(BaseModel):
     """The process that measured a history. Rates are of this process alone; backlogs in logs and in the store
     are of all processes."""
 
-    installation: str
+    installation: str = Field(description="name of the installation")
     role: str = Field(description="gateway, worker, or both with a comma between them")
-    host: str
-    pid: int
+    host: str = Field(description="name of the host")
+    pid: int = Field(description="id of the process")
 
 
 class Point(BaseModel):
@@ -60,7 +60,7 @@ class Point(BaseModel):
 class History(BaseModel):
     """The points of the last hour."""
 
-    process: ProcessView
+    process: ProcessView = Field(description="the process that measured these points")
     every: int = Field(description="seconds between points")
     points: list[Point] = Field(description="the oldest first")
 

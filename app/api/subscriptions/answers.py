@@ -28,7 +28,7 @@ class ParkedOfSubscription(BaseModel):
 class SubscriptionView(CopyingView):
     """A subscription as its worker reports it."""
 
-    id: str
+    id: str = Field(description="id of the subscription")
     sink: str = Field(description="sink to which it delivers")
     broker: str = Field(description="broker from which it reads")
     broker_health: HealthView = Field(description="health of that broker")
@@ -53,7 +53,7 @@ class SubscriptionView(CopyingView):
     )
     restarts: int = Field(description="how often its worker was restarted after an error")
     last_error: str = Field(description="last failed attempt; shown only with the scope data")
-    parked: ParkedOfSubscription
+    parked: ParkedOfSubscription = Field(description="parked events of the subscription")
     dead_letters: dict[str, int] = Field(description="number of dead letters by cause")
     delivered: int = Field(description="events that this process delivered since its start")
     answers: dict[str, int] = Field(
@@ -66,7 +66,7 @@ class SubscriptionView(CopyingView):
 class Standing(CopyingView):
     """The status of a subscription: everything that is not in its document."""
 
-    id: str
+    id: str = Field(description="id of the subscription")
     origin: Literal["file", "api"] = Field(
         description="where it was declared; a subscription of the file cannot be changed by the API"
     )

@@ -65,8 +65,8 @@ class ReplayView(CopyingView):
     """The remaining range of a replay in one partition."""
 
     id: int = Field(description="id of the replay of this partition")
-    topic: str
-    partition: int
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     next: str = Field(description="first position that may be unfinished")
     until: str = Field(description="end of the range, exclusive")
     remaining: int | None = Field(

@@ -38,9 +38,9 @@ _BODY = bodies.event_body("One CloudEvent: binary (`ce-` headers), structured, o
 class ReceiptView(CopyingView):
     """The place of the record that was written."""
 
-    broker: str
-    topic: str
-    partition: int
+    broker: str = Field(description="name of the broker")
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     position: str = Field(description="position of the record in its partition")
 
 

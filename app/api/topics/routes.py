@@ -36,7 +36,7 @@ Position = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 class PartitionView(BaseModel):
     """A partition of a topic."""
 
-    number: int
+    number: int = Field(description="number of the partition")
     leader: int | None = Field(description="node id of the leader; null during an election")
     replicas: list[int] = Field(description="node ids of the replicas")
     isr: list[int] = Field(description="node ids of the in-sync replicas")
@@ -47,15 +47,15 @@ class PartitionView(BaseModel):
 class TopicView(CopyingView):
     """A topic and its partitions."""
 
-    broker: str
-    name: str
-    partitions: list[PartitionView]
+    broker: str = Field(description="name of the broker")
+    name: str = Field(description="name of the topic")
+    partitions: list[PartitionView] = Field(description="partitions of the topic")
 
 
 class PartitionOffsets(CopyingView):
     """Positions of one partition."""
 
-    number: int
+    number: int = Field(description="number of the partition")
     earliest: Position = Field(description="first stored position; null if unknown")
     latest: Position = Field(description="position of the next record; null if unknown")
     at_time: str | None = Field(
@@ -66,9 +66,9 @@ class PartitionOffsets(CopyingView):
 class GroupOffset(CopyingView):
     """The committed position of a group in one partition."""
 
-    group: str
+    group: str = Field(description="name of the group")
     subscription: str | None = Field(description="id of the subscription of the group, if any")
-    partition: int
+    partition: int = Field(description="number of the partition")
     committed: str | None = Field(description="committed position; null if none or unknown")
     lag: int | None = Field(
         description="number of records after the committed position; null if unknown"
@@ -78,11 +78,11 @@ class GroupOffset(CopyingView):
 class OffsetsView(BaseModel):
     """Positions of a topic and of the groups that read it."""
 
-    broker: str
-    topic: str
+    broker: str = Field(description="name of the broker")
+    topic: str = Field(description="name of the topic")
     time_ms: int | None = Field(description="the requested time, in ms since the epoch")
-    partitions: list[PartitionOffsets]
-    groups: list[GroupOffset]
+    partitions: list[PartitionOffsets] = Field(description="positions of each partition")
+    groups: list[GroupOffset] = Field(description="committed positions of groups")
 
 
 routes = router("/v1/topics", tags=["topics"])
