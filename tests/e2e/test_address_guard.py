@@ -80,8 +80,8 @@ def test_no_spelling_of_a_forbidden_address_is_reached(report: Report, family: s
     for row in rows:
         assert touched(row) == set(), row
         said = {"bad-request"} if row["host"].startswith("%6c") else {"blocked-address"}
-        assert row["said"][0] is None, row
-        assert row["said"][1] in said, row  # such a name is refused before it is looked up
+        assert row["result"][0] is None, row
+        assert row["result"][1] in said, row  # such a name is refused before it is looked up
 
 
 @pytest.mark.parametrize("about", CONFUSIONS)
@@ -91,8 +91,8 @@ def test_no_url_that_is_read_in_two_ways_reaches_one(report: Report, about: str)
     assert len(rows) == 3
     for row in rows:
         assert touched(row) == set(), row
-        assert row["said"][0] is None
-        assert row["said"][1] in {"bad-request", "blocked-address", "dns"}
+        assert row["result"][0] is None
+        assert row["result"][1] in {"bad-request", "blocked-address", "dns"}
 
 
 def test_no_name_leads_to_one(report: Report) -> None:
@@ -102,7 +102,7 @@ def test_no_name_leads_to_one(report: Report) -> None:
     assert report["asked"] > len(rows)
     for row in rows:
         assert touched(row) == set(), row
-        assert row["said"] == [None, "blocked-address"], row
+        assert row["result"] == [None, "blocked-address"], row
 
 
 def test_of_a_mixture_only_the_public_ones_are_tried(report: Report) -> None:
@@ -112,9 +112,9 @@ def test_of_a_mixture_only_the_public_ones_are_tried(report: Report) -> None:
     for row in rows:
         assert touched(row) <= PUBLIC, row
         if row["about"] == "none good":
-            assert row["said"] == [None, "blocked-address"]
+            assert row["result"] == [None, "blocked-address"]
         else:
-            assert row["said"] == [204, ""], row
+            assert row["result"] == [204, ""], row
             assert len(touched(row)) == 1
 
 
@@ -122,7 +122,7 @@ def test_of_a_mixture_only_the_public_ones_are_tried(report: Report) -> None:
 def test_a_name_that_changes_its_mind_is_looked_at_each_time(report: Report, way: str) -> None:
     """DNS rebinding: public, loopback, public, metadata, with a TTL of 0."""
     rows = [row for row in report["rebinding"] if row["way"] == way]
-    assert [row["said"] for row in rows] == [
+    assert [row["result"] for row in rows] == [
         [204, ""],
         [None, "blocked-address"],
         [204, ""],
@@ -134,7 +134,7 @@ def test_a_name_that_changes_its_mind_is_looked_at_each_time(report: Report, way
 def test_a_kept_connection_stays_with_the_address_that_was_checked(report: Report) -> None:
     """Whatever its name says by now."""
     rows = report["kept_alive"]
-    assert [row["said"] for row in rows] == [[204, ""]] * 4
+    assert [row["result"] for row in rows] == [[204, ""]] * 4
     assert [touched(row) for row in rows] == [{"8.8.8.8"}, set(), set(), set()]
 
 
@@ -143,13 +143,13 @@ def test_no_redirect_is_followed(report: Report) -> None:
     rows = report["redirects"]
     assert len(rows) == 4 * 5 * 3
     for row in rows:
-        assert row["said"] == [row["code"], ""], row
+        assert row["result"] == [row["code"], ""], row
         assert touched(row) == {"8.8.8.8"}, row
 
 
 def test_what_is_named_is_reached_and_nothing_beside_it(report: Report) -> None:
     """``allow_private``: the guard is a guard and no wall."""
-    said = {row["host"]: (row["said"], touched(row)) for row in report["allowed_ones"]}
+    said = {row["host"]: (row["result"], touched(row)) for row in report["allowed_ones"]}
     assert said == {
         "127.0.0.2": ([204, ""], {"127.0.0.2"}),
         "10.0.0.1": ([204, ""], {"10.0.0.1"}),

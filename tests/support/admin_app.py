@@ -1,4 +1,4 @@
-"""The admin API over a service that is made up. The only module of the tests that knows how the API is made."""
+"""Build the admin API over a fake service. No other module of the tests knows how the API is made."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ _NAMED: Mapping[type[Any], str] = {
 
 
 class _Named:
-    """What the service has under a name when it is asked: a test may change it."""
+    """A proxy of one attribute of the service, which looks the attribute up at each use. A test
+    may therefore replace it.
+    """
 
     def __init__(self, service: Any, name: str) -> None:
         self._service = service
@@ -56,7 +58,7 @@ class _Named:
 
 
 def given_by(service: Any) -> ServiceParts:
-    """Return the parts of a service: itself for most kinds, and its attributes."""
+    """Return the components that the API needs, taken from a fake service or from its attributes."""
     given = ServiceParts()
     parts: Sequence[tuple[type[Any], Any]] = (
         *((kind, service) for kind in _ITSELF),
@@ -70,7 +72,14 @@ def given_by(service: Any) -> ServiceParts:
 def admin_app(
     service: Any, allowed: AdminAccess | None = None, stopped: asyncio.Event | None = None
 ) -> Any:
-    """Return the ASGI application. ``allowed``: who may ask, by default everyone on loopback."""
+    """Return the ASGI application of the admin API over a fake service.
+
+    Args:
+        service: The object from which the API gets all that it needs.
+        allowed: The access rights of callers. By default every caller on loopback may do
+            everything.
+        stopped: The event that ends open streams. By default a new event that is never set.
+    """
     given, stopped = given_by(service), stopped or asyncio.Event()
     parts = (given.of(Subscriptions), given.of(Store), given.of(Counters), given.of(Clock))
     recorder = Recorder(*parts, stopped)
@@ -80,6 +89,6 @@ def admin_app(
 def client_of(
     app: Any, base: str = "http://127.0.0.1", headers: dict[str, str] | None = None
 ) -> httpx.AsyncClient:
-    """Return a client that calls the application without a socket."""
+    """Return an HTTP client that calls the ASGI application without a socket."""
     transport = httpx.ASGITransport(app=app)
     return httpx.AsyncClient(transport=transport, base_url=base, headers=headers)

@@ -1,4 +1,6 @@
-"""Header tables of RabbitMQ as a client would write them, and the text of an exchange as a log is told it."""
+"""Encode records as the header tables that a RabbitMQ client would send, and exchanges as the text
+of a target.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ def at_exchange(exchange: str, routing_key: str) -> str:
 
 
 def to_table(record: Record) -> dict[str, TableValue]:
-    """The header table of a record: strings, and bytes for what is not UTF-8. A table holds a name
-    once, so of a repeated header the first is kept.
+    """Return the AMQP header table of a record: text, or bytes where the value is not UTF-8.
+
+    A table cannot repeat a name, so the first value of a repeated header is kept.
     """
     table: dict[str, TableValue] = {}
     natives = record.natives

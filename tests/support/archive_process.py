@@ -1,11 +1,12 @@
-"""The archive as a process of its own that dies, with its JVM, at a named moment.
+"""Run the archive job in a process that kills itself and its JVM at a named moment.
 
 ::
 
-    python archive_process.py FOLDER SERVERS TOPIC MOST MOMENT NTH
+    python archive_process.py FOLDER SERVERS TOPIC MAX_RECORDS MOMENT NTH
 
-MOMENT is one that the archive tells of itself, or one of those below, which happen inside Spark and are
-seen from outside: by the files of the table and by the row of its catalog. ``none``: it runs to its end.
+MOMENT is one that the archive reports, or one of ``SEEN_FROM_OUTSIDE``, or ``none`` for a whole
+run. The moments seen from outside happen inside Spark. This process detects them in the table's
+files and in the catalog.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from spark_session import JVM
 
 
 def die() -> None:
-    """The whole group: the JVM has no time for anything either."""
+    """Kill the whole process group with SIGKILL, so that the JVM dies at once too."""
     os.killpg(0, signal.SIGKILL)
 
 
 class Watch(threading.Thread):
-    """Dies at the ``nth`` sight of a moment that the archive cannot tell of."""
+    """A thread that kills the process at the ``nth`` occurrence of a moment that the archive does
+    not report.
+    """
 
     def __init__(self, folder: Path, moment: str, nth: int) -> None:
         super().__init__(daemon=True)
@@ -50,11 +53,16 @@ class Watch(threading.Thread):
         die()
 
     def _files(self) -> int:
-        """Data files, each there before its commit."""
+        """Return the count of data files of the raw table. They exist before the commit that adds
+        them.
+        """
         return sum(1 for _ in (self._folder / "skybridge" / "events_raw").glob("data/**/*.parquet"))
 
     def _commits(self) -> int:
-        """The catalog's row moves in the commit; Spark's own checkpoint comes after it."""
+        """Return the number of the table's current metadata file, which the catalog's row names.
+
+        The commit changes that row; Spark writes its own checkpoint afterwards.
+        """
         with sqlite3.connect(f"file:{self._folder}/catalog.db?mode=ro", uri=True) as catalog:
             query = "SELECT metadata_location FROM iceberg_tables WHERE table_name = 'events_raw'"
             try:
@@ -65,7 +73,7 @@ class Watch(threading.Thread):
 
 
 class Moments:
-    """Dies at the ``nth`` time that the archive tells of a moment."""
+    """A callback that kills the process when the archive reports a moment for the ``nth`` time."""
 
     def __init__(self, moment: str, nth: int) -> None:
         self._moment, self._left = moment, nth

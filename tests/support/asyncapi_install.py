@@ -1,4 +1,6 @@
-"""The official JSON Schema of AsyncAPI, from the npm package that the project publishes. Idempotent."""
+"""Fetch the official JSON Schema of AsyncAPI from the npm package of that project. Repeated calls
+fetch nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _TIME = 120.0  # seconds
 
 
 def install() -> Path:
-    """The package as npm has it. Raises Missing."""
+    """Return the path of the npm package, fetched if necessary. Raises Missing if npm cannot fetch
+    it.
+    """
     kept = SERVERS / FILE
     with one_at_a_time("asyncapi"):
         if not kept.is_file():
@@ -27,12 +31,14 @@ def install() -> Path:
         found = base64.b64encode(hashlib.sha512(kept.read_bytes()).digest()).decode()
         if found != SHA512:
             kept.unlink()
-            raise Missing(f"{PACKAGE} is not the file it was: run make servers again")
+            raise Missing(f"{PACKAGE} is damaged or was changed. Cure: run make servers again")
     return kept
 
 
 def schema(version: str) -> dict[str, Any]:
-    """Of documents of this version. Raises Missing."""
+    """Return the JSON Schema of AsyncAPI documents of this version. Raises Missing if npm cannot
+    fetch the package.
+    """
     with tarfile.open(install()) as package:
         file = package.extractfile(f"package/schemas/{version}.json")
         assert file is not None
@@ -45,10 +51,10 @@ def _fetch() -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIME)
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", "") or str(error)
+        output = getattr(error, "stderr", "") or str(error)
         raise Missing(
-            f"npm cannot fetch {PACKAGE}: {said.strip()[-300:]}. Install Node.js 20 or later, and look"
-            " whether the registry can be reached."
+            f"npm cannot fetch {PACKAGE}: {output.strip()[-300:]}. Cure: install Node.js 20 or later,"
+            " and check that the registry can be reached."
         ) from None
 
 

@@ -1,7 +1,9 @@
-"""The hostile mixture: peers with no right or a small one, who try at the same time to take what others need.
+"""A program with many attackers of one service: peers with few rights or none, who use up
+connections and processor time.
 
-Run as a program, so that they share no interpreter with the senders whose answers are measured:
-``attackers.py EVENTS ADMIN KAFKA``. They come from an address of their own, and go on until the program is killed.
+``attackers.py EVENTS ADMIN KAFKA`` takes the three ports and runs until it is killed. It is a
+process of its own, so that it shares no interpreter with the senders whose answers are measured.
+The attackers have an IP address of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ READ, CONFIGURE, SENDER = (
     "the-token-that-configures",
     "the-key-of-the-sender",
 )
-ADDRESS = "127.0.0.2"  # loopback has many
+ADDRESS = "127.0.0.2"  # loopback is all of 127.0.0.0/8
 PATIENCE = 10.0  # seconds that an attacker waits for an answer
 PAUSE = 0.05  # seconds between two tries of one attacker
 HELD = 2.0  # seconds that idle and unfinished connections are held
@@ -33,7 +35,7 @@ Attack = Callable[[], Awaitable[int]]
 
 
 class Attackers:
-    """Every kind as a coroutine that tries once."""
+    """All kinds of attack, each as a coroutine that makes one attempt."""
 
     def __init__(self, events: int, admin: int, kafka: int) -> None:
         self._events = events
@@ -45,7 +47,9 @@ class Attackers:
         self._proposed = b"version: 1\nroutes: [" + b", ".join([b"{x: 1}"] * 2_000) + b"]\n"
 
     def kinds(self) -> dict[str, tuple[int, Attack]]:
-        """How many of each kind are at work, and what each does."""
+        """Return by name of the attack how many attackers of this kind run, and the coroutine of
+        one attempt.
+        """
         return {
             "idle": (100, self._idle),
             "unfinished head": (50, self._half_a_head),
@@ -60,8 +64,12 @@ class Attackers:
         }  # fmt: skip
 
     async def run(self) -> None:
-        """Print each kind's tries by status, once a second, until the program is killed. The status of what is only
-        held is 0."""
+        """Run all attackers until the program is killed, and print the counts of attempts once a
+        second.
+
+        The counts are by kind and HTTP status. The status is 0 for connections that are only held
+        open.
+        """
         tries: dict[str, Counter[int]] = {name: Counter() for name in self.kinds()}
 
         async def go_on(name: str, attack: Attack) -> None:
@@ -123,7 +131,7 @@ class Attackers:
         return await self._ask(self._events, "POST", path, b'{"a": 1}', {**JSON, **signed})
 
     async def _junk(self) -> int:
-        """A frame that announces 64 MiB, or noise in a frame of a true length."""
+        """Send a Kafka frame of random bytes, whose length field is correct or announces 64 MiB."""
         noise = self._chance.randbytes(self._chance.randrange(8, 4_000))
         size = self._chance.choice((len(noise), 64 << 20))
         return await self._hold(self._kafka, size.to_bytes(4, "big") + noise)
@@ -151,5 +159,5 @@ def bearer(token: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    os.nice(5)  # they shall not win by taking the processor of the senders
+    os.nice(5)  # the senders must have the processor first
     asyncio.run(Attackers(*map(int, sys.argv[1:])).run())

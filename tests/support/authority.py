@@ -1,4 +1,4 @@
-"""A certificate authority of a test's own, and what it signed, as PEM files."""
+"""A certificate authority for one test, and the certificates that it issues, as PEM files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from cryptography.hazmat.primitives import serialization
 
 
 class Authority:
-    """``ca``: whom to trust. Keys are PKCS 8, which Java reads too, beside their certificate in one
-    file for a server (``bundle``), and apart for a client (``client``)."""
+    """A certificate authority that writes its certificates and keys as PEM files into one folder.
+
+    Keys are in PKCS 8, which Java reads too. ``ca`` is the path of the certificate that clients
+    must trust.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -18,18 +21,22 @@ class Authority:
         self.ca = self._write("ca.pem", self._authority.cert_pem.bytes())
 
     def bundle(self, *names: str) -> str:
-        """Key and certificate of a server with these host names."""
+        """Return the path of one file that has the key and the certificate of a server with these
+        host names.
+        """
         issued = self._authority.issue_cert(*names)
         return self._write(f"{names[0]}.pem", _pkcs8(issued) + _chain(issued))
 
     def server(self, *names: str) -> tuple[str, str]:
-        """The same as two files, for who reads no key beside a certificate."""
+        """Return the paths of a certificate and of its key for a server with these host names, in
+        two files.
+        """
         issued = self._authority.issue_cert(*names)
         certificate = self._write(f"{names[0]}.crt", _chain(issued))
         return certificate, self._write(f"{names[0]}.key", _pkcs8(issued))
 
     def client(self, name: str) -> tuple[str, str]:
-        """Certificate and key of whoever is called that."""
+        """Return the paths of a certificate and of its key for a client with this common name."""
         issued = self._authority.issue_cert(f"{name}@example.com", common_name=name)
         certificate = self._write(f"{name}.crt", _chain(issued))
         return certificate, self._write(f"{name}.key", _pkcs8(issued))

@@ -1,4 +1,4 @@
-"""Requests whose attributes are at fault: missing, empty, misnamed, malformed, repeated."""
+"""Requests with faults in attributes: missing, empty, wrongly named, malformed or repeated ones."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def characters() -> Iterator[BadRequest]:
 
 
 def _string(character: str) -> bytes:
-    """Escaped where JSON says so, raw where it allows."""
+    """Return a JSON member whose text is this character, escaped where JSON requires it and raw
+    elsewhere.
+    """
     escaped = json.dumps(character) if character < " " else f'"{character}"'
     return b'"ext":' + escaped.encode()
 

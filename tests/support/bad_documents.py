@@ -1,4 +1,4 @@
-"""Requests whose document is at fault: JSON, types, data, batches, formats and charsets."""
+"""Requests with faults in the body: JSON, types, data, batches, event formats and charsets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ NOT_JSON_DOCUMENTS = {
 
 
 def pills() -> Iterator[BadRequest]:
-    """Reliability 4.1: what makes one JSON reader or another fail, or disagree with its neighbour."""
+    """Yield documents that make some JSON readers fail, or that two JSON readers understand
+    differently.
+    """
     deep = 100_000
     yield raw("with a repeated member", b'"id":"2"', "duplicate-member")
     yield raw("with a repeated equal member", b'"id":"1"', "duplicate-member")

@@ -1,4 +1,4 @@
-"""One request that must be refused, and short ways to write such a request down."""
+"""One request that Skybridge must refuse, and short functions that build such requests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ GOOD = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 
 @dataclass(frozen=True)
 class BadRequest:
-    """``faults`` are the fault codes in order; ``indexes`` their places in a batch, () outside one.
+    """A request that Skybridge must refuse, with the answer that it must get.
 
-    ``listener_only``  only the listener can refuse it: a bound, a route, a key.
+    ``faults`` are the fault codes in order, ``indexes`` the positions in the batch of the faulty
+    events. ``listener_only`` marks requests that only a running listener can refuse: for a bound, a
+    route or a key.
     """
 
     id: str
@@ -34,7 +36,16 @@ class BadRequest:
 def binary(
     name: str, *faults: str, drop: str = "", add: Headers = (), **headers: str | bytes
 ) -> BadRequest:
-    """A good binary request with ``headers`` replaced (by attribute name), dropped or added."""
+    """Return a request in binary mode made of a good one, with attributes replaced, dropped or
+    added.
+
+    Args:
+        name: The name of the case, after "binary".
+        faults: The fault codes that the answer must list.
+        drop: Names of attributes to leave out, separated by spaces.
+        add: Further headers, after those of the attributes.
+        headers: New values by attribute name.
+    """
     values = {f"ce-{key}": value for key, value in GOOD.items()} | {
         "content-type": "application/json"
     }
@@ -47,25 +58,31 @@ def binary(
 
 
 def document(name: str, body: bytes, *faults: str, content_type: bytes = STRUCTURED) -> BadRequest:
-    """A structured request with this document."""
+    """Return a structured request with this body."""
     headers = ((b"content-type", content_type),)
     return BadRequest(f"structured {name}", headers, body, 400, "invalid-event", faults)
 
 
 def structured(name: str, *faults: str, drop: str = "", **members: object) -> BadRequest:
-    """A good document with ``members`` replaced, dropped or added."""
+    """Return a structured request made of a good document, with members replaced, dropped or
+    added.
+    """
     event = {key: value for key, value in (GOOD | members).items() if key not in drop.split()}
     return document(name, json.dumps(event).encode(), *faults)
 
 
 def raw(name: str, members: bytes, *faults: str) -> BadRequest:
-    """A good document with the raw text of further members at its end."""
+    """Return a structured request made of a good document, with raw JSON text of further members
+    at its end.
+    """
     good = json.dumps(GOOD, separators=(",", ":")).encode()
     return document(name, good[:-1] + b"," + members + b"}", *faults)
 
 
 def batch(name: str, elements: list[object], *faults: tuple[int, str]) -> BadRequest:
-    """A batch of these elements; each fault with its index."""
+    """Return a batched request with these elements. Each fault is the index of an element and a
+    fault code.
+    """
     return BadRequest(
         f"batch {name}",
         ((b"content-type", BATCH),),
@@ -86,7 +103,7 @@ def refused(
     body: bytes = b"{}",
     headers: Headers = (),
 ) -> BadRequest:
-    """A request that is refused as a whole."""
+    """Return a request that is refused with this status and problem code."""
     pairs = ((b"content-type", content_type), *headers) if content_type else headers
     return BadRequest(name, pairs, body, status, code, faults)
 

@@ -1,8 +1,9 @@
-"""Requests that must be refused, as data: each with its exact status, problem code and fault codes.
+"""All requests that Skybridge must refuse, as data, with the status, problem code and fault codes
+of each answer.
 
-Rows not marked ``listener_only`` can be given to ``app.bindings.http.decode`` as they are; all rows
-can be sent over a socket (header values hold no byte that an HTTP parser itself refuses). None may
-publish anything, none may be answered 5xx.
+Rows without ``listener_only`` can be passed to ``app.bindings.http.decode`` unchanged. Every row
+can be sent over a socket, because no header has a byte that HTTP parsers refuse. No row may publish
+an event or get a 5xx.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def foreign() -> Iterator[BadRequest]:
 
 
 def listener() -> Iterator[BadRequest]:
-    """``/events/keyed`` stands for a route of that name whose key policy says ``missing: reject``."""
+    """Yield requests that only a listener refuses. The route ``keyed`` must have a key policy with
+    ``missing: reject``.
+    """
     good = tuple((f"ce-{key}".encode(), value.encode()) for key, value in GOOD.items())
     for method in ("POST", "PUT"):
         yield BadRequest(
@@ -102,7 +105,7 @@ def listener() -> Iterator[BadRequest]:
 
 
 def oversize(body_bytes: int, header_bytes: int, header_fields: int) -> list[BadRequest]:
-    """Requests beyond the listener's bounds, one byte or field over each."""
+    """Return requests that exceed the listener's bounds by one byte or one header field each."""
     good = tuple((f"ce-{key}".encode(), value.encode()) for key, value in GOOD.items())
     wide = (*good, (b"ce-ext", b"x" * header_bytes))
     many = good + tuple((b"x-%d" % number, b"x") for number in range(header_fields - len(good) + 1))

@@ -1,8 +1,9 @@
-"""Folders that hold a Debian with Python and nothing else, and programs that run in them as in a container.
+"""Folders that have a Debian with Python and nothing more, in which programs run as in a
+container.
 
-A root file system of a container engine without the engine: debootstrap makes it, ``unshare`` gives a program its
-own process numbers, mounts and network, ``chroot`` its root. Needs root and debootstrap (Debian: apt install
-debootstrap). The first is fetched once into .servers, a minute or more.
+debootstrap makes the root file system. ``unshare`` gives a program its own process numbers, mounts
+and network; ``chroot`` changes its root. Both need root rights and debootstrap (Debian: apt install
+debootstrap). The first folder is fetched once into .servers, which takes a minute or more.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ MIRROR = "http://deb.debian.org/debian"
 HOME = SERVERS / f"debian-{RELEASE}"
 NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf")
 CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT")
-"""How this machine reaches the package index: files, and variables that name files."""
+"""The environment variables that name certificate files needed to reach the package index."""
 
 
 def fetched() -> Path:
-    """The folder that others are copies of."""
+    """Return the folder of the pristine Debian, made by debootstrap if necessary. Raises Missing
+    if that fails.
+    """
     lacking = [
         name for name in ("debootstrap", "unshare", "nsenter", "ip") if not shutil.which(name)
     ]
@@ -44,13 +47,17 @@ def fetched() -> Path:
 
 
 def laid(place: Path) -> Path:
-    """One more of them."""
+    """Copy the pristine Debian to ``place`` and return that path."""
     subprocess.run(["cp", "--archive", fetched(), place], check=True)
     return place
 
 
 def let_fetch(root: Path) -> dict[str, str]:
-    """Programs in it may reach the package index, with these variables."""
+    """Copy the network settings of this machine into a root, and return the environment variables
+    that go with them.
+
+    Programs in this root can then reach the package index.
+    """
     named = {name: os.environ[name] for name in CERTIFICATES if name in os.environ}
     for file in map(Path, {*NETWORK, *named.values()}):
         if file.exists():
@@ -61,7 +68,10 @@ def let_fetch(root: Path) -> dict[str, str]:
 
 
 def ran(root: Path, command: str, environ: Mapping[str, str], folder: str) -> None:
-    """A line of shell as root, with the network of this machine; nothing is left mounted."""
+    """Run a line of shell as root in the file system ``root``, with the network of this machine.
+
+    The mounts end with the command. Raises CalledProcessError if the command fails.
+    """
     script = f'mount --bind /dev {root}/dev; mount -t proc proc {root}/proc; exec chroot {root} bash -euo pipefail -c \'cd "$0"; eval "$1"\' "$@"'
     subprocess.run(
         ["unshare", "--mount", "bash", "-euc", script, "bash", folder, command],
@@ -87,10 +97,22 @@ def contained(
     environ: Mapping[str, str],
     words: Sequence[str],
 ) -> subprocess.Popen[bytes]:
-    """``words`` as process 1 of its own, on a root that cannot be written, with ``state`` at ``volume``, in a network
-    that has loopback alone. The process that is returned waits for it and leaves as it does."""
+    """Start a command as in a container and return the process that waits for it and has its exit
+    code.
+
+    The command is process 1 of its own namespace, its root is read-only, and its network has
+    loopback only.
+
+    Args:
+        root: The root file system.
+        state: The folder of this machine that is mounted at ``volume``.
+        volume: The path inside the root at which the command starts and may write.
+        user: User and group of the command, as ``chroot --userspec`` takes them.
+        environ: The environment variables of the command.
+        words: The command and its arguments.
+    """
     script = CONTAINED.format(root=root, state=state, volume=volume, user=user)
-    told = [f"{name}={value}" for name, value in environ.items()]
+    assignments = [f"{name}={value}" for name, value in environ.items()]
     return subprocess.Popen(
         [
             "unshare",
@@ -104,7 +126,7 @@ def contained(
             script,
             "bash",
             "-i",
-            *told,
+            *assignments,
             *words,
         ],
         stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""What every broker must do, as one suite that runs unchanged on each of them.
+"""The contract of every broker as one test suite, which runs unchanged on each broker.
 
-A broker's test module gives a ``harness`` fixture and ``class TestX(BrokerContract)``. Cases ask the
-log's declared capabilities what to expect; none of them knows which broker it runs on.
+A broker's test module has a ``harness`` fixture and ``class TestX(BrokerContract)``. Cases read the
+declared capabilities of the log to know what to expect, and never ask which broker it is.
 """
 
 from __future__ import annotations
@@ -13,4 +13,6 @@ from contract_running import RunningCases
 
 
 class BrokerContract(RecordCases, GroupCases, PlaceCases, RunningCases):
-    """All cases. Each name is a claim."""
+    """All test cases of the contract of brokers. The name of each case is a claim about the
+    broker.
+    """

@@ -1,4 +1,4 @@
-"""Publishers of numbered events, and the judgement on what a broker that died has kept of them."""
+"""Publishers of numbered events, and the check of what a broker has stored after it was killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from contract_tools import fresh_group, publish, take, text
 from pulsar_readback import Stored
 from waiting import until
 
-HEALED_WITHIN = 120.0  # seconds after the broker is up: reliability R1, on a busy machine
+HEALED_WITHIN = 120.0  # seconds after the broker is up, on a busy machine
 OVERHEAD = 30.0  # seconds that busy cores may add to the publish time-out
 
 
@@ -30,12 +30,14 @@ def record(key: str, body: str) -> Record:
 
 
 def now_ms() -> int:
-    """The wall clock, as brokers tell it of a record."""
+    """Return the wall-clock time in milliseconds since 1970, as brokers give the time of a record."""
     return time.time_ns() // 1_000_000
 
 
 class Refused(NamedTuple):
-    """Times by ``now_ms``."""
+    """An event that the log did not accept, with the times of its submission and answer by
+    ``now_ms``.
+    """
 
     result: PublishResult
     submitted: int
@@ -43,7 +45,9 @@ class Refused(NamedTuple):
 
 
 class Sender:
-    """One key, one event at a time, as a client that repeats what was answered 503."""
+    """A publisher of one key that sends one event at a time and repeats each until the log accepts
+    it.
+    """
 
     def __init__(self, log: PortableLog, topic: str, key: str) -> None:
         self.acknowledged: list[str] = []
@@ -70,7 +74,9 @@ class Sender:
 
 
 class Careless(Sender):
-    """The control: takes an event for stored when it has left, and asks for no answer."""
+    """A publisher that counts an event as acknowledged once sent. The control: ``verify`` must
+    find its losses.
+    """
 
     async def run(self) -> None:
         number = 0
@@ -89,7 +95,9 @@ async def make_topic(log: PortableLog, partitions: int = 4) -> str:
 
 
 async def works(log: PortableLog) -> None:
-    """Admin, producer and consumer: three clients of their own, each of which has to get in."""
+    """Assert that the admin client, the producer and the consumer of a log can all connect and do
+    their work.
+    """
     assert await log.health() == Health(healthy=True, cause="")
     topic = await make_topic(log, 2)
     await publish(log, topic, [text("x" * 300_000, "k")])
@@ -100,7 +108,9 @@ async def works(log: PortableLog) -> None:
 
 
 def assert_refused_alone(results: Sequence[PublishResult], place: int) -> None:
-    """The record at ``place`` is too large, and its neighbours are no culprits."""
+    """Assert that the record at index ``place`` was refused as too large, and that all others were
+    stored.
+    """
     refused = [n for n, result in enumerate(results) if not isinstance(result, Receipt)]
     assert refused == [place]
     too_large = results[place]
@@ -109,7 +119,9 @@ def assert_refused_alone(results: Sequence[PublishResult], place: int) -> None:
 
 
 async def progress(senders: Sequence[Sender], by: int) -> None:
-    """Until so many more are acknowledged."""
+    """Wait until the senders together have ``by`` more acknowledged events. Raises AssertionError
+    after 240 s.
+    """
 
     def count() -> int:
         return sum(len(sender.acknowledged) for sender in senders)
@@ -119,7 +131,16 @@ async def progress(senders: Sequence[Sender], by: int) -> None:
 
 
 async def until_stored(log: PortableLog, topic: str, within: float, keys: int = 1) -> float:
-    """Seconds until the log takes an event of every key again: many keys, for every partition."""
+    """Return the seconds until the log accepts an event of every key again.
+
+    Several keys reach several partitions.
+
+    Args:
+        log: The log to publish to.
+        topic: The topic to publish to.
+        within: Seconds after which AssertionError is raised.
+        keys: The number of different keys.
+    """
     began = time.monotonic()
     probes = [record(f"probe-{number}", "probe") for number in range(keys)]
     while time.monotonic() < began + within:
@@ -135,7 +156,14 @@ def verify(
     stored: Sequence[Stored],
     outages: Sequence[tuple[int, int]],
 ) -> None:
-    """Raises AssertionError. ``outages``: from when to when no server ran."""
+    """Raise AssertionError if an acknowledged event is lost, a key is out of order, or a refused
+    event was sent later.
+
+    Args:
+        senders: The publishers, with what they sent.
+        stored: All records that the broker has.
+        outages: Start and end of each time without a running server, by ``now_ms``.
+    """
     arrivals: dict[str, list[str]] = defaultdict(list)
     for each in stored:
         if each.body != "probe" and each.body not in arrivals[each.key]:

@@ -1,4 +1,6 @@
-"""Expressions made by chance from a seed, in any precedence, with events: mostly of fitting types."""
+"""Random CloudEvents SQL expressions from a seed, each with an event. Most operands have fitting
+types.
+"""
 
 from __future__ import annotations
 
@@ -164,7 +166,9 @@ class _Maker:
         return f"{self._cased(name)}({', '.join(arguments)})"
 
     def _inner(self, maker: Callable[[int], str], depth: int) -> str:
-        """In brackets more often than not: precedence is asked about too."""
+        """Return an operand, usually in parentheses. Without them the expression also tests
+        operator precedence.
+        """
         text = maker(depth - 1)
         return f"({text})" if self._chance.random() < 0.6 else text
 

@@ -1,4 +1,6 @@
-"""What the official Java SDK makes of an expression, beside what Skybridge makes of it."""
+"""Compare the results of the official Java SDK for CloudEvents SQL expressions with those of
+Skybridge.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ _KINDS = {
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """``theirs``  as ours: evaluated to the first error. ``raised``: what their engine broke with."""
+    """The results of Skybridge and of the Java SDK for one case.
+
+    ``theirs`` is evaluated up to the first error, as ``ours`` is. ``raised`` is the exception of
+    the Java engine, if it failed.
+    """
 
     case: Case
     ours: Outcome
@@ -35,8 +41,11 @@ class Compared(msgspec.Struct, frozen=True):
 
     @property
     def agrees(self) -> bool:
-        """The same value; or the same first error, whose value modes of evaluation may differ in
-        (CESQL 4.1)."""
+        """Return True if both engines have the same value or the same first error.
+
+        After an error the values are not compared, because evaluation modes may differ in them
+        (CESQL 4.1).
+        """
         if self.raised:
             return False
         if self.ours.errors or self.theirs.errors:
@@ -52,7 +61,9 @@ def _shown(outcome: Outcome) -> str:
 
 
 def compared(cases: Iterable[Case]) -> Iterator[Compared]:
-    """Asks a driver of its own, which is gone at the end."""
+    """Yield the comparison of each case. A Java driver is started for this, and ended with the
+    iteration.
+    """
     with Driver(CESQL) as driver:
         for case in cases:
             answer = driver.ask({"expression": case.expression, "event": plain(case.event)})
@@ -68,10 +79,12 @@ def _outcome(answer: dict[str, Any]) -> Outcome:
 
 
 class Disagreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One class, with the clause that decides it.
+    """One class of disagreements between the engines, with the clause of the specification that
+    decides it.
 
-    ``variant``  our engine read that way gives their answer (``cesql_variants``); or
-    ``cases``    the cases of the table that it shows in.
+    ``variant`` names the reading of ``cesql_variants`` with which our engine gives the other
+    answer. Where no reading does, ``cases`` lists the cases of the table that show the
+    disagreement.
     """
 
     about: str
@@ -88,7 +101,9 @@ def listed() -> list[Disagreement]:
 
 
 def classes_of(each: Compared, known: list[Disagreement]) -> list[Disagreement]:
-    """Those that explain a disagreement, all of it; empty where nothing does."""
+    """Return the known classes that explain a disagreement completely, or an empty list if none
+    do.
+    """
     by_name = [one for one in known if str(each.case) in one.cases]
     if by_name or each.raised or "parse" in each.ours.errors + each.theirs.errors:
         return by_name

@@ -1,4 +1,6 @@
-"""What docs/opinions.md says of CloudEvents SQL: the counts, and every class of disagreement."""
+"""Write the section of docs/opinions.md on CloudEvents SQL: the counts and every class of
+disagreement.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from cesql_opinion import Compared, Disagreement, classes_of, compared
 from cesql_table import table
 from opinion_install import CESQL
 
-_OURS = {"data", "times"}  # files of functions that no other engine has
+_OURS = {"data", "times"}  # files of the table with functions that no other engine has
 
 _SECTION = """
 ## CloudEvents SQL
@@ -25,7 +27,9 @@ disagrees in a way that no class explains, or no longer does where the list says
 
 
 def on_the_table() -> list[Compared]:
-    """But for the functions of our own. Raises Missing where the engine cannot be built."""
+    """Compare all cases of the table, except functions that only Skybridge has. Raises Missing
+    without the Java engine.
+    """
     return list(
         compared(case for name, cases in table().items() if name not in _OURS for case in cases)
     )

@@ -1,4 +1,4 @@
-"""The project's own table of CloudEvents SQL: ``tests/corpus/cesql``, as values."""
+"""Read the project's own table of CloudEvents SQL cases, ``tests/corpus/cesql``, as Python values."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ EVENT = {
     "type": "com.example.order.created",
     "subject": "blue",
 }
-"""The event of every case, but for what its own ``event`` adds."""
+"""The attributes of the event of every case. A case's own ``event`` adds to them."""
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One row; see the README beside the files."""
+    """One case of the table: an expression, its event and the expected result. The README of the
+    folder has the fields.
+    """
 
     expression: str
     clause: str
@@ -49,14 +51,17 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What comes of an expression: a value of its type and the kinds of its errors. Of a text that
-    cannot be parsed there is no value."""
+    """The result of an expression: a value and the kinds of its errors. The value is None if
+    parsing failed.
+    """
 
     value: Value | None
     errors: tuple[str, ...]
 
     def __eq__(self, other: object) -> bool:
-        """Unlike in Python, true is not 1."""
+        """Return True if value, type of value and errors are equal. Unlike in Python, true does
+        not equal 1.
+        """
         return isinstance(other, Outcome) and (
             (self.value.__class__, self.value, self.errors)
             == (other.value.__class__, other.value, other.errors)
@@ -67,7 +72,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def table() -> dict[str, list[Case]]:
-    """The cases of each file by its name."""
+    """Return the cases of each file of the table by the name of the file."""
     return {
         path.stem: msgspec.json.decode(path.read_bytes(), type=list[Case])
         for path in sorted(FOLDER.glob("*.json"))
@@ -75,7 +80,9 @@ def table() -> dict[str, list[Case]]:
 
 
 def event_of(added: Mapping[str, Value], data: str | None = None) -> CloudEvent:
-    """An event with these attributes, typed as JSON types them."""
+    """Return an event with these attributes. JSON booleans and integers become attributes of these
+    types.
+    """
     kinds = {bool: AttributeType.BOOLEAN, int: AttributeType.INTEGER}
     attributes = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
@@ -102,5 +109,5 @@ def ours(expression: str, event: CloudEvent) -> Outcome:
 
 
 def plain(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """All attributes of the event of a case, as JSON has them: for other engines."""
+    """Return all attributes of the event of a case as JSON values, for engines of other projects."""
     return {**EVENT, **extra}

@@ -1,4 +1,6 @@
-"""Our engine with single rules read otherwise: what explains an answer of another engine exactly."""
+"""Variants of our CESQL engine, each with single rules read differently, that reproduce answers of
+other engines.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ VARIANTS: Mapping[str, str] = {
 
 
 def explaining(case: Case, theirs: Outcome) -> tuple[str, ...]:
-    """The fewest rules that have to be read otherwise to give their answer; empty: none do."""
+    """Return the fewest variants that together give the other engine's answer, or an empty tuple
+    if none do.
+    """
     event = event_of(case.event)
     for count in range(1, len(VARIANTS) + 1):
         for names in combinations(VARIANTS, count):

@@ -1,7 +1,8 @@
-"""The chart as Helm renders it. ``make chart`` writes the golden renderings anew, and what the schema says of secrets.
+"""Render the chart with Helm. ``make chart`` rewrites the golden files and the part of the schema
+on secrets.
 
-Each file of ``tests/helm/values`` is a way to run it, told in its first line; what comes of it stands under the
-same name in ``tests/helm/golden``.
+Each file of ``tests/helm/values`` is one way to run the chart, described in its first line. The
+expected rendering has the same name in ``tests/helm/golden``.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ _RELEASE = ("bridge", str(CHART), "--namespace", "shops")
 
 
 class Refused(Exception):
-    """What Helm says of values that it does not render."""
+    """Helm refused to render the values. The text is Helm's output."""
 
 
 def helm(*words: str, stdin: str = "") -> str:
-    """Its output. Raises Refused, and Missing where there is no Helm."""
+    """Run Helm and return its output. Raises Refused if Helm fails, and Missing if Helm cannot be
+    installed.
+    """
     done = subprocess.run(
         [str(_program()), *words], input=stdin, capture_output=True, text=True, check=False
     )
@@ -46,17 +49,17 @@ def _program() -> Path:
 
 @functools.cache
 def rendered(case: Path) -> str:
-    """Every document of a case, as text, hooks included."""
+    """Return the rendering of a case as text, with all documents and hooks."""
     return helm("template", *_RELEASE, "--values", str(case))
 
 
 def rendered_with(values: Any) -> str:
-    """The same for values that stand in no file. JSON is YAML that nobody reads in two ways."""
+    """Return the rendering for these values, which are passed to Helm as JSON on standard input."""
     return helm("template", *_RELEASE, "--values", "-", stdin=json.dumps(values))
 
 
 def documents(text: str) -> list[dict[str, Any]]:
-    """Read as Kubernetes reads them: YAML 1.1, and no key twice."""
+    """Parse rendered documents as Kubernetes does: YAML 1.1, with an error for a repeated key."""
     found = yaml.load_all(text, Loader=_Strict)
     return [each for each in found if each]
 

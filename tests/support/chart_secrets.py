@@ -1,5 +1,8 @@
-"""What the chart's schema says of ``config``: a secret is written as a reference. Made from the model of the
-configuration, so that no secret setting can be forgotten; ``make chart`` writes it into ``values.schema.json``.
+"""Make the part of the chart's schema that requires secrets in ``config`` to be written as
+references.
+
+The definitions come from the model of the configuration, so that no secret setting can be
+forgotten. ``make chart`` writes them into ``values.schema.json``.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ _SECRET = {
         "type": ["string", "number", "boolean"],
         "not": {"anyOf": [_REFERENCE, _URL_WITHOUT_PASSWORD]},
     },
-    # enum, because its message tells the cure and no version of Helm repeats the value in it
+    # enum, because its message has the cure, and no version of Helm repeats the value in it
     "then": {"enum": ["${env:NAME}", "${file:/path}"]},
 }
 _TO_SECRET = {"$ref": "#/definitions/secret"}
 
-# Settings that Spark and Iceberg name: most are no secrets, and the name says which are.
+# Settings that Spark and Iceberg name: most are no secrets; the pattern of names selects those that are.
 _BY_NAME = {("Spark", "conf"), ("Catalog", "properties")}
 _SECRET_NAMES = (
     r"([Pp]assword|[Ss]ecret|[Tt]oken|[Cc]redential|[Kk]ey|jaas\.config)$|account\.key\."
@@ -38,13 +41,18 @@ _SECRET_NAMES = (
 
 
 def definitions() -> Node:
-    """For ``definitions`` of the chart's schema: ``config``, and the ``secret`` that it refers to."""
+    """Return the ``definitions`` of the chart's schema: ``config``, and the ``secret`` to which it
+    refers.
+    """
     model = schema()
     return {"config": _below(model, model["$defs"], ()), "secret": _SECRET}
 
 
 def paths(node: Node) -> Iterator[tuple[str, ...]]:
-    """Of every secret in ``definitions()["config"]``. ``*`` stands for a name, ``0`` for a place in a list."""
+    """Yield the path of every secret in ``definitions()["config"]``.
+
+    In a path ``*`` is any name, and ``0`` is any position in a list.
+    """
     if node == _TO_SECRET:
         yield ()
     for name, each in node.get("properties", {}).items():
@@ -62,7 +70,10 @@ def write(file: Path) -> None:
 
 
 def _below(node: Node, known: Node, above: tuple[str, ...]) -> Node:
-    """What of a node leads to secrets; all kinds of a broker or store in one. Empty where nothing does."""
+    """Return the part of a schema node that leads to secrets, or an empty node if nothing does.
+
+    All kinds of a broker or of a store are merged into one node.
+    """
     if "$ref" in node:
         name = node["$ref"].rpartition("/")[2]
         return {} if name in above else _below(known[name], known, (*above, name))
@@ -90,7 +101,9 @@ def _holding(found: Node, keyword: str, inner: Node) -> Node:
 
 
 def _merged(one: Node, other: Node) -> Node:
-    """Raises ValueError for a setting that is secret in one kind and holds others in the next."""
+    """Merge two schema nodes. Raises ValueError for a setting that is a secret in one and an
+    object in the other.
+    """
     if one and other and (one == _TO_SECRET) != (other == _TO_SECRET):
         raise ValueError(f"{one} and {other}")
     return {

@@ -1,4 +1,4 @@
-"""The checkout as git sees it."""
+"""Run git in this checkout."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pages import CHECKOUT
 
 
 def git(*words: str) -> str:
-    """What ``git`` prints of it. Raises CalledProcessError."""
+    """Run git in this checkout and return its output. Raises CalledProcessError if git fails."""
     command = ["git", *words]
     return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""``skybridge`` verbs as processes of their own (``forked``), found by what they announce with ``--json``."""
+"""Run ``skybridge`` commands as forked processes, and read what they announce with ``--json``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST = 1 << 24  # bytes of one line
 
 
 class Child:
-    """One verb at work. ``said``: its first line of output, read as JSON."""
+    """A running ``skybridge`` command. ``said`` is its first line of output, parsed as JSON."""
 
     def __init__(self, process: Forked, output: asyncio.StreamReader, log: Path) -> None:
         self.process = process
@@ -29,7 +29,7 @@ class Child:
         self._output = output
 
     async def line(self) -> Any:
-        """Its next line of output, read as JSON."""
+        """Return the next line of output, parsed as JSON."""
         async with asyncio.timeout(START_WITHIN):
             return json.loads(await self._output.readline())
 
@@ -40,14 +40,16 @@ class Child:
         return await asyncio.to_thread(self.process.wait, STOPS_WITHIN)
 
     async def stop(self) -> int:
-        """SIGTERM, and its exit code."""
+        """Send SIGTERM, wait for the end and return the exit code."""
         self.signal(signal.SIGTERM)
         return await self.ended()
 
 
 @contextlib.asynccontextmanager
 async def running(folder: Path, *words: str) -> AsyncIterator[Child]:
-    """``skybridge <words> --json`` in ``folder``; killed at the end if it still runs."""
+    """Run ``skybridge <words> --json`` in ``folder``, and kill it at the end of the context if it
+    still runs.
+    """
     log = folder / f"{words[0]}.log"
     async with contextlib.AsyncExitStack() as closing:
         stderr = closing.enter_context(log.open("ab"))
@@ -60,12 +62,16 @@ async def running(folder: Path, *words: str) -> AsyncIterator[Child]:
         try:
             child.said = await child.line()
         except (TimeoutError, json.JSONDecodeError):
-            raise AssertionError(f"skybridge {words[0]} said nothing:\n{log.read_text()}") from None
+            raise AssertionError(
+                f"skybridge {words[0]} printed no line of JSON:\n{log.read_text()}"
+            ) from None
         yield child
 
 
 async def run(folder: Path, *words: str) -> tuple[int, str, str]:
-    """``skybridge <words>`` to its end: exit code, output, errors."""
+    """Run ``skybridge <words>`` to its end and return exit code, standard output and standard
+    error.
+    """
     async with contextlib.AsyncExitStack() as closing:
         (output, out), (errors, err) = await _piped(closing), await _piped(closing)
         process = await _started(folder, words, out, err)
@@ -74,13 +80,15 @@ async def run(folder: Path, *words: str) -> tuple[int, str, str]:
         os.close(out)
         os.close(err)
         async with asyncio.timeout(STOPS_WITHIN):
-            said, told = await asyncio.gather(output.read(), errors.read())
+            printed, logged = await asyncio.gather(output.read(), errors.read())
         code = await asyncio.to_thread(process.wait, STOPS_WITHIN)
-    return code, said.decode(), told.decode()
+    return code, printed.decode(), logged.decode()
 
 
 async def _piped(closing: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
-    """What reads, and the descriptor of the end that is written to."""
+    """Make a pipe and return the reader of one end and the file descriptor of the other, writable
+    end.
+    """
     reads, writes = os.pipe()
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=LONGEST)
     protocol = asyncio.StreamReaderProtocol(reader)
@@ -102,7 +110,7 @@ def command(words: Sequence[str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Ours, without settings of somebody's own service."""
+    """Return the environment of this process without the ``SKYBRIDGE_`` settings of the developer."""
     root = str(Path(__file__).parents[2])
     own = {name: text for name, text in os.environ.items() if not name.startswith("SKYBRIDGE_")}
     return {**own, "PYTHONPATH": root}

@@ -1,4 +1,4 @@
-"""A real browser, without a window: Debian's ``chromium``, for pages that people are to read."""
+"""Measure pages in a real browser without a window: Debian's ``chromium``."""
 
 from __future__ import annotations
 
@@ -21,8 +21,16 @@ def find() -> str:
 
 
 def measured(browser: str, page: str, folder: Path, width: int) -> tuple[int, int]:
-    """How wide the page is when the window has ``width`` pixels, with every fold open; and how many things it
-    would have fetched. A frame has the width: windows without a screen have a least one.
+    """Load a page with every fold open, and return its width in pixels and the number of resources
+    it requested.
+
+    A frame sets the width, because windows without a screen have a minimum width.
+
+    Args:
+        browser: The path of Chromium.
+        page: The HTML text.
+        folder: The folder for the page and for the profile of the browser.
+        width: The width of the frame in pixels.
     """
     bare = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
     probe = """<script>

@@ -1,7 +1,8 @@
-"""What a JVM has made of its classes, kept for the next one: two fifths of what the start of a server costs.
+"""Share the class data of a JVM with later ones (CDS archives), which saves two fifths of a
+server's start.
 
-The first JVM of a kind in a checkout leaves them when it ends. A JVM of another version passes over them; without
-them a start takes longer, and nothing else differs.
+The first JVM of a kind in a checkout writes the archive when it ends. A JVM of another version
+ignores the archive. Without an archive a start takes longer, and nothing else differs.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def shared(archive: Path) -> tuple[str, ...]:
-    """Options of a JVM that takes them from there, if they are there."""
+    """Return the JVM options that load this CDS archive, or none if the archive does not exist."""
     return (*_QUIET, f"-XX:SharedArchiveFile={archive}") if archive.exists() else ()
 
 
 @contextmanager
 def kept(archive: Path | None) -> Iterator[tuple[str, ...]]:
-    """Options of a JVM that leaves them there when it ends in order, which it has to have done in the end; none
-    where they are there already, where ``archive`` is None, and in CI, where nobody comes after us."""
+    """Give the JVM options that write a CDS archive at the end of the JVM, and move the archive
+    into place afterwards.
+
+    The JVM must have ended in order when the context ends. There are no options if the archive
+    exists, if ``archive`` is None, and in CI, where no later run would use it.
+    """
     if archive is None or archive.exists() or os.environ.get("CI") == "true":
         yield ()
         return

@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry on loopback: it takes OTLP over HTTP, and reads it with its own messages."""
+"""A collector of OpenTelemetry on loopback, which takes OTLP over HTTP and parses the spans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from threaded_http import QuietHandler, ThreadedServer
 
 
 class Seen(NamedTuple):
-    """One span, with ids in hexadecimal digits as headers have them. ``links``: trace and span of each."""
+    """A received span. Ids are in hexadecimal digits, as in headers; each link is a trace id and a
+    span id.
+    """
 
     name: str
     kind: str
@@ -38,7 +40,9 @@ class _Handler(QuietHandler):
 
 
 class Collector(ThreadedServer):
-    """``spans`` in the order they came; ``headers``: of each request."""
+    """An OTLP server that records ``spans`` in order of arrival and the ``headers`` of each
+    request.
+    """
 
     def __init__(self) -> None:
         super().__init__(_Handler)

@@ -1,6 +1,7 @@
-"""The one builder of configurations: small, valid, and changed where a test needs something else.
+"""The one builder of configurations for tests: small, valid, and changed where a test needs it.
 
-``configuration`` returns a mapping, ``written`` puts one into a file, ``loaded`` reads it as the service does.
+``configuration`` returns a mapping, ``written`` writes it into a file, and ``loaded`` reads it as
+the service does.
 """
 
 from __future__ import annotations
@@ -75,14 +76,18 @@ def subscription(
 
 
 def written(settings: Mapping[str, Any], folder: Path) -> Path:
-    """Write ``folder/skybridge.yaml``, one setting a line (JSON is YAML), and return its path."""
+    """Write the settings to ``folder/skybridge.yaml``, one setting a line, and return the path.
+    JSON is valid YAML.
+    """
     file = folder / "skybridge.yaml"
     file.write_text(json.dumps(settings, indent=1))
     return file
 
 
 def loaded(file: Path, environ: Mapping[str, str] | None = None) -> Loaded:
-    """Read a file as ``skybridge serve`` does. Raises BadConfiguration with every error."""
+    """Load a configuration file as ``skybridge serve`` does. Raises BadConfiguration, which lists
+    every error.
+    """
     from app.config.load.loader import load
 
     return load(file, environ or {})

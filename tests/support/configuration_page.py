@@ -1,7 +1,7 @@
-"""Writes docs/configuration.md from the JSON Schema of the configuration: ``make docs``.
+"""Write docs/configuration.md from the JSON Schema of the configuration, for ``make docs``.
 
-One section a definition, in the order in which a reader of the file meets it, headed by where it
-stands in the file.
+Each definition is a section, in the order in which a reader meets it in the file. The heading is
+the path of the definition in the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ bytes or text such as `64KiB`, `10MiB`. Other settings are refused.
 
 
 def page(schema: Schema) -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     definitions: Schema = schema["$defs"]
     paths: dict[str, list[str]] = {}
     for path, name in _places(schema, definitions, ""):
@@ -39,7 +39,7 @@ def page(schema: Schema) -> str:
 
 
 def _places(schema: Schema, definitions: Schema, path: str) -> Iterator[tuple[str, str]]:
-    """Each definition with every path it stands at, outermost first."""
+    """Yield every path at which a definition occurs, with its name, the outermost first."""
     kind = schema.get("properties", {}).get("kind", {}).get("const")
     within = f"<{kind}>" if kind else ""
     for name, value in schema.get("properties", {}).items():
@@ -52,7 +52,9 @@ def _places(schema: Schema, definitions: Schema, path: str) -> Iterator[tuple[st
 
 
 def _references(value: Schema, suffix: str = "") -> Iterator[tuple[str, str]]:
-    """Definitions that a value may be, with what comes after its name: ``[]`` or ``.NAME``."""
+    """Yield the definitions that a value may have, each after the suffix of its path: ``[]`` or
+    ``.NAME``.
+    """
     if "$ref" in value:
         yield suffix, value["$ref"].rpartition("/")[2]
     for choice in [*value.get("anyOf", ()), *value.get("oneOf", ())]:
@@ -70,7 +72,9 @@ def _map_values(value: Schema) -> Iterator[Schema]:
 
 
 def _shown(path: str) -> str:
-    """``brokers.NAME<kafka>.topics`` as what stands in the file, and the kind that it is of."""
+    """Return a path as readers see it: ``brokers.NAME<kafka>.topics`` gives its path in the file,
+    and the kind.
+    """
     head, _, rest = path.partition("<")
     kind, _, tail = rest.partition(">")
     return f"`{head}{tail}` (kind: {kind})" if kind else f"`{path}`"
@@ -89,7 +93,9 @@ def _section(heading: str, also: list[str], schema: Schema) -> str:
 
 
 def _prose(description: str) -> str:
-    """Docstrings use double back-ticks and aligned columns; Markdown wants single ones and a list."""
+    """Return a docstring as Markdown: single back-ticks for double ones, and a list for aligned
+    columns.
+    """
     paragraphs = description.replace("``", "`").split("\n\n")
     return "\n\n".join(
         "\n".join(f"- {line}" for line in _joined(text)) if text.startswith("`") else text
@@ -118,7 +124,9 @@ def _meaning(value: Schema) -> str:
 
 
 def _default(value: Schema) -> str:
-    """Nothing for what is not set, and for a section: that has its own defaults."""
+    """Return the default as Markdown, or nothing for settings without one and for sections, which
+    have their own.
+    """
     default = value.get("default")
     if default is None or isinstance(default, dict):
         return ""

@@ -1,4 +1,6 @@
-"""A small real proxy: CONNECT tunnels for https, whole URLs for http; it can fail in every way."""
+"""A small HTTP proxy on loopback, with CONNECT tunnels for https and whole URLs for http, that can
+fail in many ways.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,14 @@ from loopback_server import LoopbackServer
 
 
 class ConnectProxy(LoopbackServer):
-    """``hosts``: where names really are. ``refusal``: the status that it answers to everything.
-    ``login``: the Proxy-Authorization that it demands. ``silent``: takes connections and says nothing.
-    ``cuts``: closes them without an answer. ``welcome``: its answer where it made a tunnel. ``requests``: the
-    first line of each that came, ``heads``: all of it."""
+    """An HTTP proxy whose failures a test sets by attributes.
+
+    ``hosts`` maps host names to real addresses. ``refusal`` is the status of every answer, and
+    ``login`` the Proxy-Authorization that requests must have. ``silent`` accepts connections and
+    never answers; ``cuts`` closes them without an answer. ``welcome`` is the answer to a CONNECT
+    that succeeds. ``requests`` has the first line of each request, ``heads`` the whole request
+    head.
+    """
 
     def __init__(self, hosts: Mapping[str, tuple[str, int]]) -> None:
         self.hosts = dict(hosts)

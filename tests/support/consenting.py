@@ -1,4 +1,6 @@
-"""A webhook that consents later: it notes the address that it is to call back, and the events it gets."""
+"""A webhook that consents later: it records the callback addresses of handshakes and counts
+events.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class Consenting(ThreadedServer):
 
     @staticmethod
     def call(url: str) -> int:
-        """The status of a GET, on a connection of its own."""
+        """Send a GET on a new connection and return its status."""
         try:
             with urllib.request.urlopen(url, timeout=60) as answer:
                 return int(answer.status)

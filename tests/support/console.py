@@ -1,9 +1,11 @@
-"""The console in a real Chromium, on a real service: for the journeys under ``tests/console``.
+"""Test the console in a real Chromium against a real service, for the journeys under
+``tests/console``.
 
     def test_a_page(console, page): ...          # both fixtures come with tests/console/conftest.py
         page.goto(console.url("#/subscriptions"))
 
-The browser is of a module: Playwright's loop must not run beside tests that are coroutines.
+The browser lives for one module, because Playwright's event loop must not run beside tests that are
+coroutines.
 """
 
 from __future__ import annotations
@@ -24,16 +26,17 @@ from kafka_install import Missing
 from lacking import lacking
 from reload_service import ReloadService, Settings
 
-WITHIN_MS = (
-    60_000.0  # an expectation waits this long: beside busy neighbours a browser takes its time
-)
+WITHIN_MS = 60_000.0  # an expectation waits this long: on a busy machine a browser is slow
 TOKEN = "the-token-of-the-console-tests"
 READER = "the-token-that-may-only-read"
 
 
 class ConsoleService(ReloadService):
-    """``ReloadService`` with the console: ``change`` its settings before ``running``, ``ask`` its API, ``post``
-    events, ``reload`` it."""
+    """A ``ReloadService`` with the console.
+
+    ``change`` edits its settings before ``running``; ``ask`` calls its API, ``post`` sends events,
+    and ``reload`` reloads the configuration.
+    """
 
     def __init__(self, folder: Path, change: Callable[[Settings], object] = lambda _: None) -> None:
         super().__init__(folder)
@@ -41,18 +44,20 @@ class ConsoleService(ReloadService):
         self._first = self.settings
 
     def url(self, fragment: str = "") -> str:
-        """Of a page: ``#/subscriptions``."""
+        """Return the address of a page of the console, such as ``#/subscriptions``."""
         return f"http://127.0.0.1:{self.admin}/console/{fragment}"
 
 
 def with_tokens(settings: Settings) -> None:
-    """For ``ConsoleService``: one token may do everything, one may only read."""
+    """Add two tokens to the settings of a ``ConsoleService``: one for everything and one for
+    reading only.
+    """
     reader = {"name": "reader", "token": READER, "scopes": ["read"]}
     settings["server"]["admin"] |= {"token": TOKEN, "tokens": [reader]}
 
 
 def demand_console() -> None:
-    """Skips on a laptop, and fails where CI=true promises it, where the page is not built."""
+    """Skip the test if the console is not built from the present sources; fail instead if CI=true."""
     if not console_build.built():
         why = "" if not console_build.REASON.is_file() else console_build.REASON.read_text()
         lacking(f"the console is not built as its sources are. {why or console_build.CURE}")
@@ -60,7 +65,9 @@ def demand_console() -> None:
 
 @contextmanager
 def browsing(folder: Path) -> Iterator[Browser]:
-    """Chromium without a window."""
+    """Give a running Chromium without a window. Without Chromium the test is skipped, or fails if
+    CI=true.
+    """
     try:
         program = chromium.find()
     except Missing as missing:
@@ -77,13 +84,15 @@ def browsing(folder: Path) -> Iterator[Browser]:
 
 
 class Watch:
-    """What a page must not do: raise, break its security policy, ask anybody else."""
+    """Records what a page must not do: raise errors, break its security policy, or request other
+    hosts.
+    """
 
     def __init__(self, page: Page, home: str) -> None:
         self.faults: list[str] = []
         self._home = home
         page.on("pageerror", lambda error: self.faults.append(f"raised: {error}"))
-        page.on("console", lambda said: self._hear(said.text))
+        page.on("console", lambda message: self._hear(message.text))
         page.on("request", self._see)
 
     def _hear(self, text: str) -> None:
@@ -96,7 +105,7 @@ class Watch:
 
 
 class Pages:
-    """Opens pages of one test, each in a context of its own: nothing is shared, as with two people."""
+    """Opens the pages of one test, each in a browser context of its own, as if for two people."""
 
     def __init__(self, browser: Browser, folder: Path) -> None:
         self._browser = browser
@@ -107,7 +116,14 @@ class Pages:
     def open(
         self, service: ConsoleService, fragment: str = "", *, token: str = "", **context: Any
     ) -> Page:
-        """``token``: logged in with it. ``context``: of Playwright's ``new_context`` (color_scheme, locale)."""
+        """Open a page of the console.
+
+        Args:
+            service: The service whose console is opened.
+            fragment: The page, such as ``#/subscriptions``.
+            token: The token to log in with; none by default.
+            context: Arguments of Playwright's ``new_context``, such as color_scheme and locale.
+        """
         made = self._browser.new_context(**context)
         self._stack.callback(made.close)
         made.set_default_timeout(WITHIN_MS)
@@ -119,7 +135,9 @@ class Pages:
         return page
 
     def end(self, *, name: str) -> None:
-        """Shown where a person can look, when a test fails: ``<tmp>/<name>-<n>.png``."""
+        """Save a picture of each open page as ``<tmp>/<name>-<n>.png``, assert that no page did
+        wrong, and close all.
+        """
         try:
             for number, (page, watch) in enumerate(self._open):
                 if not page.is_closed():
@@ -130,7 +148,7 @@ class Pages:
 
 
 def log_in(context: BrowserContext, service: ConsoleService, token: str) -> None:
-    """As the page does it, without the page."""
+    """Log the browser context in with a token by the API, without the login page."""
     answer = context.request.post(
         f"http://127.0.0.1:{service.admin}/v1/session", data={"token": token}
     )
@@ -146,7 +164,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
-    """A service of the module without tokens: everybody on loopback may do everything."""
+    """A service without tokens for the whole module: every caller on loopback may do everything."""
     demand_console()
     with ConsoleService(tmp_path_factory.mktemp("console")).running() as service:
         yield service
@@ -154,7 +172,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService
 
 @pytest.fixture
 def pages(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pages]:
-    """Opens pages; at the end each must have kept the rules of ``Watch``."""
+    """Open pages for one test. At its end each page must have kept the rules of ``Watch``."""
     found = Pages(browser, tmp_path)
     yield found
     found.end(name=re.sub(r"\W+", "-", request.node.name))
@@ -162,5 +180,5 @@ def pages(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> I
 
 @pytest.fixture
 def page(pages: Pages, console: ConsoleService) -> Page:
-    """The console's first page, on the service of the module."""
+    """The first page of the console, on the service of the module."""
     return pages.open(console)

@@ -1,4 +1,4 @@
-"""axe-core on a page: what it finds that keeps a person from using it."""
+"""Check a page of the console with axe-core for barriers that keep people from using it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,15 @@ def _axe() -> str:
 
 
 def serious_faults(page: Page, *rules: str) -> list[str]:
-    """One line a fault: its rule and the first element that breaks it. ``rules``: these alone. The script is
-    evaluated by the browser's debugger, which no policy of the page forbids."""
+    """Return one line for each serious fault: its rule and the first element that breaks it.
+
+    The browser's debugger evaluates axe-core's script, which no security policy of the page can
+    forbid.
+
+    Args:
+        page: The page to check.
+        rules: The only rules to check. By default all are checked.
+    """
     page.evaluate(_axe())
     asked = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
     found = page.evaluate("([where, asked]) => axe.run(where, asked)", [_WHERE, asked])

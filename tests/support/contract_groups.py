@@ -1,4 +1,6 @@
-"""Members share partitions, finish messages in any order, and repeat only what is open."""
+"""Cases of the broker contract on groups: members share partitions, and only unfinished messages
+are repeated.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,14 @@ from waiting import until
 
 
 class GroupCases:
-    """Members and their partitions. Mixed into ``BrokerContract``."""
+    """Test cases of groups and their partitions. A base of ``BrokerContract``."""
 
     async def test_members_share_partitions_and_a_third_moves_some(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """One owner a partition at all times; ownership changes are told (rule 5)."""
+        """Each partition has one owner at all times, and members learn of every change of
+        ownership.
+        """
         topic = await harness.fresh_topic(log, partitions=6)
         group = fresh_group()
         everything = {Partition(topic, number) for number in range(6)}
@@ -52,7 +56,7 @@ class GroupCases:
             if isinstance(change, Assigned)
             for partition in change.partitions
         ]
-        assert len(given) == len(set(given)), "no owner is told an epoch that another one had"
+        assert len(given) == len(set(given)), "two owners never have the same epoch"
         await publish(log, topic, [text(str(n), f"key-{n}") for n in range(60)])
         await until(lambda: sum(len(m.messages) for m in members) >= 60)
         assert sum(len(m.messages) for m in members) == 60
@@ -62,7 +66,9 @@ class GroupCases:
     async def test_a_leaving_member_gives_its_partitions_back(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A closed member must not hold up its partitions until a session ends (R13)."""
+        """Closing a member frees its partitions at once, without waiting for the end of its
+        session.
+        """
         topic = await harness.fresh_topic(log, partitions=2)
         group = fresh_group()
         stays = Member(await log.subscribe(group, [topic], EARLIEST))
@@ -75,7 +81,7 @@ class GroupCases:
     async def test_what_was_not_settled_comes_again(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """At least once (reliability G1): closing finishes nothing."""
+        """Closing a consumer finishes no message: delivery is at least once."""
         topic = await harness.fresh_topic(log)
         group = fresh_group()
         await publish(log, topic, [text(str(n), "k") for n in range(3)])
@@ -89,7 +95,9 @@ class GroupCases:
     async def test_only_open_ones_repeat_after_settling_out_of_order(
         self, harness: Harness
     ) -> None:
-        """Finished ranges ride in the commit's metadata and survive a restart (rule 2)."""
+        """The commit's metadata has the finished ranges, so a restart repeats only unfinished
+        messages.
+        """
         log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         group = fresh_group()
@@ -109,7 +117,9 @@ class GroupCases:
     async def test_settling_twice_is_settling_once(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Settle is idempotent: a worker may not know whether it got through."""
+        """Settling is idempotent, because a worker may not know whether its first request
+        succeeded.
+        """
         topic = await harness.fresh_topic(log, partitions=1)
         group = fresh_group()
         await publish(log, topic, [text("a"), text("b")])
@@ -124,7 +134,7 @@ class GroupCases:
         await again.close()
 
     async def test_two_groups_each_see_everything(self, harness: Harness, log: PortableLog) -> None:
-        """One group a subscription: they do not share."""
+        """Each subscription has its own group, and groups do not share messages."""
         if lacks(harness, "own_groups"):
             return
         topic = await harness.fresh_topic(log)
@@ -139,7 +149,7 @@ class GroupCases:
     async def test_a_group_can_read_several_topics(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A subscription's source is a list of topics."""
+        """A subscription may read a list of topics."""
         topics = [await harness.fresh_topic(log, 2), await harness.fresh_topic(log, 2)]
         for topic in topics:
             await publish(log, topic, [text(topic, "k")])
@@ -151,7 +161,7 @@ class GroupCases:
     async def test_a_paused_partition_hands_out_nothing_and_others_go_on(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Back-pressure is per partition, and ownership is kept (rule 6)."""
+        """Back-pressure pauses a single partition, which keeps its owner."""
         topic = await harness.fresh_topic(log, partitions=2)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await until_owned(consumer, 2)
@@ -167,7 +177,9 @@ class GroupCases:
     async def test_a_message_is_held_until_its_partition_is_given_up(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Asked before each attempt, of no server: who lost a partition must not send (rule 5)."""
+        """A worker that lost a partition must not send. It checks this before each attempt,
+        without asking the broker.
+        """
         topic = await harness.fresh_topic(log, partitions=1)
         await publish(log, topic, [text("x")])
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
@@ -179,7 +191,9 @@ class GroupCases:
     async def test_the_window_grows_with_taking_and_shrinks_with_settling(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Distance from the commit position to the newest taken one (rule 4)."""
+        """The window is the distance from the committed position to the newest message that was
+        taken.
+        """
         topic = await harness.fresh_topic(log, partitions=1)
         await publish(log, topic, [text(str(n)) for n in range(4)])
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)

@@ -1,4 +1,6 @@
-"""Where a group starts, what is read without one, and what is told about both."""
+"""Cases of the broker contract on positions: the start of a group, reads without a group, and
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,17 @@ from waiting import until
 
 
 def _no_place(harness: Harness) -> type[SkybridgeError]:
-    """What is raised for a place that is not there, or for any place where there are none."""
+    """Return the error for a missing position, or for any position on a log that cannot replay."""
     return PositionOutOfRange if has(harness, "replayable") else BrokerRefused
 
 
 class PlaceCases:
-    """Positions. Mixed into ``BrokerContract``."""
+    """Test cases of positions. A base of ``BrokerContract``."""
 
     async def test_start_latest_sees_only_what_comes_after(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Latest is resolved when the subscription is made, not at the first poll (rule 10)."""
+        """``latest`` is resolved when the subscription is made, not at its first poll."""
         if lacks(harness, "own_groups"):
             return
         topic = await harness.fresh_topic(log)
@@ -39,7 +41,9 @@ class PlaceCases:
     async def test_a_resolved_start_is_kept_by_a_group_that_settled_nothing(
         self, harness: Harness
     ) -> None:
-        """The start is committed before the first hand-out: a restart may not move it (rule 10)."""
+        """The resolved start is committed before the first message is handed out, so a restart
+        cannot move it.
+        """
         if lacks(harness, "own_groups"):
             return
         log = await harness.make_log()
@@ -60,7 +64,9 @@ class PlaceCases:
     async def test_start_at_a_time_sees_what_was_stored_from_then_on(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Where the broker can seek by time."""
+        """A group that starts at a time reads the records stored since. Only for brokers that can
+        seek by time.
+        """
         if lacks(harness, "seek_by_time"):
             return
         topic = await harness.fresh_topic(log)
@@ -75,7 +81,9 @@ class PlaceCases:
     async def test_start_at_a_position_begins_with_that_record(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """For replay by hand: positions are those of receipts, or those that a reader sees."""
+        """A replay can start at a position from a receipt or a reader, and begins with this
+        record.
+        """
         if lacks(harness, "replayable"):
             return
         topic = await harness.fresh_topic(log, partitions=1)
@@ -88,7 +96,9 @@ class PlaceCases:
     async def test_a_start_outside_the_log_is_out_of_range(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """It stops and asks; it never guesses (rule 10). Without a past to begin in it says so."""
+        """A start outside the log raises an error and is never guessed. A log that cannot replay
+        refuses all positions.
+        """
         topic = await harness.fresh_topic(log, partitions=1)
         await publish(log, topic, [text("only")])
         start = StartAt("position", positions={0: harness.outside})
@@ -98,7 +108,7 @@ class PlaceCases:
     async def test_reading_without_a_group_ends_where_it_was_told(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """For peek, tail, replay and pull; it moves nobody's position."""
+        """Reads for peek, tail, replay and pull end at the given position and move no group."""
         if lacks(harness, "replayable"):
             return
         topic = await harness.fresh_topic(log, partitions=1)
@@ -112,7 +122,7 @@ class PlaceCases:
     async def test_reading_outside_the_log_is_out_of_range(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Neither a missing partition nor a missing position is quietly empty."""
+        """A read from a missing partition or position raises an error, instead of being empty."""
         topic = await harness.fresh_topic(log, partitions=1)
         (receipt,) = await publish(log, topic, [text("only")])
         outside = ((Partition(topic, 0), harness.outside), (Partition(topic, 9), receipt.position))
@@ -122,7 +132,9 @@ class PlaceCases:
                     pass
 
     async def test_a_position_is_found_by_time(self, harness: Harness, log: PortableLog) -> None:
-        """The protocol guide's Offset by time: the first record from then on, or the next one."""
+        """A time gives the position of the first record stored at or after it, or the end of the
+        partition.
+        """
         if lacks(harness, "seek_by_time"):
             return
         topic = await harness.fresh_topic(log, partitions=1)
@@ -140,7 +152,7 @@ class PlaceCases:
     async def test_a_position_is_found_from_the_end(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Whoever looks wants the newest few; more than there are begin at the earliest."""
+        """A count from the end gives the position of the newest records, at most the earliest one."""
         if lacks(harness, "replayable"):
             return
         topic = await harness.fresh_topic(log, partitions=1)
@@ -156,7 +168,9 @@ class PlaceCases:
     async def test_a_log_without_a_past_says_that_it_has_none(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """What is not capable is refused by name, never answered wrongly."""
+        """A log refuses what it cannot do with the kind ``not-capable``, and never answers
+        wrongly.
+        """
         topic = await harness.fresh_topic(log, partitions=1)
         if not has(harness, "seek_by_time"):
             with pytest.raises(BrokerRefused) as by_time:
@@ -173,7 +187,7 @@ class PlaceCases:
     async def test_metadata_tells_partitions_and_their_ends(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """The protocol guide's Metadata and Offset answers."""
+        """Metadata has what the protocol guide's Metadata and Offset answers need."""
         topic = await harness.fresh_topic(log, partitions=3)
         receipts = await publish(log, topic, [text(str(n), "k") for n in range(5)])
         (found,) = (await log.metadata([topic])).topics
@@ -188,7 +202,7 @@ class PlaceCases:
         assert topic in {t.name for t in (await log.metadata()).topics}
 
     async def test_lag_counts_down_to_zero(self, harness: Harness, log: PortableLog) -> None:
-        """What an operator watches."""
+        """The lag that operators watch falls with each commit, down to zero."""
         topic = await harness.fresh_topic(log, partitions=2)
         group = fresh_group()
         consumer = await log.subscribe(group, [topic], EARLIEST)
@@ -208,7 +222,9 @@ class PlaceCases:
     async def test_creating_a_topic_twice_is_no_error(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Start-up creates what it needs, whoever was first."""
+        """Creating an existing topic succeeds, because several processes may create it at
+        start-up.
+        """
         topic = await harness.fresh_topic(log, partitions=2)
         await log.create_topic(topic, 2)
         (found,) = (await log.metadata([topic])).topics
@@ -217,8 +233,10 @@ class PlaceCases:
     async def _published(
         self, harness: Harness, log: PortableLog, topic: str, count: int
     ) -> list[str]:
-        """Numbered records in the one partition of a topic, and where they are: what the receipts say is
-        what a reader sees."""
+        """Publish numbered records to the only partition of a topic and return their positions.
+
+        The positions of receipts must equal those that a reader sees.
+        """
         receipts = await publish(log, topic, [text(str(n)) for n in range(count)])
         places = await self._everything(log, Partition(topic, 0))
         if has(harness, "positions"):
@@ -232,7 +250,9 @@ class PlaceCases:
         return [message.position async for message in log.read(place, earliest)]
 
     async def _a_moment(self, harness: Harness) -> int:
-        """Milliseconds: later than everything published, and told apart from it by the log."""
+        """Wait for a time later than all published records, as far as the log can distinguish
+        times, and return it in ms.
+        """
         moment = time.time_ns() // 1_000_000 + 1 + harness.capabilities.time_grain
         await until(lambda: time.time_ns() // 1_000_000 > moment + 2)
         return moment

@@ -1,4 +1,6 @@
-"""What is stored comes out as it went in, in its order and in its partition."""
+"""Cases of the broker contract on records: each is read as it was stored, in its order and
+partition.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ from contract_tools import (
 
 
 class RecordCases:
-    """The stored record. Mixed into ``BrokerContract``."""
+    """Test cases of stored records. A base of ``BrokerContract``."""
 
     async def test_what_is_published_is_consumed(self, harness: Harness, log: PortableLog) -> None:
-        """The journey's middle: key, headers and body come out as they went in."""
+        """A consumer gets key, headers and body as they were published."""
         topic = await harness.fresh_topic(log)
         record = Record(b"k", (("ce_id", b"1"), ("content-type", b"text/plain")), b"hello")
         (receipt,) = await publish(log, topic, [record])
@@ -44,7 +46,7 @@ class RecordCases:
     async def test_records_of_one_key_keep_their_order(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Order per key is the promise (reliability G3), also over many submits at once."""
+        """Records of one key keep their order, even with many submissions at once."""
         topic = await harness.fresh_topic(log)
         sent = [text(f"{key}-{number}", key) for number in range(50) for key in ("a", "b", "c")]
         results = await asyncio.gather(*(log.submit(topic, [record]) for record in sent))
@@ -59,7 +61,7 @@ class RecordCases:
     async def test_one_submit_keeps_the_order_of_its_records(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A batch of one key is stored as it was given, with rising positions."""
+        """A batch of one key is stored in its order, with increasing positions."""
         topic = await harness.fresh_topic(log)
         receipts = await publish(log, topic, [text(str(n), "one") for n in range(20)])
         assert len({receipt.partition for receipt in receipts}) == 1
@@ -71,13 +73,15 @@ class RecordCases:
         await consumer.close()
 
     async def test_no_body_and_an_empty_body_are_told_apart(self, harness: Harness) -> None:
-        """A tombstone is not an empty value (design: values)."""
+        """A record without a body (a tombstone) differs from one with an empty body."""
         records = [Record(b"k", (), None), Record(b"k", (), b""), Record(b"k", (), b"x")]
         expected = [None if has(harness, "null_body") else b"", b"", b"x"]
         assert bodies(await self._round_trip(harness, records)) == expected
 
     async def test_headers_keep_order_repeats_and_null_values(self, harness: Harness) -> None:
-        """A bridge forwards what it does not know: repeats and nulls too."""
+        """Headers keep their order, repeats and null values, because a bridge forwards what it
+        does not know.
+        """
         null = None if has(harness, "null_headers") else b""
         headers = (("a", b"1"), ("b", b""), ("a", b"2"), ("c", null), ("a", b"1"))
         (message,) = await self._round_trip(harness, [Record(b"k", headers, b"x")])
@@ -86,7 +90,7 @@ class RecordCases:
         assert message.record.headers == headers
 
     async def test_bytes_that_are_no_text_survive(self, harness: Harness) -> None:
-        """Keys, values and bodies are bytes, never assumed to be UTF-8."""
+        """Keys, header values and bodies are bytes, which need not be UTF-8."""
         key = b"\xff\x00\x80" if has(harness, "binary_keys") else b"key"
         value = b"\x00\xfe\xff" if has(harness, "binary_headers") else b"\x00\x01"
         record = Record(key, (("raw", value),), bytes(range(256)))
@@ -94,20 +98,22 @@ class RecordCases:
         assert message.record == record
 
     async def test_text_beyond_ascii_survives(self, harness: Harness) -> None:
-        """Attribute values are Unicode (core 1.3)."""
+        """Attribute values may be any Unicode text (CloudEvents core 1.3)."""
         value = "Grüße, 世界 🌍".encode()
         record = Record(value, (("ce_größe", b"1"), ("ce_subject", value)), value)
         (message,) = await self._round_trip(harness, [record])
         assert message.record == record
 
     async def test_a_key_can_be_missing_or_empty(self, harness: Harness) -> None:
-        """No key and an empty key are different keys."""
+        """A missing key and an empty key are different."""
         records = [Record(None, (), b"none"), Record(b"", (), b"empty")]
         messages = await self._round_trip(harness, records)
         assert {m.record.body: m.record.key for m in messages} == {b"none": None, b"empty": b""}
 
     async def test_a_large_record_survives(self, harness: Harness) -> None:
-        """900 kB is within every broker's default."""
+        """A record of 900 kB, which is within the default bound of every broker, is stored
+        unchanged.
+        """
         body = bytes(range(256)) * 3_600
         (message,) = await self._round_trip(harness, [Record(b"k", (), body)])
         assert message.record.body == body
@@ -115,7 +121,9 @@ class RecordCases:
     async def test_a_record_above_the_bound_is_refused_and_harms_no_neighbour(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Refused for good, with its kind, so that the sender is told 4xx or 5xx rightly."""
+        """A record that is too large is refused with this kind, so that the sender gets the right
+        status.
+        """
         bound = harness.capabilities.max_record
         assert bound, "a log says how large a record may be"
         topic = await harness.fresh_topic(log)
@@ -127,14 +135,14 @@ class RecordCases:
     async def test_a_key_lands_where_kafkas_java_client_puts_it(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Whoever writes a key, it lands in the same partition (design: partition)."""
+        """A key has the same partition on every log as with Kafka's Java client."""
         topic = await harness.fresh_topic(log, partitions=7)
         for key, positive_hash in JAVA_HASHES.items():
             (receipt,) = await publish(log, topic, [Record(key, (), b"x")])
             assert receipt.partition == positive_hash % 7
 
     async def test_records_without_a_key_spread(self, harness: Harness, log: PortableLog) -> None:
-        """A keyless record goes anywhere; all of them in one place would be a hot spot."""
+        """Records without a key go to all partitions, so that none gets all the load."""
         topic = await harness.fresh_topic(log, partitions=3)
         used: set[int] = set()
         for _ in range(40):

@@ -1,6 +1,7 @@
-"""A plugin of pytest: what came of each case of the broker contract on each log, as a file of JSON.
+"""A pytest plugin that writes the result of each case of the broker contract on each log to a JSON
+file.
 
-Loaded by ``make contract`` with ``-p contract_report --contract-report FILE``.
+``make contract`` loads it with ``-p contract_report --contract-report FILE``.
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ LOGS = {
     "Rabbit": "RabbitMQ, queues",
     "Pulsar": "Pulsar",
 }
-"""By the names of the classes in tests/contract, but for ``Test`` and ``ThatGoesAway``."""
+"""The names of logs by the class names in tests/contract, without ``Test`` and ``ThatGoesAway``."""
 
 HELD, FAILED = "held", "failed"
 
 
 def log_of(class_name: str) -> str | None:
-    """The log that a class of tests/contract is about; None for what is no part of the suite."""
+    """Return the log that a class of tests/contract tests, or None for classes outside the suite."""
     return LOGS.get(class_name.removeprefix("Test").removesuffix("ThatGoesAway"))
 
 
 class Report:
-    """``verdicts``: log, then case, to ``held``, ``failed``, or what is missing."""
+    """Collects ``verdicts`` by log and case: ``held``, ``failed``, or the capability that is
+    missing.
+    """
 
     def __init__(self) -> None:
         self.verdicts: dict[str, dict[str, str]] = {}
@@ -53,14 +56,20 @@ class Report:
 
 
 def _missed() -> dict[str, bool]:
-    """Imported late: its assertions are to be rewritten first."""
+    """Return the missing capabilities of the running case.
+
+    The import is late, because pytest must rewrite the assertions of that module first.
+    """
     import contract_tools
 
     return contract_tools.missed
 
 
 def verdict_of(missed: dict[str, bool]) -> str:
-    """``held``, ``held but for A, B``, or ``without A`` where nothing could be shown."""
+    """Return ``held``, ``held but for A, B``, or ``without A`` if no part of the case could run.
+
+    ``missed`` has each missing capability, and whether the case ran all the same.
+    """
     not_run = [name for name, run in missed.items() if not run]
     if not_run:
         return f"without {', '.join(sorted(not_run))}"

@@ -1,4 +1,4 @@
-"""Bounds, health, outages and endings."""
+"""Cases of the broker contract on bounds, health, outages and shutdown."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ from contract_tools import (
 )
 from waiting import until
 
-HEALED_WITHIN = 45.0  # seconds after the broker answers again: reliability R1, on a busy machine
+HEALED_WITHIN = 45.0  # seconds after the broker answers again, on a busy machine
 
 
 class OutageCase:
-    """By itself where it needs a server to itself."""
+    """The test case of an outage. Some suites run it apart, on a server that no other test uses."""
 
     async def test_it_heals_when_the_broker_comes_back(self, harness: Harness) -> None:
-        """An outage is seen, and ends by itself (reliability R20)."""
+        """The log reports an outage as unhealthy, and recovers without help when the broker is
+        back.
+        """
         if lacks(harness, SERVER):
             return
         log = await harness.make_log(bounds=Bounds(publish_timeout=1.0))
@@ -50,7 +52,9 @@ class OutageCase:
         await log.stop()
 
     async def _takes_again(self, log: PortableLog, topic: str) -> None:
-        """Soon, for a sender that repeats: a broker that answers may still be opening the topic."""
+        """Publish until the log stores a record. A broker that is back may still be opening the
+        topic.
+        """
         async with asyncio.timeout(HEALED_WITHIN):
             while True:
                 (result,) = await log.submit(topic, [text("stored", "k")])
@@ -67,10 +71,10 @@ class OutageCase:
 
 
 class RunningCases(OutageCase):
-    """The log as a running thing. Mixed into ``BrokerContract``."""
+    """Test cases of a running log. A base of ``BrokerContract``."""
 
     async def test_a_full_bound_is_answered_with_when_to_come_back(self, harness: Harness) -> None:
-        """503 with Retry-After, never memory that grows (rule 8)."""
+        """Submissions above a bound are refused with Retry-After, so that memory does not grow."""
         log = await harness.make_log(bounds=Bounds(records=2, retry_after=3.0))
         topic = await harness.fresh_topic(log)
         results = await log.submit(topic, [text(str(n)) for n in range(3)])
@@ -83,7 +87,7 @@ class RunningCases(OutageCase):
     async def test_health_is_true_while_running_and_false_after_stop(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Readiness is drawn from it."""
+        """Health, on which readiness depends, is true while the log runs and false once stopped."""
         await until_healthy(log)
         await log.stop()
         health = await log.health()
@@ -95,7 +99,9 @@ class RunningCases(OutageCase):
     async def test_closing_and_cancelling_leave_no_task_behind(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A leak of one task a subscription ends a long-running process (reliability R17)."""
+        """Closed consumers and cancelled requests leave no task behind, which would exhaust a
+        long-running process.
+        """
         before = asyncio.all_tasks()
         topic = await harness.fresh_topic(log)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
@@ -115,7 +121,9 @@ class RunningCases(OutageCase):
         assert log.stats().records_in_flight == 0
 
     async def test_closing_ends_a_poll_that_waits(self, harness: Harness, log: PortableLog) -> None:
-        """Shutdown must not wait for the next message."""
+        """Closing a consumer ends a waiting poll, so that shutdown does not wait for the next
+        message.
+        """
         topic = await harness.fresh_topic(log)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await assigned(consumer)

@@ -1,4 +1,4 @@
-"""``make contract``: runs the broker contract on every log, and writes what came of it as a page."""
+"""Run the broker contract on every log and write the results as a page, for ``make contract``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ that every other restart keeps ([ADR 0013](adr/0013-rabbitmq-queues.md)).
 
 
 def cases(part: type) -> list[str]:
-    """Those of its bases first."""
+    """Return the names of the test cases of a class, those of its bases first."""
     found = (name for each in reversed(part.__mro__) for name in vars(each))
     return [name for name in found if name.startswith("test_")]
 

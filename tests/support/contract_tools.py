@@ -1,4 +1,4 @@
-"""What the cases of the broker contract share: the harness protocol, and short words for tests."""
+"""What the cases of the broker contract share: the harness protocol, and short helper functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.model.receipt import Receipt
 
 PATIENCE = 240.0  # seconds; a bound, not a wait: every wait ends with its condition
 ANSWERED_WITHIN = (
-    60.0  # seconds: time-outs of ours where none is claimed; a broker may stand still for twenty
+    60.0  # seconds: time-out of publishing in most cases; a broker may pause for twenty
 )
 CALM = Bounds(publish_timeout=ANSWERED_WITHIN)
 AT_ONCE = 30.0  # seconds on a busy machine, where a time-out would take twice that
@@ -29,10 +29,10 @@ JAVA_HASHES = {
 
 
 class Harness(Protocol):
-    """What a broker's tests give to the suite.
+    """What the tests of one broker provide to the suite.
 
-    ``can_go_away``  the broker can be taken away and brought back under a running log.
-    ``outside``      a position that no log of a few records holds.
+    ``can_go_away`` is whether the broker can be stopped and restarted under a running log.
+    ``outside`` is a position that does not exist in a log of a few records.
     """
 
     capabilities: Capabilities
@@ -40,16 +40,16 @@ class Harness(Protocol):
     outside: str
 
     def rank(self, position: str) -> tuple[int, ...]:
-        """What orders the positions of one partition, as the driver that made them does."""
+        """Return a sort key of a position within its partition."""
 
     def after(self, position: str) -> str:
-        """Where the record after the one at ``position`` will be."""
+        """Return the position of the record after the one at ``position``."""
 
     async def make_log(self, *, bounds: Bounds | None = None) -> PortableLog:
-        """A started log on the harness's data. At most one is open at a time."""
+        """Return a started log on the harness's data. At most one is open at a time."""
 
     async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
-        """A new topic, there and ready when this returns."""
+        """Create a new topic and return its name once the topic is ready."""
 
     async def take_away(self) -> None: ...
     async def bring_back(self) -> None: ...
@@ -58,15 +58,19 @@ class Harness(Protocol):
         """Stop the logs that a failed case left open."""
 
 
-SERVER = "a server"  # what a log in our own process cannot lose
+SERVER = "a server"  # a log in the test's own process has none
 
 missed: dict[str, bool] = {}
-"""What the log of the case that is running lacks, and whether the case is run for what there is all the
-same: ``contract_report`` makes the page of it."""
+"""The capabilities that the log of the running case lacks, and whether the case runs without them.
+
+``contract_report`` writes the page from them.
+"""
 
 
 def has(harness: Harness, capability: str) -> bool:
-    """Whether to expect it: without it the rest of the case is run."""
+    """Return whether the log has a capability. If not, the rest of the case still runs, without
+    expecting it.
+    """
     there = bool(getattr(harness.capabilities, capability))
     if not there:
         missed.setdefault(capability, True)
@@ -74,7 +78,9 @@ def has(harness: Harness, capability: str) -> bool:
 
 
 def lacks(harness: Harness, what: str) -> bool:
-    """Whether there is nothing to show without it: then the case ends at once."""
+    """Return True if the log lacks a capability without which there is nothing to test: the case
+    then returns at once.
+    """
     there = harness.can_go_away if what == SERVER else getattr(harness.capabilities, what)
     if not there:
         missed[what] = False
@@ -82,7 +88,7 @@ def lacks(harness: Harness, what: str) -> bool:
 
 
 class Restartable(Protocol):
-    """A server with its ports and data: killed, and up again on both."""
+    """A server that can be killed, and restarted with the same ports and data."""
 
     def kill(self) -> None: ...
 
@@ -90,10 +96,10 @@ class Restartable(Protocol):
 
 
 class Logs:
-    """The half of a harness that is the same for every broker: a new log is a restart of ours."""
+    """The part of a harness that all brokers share. A new log stands for a restart of Skybridge."""
 
     def __init__(self, server: Restartable | None = None) -> None:
-        """``server``: one that may be killed."""
+        """Take the server to kill in outages, or None if there is none."""
         self._server = server
         self.can_go_away = server is not None
         self._logs: list[PortableLog] = []
@@ -148,7 +154,7 @@ async def running(log: PortableLog) -> AsyncIterator[PortableLog]:
 
 
 class NumberedPlaces:
-    """For harnesses of logs whose positions are counted."""
+    """Part of a harness for logs whose positions are consecutive integers."""
 
     outside = "1000"
 
@@ -170,7 +176,9 @@ def fresh_group() -> str:
 
 
 async def until_healthy(log: PortableLog, within: float = PATIENCE) -> None:
-    """A probe is given two seconds, for which a busy machine may stand still."""
+    """Wait until the log is healthy. A single probe may fail, because its two seconds are short on
+    a busy machine.
+    """
     async with asyncio.timeout(within):
         while not (health := await log.health()).healthy:
             assert health.cause
@@ -185,7 +193,7 @@ async def publish(log: PortableLog, topic: str, records: Sequence[Record]) -> li
 
 
 async def take(consumer: Consumer, count: int, within: float = PATIENCE) -> list[Message]:
-    """Exactly ``count`` messages; changes of ownership are passed over."""
+    """Return the next ``count`` messages of a consumer, and skip changes of ownership."""
     messages: list[Message] = []
     deadline = time.monotonic() + within
     while len(messages) < count:
@@ -207,14 +215,16 @@ async def assigned(consumer: Consumer, within: float = PATIENCE) -> Assigned:
 
 
 async def until_owned(consumer: Consumer, count: int) -> None:
-    """Until so many partitions are its own: they may come one after another."""
+    """Wait until the consumer owns ``count`` partitions, which may come one after another."""
     owned: set[Partition] = set()
     while len(owned) < count:
         owned |= set((await assigned(consumer)).partitions)
 
 
 async def nothing_comes(consumer: Consumer, within: float = 0.3) -> None:
-    """A bounded look: no message is handed out. Ownership may change meanwhile."""
+    """Assert that a consumer gets no message within this time in seconds. Its ownership may
+    change.
+    """
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
         event = await consumer.poll(0.05)
@@ -226,7 +236,9 @@ def bodies(messages: Iterable[Message]) -> list[bytes | None]:
 
 
 class Member:
-    """Polls a consumer in a task of its own, as a worker would, and settles what comes."""
+    """A member of a group that polls a consumer in its own task, as a worker does, and settles
+    each message.
+    """
 
     def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer

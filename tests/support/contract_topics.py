@@ -1,5 +1,7 @@
-"""Topics as brokers have them that were there before us: the embedded log, which makes each by its first
-event, has no such cases."""
+"""Cases of the broker contract on topics that others may create.
+
+They do not run on the embedded log, which creates each topic by its first event.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,12 @@ class Cluster(Protocol):
 
 
 class MadeTopics:
-    """Where they are made by us."""
+    """Test cases of topics that Skybridge creates."""
 
     async def test_topics_are_made_where_the_settings_say_so(self, harness: Cluster) -> None:
-        """With the partitions that the settings name, whoever comes first: publisher or subscriber."""
+        """Publishers and subscribers create a missing topic with the configured count of
+        partitions.
+        """
         log = await harness.make_log(create_topics=True, partitions=3)
         published, subscribed = (f"made-{uuid4().hex[:12]}" for _ in range(2))
         await publish(log, published, [text("x") for _ in range(10)])
@@ -40,16 +44,16 @@ class MadeTopics:
 
 
 class GivenTopics(MadeTopics):
-    """Where they are made by others too."""
+    """Test cases of topics that others create too."""
 
     async def add_partitions(self, harness: Any, topic: str, count: int) -> None:
-        """By other means than ours, to so many."""
+        """Raise the count of partitions of a topic to ``count`` by the broker's own tools."""
         raise NotImplementedError
 
     async def test_a_topic_that_is_not_there_is_refused_at_once(
         self, harness: Cluster, log: PortableLog
     ) -> None:
-        """Not after the publish time-out, and not by making it (design: topics)."""
+        """A missing topic is refused at once, before the publish time-out, and is not created."""
         began = asyncio.get_running_loop().time()
         (result,) = await log.submit("no-such-topic", [text("x")])
         assert isinstance(result, BrokerRefused)
@@ -63,7 +67,7 @@ class GivenTopics(MadeTopics):
     async def test_a_partition_added_later_is_written_and_read_from_its_start(
         self, harness: Cluster
     ) -> None:
-        """New partitions start at earliest, or what comes before we notice is passed over (rule 10)."""
+        """A consumer reads a new partition from its start, so that early records are not skipped."""
         log = await harness.make_log(metadata_age=0.5)
         topic = await harness.fresh_topic(log, 1)
         consumer = await log.subscribe(fresh_group(), [topic], LATEST)

@@ -1,4 +1,4 @@
-"""The corpus of messages: read from ``tests/corpus``, with its bytes and expectations as values."""
+"""Read the corpus of messages in ``tests/corpus``, and compare events with its expectations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / "corpus"
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One message with what must come of it; see the README beside the files."""
+    """One message of the corpus with the expected result. The README of the folder has the fields."""
 
     folder: str
     file: str
@@ -35,7 +35,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def cases(folder: str) -> list[Case]:
-    """Every case of one folder, in the order of its files."""
+    """Return every case of one folder, in the order of its files."""
     return list(_read(folder))
 
 
@@ -46,14 +46,14 @@ def _read(folder: str) -> Iterator[Case]:
 
 
 def octets(value: str | dict[str, str] | None) -> bytes | None:
-    """The bytes that a member stands for; None for none."""
+    """Return the bytes of a member that is text or ``{"base64": ...}``, or None for None."""
     if value is None or isinstance(value, str):
         return None if value is None else value.encode()
     return b64decode(value["base64"], validate=True)
 
 
 def data_of(expected: dict[str, Any]) -> bytes | None:
-    """The data bytes of an expected event."""
+    """Return the data bytes of an expected event, or None if it has no data."""
     data = expected.get("data")
     if data is None:
         return None
@@ -61,7 +61,7 @@ def data_of(expected: dict[str, Any]) -> bytes | None:
 
 
 def assert_is(event: CloudEvent, expected: dict[str, Any]) -> None:
-    """The event is the expected one: attributes, types, version and data."""
+    """Assert that attributes, types, version and data of the event are the expected ones."""
     assert dict(event.attributes) == expected["attributes"]
     assert event.version == expected.get("version", "1.0")
     types = {name: kind.value for name, kind in event.types.items()}
@@ -74,23 +74,27 @@ FORMS = {"json": "json", "text": "text", "base64": "opaque"}
 
 
 def assert_same(event: CloudEvent, other: CloudEvent) -> None:
-    """Two readings of one event: all but what is known of its bytes, which a change of form may add."""
+    """Assert that two readings of one event are equal, except for the form of the data, which a
+    new mode may change.
+    """
     assert replace(event, data_form=other.data_form) == other
 
 
 def assert_form(event: CloudEvent, expected: dict[str, Any]) -> None:
-    """What a document said about its data (JSON value, text, bytes) is known of the event."""
+    """Assert that the event has the expected form of data: JSON value, text or bytes."""
     data = expected.get("data")
     if data is not None:
         assert event.data_form.value == data.get("form", FORMS[next(iter(data))])
 
 
 def assert_faults(found: Iterable[Fault], expected: list[dict[str, Any]]) -> None:
-    """These faults and no others, in any order; each is compared by what the case says of it."""
+    """Assert that exactly these faults were found, in any order. Only the fields that the case
+    names are compared.
+    """
     left = list(found)
-    told = f"found {[(fault.code, fault.at, fault.rule, fault.index) for fault in left]}"
+    summary = f"found {[(fault.code, fault.at, fault.rule, fault.index) for fault in left]}"
     for one in expected:
         match = next((f for f in left if all(getattr(f, key) == one[key] for key in one)), None)
-        assert match is not None, f"no {one}; {told}"
+        assert match is not None, f"no {one}; {summary}"
         left.remove(match)
-    assert left == [], told
+    assert left == [], summary

@@ -1,4 +1,6 @@
-"""Cases of documents (json, protobuf, avro), read by the format that their media type names."""
+"""Check cases of documents (json, protobuf, avro), which are read by the format of their media
+type.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def is_batch(case: Case) -> bool:
 
 
 def read(case: Case) -> list[CloudEvent]:
-    """The events of a case's document."""
+    """Return the events of a case's document."""
     document, media_type = document_of(case), case.message["media_type"]
     if is_batch(case):
         return [event for event, _ in BATCH_FORMATS[media_type].read_batch(document, None)]
@@ -31,7 +33,7 @@ def read(case: Case) -> list[CloudEvent]:
 
 
 def read_again(case: Case, events: list[CloudEvent]) -> list[CloudEvent]:
-    """The events written anew in the format they came in, and read from that."""
+    """Write the events in the format of the case, read them back and return them."""
     media_type = case.message["media_type"]
     single = FORMATS[media_type.replace("-batch", "")]
     documents = [single.write_event(event) for event in events]
@@ -42,7 +44,7 @@ def read_again(case: Case, events: list[CloudEvent]) -> list[CloudEvent]:
 
 
 def assert_read(case: Case) -> list[CloudEvent]:
-    """The document gives exactly the expected events."""
+    """Assert that the document has exactly the expected events, and return them."""
     events, expected = read(case), case.expect["events"]
     assert len(events) == len(expected)
     for event, one in zip(events, expected, strict=True):
@@ -52,7 +54,9 @@ def assert_read(case: Case) -> list[CloudEvent]:
 
 
 def assert_written_again(case: Case) -> None:
-    """Written anew it is the same event, but for what the case says its format cannot hold."""
+    """Assert that the events survive writing and reading, except for what the case declares as
+    lost in its format.
+    """
     events, changed = read(case), case.expect.get("again", {})
     if changed == "refused":
         with pytest.raises(NotRepresentable):
@@ -63,14 +67,16 @@ def assert_written_again(case: Case) -> None:
 
 
 def assert_refused(case: Case) -> None:
-    """The document is refused with exactly the expected faults."""
+    """Assert that the document is refused with exactly the expected faults."""
     with pytest.raises(InvalidEvent) as refusal:
         read(case)
     assert_faults(refusal.value.faults, case.expect["faults"])
 
 
 def assert_slices(case: Case) -> None:
-    """Each slice of a batch is the whole of its event."""
+    """Assert that the slice of the batch given with each event is the document of that event
+    alone.
+    """
     media_type = case.message["media_type"]
     single = FORMATS[media_type.replace("-batch", "")]
     for event, document in BATCH_FORMATS[media_type].read_batch(document_of(case), None):

@@ -1,4 +1,6 @@
-"""What the generators in ``tests/corpus/make`` share: a case of one document, and files of cases."""
+"""What the generators in ``tests/corpus/make`` share: cases of one document each, and files of
+cases.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ GOOD = {"specversion": "1.0", "id": "k-5", "source": "/loom/2", "type": "org.exa
 
 
 class Writer:
-    """Collects the cases of one folder, file by file. ``text`` of a file is what stands in it."""
+    """Collects the cases of one folder of the corpus, file by file."""
 
     def __init__(self, folder: str, media_type: str) -> None:
         self.folder = folder
@@ -22,7 +24,7 @@ class Writer:
         self.files: dict[str, list[dict[str, Any]]] = {}
 
     def file(self, stem: str) -> None:
-        """What follows goes into this file."""
+        """Begin a new file, to which all further cases are added."""
         self.files[stem] = []
 
     def events(
@@ -35,7 +37,17 @@ class Writer:
         again: dict[str, str] | str = "",
         media_type: str = "",
     ) -> None:
-        """A valid document. ``again``: what writing it anew changes, or "refused"."""
+        """Add a case with a valid document.
+
+        Args:
+            name: The name of the case.
+            rules: Clauses of the specification, separated by ", ".
+            shows: A sentence about what the case shows.
+            document: The bytes of the document.
+            events: The expected events.
+            again: What differs if the event is written and read once more, or "refused".
+            media_type: The media type, if it is not that of the folder.
+        """
         expect = {"events": list(events)} | ({"again": again} if again else {})
         self._add(name, rules, shows, document, expect, media_type)
 
@@ -48,7 +60,7 @@ class Writer:
         *faults: str,
         media_type: str = "",
     ) -> None:
-        """An invalid document; each fault as ``code`` or ``code@place``."""
+        """Add a case with an invalid document. Each fault is ``code`` or ``code@place``."""
         found = [dict(zip(("code", "at"), fault.split("@", 1), strict=False)) for fault in faults]
         self._add(name, rules, shows, document, {"faults": found}, media_type)
 
@@ -94,7 +106,7 @@ class Writer:
         next(reversed(self.files.values())).append(case)
 
     def texts(self) -> dict[Path, str]:
-        """The files as they should be, by path."""
+        """Return the content of each file by path."""
         return {
             ROOT / self.folder / f"{stem}.json": _text(cases) for stem, cases in self.files.items()
         }
@@ -108,7 +120,7 @@ class Writer:
 def event(
     data: dict[str, str] | None = None, types: dict[str, str] | None = None, **attributes: str
 ) -> dict[str, Any]:
-    """The expected event: the good one with these attributes more, or instead."""
+    """Return an expected event: the good one with these attributes added or replaced."""
     found: dict[str, Any] = {"attributes": GOOD | attributes}
     if types:
         found["types"] = types

@@ -1,5 +1,7 @@
-"""Cases of brokers (kafka, rabbitmq, pulsar): read as the message that they are, written again, and
-carried from one broker to the next with what is known to get lost there.
+"""Check cases of broker messages (kafka, rabbitmq, pulsar).
+
+Each is decoded, encoded again, and carried from one broker to the next with the losses that the
+case declares.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ AS_RECEIVED = Writing(mode="as_received")
 
 
 def record_of(case: Case) -> Record:
-    """The record that a driver makes of the message of a case."""
+    """Return the record that a driver makes of the message of a case."""
     return _RECORDS[case.folder](case.message)
 
 
@@ -58,7 +60,7 @@ _RECORDS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
 
 
 def _typed(value: Any) -> Any:
-    """A typed AMQP value as a client library hands it over."""
+    """Return an AMQP value in the type that a client library gives it."""
     if isinstance(value, list):
         return [_typed(each) for each in value]
     if not isinstance(value, dict):
@@ -78,14 +80,14 @@ _AMQP: Mapping[str, Callable[[Any], Any]] = {
 
 
 def on_the_wire(folder: str, record: Record) -> Record:
-    """The record after it was a message of that broker."""
+    """Return the record as it is after the trip through a message of this broker."""
     if folder == "rabbitmq":
         return from_table(to_table(record), record.content_type, record.body or b"")
     return from_message(to_message(record)) if folder == "pulsar" else record
 
 
 def read(case: Case) -> Decoded:
-    """What the binding reads, with the leniencies that the case turns off."""
+    """Decode the message of a case, without the leniencies that the case switches off."""
     binding = BINDINGS[case.folder]
     if not case.switches:
         return binding.decode(record_of(case))  # type: ignore[no-any-return]
@@ -94,7 +96,7 @@ def read(case: Case) -> Decoded:
 
 
 def assert_expected(case: Case) -> None:
-    """The message gives exactly what the case says."""
+    """Assert that decoding the message gives the expected event, opaque document or refusal."""
     expect = case.expect
     if "events" in expect:
         _assert_event(case, read(case))
@@ -143,12 +145,14 @@ def _headers(pairs: list[tuple[str, Any]]) -> tuple[Header, ...]:
 
 
 def is_taken(case: Case) -> bool:
-    """A valid case, or one that is forwarded unread."""
+    """Return True if the case has a valid event or an opaque document that is forwarded unread."""
     return "events" in case.expect or "opaque" in case.expect
 
 
 def assert_rewritten(case: Case, writing: Writing) -> None:
-    """Written by its own binding and read again, liberally and strictly alike."""
+    """Assert that encoding and decoding give the same event, with a liberal and with a strict
+    reader.
+    """
     key = record_of(case).key
     before = read(case)
     record = on_the_wire(case.folder, BINDINGS[case.folder].encode(before, writing, key))
@@ -162,7 +166,7 @@ def assert_rewritten(case: Case, writing: Writing) -> None:
 
 
 def assert_upgraded(case: Case) -> None:
-    """V7: written as 1.0, whatever it was, it is the same event to everybody who reads 1.0."""
+    """Assert that the event is unchanged for readers of 1.0 when it is written as 1.0."""
     before = read(case)
     writing = Writing(mode="as_received", version="1.0")
     record = on_the_wire(case.folder, BINDINGS[case.folder].encode(before, writing, None))
@@ -174,8 +178,9 @@ def assert_upgraded(case: Case) -> None:
 
 
 def assert_documented(case: Case) -> None:
-    """As a document of JSON: types are told there, and so is data in every form. One in a format that
-    nobody reads is refused (spec 4.7).
+    """Assert that the event survives as a JSON document, which keeps types and every form of data.
+
+    A document in an unknown format must be refused with 415.
     """
     before, binding = read(case), BINDINGS[case.folder]
     writing = Writing(mode="structured", format="json")
@@ -199,7 +204,9 @@ def assert_documented(case: Case) -> None:
 
 
 def carried(case: Case, writing: Writing) -> Iterator[tuple[str, Decoded, Decoded]]:
-    """Around the ring of brokers and home again: where, what should have come, and what came."""
+    """Carry an event through all brokers and back, and yield broker, expected and actual decoding
+    at each.
+    """
     folder, decoded, key = case.folder, read(case), record_of(case).key
     for _ in NEXT:
         folder = NEXT[folder]
@@ -220,7 +227,9 @@ def carried(case: Case, writing: Writing) -> Iterator[tuple[str, Decoded, Decode
 
 
 def assert_carried(case: Case, writing: Writing) -> None:
-    """The same event at every broker, with its foreign headers, but for the declared losses."""
+    """Assert that every broker delivers the same event and foreign headers, except for the
+    declared losses.
+    """
     for folder, due, came in carried(case, writing):
         try:
             assert_same_event(due, came)
@@ -241,7 +250,11 @@ def assert_same_event(due: Decoded, came: Decoded) -> None:
 
 
 def told(case: Case, decoded: Decoded, writing: Writing) -> Decoded:
-    """In binary mode: no document, JSON data's type made explicit (I4, J13), no types in bare text."""
+    """Return the decoding that is expected after a trip in binary mode.
+
+    Binary mode has no document, has no types in bare text, and makes the content type of JSON data
+    explicit.
+    """
     if decoded.opaque:
         return replace(decoded, event=replace(decoded.event, types=NO_TYPES))
     if "mode" in case.loses.get("headers", []):
@@ -268,7 +281,7 @@ def _told_in_headers(event: CloudEvent, writing: Writing) -> CloudEvent:
 
 
 def _without_empty_data(decoded: Decoded) -> Decoded:
-    """A document that stays one keeps even that."""
+    """Return the event with empty data removed. A structured document keeps even empty data."""
     if decoded.document is not None:
         return decoded
     return replace(decoded, event=replace(decoded.event, data=decoded.event.data or None))
@@ -294,7 +307,9 @@ def _with_replacements(decoded: Decoded) -> Decoded:
 
 
 def _with_small_letters(decoded: Decoded) -> Decoded:
-    """A document that stays one keeps its names."""
+    """Return the event with the first letter of extension names in lower case. A structured
+    document keeps its names.
+    """
     if decoded.document is not None:
         return decoded
     arrived = {name: _with_a_small_letter(each) for name, each in decoded.event.arrived.items()}
@@ -315,4 +330,6 @@ LOSSES: Mapping[str, Callable[[Decoded], Decoded]] = {
     "binary-foreign": _with_replacements,
     "first-capital": _with_small_letters,
 }
-"""What each declared loss leaves of an event; ``name-too-long`` is refused instead."""
+"""The change that each declared loss makes to an event. An event that loses ``name-too-long`` is
+refused instead.
+"""

@@ -1,4 +1,4 @@
-"""Cases of HTTP requests: their headers and bytes, and what the binding makes of them."""
+"""Build and decode the HTTP requests of the corpus."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ def body_of(case: Case) -> bytes:
 
 
 def headers_of(case: Case) -> list[tuple[bytes, bytes]]:
-    """As they are on the wire, names in the sender's case."""
+    """Return the headers as on the wire, with names in the sender's letter case."""
     return [(name.encode(), octets(value) or b"") for name, value in case.message["headers"]]
 
 
 def decode(case: Case) -> list[Decoded]:
-    """As the gateway asks: header names in lower case, the case's own switches."""
+    """Decode the request as the gateway does: header names in lower case, and the switches of the
+    case.
+    """
     headers = [(name.lower(), value) for name, value in headers_of(case)]
     return http.decode(headers, body_of(case), **case.switches)
 
@@ -30,7 +32,7 @@ def decode_message(message: http.HttpMessage, switches: dict[str, Any]) -> list[
 
 
 def request_bytes(case: Case) -> bytes:
-    """The whole request, to be written to a socket."""
+    """Return the whole HTTP request as bytes for a socket."""
     method = case.message.get("method", "POST").encode()
     fields = b"".join(b"%b: %b\r\n" % pair for pair in headers_of(case))
     body = body_of(case)

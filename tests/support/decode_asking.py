@@ -1,4 +1,6 @@
-"""Asking the decoder of the pipeline about records, with Spark, and without."""
+"""Run the decoder of the pipeline over records, with and without Spark, and compare it with
+``app.bindings``.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,20 @@ MAPS = ("extensions", "types")
 def frame(
     spark: SparkSession, folder: Path, records: Sequence[Record], topic: str = "t"
 ) -> DataFrame:
-    """The columns RAW of records."""
+    """Return a Spark data frame of records with the columns ``RAW``, written to and read from a
+    Parquet file.
+    """
     path = folder / "raw.parquet"
     pyarrow.parquet.write_table(raw_table(records, topic), path)
     return spark.read.parquet(str(path))
 
 
 def shown(found: DataFrame) -> DataFrame:
-    """Without the place that records were at, and with ``at``, microseconds since 1970, for ``time``: Python
-    has no local time for the first and last of Spark's instants.
+    """Return a decoded frame without the columns of the record's place, and with ``at`` instead of
+    ``time``.
+
+    ``at`` is in microseconds since 1970, because Python cannot represent the first and last of
+    Spark's instants.
     """
     left_out = {"broker", "topic", "partition", "record_time", "key", "time"}
     columns = [name for name in found.columns if name not in left_out]
@@ -43,7 +50,7 @@ def shown(found: DataFrame) -> DataFrame:
 
 
 def rows(found: DataFrame) -> list[dict[str, Any]]:
-    """As Python has them, in the order of their offsets."""
+    """Collect a frame as Python rows in the order of their offsets."""
     collected = [row.asDict(recursive=True) for row in found.collect()]
     return [_plain(row) for row in sorted(collected, key=lambda row: row["offset"])]
 
@@ -53,7 +60,9 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def expected(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> dict[str, Any]:
-    """The columns that ``app.bindings`` gives a record, the verdict among them; ``time`` is Spark's."""
+    """Return the columns that ``app.bindings`` gives for a record, with the verdict. ``time`` is
+    left to Spark.
+    """
     told = decode_row(record, decode)._asdict()
     for name in MAPS:
         told[name] = None if told[name] is None else dict(told[name])
@@ -61,14 +70,14 @@ def expected(record: Record, decode: Callable[[Record], Decoded] = kafka.decode)
 
 
 def row_by_row(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns of ``DecodedRow``, by ``decode_row`` alone."""
+    """Decode a batch with ``decode_row`` alone and return the columns of ``DecodedRow``."""
     return pa.RecordBatch.from_arrays(
         exact.arrays(exact.decode_rows(batch), DECODED_ROW_SCHEMA), schema=DECODED_ROW_SCHEMA
     )
 
 
 def in_doubt(batch: pa.RecordBatch) -> list[Record]:
-    """The records that ``decode_without_times`` looks at one by one."""
+    """Return the records that ``decode_without_times`` decodes one by one instead of by column."""
     seen: list[Record] = []
 
     def noted(some: pa.RecordBatch) -> list[DecodedRow]:
@@ -81,7 +90,10 @@ def in_doubt(batch: pa.RecordBatch) -> list[Record]:
 
 
 def told_otherwise(batch: pa.RecordBatch) -> list[str]:
-    """What the decoder by column says otherwise than ``decode_row``, and columns that are not well made."""
+    """Return every value in which the decoder by column differs from ``decode_row``.
+
+    Raises an error if a column is not valid Arrow data or a column that must be copied was changed.
+    """
     found = by_column.decode_without_times(batch)
     found.validate(full=True)
     assert found.column_names == [*by_column.KEPT, *DECODED_ROW_SCHEMA.names, *by_column.SENT]
@@ -111,7 +123,13 @@ def differences(
     found: Sequence[dict[str, Any]],
     due: Callable[[Record], dict[str, Any]],
 ) -> list[str]:
-    """What differs, told by record and column."""
+    """Return a line for each record and column whose value is not the expected one.
+
+    Args:
+        records: The records.
+        found: The decoded row of each record.
+        due: The function that gives the expected columns of a record.
+    """
     told = []
     for record, row in zip(records, found, strict=True):
         for name, value in due(record).items():

@@ -1,4 +1,6 @@
-"""Records with a few octets changed: in documents before all in the envelope, in headers anywhere."""
+"""Make records with a few bytes changed: in headers anywhere, in documents mostly in the event's
+attributes.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ VALUES = (
 
 
 def mutated(records: Sequence[Record], count: int, seed: int = 8) -> Iterator[Record]:
-    """``count`` records, each one of ``records`` with up to three changes; the same for a seed."""
+    """Yield ``count`` records, each one of ``records`` with at most three changes. A seed always
+    gives the same ones.
+    """
     chance = random.Random(seed)
     for _ in range(count):
         record = records[chance.randrange(len(records))]

@@ -1,4 +1,4 @@
-"""Records for the decoder of the pipeline: the corpora, generated ones of every kind, and poison."""
+"""Records for tests of the pipeline's decoder: from the corpora, generated, and harmful ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RAW = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )  # fmt: skip
-"""``pipeline.tables.RAW`` as Arrow has it."""
+"""The Arrow schema of ``pipeline.tables.RAW``."""
 
 JSON_TYPE = b"application/cloudevents+json"
 _SEED = 8
@@ -55,7 +55,7 @@ PULSAR_TOPIC = "persistent://public/default/t"
 
 
 def raw_table(records: Sequence[Record], topic: str = "t") -> pa.Table:
-    """Records as Spark's Kafka source would bring them, each at the offset of its place."""
+    """Return records as Spark's Kafka source delivers them, with their indexes as offsets."""
     count = len(records)
     rows = {
         "broker": ["kafka"] * count,
@@ -77,8 +77,10 @@ def document(text: bytes, content_type: bytes = JSON_TYPE) -> Record:
 
 
 def corpus() -> list[Record]:
-    """Every message of every corpus that can be a record of Kafka: those of brokers as they are, documents
-    under their media type, requests of HTTP with the names that Kafka has for their headers.
+    """Return every message of every corpus as a Kafka record.
+
+    Messages of brokers stay as they are, documents get their media type, and HTTP headers get their
+    names in Kafka.
     """
     of_brokers = [case for folder in ("kafka", "rabbitmq", "pulsar") for case in cases(folder)]
     of_formats = [case for folder in ("json", "protobuf", "avro") for case in cases(folder)]
@@ -96,7 +98,9 @@ def corpus() -> list[Record]:
 
 
 def _untyped(record: Record) -> Record:
-    """As another client writes it that has no types: a value without a text is null."""
+    """Return the record as a client without header types writes it, where a typed value without
+    text becomes null.
+    """
     return replace(record, natives={})
 
 
@@ -122,7 +126,7 @@ def _kafka_name(name: str) -> str:
 
 
 def drawn(strategy: st.SearchStrategy[Drawn], count: int) -> list[Drawn]:
-    """``count`` examples, the same in every run."""
+    """Return ``count`` examples of a strategy, the same in every run."""
     found: list[Drawn] = []
 
     @seed(_SEED)
@@ -142,15 +146,15 @@ def drawn(strategy: st.SearchStrategy[Drawn], count: int) -> list[Drawn]:
 
 
 def generated(count: int) -> list[Record]:
-    """About ``count`` records of every version and mode, broken ones included."""
+    """Return about ``count`` records of every version and mode, some of them invalid."""
     share = -(-count // len(_KINDS))
     return [record for kind in _KINDS for record in drawn(kind, share)]
 
 
 def clean(count: int, write: Callable[..., Record] = encode) -> list[Record]:
-    """Valid events of every version and mode, in the layouts that producers write, as they write them.
+    """Return ``count`` valid events of every version and mode, in the layouts that producers use.
 
-    ``write``  of the binding: Kafka's unless told.
+    ``write`` is the ``encode`` function of a binding, by default that of Kafka.
     """
     return drawn(_usual(write), count)
 
@@ -186,7 +190,7 @@ def _usual(draw: st.DrawFn, write: Callable[..., Record] = encode) -> Record:
 
 @st.composite
 def _encoded(draw: st.DrawFn) -> Record:
-    """An event as the bridge writes it."""
+    """Draw a record as Skybridge writes it, of any version and mode."""
     event = as_version(draw(events()), draw(st.sampled_from(["1.0", "1.0", *VERSIONS])))
     mode = draw(st.sampled_from(["binary", "structured"]))
     decoded = Decoded(event, ContentMode.BINARY, foreign=draw(foreign_headers))
@@ -200,7 +204,7 @@ def _laid_out(draw: st.DrawFn) -> Record:
 
 
 def _laid(draw: st.DrawFn, record: Record) -> Record:
-    """A document whose members stand in any order, with or without white space and ASCII escapes."""
+    """Draw the layout of a document: order of members, white space and ASCII escapes."""
     members = list(json.loads(record.body or b"").items())
     separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     written = json.dumps(
@@ -217,14 +221,14 @@ _CHARSET = b"application/cloudevents+json; charset=utf-8"
 
 @st.composite
 def _mistold(draw: st.DrawFn) -> Record:
-    """Headers of any kind."""
+    """Draw a record with arbitrary headers, which may contradict each other."""
     pairs = draw(header_pairs)
     return _of_request(pairs, draw(st.sampled_from([b"", b"{}", b'{"a":1}', b"\xff"])))
 
 
 @st.composite
 def _bent(draw: st.DrawFn) -> Record:
-    """A message with one header lost, doubled, nulled or changed."""
+    """Draw a message with one header removed, doubled, set to null or another value, or renamed."""
     message = draw(st.sampled_from(MESSAGES["kafka"]))
     headers: list[Header] = list(message.headers)
     at = draw(st.integers(0, max(len(headers) - 1, 0)))
@@ -269,13 +273,13 @@ def _with(rest: bytes) -> Record:
 
 
 def _quoted(value: bytes) -> Record:
-    """0.2 has JSON values in headers."""
+    """Return a record of CloudEvents 0.2, whose header values are JSON, with this extension."""
     own = [(name, b'"%b"' % (text or b"")) for name, text in REQUIRED if name != "ce_specversion"]
     return Record(None, (*own, ("ce_specversion", b'"0.2"'), ("ce_ext", value)), b"")
 
 
 def poison() -> dict[str, Record]:
-    """What has brought queries on Spark down, or made them lie (pipeline.md 5)."""
+    """Return records by name that once made Spark queries fail or return wrong rows."""
     return {
         "a header twice": Record(None, (*REQUIRED, ("ce_id", b"2")), b""),
         "an extension twice": Record(None, (*REQUIRED, ("ce_a", b"1"), ("ce_a", b"2")), b""),
@@ -336,7 +340,7 @@ ENDS = (
     b'{"a":1},"x":"y"', b'[1] , "n":5 ,"f":true', b'"s","x":"y"', b'{"extensions":{"a":"b"}}', b'{"mark":7}',
     b'{"a":{"b":1},"extensions":{"x":"y"}}', b'"\\ud83d\\ude00","x":"\\u00e9"', b'{"a":"b,","c":[{"d":"e"}]} ,"x":"y"',
 )  # fmt: skip
-"""Values that may stand last in a document, and members that may follow them."""
+"""Valid values of ``data`` at the end of a document, some with further members behind them."""
 
 _SEVENS = b"7" * 18
 
@@ -349,9 +353,9 @@ LOOSE_ENDS = (
     b"1.", b"[1,]", b'{"a":1,}', b"{1:2}", b"NaN", b'{"a":NaN}', b"-Infinity", b"'x'", b"{'a':1}", b"[1 2]", b"nul", b"1x", b"[,1]",
     b'{"a":01}', b'{"a":"b\nc"}', b"{a:1}", b"[+1]", b"[1/**/]",
 )  # fmt: skip
-"""What is no value, and what would be one to a reader that stops early."""
+"""Invalid values of ``data``, some of which look valid to a parser that stops early."""
 
 
 def ending(value: bytes) -> Record:
-    """A document whose data is last, whatever that is."""
+    """Return a document whose last member is ``data``, with this raw text as its value."""
     return _with(b'"data":' + value)

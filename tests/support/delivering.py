@@ -1,4 +1,4 @@
-"""A worker on a log and a store that are here, whose target is on loopback."""
+"""Run a worker in the test's process, on its own log and store, with a target on loopback."""
 
 from __future__ import annotations
 

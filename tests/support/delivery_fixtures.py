@@ -1,4 +1,4 @@
-"""Fixtures of a webhook and its own account, for the folders that import them."""
+"""Fixtures of a webhook target with a ledger of its requests, for test folders that import them."""
 
 from __future__ import annotations
 

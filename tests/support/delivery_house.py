@@ -1,6 +1,6 @@
-"""Services of one installation on one broker, as processes, and what a target must have got from them.
+"""Processes of one installation on one broker, and the record of what a target got from them.
 
-``Ledger`` is the target's own account, ``House`` the installation, ``Service`` one process of it.
+``Ledger`` is the record of the target, ``House`` the installation, and ``Service`` one process.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ from service_process import ServiceProcess
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
-PATIENCE = 240.0  # a bound: every wait ends with its condition
+PATIENCE = 240.0  # seconds; every wait ends earlier, with its condition
 CONCURRENCY = 16
-COMMITTED_WITHIN = 1.0  # seconds: half of it on RabbitMQ's streams, less on the other logs
-STALLED = 3  # times what this process itself stood still, the service may have
+COMMITTED_WITHIN = 1.0  # seconds; RabbitMQ's streams take half of it, other logs less
+STALLED = 3  # the service may have stalled this many times as long as this process
 MOST_IN_A_BATCH = 500
 OK, BUSY = status(204), status(503)
 
 
 def numbered(first: int, count: int, keys: int) -> list[dict[str, Any]]:
-    """Events whose key is that of their number, which is their id."""
+    """Return ``count`` events with consecutive numbers as ids, and with the number modulo ``keys``
+    as their key.
+    """
     return [
         {
             "specversion": "1.0",
@@ -50,8 +52,11 @@ def numbered(first: int, count: int, keys: int) -> list[dict[str, Any]]:
 
 
 class Ledger:
-    """The target's own account. ``busy``: whether it answers 503 now, request by request.
-    ``takes``: seconds until it answers."""
+    """The answer function of a webhook target, which records every event that it takes.
+
+    ``busy`` decides for each request whether the answer is 503. ``takes`` is the time in seconds
+    before an answer.
+    """
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, int]] = []
@@ -73,8 +78,9 @@ class Ledger:
         return OK
 
     def at_stake(self) -> int:
-        """How much a kill at this moment may repeat: what is in flight, and what was finished since
-        the last commit."""
+        """Return how many deliveries a kill at this moment may repeat: those in flight or finished
+        since the last commit.
+        """
         since = time.monotonic() - COMMITTED_WITHIN - STALLED * self._late
         return CONCURRENCY + len(self._moments) - bisect(self._moments, since)
 
@@ -86,7 +92,9 @@ class Ledger:
         return Counter(n for _, n in self.taken)[number]
 
     def out_of_order(self) -> dict[str, list[int]]:
-        """Keys whose first arrivals are not in the order of acceptance."""
+        """Return the keys whose first arrivals are not in the order of acceptance, with the
+        numbers that arrived.
+        """
         firsts: dict[str, list[int]] = defaultdict(list)
         for key, number in dict.fromkeys(self.taken):
             firsts[key].append(number)
@@ -94,7 +102,9 @@ class Ledger:
 
 
 class Stuck:
-    """What comes from ``source`` is answered with ``refusal`` until it is ``mended``, all else by the ledger."""
+    """An answer function that refuses events of one source until ``mended`` is set. The ledger
+    answers all others.
+    """
 
     def __init__(self, ledger: Ledger, source: str, refusal: bytes) -> None:
         self.mended = False
@@ -107,7 +117,7 @@ class Stuck:
 
 
 class Service:
-    """One process of the service, in a folder of its own."""
+    """One process of the service, in its own folder."""
 
     def __init__(self, folder: Path, house: House, sinks: dict[str, Any]) -> None:
         folder.mkdir()
@@ -141,7 +151,7 @@ class Service:
             assert await self.post(batch, BATCH) == 202
 
     async def publish_at_last(self, events: Sequence[dict[str, Any]]) -> None:
-        """One after the other, each again until it is accepted."""
+        """Publish events one after another, each repeatedly until it is accepted."""
         async with asyncio.timeout(PATIENCE):
             for event in events:
                 while await self.post(json.dumps(event).encode(), STRUCTURED) != 202:
@@ -154,13 +164,15 @@ class Service:
         return subscription
 
     async def parked(self) -> int:
-        """How many messages wait in the store."""
+        """Return the count of parked messages in the store."""
         async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
             answer = await client.get(f"http://127.0.0.1:{self.admin_port}/v1/parked/count")
         return sum(each["rows"] for each in answer.json()["counts"])
 
     async def until_parked(self, count: int) -> None:
-        """A row is taken away a moment after its event was delivered."""
+        """Wait until this count of messages is parked. A row is deleted shortly after its event
+        was delivered.
+        """
 
         async def there() -> bool:
             return await self.parked() == count
@@ -168,11 +180,11 @@ class Service:
         await until(there, f"{count} parked", turn=0.05)
 
     async def until_no_lag(self) -> None:
-        """Until it is told that nothing is left to commit."""
+        """Wait until the status of the subscription reports a lag of 0."""
         await self.until_status(lambda found: found["lag"] == 0)
 
     async def partitions(self, count: int) -> None:
-        """Until this process owns so many."""
+        """Wait until this process owns ``count`` partitions."""
         await self.until_status(lambda found: len(found["partitions"]) == count)
 
     async def until_status(self, so: Callable[[dict[str, Any]], bool]) -> None:
@@ -208,10 +220,10 @@ class Service:
 
 
 class House:
-    """Services of one installation on one topic of their own; killed at the end if they still run.
+    """An installation with its own topic, whose processes are killed at the end if they still run.
 
-    ``broker``  its settings, but for ``topics``. ``to`` and ``source``: what events are published to, and
-                read from; usually both are ``topic``.
+    ``broker`` has the broker's settings without ``topics``. Events are published to ``to`` and read
+    from ``source``, which are both ``topic`` by default.
     """
 
     def __init__(self, folder: Path, broker: Mapping[str, Any], target: WebhookTarget) -> None:
@@ -231,12 +243,16 @@ class House:
 
     @property
     def held_waits(self) -> int:
-        """How many waits hold the lane; then the key parks."""
+        """Return how many waits of the retry schedule hold the lane, before the key parks. By
+        default all do.
+        """
         return len(self.schedule) if self.hold is None else self.hold
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Of the broker. The embedded log has no settings of topics: it makes them by itself."""
+        """Return the settings of the broker with those of topics. The embedded log creates topics
+        by itself.
+        """
         if self.broker["kind"] == "embedded":
             return {**self.broker, "partitions": self.partitions}
         return {**self.broker, "topics": {"create": True, "partitions": self.partitions}}
@@ -259,7 +275,7 @@ class House:
 
 
 class Steady:
-    """Publishes a few events at a time, one batch after the other, by whichever service it is told."""
+    """A publisher that sends small batches one after another to the service that was set last."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -1,7 +1,7 @@
-"""What holds from HTTP over a broker to a webhook, whatever the broker: a test module subclasses it.
+"""Scenarios from HTTP over a broker to a webhook, which are the same for every broker.
 
-It needs the fixtures ``target``, ``ledger`` and ``house``, and where subscriptions of one topic share
-its queues ``apart``, which gives each its own.
+A test module subclasses ``DeliveryScenarios`` and provides the fixtures ``target``, ``ledger`` and
+``house``. ``apart`` is a house whose subscriptions have queues of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class DeliveryScenarios:
     async def test_an_event_crosses_and_arrives_in_either_mode(
         self, apart: House, target: WebhookTarget
     ) -> None:
-        """Both modes in, both modes out, nothing changed on the way (H1, W1)."""
+        """Events in binary and structured mode arrive unchanged at webhooks of both modes."""
         service = await apart.service(
             plain={"sink": f"{target.url}/binary", "content_mode": "binary"},
             whole={"sink": f"{target.url}/structured", "content_mode": "structured"},
@@ -51,7 +51,7 @@ class DeliveryScenarios:
     async def test_a_kill_in_the_middle_of_a_failing_endpoint_loses_nothing_and_keeps_the_order(
         self, house: House, ledger: Ledger
     ) -> None:
-        """Rules 2 and 3: what comes twice was in flight, or was finished just before the kill."""
+        """A killed process repeats only what was in flight or finished since its last commit."""
         dice = random.Random(7)
         ledger.busy = lambda _: dice.random() < 0.2
         ledger.takes = 0.02
@@ -71,7 +71,9 @@ class DeliveryScenarios:
     async def test_an_orderly_restart_in_the_middle_loses_and_repeats_nothing(
         self, house: House, ledger: Ledger
     ) -> None:
-        """Rule 11: what is under way is finished and settled, the rest waits at the broker."""
+        """A process that stops in order finishes and settles its deliveries; all other events wait
+        in the broker.
+        """
         service = await house.service()
         await service.publish(numbered(0, FEW, KEYS))
         await until(lambda: len(ledger.numbers) >= FEW // 4, "a part of it delivered")

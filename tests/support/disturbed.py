@@ -1,4 +1,4 @@
-"""A service on its embedded log that ends and comes back again and again under the verifier's load."""
+"""Stop and restart a service on its embedded log many times under the verifier's load."""
 
 from __future__ import annotations
 
@@ -25,9 +25,15 @@ def end_and_verify(
     begin: Callable[[ServiceProcess], object] = ServiceProcess.start,
     **more: Any,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The verifier's reports: of the webhook, and of the log's own file. ``end``: how the service ends at
-    ``load.kills`` random moments, ``begin``: how it comes up. ``more``: settings of
-    the route.
+    """Run the verifier while the service ends at random moments, and return the reports of webhook
+    and log file.
+
+    Args:
+        load: The verifier's load, with the count of endings as ``kills``.
+        folder: The folder of the service and of the journal of acknowledged events.
+        end: The function that ends the service.
+        begin: The function that starts the service again.
+        more: Further settings of the route.
     """
     seed = int(os.environ.get("SKYBRIDGE_SEED") or random.SystemRandom().randrange(10**9))
     print(f"SKYBRIDGE_SEED={seed}")

@@ -1,4 +1,6 @@
-"""A name server of the test's own: answers in turn, with CNAME chains, any TTL and any mixture."""
+"""A DNS server for tests, with changing answers, CNAME chains, any TTL and any mixture of
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,17 @@ _RECORD = struct.Struct("!HHIH")
 _FOUND, _NO_SUCH_NAME = 0x8580, 0x8583
 
 Zone = Mapping[str, Sequence[Sequence[str]]]
-"""Name to its answers in turn, the last one for ever. An answer is addresses of both families, or one
-name that it is an alias of."""
+"""The answers of each name in turn, of which the last one repeats for ever.
+
+An answer has addresses of both families, or one name of which this name is an alias.
+"""
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """``asked``: how often each name was, by (name, type). Each type has turns of its own, since
-    resolvers ask for both."""
+    """A DNS server over UDP that counts queries by name and type in ``asked``.
+
+    Each type has its own turn of answers, because resolvers ask for both types.
+    """
 
     def __init__(self, zone: Zone, ttl: int = 0) -> None:
         self.zone = dict(zone)
@@ -53,7 +59,9 @@ class NameServer(asyncio.DatagramProtocol):
         self._transport.sendto(head + question + b"".join(records), addr)
 
     def _records(self, name: str, kind: int) -> list[bytes] | None:
-        """A chain of aliases goes into one answer, as a recursive server gives it."""
+        """Return the records of an answer, with a whole chain of aliases as recursive servers give
+        it, or None.
+        """
         found: list[bytes] = []
         while True:
             answer = self._answer(name, kind)

@@ -1,4 +1,4 @@
-"""The stages of the Dockerfile, instruction by instruction."""
+"""Parse the stages of the Dockerfile into instructions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCKERFILE = (CHECKOUT / "Dockerfile").read_text()
 
 
 def instructions(stage: str) -> Iterator[tuple[str, str]]:
-    """Of a stage and of those it is made from, in order: instruction and its text on one line."""
+    """Yield the instructions of a stage and of its bases in order, each with its text on one line."""
     stages: dict[str, tuple[str, list[tuple[str, str]]]] = {}
     name = ""
     joined = re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MULTILINE).replace("\\\n", " ")
@@ -32,15 +32,15 @@ def instructions(stage: str) -> Iterator[tuple[str, str]]:
 
 
 def variables(text: str) -> dict[str, str]:
-    """Of one ENV."""
+    """Return the variables of one ENV instruction."""
     return dict(each.split("=", 1) for each in shlex.split(text))
 
 
-_BUILT = ("node_modules", "dist")  # as .dockerignore has them
+_BUILT = ("node_modules", "dist")  # what .dockerignore leaves out
 
 
 def copied(source: Path, target: Path) -> None:
-    """As COPY does: of a folder what is in it, a file into a folder."""
+    """Copy like a COPY instruction: the content of a folder, or a file into a folder."""
     if source.is_dir():
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", *_BUILT))
     else:

@@ -1,4 +1,7 @@
-"""ed25519 by the arithmetic of RFC 8032 alone: nobody's library, so an opinion of its own on v1a."""
+"""Verify ed25519 signatures with the arithmetic of RFC 8032 alone.
+
+No library is used, so the result is an independent check of v1a signatures.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ D = -121665 * pow(121666, P - 2, P) % P
 _ROOT = pow(2, (P - 1) // 4, P)  # of -1
 
 Point = tuple[int, int, int, int]
-"""Extended coordinates (5.1.4): x = X/Z, y = Y/Z, x * y = T/Z."""
+"""A point in extended coordinates (RFC 8032 5.1.4): x = X/Z, y = Y/Z, x * y = T/Z."""
 
 
 def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
-    """5.1.7: [S]B = R + [k]A."""
+    """Return True if the signature is valid: [S]B = R + [k]A (RFC 8032 5.1.7)."""
     a, r = _point(public), _point(signature[:32])
     s = int.from_bytes(signature[32:], "little")
     if a is None or r is None or s >= Q or len(signature) != 64:
@@ -31,7 +34,7 @@ def _base() -> Point:
 
 
 def _point(data: bytes) -> Point | None:
-    """5.1.3."""
+    """Decode a point from 32 bytes (RFC 8032 5.1.3). Return None for invalid bytes."""
     number = int.from_bytes(data, "little")
     y, odd = number & (2**255 - 1), number >> 255
     if y >= P:
@@ -48,7 +51,7 @@ def _point(data: bytes) -> Point | None:
 
 
 def _sum(one: Point, other: Point) -> Point:
-    """5.1.4."""
+    """Add two points (RFC 8032 5.1.4)."""
     a = (one[1] - one[0]) * (other[1] - other[0]) % P
     b = (one[1] + one[0]) * (other[1] + other[0]) % P
     c, d = 2 * one[3] * other[3] * D % P, 2 * one[2] * other[2] % P

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for events, and for what only looks like one."""
+"""Hypothesis strategies for events, and for headers and documents that only resemble events."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ typed = st.one_of(
 
 
 def _is_kept(payload: tuple[str | None, bytes, DataForm]) -> bool:
-    """White space around one JSON value is left behind in a document (``test_json_write``)."""
+    """Return True if the payload survives in a document, which drops white space around a JSON
+    value.
+    """
     return payload[0] not in json_types or payload[1] == payload[1].strip(b" \t\r\n")
 
 
@@ -84,7 +86,7 @@ def events(
     payloads: Payloads = payloads,
     extensions: st.SearchStrategy[dict[str, tuple[str, AttributeType]]] = extensions,
 ) -> CloudEvent:
-    """A valid event of version 1.0 as the JSON format could have brought it."""
+    """Draw a valid event of version 1.0 that could come from the JSON format."""
     core = {"specversion": st.just("1.0"), "id": words, "source": sources, "type": words}
     optional = {"time": times, "subject": words, "dataschema": st.just("urn:schema:1")}
     attributes = draw(st.fixed_dictionaries(core, optional=optional))
@@ -154,7 +156,7 @@ _old_payloads = st.one_of(
 
 @st.composite
 def old_documents(draw: st.DrawFn) -> tuple[str, str]:
-    """The name of a version before 1.0 and a compact document of it, as it would be written."""
+    """Draw the name of a version before 1.0, and a compact JSON document of this version."""
     version = draw(st.sampled_from(list(_own_names)))
     attribute, id_, type_, time, schema, content_type = _own_names[version]
     schemas = ["urn:schema:1"] if version == "1.0-rc1" else ["urn:schema:1", "/relative"]
@@ -186,7 +188,7 @@ def old_documents(draw: st.DrawFn) -> tuple[str, str]:
     return version, "{" + ",".join(f'"{name}":{value}' for name, value in pairs.items()) + "}"
 
 
-# Names of headers that are none of the event's, and some that look as if they were.
+# Names of headers outside the event, and some that resemble attributes of it.
 _foreign_names = st.one_of(
     st.sampled_from(
         ["traceparent", "X-Request-Id", "x", "id", "source", "specversion", "type", "ce", "ce_",
@@ -201,7 +203,7 @@ foreign_headers = st.lists(st.tuples(_foreign_names, _foreign_values), max_size=
 
 @st.composite
 def decoded_events(draw: st.DrawFn, *, newest_only: bool = False) -> Decoded:
-    """An event as a reader could have given it: of any version, in any form, with foreign metadata."""
+    """Draw an event as a decoder returns it: of any version, with any data and foreign headers."""
     event = draw(events())
     version = "1.0" if newest_only else draw(st.sampled_from(["1.0", "1.0", *VERSIONS]))
     return Decoded(as_version(event, version), ContentMode.BINARY, foreign=draw(foreign_headers))
@@ -215,11 +217,16 @@ _PIECES = [
 instructions = st.binary(min_size=4, max_size=16).map(
     lambda drawn: [tuple(drawn[at : at + 4]) for at in range(0, len(drawn) - 3, 4)]
 )
-"""One to four changes of four numbers each: drawn as bytes, at a tenth of the cost of drawing each."""
+"""One to four changes for ``mutated``, each of four numbers.
+
+They are drawn as bytes, which costs a tenth of drawing each number.
+"""
 
 
 def mutated(valid: bytes, changes: list[tuple[int, ...]]) -> bytes:
-    """A valid document after a few changes: bytes lost, put in, replaced, or a part of it repeated."""
+    """Return a valid document with a few bytes removed, inserted or replaced, or with a part
+    repeated.
+    """
     text = bytearray(valid)
     for high, low, cut, put in changes:
         start = (high << 8 | low) % (len(text) + 1)

@@ -1,7 +1,7 @@
-"""One test over a table: every row is checked, and all that fail are told together.
+"""Check all rows of a table in one test, and report all rows that fail.
 
-A parametrised test costs three milliseconds a row in each process that runs it, and most of them again for the
-collection: a table of hundreds of rows is one test.
+A parametrised test costs 3 ms a row in each process that runs it, and again about as much for
+collection. A table of hundreds of rows is therefore one test.
 """
 
 from __future__ import annotations
@@ -13,29 +13,32 @@ from typing import TypeVar
 import pytest
 
 Row = TypeVar("Row")
-SHOWN = 20  # faults told in full; of the others the names
+SHOWN = 20  # failures shown in full; further ones by name only
 
 
 def of_every(
     rows: Iterable[Row], check: Callable[[Row], object], name: Callable[[Row], str] = str
 ) -> None:
-    """Fails with each row for which ``check`` raises, by its ``name``, and where there is no row."""
+    """Run ``check`` on every row and fail with the names and errors of those for which it raises.
+
+    A table without rows fails too. ``name`` returns the name of a row.
+    """
     count, faults = 0, []
     for row in rows:
         count += 1
         try:
             check(row)
-        except (Exception, pytest.fail.Exception) as fault:  # noqa: BLE001 - whatever it is, it is told
+        except (Exception, pytest.fail.Exception) as fault:  # noqa: BLE001 - every error is reported
             faults.append((name(row), _told(fault)))
     assert count, "the table has no rows"
     if faults:
-        full = [f"{row}\n{said}" for row, said in faults[:SHOWN]]
+        full = [f"{row}\n{error}" for row, error in faults[:SHOWN]]
         names = [row for row, _ in faults[SHOWN:]]
         pytest.fail("\n".join([f"{len(faults)} of {count} rows:", *full, *names]), pytrace=False)
 
 
 def _told(fault: BaseException) -> str:
-    """The place of the check that failed, and what it said."""
+    """Return the line of code that failed and its error, as indented text."""
     where = traceback.extract_tb(fault.__traceback__)[-1]
-    said = "".join(traceback.format_exception_only(fault)).rstrip()
-    return f"  {where.filename}:{where.lineno}: {where.line}\n  " + said.replace("\n", "\n  ")
+    error = "".join(traceback.format_exception_only(fault)).rstrip()
+    return f"  {where.filename}:{where.lineno}: {where.line}\n  " + error.replace("\n", "\n  ")

@@ -1,4 +1,4 @@
-"""A log in memory, with ownership and failures that a test scripts. Fills ``interfaces.Log``."""
+"""An implementation of ``interfaces.Log`` in memory, whose ownership and failures a test sets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ Commit = tuple[int, str]  # position, finished runs above it
 
 
 class FakeLog:
-    """``refusals``: results that the next submits get instead of receipts. ``trouble``: raised by the
-    next polls. ``killed``: the process is gone, nothing is committed any more. ``clock``: what polls
-    wait by; real time without one. ``unfit``: why nothing would keep what is published to a topic."""
+    """A log in memory.
+
+    ``refusals`` are the results of the next submissions, instead of receipts; ``trouble`` are
+    errors that the next polls raise. ``killed`` stands for the end of the process: nothing is
+    committed any more. ``clock`` is the clock by which polls wait, real time by default. ``unfit``
+    has by topic why nothing would retain its records.
+    """
 
     def __init__(self, name: str = "log", *, batch: int = 100, clock: Clock | None = None) -> None:
         self.name = name
@@ -120,7 +124,7 @@ class FakeLog:
         return self.commits[group][partition][0]
 
     def give(self, group: str, partitions: Collection[Partition], member: int = -1) -> None:
-        """Assign under a new epoch."""
+        """Assign partitions to a member under a new epoch."""
         self.generations[group] += 1
         self.members[group][member].assign(partitions, self.generations[group])
 
@@ -140,7 +144,9 @@ class FakeLog:
         self.changed = asyncio.Event()
 
     def _share(self, group: str, partitions: Sequence[Partition]) -> None:
-        """The newest member takes all: enough for tests of one member, and of a fail-over."""
+        """Assign all partitions to the newest member, which suffices for tests of one member or of
+        a fail-over.
+        """
         self.generations[group] += 1
         for other in self.members[group][:-1]:
             other.lose(partitions)
@@ -185,8 +191,10 @@ class FakeLog:
 
 
 class FakeConsumer:
-    """Fills ``interfaces.Consumer``. Commits when it settles. ``leases``: False takes ``holds`` away
-    without a word, as a lease that ran out does."""
+    """A consumer of ``FakeLog`` that commits whenever it settles.
+
+    ``leases`` set to False makes ``holds`` return False without an event, as an expired lease does.
+    """
 
     def __init__(self, log: FakeLog, group: str) -> None:
         self.log = log

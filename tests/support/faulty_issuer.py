@@ -1,4 +1,4 @@
-"""A token issuer on loopback whose discovery goes wrong in a way of one's choice."""
+"""A token issuer on loopback whose discovery fails in a way that the test chooses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from threaded_http import QuietHandler, ThreadedServer
 
 
 class Said(NamedTuple):
-    """An answer. ``held``: it never comes; ``short``: its length is a lie, and it never ends."""
+    """An answer of the issuer. ``held`` answers never come; ``short`` ones never end, as their
+    length is too large.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -20,7 +22,9 @@ class Said(NamedTuple):
 
 
 class FaultyIssuer(ThreadedServer):
-    """Serves what ``answers`` has by path, and 404. ``asked``: the paths, in their order."""
+    """A server of ``answers`` by path, with 404 for other paths. ``asked`` has the requested paths
+    in order.
+    """
 
     def __init__(self) -> None:
         super().__init__(_Handler)

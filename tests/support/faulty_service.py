@@ -1,7 +1,8 @@
-"""A service to which everything happens that its alerts are for, and what it tells Prometheus meanwhile.
+"""A service in which a test makes all faults that its alerts report, and the metrics that it
+exposes meanwhile.
 
-Each fault is a real one: a broker that falls silent, a webhook that refuses, a store whose file another holds, a
-certificate near its end, a file that is refused.
+The faults are real: a silent broker, a webhook that refuses, a locked store, a certificate that is
+about to expire, and an invalid configuration.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ WITHIN = 120.0
 KEY = "the-key-of-the-producer-shop"
 LOCKED = 2.0  # seconds: longer than prometheusRule.storeSeconds
 Series = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
-"""By name and labels."""
+"""The metric values of one scrape by name and labels."""
 
 
 def series_of(text: str) -> Series:
@@ -50,7 +51,9 @@ def values(series: Series, name: str) -> list[float]:
 
 
 class Relay:
-    """Between the service and a broker. ``silent``: what either says is kept."""
+    """A TCP relay between the service and a broker. After ``silent`` it holds back what either
+    side sends.
+    """
 
     def __init__(self, upstream: str) -> None:
         host, _, port = upstream.rpartition(":")
@@ -95,7 +98,10 @@ class Relay:
 
 @contextmanager
 def webhooks() -> Iterator[tuple[str, dict[str, int], list[str]]]:
-    """Address, the status of each path (and source behind it), and the paths as they were asked."""
+    """Give the address of a webhook server, its statuses, and the list of requested paths.
+
+    A status can be set for a path, or for a path followed by the source of the event.
+    """
     statuses: dict[str, int] = {}
     asked: list[str] = []
 
@@ -108,7 +114,9 @@ def webhooks() -> Iterator[tuple[str, dict[str, int], list[str]]]:
 
 
 class FaultyService:
-    """Healthy at first. ``broker``: address of a RabbitMQ."""
+    """A service that is healthy at first, with methods that cause faults. ``broker`` is the
+    address of a RabbitMQ.
+    """
 
     def __init__(self, folder: Path, broker: str, hooks: str) -> None:
         self.relay = Relay(broker)
@@ -155,14 +163,16 @@ class FaultyService:
         self.house.write()
 
     def certificate(self, days: int) -> None:
-        """A new one, over that which is there."""
+        """Replace the certificate by a new one that is valid for ``days`` days."""
         end = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
         issued = self._authority.issue_cert("localhost", not_after=end)
         issued.private_key_pem.write_to_path(self._folder / "key.pem")
         issued.cert_chain_pems[0].write_to_path(self._folder / "cert.pem")
 
     def send(self, kind: str, source: str = "/s", key: str = "") -> int:
-        """``key``: of a producer."""
+        """Send an event to the gateway and return the status. ``key`` is the credential of a
+        producer.
+        """
         self._sent += 1
         headers = {
             "ce-specversion": "1.0", "ce-id": str(self._sent), "ce-source": source, "ce-type": kind,
@@ -181,7 +191,9 @@ class FaultyService:
                 return error.code
 
     def store(self, kind: str, source: str = "/s") -> None:
-        """Until it is taken: publishing has little time here, and a busy machine takes more."""
+        """Send an event until the gateway accepts it. The publish time-out is too short for a busy
+        machine.
+        """
         wait_until(lambda: self.send(kind, source) == HTTPStatus.ACCEPTED, f"{kind} taken", WITHIN)
 
     def scraped(self) -> Series:
@@ -190,7 +202,11 @@ class FaultyService:
             return series_of(answer.read().decode())
 
     def scraped_when(self, is_it: Callable[[Series], Mapping[str, bool]]) -> Series:
-        """The first scrape of which all is true that ``is_it`` says, by words for a person."""
+        """Scrape the metrics until all conditions hold, and return this scrape.
+
+        ``is_it`` returns for a scrape whether each condition holds, by a description. Raises
+        TimeoutError with those that do not.
+        """
         found: Series = {}
 
         def is_so() -> bool:
@@ -206,27 +222,29 @@ class FaultyService:
         return found
 
     def hold_the_store(self) -> None:
-        """As a backup on a slow volume does."""
+        """Lock the store for two seconds, as a backup on a slow volume does."""
         with closing(sqlite3.connect(self._folder / "store.db", timeout=WITHIN)) as other:
             other.isolation_level = None
             other.execute("BEGIN IMMEDIATE")
-            time.sleep(LOCKED)  # the fault itself: so long nobody else may write
+            time.sleep(LOCKED)  # the fault itself: no other connection can write
             other.execute("ROLLBACK")
 
     def begin_anew(self, times: int) -> None:
-        """A subscription that changes is given its partitions again."""
+        """Change a subscription several times, so that its partitions are assigned again each
+        time.
+        """
         for number in range(times):
             self._reload(lambda s, n=number: s["subscriptions"][2].update(concurrency=9 + n), 200)
 
     def read_from_afar(self) -> None:
-        """A subscription on the broker, which cannot begin while that is silent."""
+        """Add a subscription on the broker, which cannot start while the broker is silent."""
         far = {"source": {"broker": "rabbit", "topics": [self._topic]}}
         self._reload(
             lambda s: s["subscriptions"].append(s["subscriptions"][0] | {"id": "far"} | far), 200
         )
 
     def refuse(self) -> None:
-        """A file that is no configuration."""
+        """Reload an invalid configuration, which the service refuses with 422."""
         self._reload(lambda s: s["routes"].append({"name": "no place"}), 422)
 
     def _reload(self, change: Callable[[dict[str, Any]], object], status: int) -> None:

@@ -1,4 +1,4 @@
-"""Filters of filters, for properties."""
+"""Hypothesis strategies for nested filters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ Documents = st.SearchStrategy[dict[str, Any]]
 
 
 def nested(leaves: Documents, *, within: int) -> Documents:
-    """Filters as documents: ``leaves``, and all, any and not of them. ``within``: filters of one of these."""
+    """Return a strategy for filters as documents: ``leaves``, and ``all``, ``any`` and ``not`` of
+    them.
+
+    ``within`` is the largest count of filters in an ``all`` or ``any``.
+    """
     return st.recursive(
         leaves,
         lambda inner: (
@@ -39,4 +43,4 @@ _SQL = st.builds(
     _TEXT,
 )
 by_type = nested(_PLAIN | _SQL, within=3)
-"""Filters on ``type`` and ``id`` of few letters, so that some match."""
+"""Filters on ``type`` and ``id`` whose values have few letters, so that some filters match."""

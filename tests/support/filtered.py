@@ -1,4 +1,4 @@
-"""What a consumer of a log filters, for tests of brokers."""
+"""The filter of a log's consumer, for tests of brokers."""
 
 from __future__ import annotations
 
@@ -16,5 +16,7 @@ def consumer_filter(
     passed: Callable[[int, int], None],
     decode: Callable[[Record], Decoded] = BINDINGS["embedded"].decode,
 ) -> ConsumerFilter:
-    """Return the filter of a consumer. ``passed``: as ``ConsumerFilter`` calls it."""
+    """Return the filter of a consumer. ``passed`` is the callback that ``ConsumerFilter``
+    describes.
+    """
     return ConsumerFilter(Selection(filters), decode, passed)

@@ -1,4 +1,4 @@
-"""Events and expressions that filters over rows are compared with ``app.filters`` on, and the rows of events."""
+"""Events, expressions and rows with which tests compare filters over rows with ``app.filters``."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ _LETTERS = "abcXYZ019 _%\\.-'\"ä\xdf\u0130\u0131\u03a3\u03c2\u03c3\u212a\u017f\
 
 
 def cases() -> list[Case]:
-    """The rows of the table that are expressions; those that ask for data are among them."""
+    """Return the cases of the CESQL table that parse, including those that read data."""
     return [case for rows in table().values() for case in rows if case.errors != ("parse",)]
 
 
 def expressions(made_by_chance: int, seed: int) -> list[str]:
-    """As they are, and compared with what they come to: a filter alone would not tell a 3 from a 4."""
+    """Return the expressions of the table and random ones, each alone and compared with its value.
+
+    The comparison is needed because a filter alone could not distinguish 3 from 4.
+    """
     found = [*cases(), *made(made_by_chance, seed)]
     return list(dict.fromkeys(text for case in found for text in (case.expression, *_told(case))))
 
@@ -51,8 +54,8 @@ def _told(case: Case) -> Iterator[str]:
 
 
 def events(made_by_chance: int, seed: int) -> list[CloudEvent]:
-    """Those of the table, those that go with expressions made by chance, some of odd letters, and some whose data
-    is no JSON, or no text.
+    """Return the events of the table, of random expressions, with odd letters, and with data that
+    is not JSON or text.
     """
     chance = Random(seed)
     found = [event_of(case.event, case.data) for case in [*cases(), *made(60, seed)]]
@@ -76,7 +79,7 @@ def _odd(chance: Random) -> dict[str, Value]:
 
 
 def batch(found: Sequence[CloudEvent]) -> pa.RecordBatch:
-    """The events as the decoder's columns."""
+    """Return the events as a batch with the columns of the pipeline's decoder."""
     return pa.RecordBatch.from_pylist([_row(event) for event in found], _SCHEMA)
 
 
@@ -95,6 +98,6 @@ def _row(event: CloudEvent) -> dict[str, Any]:
 
 
 def answers(found: Sequence[CloudEvent], filters: Iterable[Filter]) -> list[list[bool]]:
-    """What ``app.filters`` says: for each filter, of each event."""
+    """Return for each filter whether ``app.filters`` selects each event."""
     wanted = [compile_filters([one]) for one in filters]
     return [[wants(event) for event in found] for wants in wanted]

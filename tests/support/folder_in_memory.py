@@ -1,4 +1,4 @@
-"""Where tests keep files that need not reach a disk: in memory, if the system has some to spare."""
+"""Choose the folder for test files that need not reach a disk: in memory, if there is enough."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ _ENOUGH = 1 << 30  # bytes; containers often have 64 MiB, and tests of full disk
 
 
 def folder_in_memory() -> Path | None:
-    """For ``dir`` of ``tempfile``; None, which is the usual place, where memory is short or no folder.
+    """Return a folder in memory for ``dir`` of ``tempfile``, or None (the usual place) if memory
+    is short.
 
-    A disk that stalls for 20 s says nothing about a unit, and stores and logs sync at each commit. What
-    reaches a disk, and when, is the claim of tests/faults alone.
+    Stores and logs sync at each commit, and a disk may stall for 20 s, which no unit test is about.
+    Only tests/faults claims what reaches a disk and when.
     """
     if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ENOUGH:
         return _MEMORY

@@ -1,6 +1,6 @@
-"""The whole set of addresses, spellings and tricks that no request of ours may follow (reliability 4.3).
+"""All addresses, spellings and tricks to which Skybridge must not send a request.
 
-One table: the proof walks it, and docs/guides/webhooks.md has a row for each of its families.
+The table is the input of the test. docs/guides/webhooks.md has a row for each of its families.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Family:
-    """``hosts``: as they stand in a URL. ``about``: as the page calls it."""
+    """One kind of forbidden address. ``hosts`` are written as in a URL; ``about`` is the name on
+    the page.
+    """
 
     about: str
     hosts: tuple[str, ...]
@@ -83,7 +85,7 @@ ADDRESSES = tuple(
         if host[0] in "[0123456789"
     )
 )
-"""All of them that are plain addresses: what a name may not lead to either."""
+"""The forbidden hosts that are plain IP addresses. A DNS name must not lead to them either."""
 
 CONFUSIONS: Mapping[str, str] = {
     "credentials": "https://user:secret@public.example/",
@@ -97,4 +99,6 @@ CONFUSIONS: Mapping[str, str] = {
     "another scheme": "file:///etc/passwd",
     "gopher": "gopher://127.0.0.1:6379/_x",
 }
-"""URLs that parsers read differently. None may reach a forbidden address, whatever it is taken for."""
+"""URLs that parsers read differently. However one is read, no request may reach a forbidden
+address.
+"""

@@ -1,11 +1,12 @@
-"""Processes of ``skybridge`` that are forked from one which has imported its modules already.
+"""Start ``skybridge`` processes by forking a process that has already imported the modules.
 
-Tests start services by the hundred, and most of the time until one is ready goes into imports: two seconds of
-CPU each, twice that on a slow machine. Beyond its imports such a process is like any other: it has its own
-pid, environment, folder, descriptors and signals, and it ends as it does from a shell. Where the program itself
-is the claim, tests run the program.
+Tests start hundreds of services, and imports take 2 s of processor time in each, or 4 s on a slow
+machine. Apart from its imports a forked process is like any other: it has its own process number,
+environment, folder, descriptors and signals, and ends as if started from a shell. Tests whose claim
+is about the program itself run the program.
 
-``python forked.py FD`` is the process that forks; it ends, with all that it forked, when its test run does.
+``python forked.py FD`` is the process that forks. It ends, with all its children, when the test run
+does.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ MODULES = (
 
 
 class Forked:
-    """One process, by what ``subprocess.Popen`` has of the same name."""
+    """A forked process, with those methods of ``subprocess.Popen`` that tests use."""
 
     def __init__(self, pid: int, told: socket.socket) -> None:
         self.pid = pid
@@ -107,7 +108,7 @@ class Forked:
 
 
 class Forker:
-    """The process that forks, started when the first asks for it."""
+    """Starts the process that forks at its first use, and asks it for processes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -123,8 +124,18 @@ class Forker:
         stdout: int,
         stderr: int,
     ) -> Forked | subprocess.Popen[bytes]:
-        """``skybridge <arguments>``; the last three are descriptors, which stay the caller's. The program
-        itself where the system has no descriptor that tells of the end of a process."""
+        """Start ``skybridge <arguments>``.
+
+        Where the system has no ``pidfd_open``, the program itself is started.
+
+        Args:
+            arguments: The command-line arguments.
+            cwd: The working folder.
+            env: All environment variables.
+            stdin: A descriptor, which the caller must close, as the next two.
+            stdout: A descriptor.
+            stderr: A descriptor.
+        """
         if not hasattr(os, "pidfd_open"):
             files = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
             return subprocess.Popen([SKYBRIDGE, *arguments], cwd=cwd, env=env, **files)
@@ -136,8 +147,11 @@ class Forker:
         return Forked(int(here.recv(64)), here)
 
     def command(self, folder: Path) -> tuple[Path, int]:
-        """A ``skybridge`` for shells, in ``folder``, that is forked as well. Its shell needs the folder on its path,
-        and has to inherit the descriptor. Signals that end a program reach what was forked."""
+        """Write a program ``skybridge`` for shells into ``folder`` that is forked too.
+
+        The shell needs the returned folder on its path and must inherit the returned descriptor.
+        The program passes the signals that end it on to the forked process.
+        """
         with self._lock:
             control = self._control or self._begin()
         program = folder / "skybridge"
@@ -157,7 +171,7 @@ class Forker:
         self._control = here
 
         def end() -> None:
-            here.shutdown(socket.SHUT_RDWR)  # whatever a shell has left running has it, too
+            here.shutdown(socket.SHUT_RDWR)  # processes left by a shell have this descriptor too
             here.close()
             process.wait()
 
@@ -191,7 +205,9 @@ def completed(
     env: Mapping[str, str] | None = None,
     within: float = 240.0,
 ) -> subprocess.CompletedProcess[str]:
-    """``skybridge <words>`` run to its end, with nothing on its standard input."""
+    """Run ``skybridge <words>`` to its end with an empty standard input, and return its exit code
+    and output.
+    """
     with (
         Path(os.devnull).open("rb") as nothing,
         tempfile.TemporaryFile() as out,
@@ -214,14 +230,16 @@ class _Child:
 
 
 class _Forking:
-    """The loop of the process that forks. It returns in each child, with what it is to do."""
+    """The main loop of the process that forks. In each child it returns the arguments."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._children: dict[int, _Child] = {}  # by the descriptor that tells of their end
+        self._children: dict[int, _Child] = {}  # by the descriptor that reports their end
 
     def run(self) -> list[str] | None:
-        """The arguments of a child; None in the parent, when nobody asks any more."""
+        """Fork on each request. Return the arguments in a child, and None in the parent when the
+        test run has ended.
+        """
         while True:
             ready, _, _ = select.select([self._control, *self._children], [], [])
             for each in ready:
@@ -254,7 +272,7 @@ class _Forking:
         return pid == 0
 
     def _leave(self, told: socket.socket) -> None:
-        """What is the parent's alone."""
+        """Close in a child what belongs to the parent only."""
         told.close()
         self._control.close()
         for fd, child in self._children.items():
@@ -271,7 +289,7 @@ class _Forking:
             try:
                 child.told.send(str(os.waitstatus_to_exitcode(status)).encode())
             except OSError:
-                return  # nobody listens any more
+                return  # the caller is gone
 
     def _end(self) -> None:
         for child in self._children.values():
@@ -281,15 +299,17 @@ class _Forking:
 def main(control: int) -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # of the terminal: the test run ends what it started
+    )  # from the terminal: the test run ends its processes itself
     sys.modules["hypothesis"] = None  # type: ignore[assignment]  # no service has it; kio would take seconds for it
     for each in MODULES:
         importlib.import_module(each)
     for route in importlib.import_module("app.api.app").skeleton().routes:
-        route.matches({"type": "http", "method": "GET", "path": "/", "headers": []})  # looks at it
+        route.matches(
+            {"type": "http", "method": "GET", "path": "/", "headers": []}
+        )  # builds its routes
     if os.environ.get("SKYBRIDGE_TEST_HURRIED"):
         importlib.import_module("hurried").hurry()
-    sys.path.pop(0)  # this folder; a program has none of it
+    sys.path.pop(0)  # tests/support, which a program would not have
     gc.freeze()
     arguments = _Forking(socket.socket(fileno=control)).run()
     if arguments is not None:
@@ -300,14 +320,17 @@ def main(control: int) -> None:
 
 
 def _run(program: Callable[[], object]) -> None:
-    """To its end, but for what the interpreter takes apart then: that is memory shared with the process that
-    forks, and copying it takes longer than most programs run."""
+    """Run the program to its end and exit at once.
+
+    The interpreter's cleanup is skipped: it would copy memory shared with the parent, which takes
+    longer than most programs run.
+    """
     code: object = None
     try:
         program()
     except SystemExit as end:
         code = end.code
-    if code is None or isinstance(code, int):  # else the interpreter shows it
+    if code is None or isinstance(code, int):  # otherwise the interpreter prints it
         threading._shutdown()  # waits for threads, as at any end
         atexit._run_exitfuncs()
         sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""Files of modules that tests take from the Go module proxy.
+"""Fetch files of Go modules from the Go module proxy.
 
-The proxy checks what it hands out against Go's checksum database, so a version is a pin.
+``go`` checks downloads against Go's checksum database, so a version always has the same content.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from kafka_install import SERVERS, Missing
 
-_WITHIN = 1500.0  # seconds: a cold cache beside busy neighbours
+_WITHIN = 1500.0  # seconds: for a cold cache on a busy machine
 
 
 def module(path: str, version: str) -> Path:
-    """The folder of a module as it was published. Raises Missing."""
+    """Return the folder of a published Go module. Raises Missing if it cannot be fetched."""
     folder: str = json.loads(_go("mod", "download", "-json", f"{path}@{version}"))["Dir"]
     return Path(folder)
 

@@ -1,9 +1,10 @@
-"""A network of its own in which every address of the world is this machine, and what tried to reach it.
+"""Send requests to all forbidden addresses in a network where this machine has every address, and
+record the packets.
 
-A program: ``unshare --net --mount python guard_house.py FOLDER``. In its network namespace all of IPv4 and
-IPv6 is local, one listener a port takes whatever comes to whichever address, and a raw socket sees every
-packet. Names are asked of a name server of its own by the system's resolver. It walks the whole set, and
-writes what each request was told and which addresses were touched, as JSON.
+A program: ``unshare --net --mount python guard_house.py FOLDER``. In its network namespace all of
+IPv4 and IPv6 is local. One listener a port accepts connections to any address, and a raw socket
+sees every packet. The system's resolver asks the program's own DNS server. The report in
+``FOLDER/report.json`` has the result of each request and the addresses that were reached.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ ANSWER = b"HTTP/1.1 204 X\r\n\r\n"
 _PATIENCE = 20.0
 
 Say = tuple[int | None, str]
-"""Status and fault that a request was told."""
+"""The status and the fault of a request."""
 
 
 def settle_in(folder: Path) -> None:
-    """All addresses are local from now on, and the name server is ours."""
+    """Make all addresses local and our DNS server the system's resolver."""
     for command in (
         "ip link set lo up",
         "ip addr add 192.0.2.77/32 dev lo",  # else the resolver asks for no IPv4, and no IPv6
@@ -67,7 +68,7 @@ def settle_in(folder: Path) -> None:
 
 
 class Packets:
-    """Every packet of this network, by the address that it goes to."""
+    """Counts the packets of this network by their destination."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
@@ -76,7 +77,9 @@ class Packets:
         self._socket.setblocking(False)
 
     def seen(self) -> Counter[str]:
-        """Since the last time, but for the name server's."""
+        """Return the count of packets by destination since the last call, except those of the DNS
+        server.
+        """
         found: Counter[str] = Counter()
         while True:
             try:
@@ -92,8 +95,10 @@ class Packets:
 
 
 def _destination(data: bytes, protocol: int) -> str | None:
-    """Only of what opens something: a SYN, or a packet of another kind than TCP. Talk with the name
-    server is left out, whichever way it goes."""
+    """Return the destination of a packet that opens a connection or is not TCP, otherwise None.
+
+    Packets from the DNS server and ICMP give None too.
+    """
     if protocol == 0x0800:
         kind, source, to = data[9], data[12:16], data[16:20]
         rest = data[(data[0] & 15) * 4 :]
@@ -113,8 +118,11 @@ def _destination(data: bytes, protocol: int) -> str | None:
 
 
 class Everywhere:
-    """Listens on each address there is, at ports 80 and 443. ``answer`` is the raw answer to a request.
-    ``taken``: connections by the address they came to."""
+    """A server on every address, at ports 80 and 443.
+
+    ``answer`` is the raw HTTP answer to every request. ``taken`` counts connections by the address
+    they came to.
+    """
 
     def __init__(self) -> None:
         self.answer = ANSWER
@@ -166,7 +174,7 @@ class Everywhere:
 
 
 class House:
-    """Asks in every way that a request can leave, and says what was touched by it."""
+    """Sends requests in every way that Skybridge can, and records which addresses they reached."""
 
     def __init__(self, names: NameServer, everywhere: Everywhere, ca: Path) -> None:
         self.names = names
@@ -176,7 +184,9 @@ class House:
 
     @contextmanager
     def touched(self) -> Iterator[dict[str, Any]]:
-        """``connections`` and ``packets`` meanwhile, by address."""
+        """Give a dictionary that has the ``connections`` and ``packets`` of the block by address,
+        once it ends.
+        """
         self.packets.seen()
         self.everywhere.taken.clear()
         found: dict[str, Any] = {}
@@ -224,8 +234,10 @@ WAYS: dict[str, Callable[[HttpClient, str], Awaitable[Say]]] = {
 
 
 async def reachable() -> dict[str, bool]:
-    """Which of the forbidden addresses answer here when nobody guards them: the proof that counting
-    zero says something."""
+    """Return which forbidden addresses can be reached here without a guard.
+
+    This is the control: without it a count of zero would prove nothing.
+    """
     found = {}
     for address in ADDRESSES:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -242,15 +254,17 @@ async def reachable() -> dict[str, bool]:
 
 
 async def literals(house: House) -> list[dict[str, Any]]:
-    """Every spelling, by http and https, in every way out."""
+    """Request every spelling by http and https in every way."""
     rows = []
     for family, each in FAMILIES.items():
         for host in each.hosts:
             for scheme in ("https", "http"):
                 for way in WAYS:
                     with house.touched() as row:
-                        said = await house.told(way, f"{scheme}://{host}/hook")
-                    rows.append({"family": family, "host": host, "way": way, "said": said, **row})
+                        result = await house.told(way, f"{scheme}://{host}/hook")
+                    rows.append(
+                        {"family": family, "host": host, "way": way, "result": result, **row}
+                    )
     return rows
 
 
@@ -259,13 +273,13 @@ async def confusions(house: House) -> list[dict[str, Any]]:
     for about, url in CONFUSIONS.items():
         for way in WAYS:
             with house.touched() as row:
-                said = await house.told(way, url)
-            rows.append({"about": about, "way": way, "said": said, **row})
+                result = await house.told(way, url)
+            rows.append({"about": about, "way": way, "result": result, **row})
     return rows
 
 
 async def names_that_lead_inside(house: House) -> list[dict[str, Any]]:
-    """By an address record, and at the end of a chain of aliases."""
+    """Request DNS names that lead to each address, directly and by a chain of aliases."""
     rows = []
     for number, address in enumerate(ADDRESSES):
         house.names.zone[f"n{number}.example"] = [[address]]
@@ -273,8 +287,8 @@ async def names_that_lead_inside(house: House) -> list[dict[str, Any]]:
         house.names.zone[f"c{number}.one.example"] = [[f"n{number}.example"]]
         for name in (f"n{number}.example", f"c{number}.example"):
             with house.touched() as row:
-                said = await house.told("event", f"https://{name}/")
-            rows.append({"address": address, "name": name, "said": said, **row})
+                result = await house.told("event", f"https://{name}/")
+            rows.append({"address": address, "name": name, "result": result, **row})
     return rows
 
 
@@ -293,13 +307,17 @@ async def mixtures(house: House) -> list[dict[str, Any]]:
         house.names.zone[f"mixed{number}.example"] = [answer]
         for way in WAYS:
             with house.touched() as row:
-                said = await house.told(way, f"https://mixed{number}.example/")
-            rows.append({"about": about, "way": way, "said": said, **row})
+                result = await house.told(way, f"https://mixed{number}.example/")
+            rows.append({"about": about, "way": way, "result": result, **row})
     return rows
 
 
 async def rebinding(house: House) -> list[dict[str, Any]]:
-    """Public first, loopback second, TTL 0, in turns: each attempt on a connection of its own."""
+    """Request names whose DNS answer alternates between public and forbidden addresses with a TTL
+    of 0.
+
+    Each attempt opens a new connection.
+    """
     rows = []
     dns.CACHE_SECONDS = 0
     house.everywhere.answer = b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n"
@@ -309,22 +327,24 @@ async def rebinding(house: House) -> list[dict[str, Any]]:
         poster = house.poster()
         for attempt in range(6):
             with house.touched() as row:
-                said = await house.told(way, f"https://{name}/", poster)
-            rows.append({"way": way, "attempt": attempt, "said": said, **row})
+                result = await house.told(way, f"https://{name}/", poster)
+            rows.append({"way": way, "attempt": attempt, "result": result, **row})
         await poster.stop()
     house.everywhere.answer = ANSWER
     return rows
 
 
 async def kept_alive(house: House) -> list[dict[str, Any]]:
-    """A connection that is kept goes on to the address that was checked, whatever the name says now."""
+    """Request on a kept connection, which stays at the checked address even if the name now leads
+    elsewhere.
+    """
     house.names.zone["kept.example"] = [[PUBLIC], ["127.0.0.1"]]
     poster = house.poster()
     rows = []
     for attempt in range(4):
         with house.touched() as row:
-            said = await house.told("event", "https://kept.example/", poster)
-        rows.append({"attempt": attempt, "said": said, **row})
+            result = await house.told("event", "https://kept.example/", poster)
+        rows.append({"attempt": attempt, "result": result, **row})
     await poster.stop()
     return rows
 
@@ -338,24 +358,27 @@ async def redirects(house: House) -> list[dict[str, Any]]:
             )
             for way in WAYS:
                 with house.touched() as row:
-                    said = await house.told(way, "https://public.example/")
-                rows.append({"to": to, "code": code, "way": way, "said": said, **row})
+                    result = await house.told(way, "https://public.example/")
+                rows.append({"to": to, "code": code, "way": way, "result": result, **row})
     house.everywhere.answer = ANSWER
     return rows
 
 
 async def allowed_ones(house: House) -> list[dict[str, Any]]:
-    """What is named may be reached, and nothing beside it: the guard is not simply shut."""
+    """Request allowed addresses, which must be reached, and others, which must not.
+
+    This is the control that the guard does not refuse everything.
+    """
     rows = []
     poster = house.poster(allow_private=("127.0.0.2/32", "10.0.0.0/8"))
     for host in ("127.0.0.2", "10.0.0.1", "127.0.0.1", "169.254.169.254"):
         with house.touched() as row:
-            said = await house.told("event", f"http://{host}/", poster)
-        rows.append({"host": host, "said": said, **row})
+            result = await house.told("event", f"http://{host}/", poster)
+        rows.append({"host": host, "result": result, **row})
     await poster.stop()
     with house.touched() as row:
-        said = await house.told("event", "https://public.example/")
-    rows.append({"host": "public.example", "said": said, **row})
+        result = await house.told("event", "https://public.example/")
+    rows.append({"host": "public.example", "result": result, **row})
     return rows
 
 

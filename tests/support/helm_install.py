@@ -1,7 +1,8 @@
-"""Helm, and the schemas of the custom resources that the chart makes. Idempotent.
+"""Find Helm, and fetch the schemas of the custom resources that the chart makes. Repeated calls
+fetch nothing.
 
-Helm comes as a wheel; where there is none for the platform, PATH is asked. The schemas lie in the Go modules of
-the projects that define them.
+Helm comes as a wheel, or from PATH where its platform has no wheel. The schemas are files in the Go
+modules of the projects that define them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ _DEFINED: Mapping[str, tuple[str, str, str]] = {
 
 
 def install() -> Path:
-    """The program ``helm``, with the schemas brought beside it. Raises Missing."""
+    """Return the path of ``helm`` and fetch all schemas. Raises Missing if Helm or a schema cannot
+    be had.
+    """
     beside = Path(sys.executable).with_name("helm")
     found = str(beside) if beside.is_file() else shutil.which("helm")
     if found is None:
@@ -51,7 +54,9 @@ def install() -> Path:
 
 
 def definition(kind: str) -> Path:
-    """The file of the CustomResourceDefinition of a kind. Raises Missing."""
+    """Return the file of the CustomResourceDefinition of a kind. Raises Missing if it cannot be
+    fetched.
+    """
     path, version, file = _DEFINED[kind]
     kept = CRDS / f"{kind}-{version}.yaml"
     with one_at_a_time("crds"):

@@ -1,4 +1,6 @@
-r"""JSON that is JSON by its grammar alone: unpaired surrogate escapes, numbers beyond a double."""
+"""JSON that is valid only by the grammar: with unpaired surrogate escapes, and numbers too large
+for a double.
+"""
 
 from __future__ import annotations
 
@@ -53,4 +55,4 @@ values = st.recursive(
     ),
     max_leaves=10,
 )
-"""Documents of hostile strings and numbers."""
+"""A strategy for documents of hostile strings and numbers."""

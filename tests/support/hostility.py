@@ -1,4 +1,6 @@
-"""Hostile requests, many at once: each is refused or cut off, and memory stays flat."""
+"""Send many hostile requests at once, and check that each is refused or cut off while memory stays
+constant.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,27 @@ from typing import Any
 from wounded import LIMITS, sent
 
 AT_ONCE = 250
-GROWTH = 16 << 20  # bytes: what an allocator may keep; 90,000 kept requests would be 90 MB and more
+GROWTH = (
+    16 << 20
+)  # bytes: what an allocator may retain; 90,000 retained requests would be at least 90 MB
 BOUNDS: dict[str, Any] = {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
-"""For the listener that is attacked: short deadlines."""
+"""The listener's settings under attack: its bounds, with short deadlines."""
 
 
 async def refused(
     port: int, cases: int, make: Callable[[], bytes], also: Collection[int] = ()
 ) -> set[int]:
-    """The statuses of so many requests, all of them 4xx or in ``also``. The first tenth may take memory, the rest may not."""
+    """Send hostile requests and return their statuses, each of which must be 4xx or in ``also``.
+
+    After the first tenth of the requests the memory of the process must not grow by more than
+    ``GROWTH``.
+
+    Args:
+        port: The port of the listener.
+        cases: The count of requests.
+        make: A function that makes one request.
+        also: Statuses that are allowed besides 4xx.
+    """
     statuses: set[int] = set()
     early, rounds = 0, cases // AT_ONCE
     for number in range(rounds):
@@ -34,7 +48,7 @@ async def refused(
 
 
 def _resident() -> int:
-    """Bytes of this process."""
+    """Return the resident memory of this process in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (line,) = [each for each in lines if each.startswith("VmRSS")]
     return int(line.split()[1]) << 10

@@ -1,7 +1,8 @@
-"""A pytest plugin: whatever the product does from time to time comes ten times as often.
+"""A pytest plugin that makes the periodic work of the product ten times as frequent.
 
-``make test ARGS="-p hurried"``. Every sleep of the product's clock is a tenth as long, here and in the services that
-tests start; the time that the clock tells is as ever. What fails then has counted on a pace.
+``make test ARGS="-p hurried"`` divides every sleep of the product's clock by ten, in tests and in
+the services that they start. The clock's time stays correct. A test that then fails relied on a
+certain pace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""``make impacted``: the tests whose imports reach what changed since a commit, ``main`` unless another is named.
+"""Run the tests whose imports reach a file that changed since a commit, by default ``main``:
+``make impacted``.
 
 ::
 
@@ -6,9 +7,10 @@
     make impacted ARGS="--list"        only name them
     make impacted ARGS="--since HEAD~3"
 
-A test file reaches a module of ``app`` if it imports it, or imports a module that does: the graph is the one that
-import-linter checks. A text that is the name of a module counts as its import (services are forked by such
-lists). What is no Python belongs to the folder of tests of its name; what every test depends on runs all.
+A test file reaches a module of ``app`` if it imports this module, or another that does. The graph
+is that of import-linter. Text that is a module's name counts as an import, because forked services
+are configured by such lists. A file that is not Python belongs to the test folder of its name. A
+change of what all tests use runs all.
 """
 
 from __future__ import annotations
@@ -38,14 +40,16 @@ FOLDER_OF = {
 
 
 def changed(since: str) -> list[str]:
-    """Paths that differ from where this branch left ``since``, committed or not."""
+    """Return the paths that differ from the commit where this branch left ``since``, committed or
+    not.
+    """
     base = git("merge-base", since, "HEAD").strip()
     tracked = git("diff", "--name-only", base).split()
     return [*tracked, *git("ls-files", "--others", "--exclude-standard").split()]
 
 
 def impacted(paths: Iterable[str]) -> list[Path]:
-    """The test files that these changes may concern, sorted."""
+    """Return the test files that these changes may affect, sorted."""
     paths = list(paths)
     every = sorted(TESTS.rglob("test_*.py"))
     touched = {PurePosixPath(path) for path in paths}
@@ -64,7 +68,9 @@ def impacted(paths: Iterable[str]) -> list[Path]:
 
 
 class _Reaching:
-    """Whether a file of tests reaches one of ``modules``, through support and ``app``."""
+    """A predicate on test files: whether they reach one of ``modules`` through support modules and
+    ``app``.
+    """
 
     def __init__(self, modules: Collection[str]) -> None:
         graph = _graph()
@@ -122,13 +128,17 @@ def _support(name: str) -> Path | None:
 
 
 def _conftests(test: Path) -> list[Path]:
-    """Below the one of all tests: what that imports concerns all when it changes itself, and reaches nothing."""
+    """Return the conftest files that apply to a test, except the one of all tests, whose own
+    changes run everything.
+    """
     folders = [folder for folder in test.parents if folder != TESTS and TESTS in folder.parents]
     return [path for folder in folders if (path := folder / "conftest.py").exists()]
 
 
 def _module(path: PurePosixPath) -> str:
-    """``app/log/engine.py`` is ``app.log.engine``; a file of support has its bare name."""
+    """Return the module name of a path. ``app/log/engine.py`` is ``app.log.engine``; a support
+    file has its bare name.
+    """
     if path.parts[:2] == ("tests", "support"):
         return path.stem
     parts = path.with_suffix("").parts
@@ -136,7 +146,9 @@ def _module(path: PurePosixPath) -> str:
 
 
 def _folder(path: PurePosixPath) -> str | None:
-    """The folder of tests that a file belongs to which is no Python, or is the ``conftest`` of one."""
+    """Return the test folder of a file that is not Python, or that is a ``conftest``; otherwise
+    None.
+    """
     if path.parts[0] == "tests" and len(path.parts) > 2:
         apart = path.suffix != ".py" or path.name == "conftest.py"
         return str(PurePosixPath(*path.parts[:2])) if apart else None
@@ -145,7 +157,7 @@ def _folder(path: PurePosixPath) -> str | None:
 
 def main(words: Collection[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="impacted", description="The tests that a change concerns."
+        prog="impacted", description="Run the tests that a change may affect."
     )
     parser.add_argument("--since", default="main", help="a commit or branch")
     parser.add_argument("--list", action="store_true", help="name them only")

@@ -1,4 +1,4 @@
-"""An events listener with intakes over a scripted log, on a clock that the test moves."""
+"""A listener of events with intakes over a scripted log, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ INTAKES: tuple[dict[str, Any], ...] = (
 
 
 class IntakeHouse:
-    """``server`` is set while it listens."""
+    """A test bench for intakes. ``server`` is set while the listener is open."""
 
     server: EventsServer
 

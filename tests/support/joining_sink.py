@@ -1,4 +1,4 @@
-"""A target that takes several events in one request, in the test's hand."""
+"""A scripted sink that takes several events in one request."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ ALONE = "alone"  # the type of events that cannot be in a batch
 
 
 class JoiningSink(ScriptedSink):
-    """``sent``: the ids of each request. ``answer_to``: its answer by them; None: it hangs until
-    ``release``."""
+    """A scripted sink of batches. ``sent`` has the event ids of each request.
+
+    ``answer_to`` returns the answer for these ids. If it returns None, the request waits until
+    ``gate`` is set.
+    """
 
     def __init__(self, answer_to: Callable[[list[str]], SinkAnswer | None] = lambda _: OK) -> None:
         super().__init__()
@@ -54,5 +57,5 @@ class JoiningSink(ScriptedSink):
 
     @property
     def delivered(self) -> list[str]:
-        """Of events, in the order of requests that were answered well."""
+        """Return the ids of delivered events, in the order of their requests."""
         return [each for ids in self.sent if self.answer_to(ids) == OK for each in ids]

@@ -1,4 +1,4 @@
-"""Writes the table of APIs in docs/embedded-log.md from the table that the Kafka listener has."""
+"""Write the table of APIs in docs/embedded-log.md from the table of the Kafka listener."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _versions(oldest: int, newest: int) -> str:
 
 
 def written(page: str) -> str:
-    """The page with the present table."""
+    """Return the page with its table replaced by the present one."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"

@@ -1,5 +1,5 @@
-"""Requests of Kafka's protocol in any version, as a client would send them, straight to the handlers'
-connection: for what no client library lets one ask.
+"""Send requests of Kafka's protocol in any version to the Kafka listener, also such as no client
+library sends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ API_VERSIONS = 18
 
 
 class Asking:
-    """``ask`` names the fields of the newest version; what a version lacks is left out."""
+    """A Kafka client whose ``ask`` takes the fields of the newest version and omits those that a
+    version lacks.
+    """
 
     def __init__(self, client: RawClient, name: str = "tester") -> None:
         self._client = client
@@ -43,13 +45,13 @@ class Asking:
 
 
 def versions(api: int) -> range:
-    """All that are offered."""
+    """Return all versions of an API that the listener offers."""
     oldest, newest = OFFERED[api]
     return range(oldest, newest + 1)
 
 
 def part(shape: str, **given: Any) -> SimpleNamespace:
-    """A part of a request: ``shape`` is its class in ``kio``."""
+    """Return a part of a request with these fields. ``shape`` is the name of its class in ``kio``."""
     return SimpleNamespace(shape=shape, given=given)
 
 

@@ -1,4 +1,4 @@
-"""Record batches as a client makes and reads them, by aiokafka."""
+"""Make and read record batches with aiokafka's code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ ROOM = 4 << 20
 def batch(
     of: Sequence[Record], codec: int = 0, producer: int = -1, epoch: int = -1, first: int = -1
 ) -> bytes:
-    """As a producer makes it, by aiokafka."""
+    """Return a record batch as a producer makes it.
+
+    Args:
+        of: The records.
+        codec: The compression of Kafka's protocol, 0 for none.
+        producer: The producer id, -1 for none.
+        epoch: The producer epoch.
+        first: The sequence number of the first record.
+    """
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -31,7 +39,7 @@ def batch(
 
 
 def read_back(data: bytes) -> list[tuple[int, int, int, Record]]:
-    """By a client's own code: offset, time, kind of time, record."""
+    """Return offset, time in ms, kind of time and record of each record, as a client reads them."""
     found = []
     memory = MemoryRecords(data)
     while memory.has_next():

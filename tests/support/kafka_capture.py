@@ -1,8 +1,8 @@
-"""Takes down what clients that were not written here send to the Kafka listener:
+"""Record the requests that third-party clients send to the Kafka listener.
 
     python tests/support/kafka_capture.py > tests/corpus/kafka_wire/frames.txt
 
-A line a frame: who sent it, then its bytes in hexadecimal, without their size.
+Each line is a frame: the name of the client, then the bytes in hexadecimal without their size.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADERS = [("ce_id", b"1"), ("twice", None), ("twice", b"")]
 
 
 def frames(path: Path = FRAMES) -> list[tuple[str, bytes]]:
-    """Who sent it, and what."""
+    """Return the recorded frames, each with the name of its client."""
     lines = path.read_text().splitlines()
     return [
         (who, bytes.fromhex(frame)) for who, _, frame in (line.partition(" ") for line in lines)
@@ -148,7 +148,9 @@ async def _capture() -> list[tuple[str, bytes]]:
 
 
 def _one_of_a_kind(taken: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """At most three of a client, an API and a version, the largest."""
+    """Return the three largest frames for each client, API and version, and twelve for the API
+    Produce.
+    """
     kinds: dict[tuple[str, bytes], list[bytes]] = {}
     for who, frame in taken:
         kinds.setdefault((who, frame[:4]), []).append(frame)

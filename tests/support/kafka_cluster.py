@@ -1,8 +1,9 @@
-"""Three real Kafka brokers on loopback, replication 3: what one node cannot show.
+"""Three real Kafka brokers on loopback with replication factor 3, for failures that one node
+cannot show.
 
-A follower that stands still stays in the in-sync set for a while, and with ``acks=1`` the leader alone
-answers for it; that window is where relaxed durability loses (reliability 5.1). While two of three stand
-still nobody can be given up either: that takes a majority of the controllers.
+A stopped follower stays in the in-sync set for a while, and with ``acks=1`` the leader alone
+confirms. Relaxed durability loses records in this window. While two of three nodes stand still,
+none can leave the in-sync set, because that needs a majority of the controllers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NODES = 3
 
 
 class Node(KafkaServer):
-    """One broker of the cluster, which is controller too."""
+    """One broker of the cluster, which is a controller too."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -39,7 +40,7 @@ class Node(KafkaServer):
 
 
 class KafkaCluster:
-    """``nodes`` by their numbers, 1 to 3."""
+    """The cluster. ``nodes`` has the brokers by their numbers, 1 to 3."""
 
     def __init__(self) -> None:
         self.nodes = {number: Node(number) for number in range(1, NODES + 1)}
@@ -61,7 +62,7 @@ class KafkaCluster:
             node.wait_until_answering()
 
     def revive(self) -> None:
-        """All of them up, whatever a test has done to one."""
+        """Start or resume every node that a test has stopped or paused."""
         for node in self.nodes.values():
             node.revive()
 
@@ -70,7 +71,9 @@ class KafkaCluster:
             node.stop()
 
     def topic(self, name: str, leader: int = 1) -> None:
-        """One partition, a replica on each node, led by ``leader``; returns when all are in sync."""
+        """Create a topic with one partition and a replica on each node, led by ``leader``, and
+        wait until all are in sync.
+        """
         others = [number for number in self.nodes if number != leader]
         make_topic(self.bootstrap_servers, name, 1, [[leader, *others]])
         self.until_in_sync(name)
@@ -83,7 +86,9 @@ class KafkaCluster:
 
     @contextlib.contextmanager
     def standing_still(self, numbers: Sequence[int]) -> Iterator[None]:
-        """SIGSTOP for a while: connections stay, nothing is replicated."""
+        """Pause nodes with SIGSTOP for the block: their connections stay open, and they replicate
+        nothing.
+        """
         for number in numbers:
             self.nodes[number].pause()
         try:

@@ -1,4 +1,4 @@
-"""A node that Kafka's fetches are asked of, which answers when the test says so."""
+"""A fake Kafka node for fetches, which answers when the test decides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka_batches import batch as made
 
 
 def batch(first: int, *records: Record, codec: int = 0) -> bytes:
-    """As a node gives it, from offset ``first`` on."""
+    """Return a record batch as a node sends it, with its first record at offset ``first``."""
     return first.to_bytes(8, "big") + made(records, codec)[8:]
 
 
@@ -31,7 +31,9 @@ class Asked(NamedTuple):
     answer: asyncio.Future[Any]
 
     def tell(self, found: dict[TopicPartition, bytes | int]) -> None:
-        """Bytes, or the code of an error; the others have no news."""
+        """Answer the fetch with bytes or an error code by partition. Other partitions get no
+        records.
+        """
         topics = [
             (
                 place.topic,
@@ -47,7 +49,7 @@ class Asked(NamedTuple):
 
 
 class Client:
-    """The only node of its cluster."""
+    """A fake client whose cluster has a single node. ``asked`` has the fetch requests in order."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -89,7 +91,7 @@ class Client:
         self.topics = set(topics)
 
     async def close(self) -> None:
-        """As the client: what waits for an answer gets none."""
+        """Fail all unanswered requests, as the real client does."""
         self.closed = True
         for asked in self.asked:
             if not asked.answer.done():

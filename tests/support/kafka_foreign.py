@@ -1,4 +1,4 @@
-"""Clients of Kafka that were not written here: run, and what they say taken as it is."""
+"""Run third-party Kafka clients and return their output unchanged."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import opinion_install
 from kafka_install import HOME, JARS
 from opinion_install import KAFKA_CLIENT
 
-PATIENCE = 60.0  # seconds for what takes a moment when all is well
+PATIENCE = 60.0  # seconds; normally a moment suffices
 
-_CLASSES = HOME / "tools.jsa"  # as a JVM keeps them for the next; one of another is passed over
+_CLASSES = HOME / "tools.jsa"  # a class data archive; JVMs of another version ignore it
 _JVM = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error:stderr")
 _TOOLS = (
-    "-XX:TieredStopAtLevel=1",  # most live for a second: starting is what they cost
+    "-XX:TieredStopAtLevel=1",  # most run for a second, so the start decides their cost
     f"-Dlog4j2.configurationFile={HOME}/log4j2.xml",
     *("-cp", f"{JARS}/*"),
 )
 _JAVA = (*_JVM, f"-XX:SharedArchiveFile={_CLASSES}", *_TOOLS)
 
 Seen = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
-"""Key, value and headers."""
+"""Key, value and headers of a record."""
 
 
 def kcat(servers: str, *words: str, stdin: bytes = b"") -> bytes:
@@ -39,7 +39,11 @@ def kcat(servers: str, *words: str, stdin: bytes = b"") -> bytes:
 
 
 def java(tool: str, servers: str, *words: str, stdin: bytes = b"") -> str:
-    """What it says on standard output. ``tool``: the class below ``org.apache.kafka.tools``."""
+    """Run one of Kafka's Java tools and return its standard output. Raises AssertionError if the
+    tool fails.
+
+    ``tool`` is the name of the class below ``org.apache.kafka.tools``.
+    """
     result = java_result(tool, servers, *words, stdin=stdin)
     assert result.returncode == 0, result.stderr.decode()
     return result.stdout.decode()
@@ -48,14 +52,20 @@ def java(tool: str, servers: str, *words: str, stdin: bytes = b"") -> str:
 def java_result(
     tool: str, servers: str, *words: str, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """Some end with 0 and tell what went wrong on standard error only."""
+    """Run one of Kafka's Java tools and return the whole result.
+
+    Some tools exit with 0 after a failure and report it only on standard error.
+    """
     command = [*_JAVA, f"org.apache.kafka.tools.{tool}", "--bootstrap-server", servers, *words]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
 
 
 def keep_classes(servers: str) -> None:
-    """Once in a checkout: what the tools load, by one that produces, consumes and asks for topics. A tool
-    then starts in about half the CPU time; without it in all of it, and nothing else differs."""
+    """Write the class data archive of Kafka's Java tools, once in a checkout.
+
+    A tool then starts in about half the processor time. The archive comes from a tool that
+    produces, consumes and asks for topics. Without the archive nothing but the time differs.
+    """
     if _CLASSES.exists():
         return
     fresh = _CLASSES.with_name(f"tools-{os.getpid()}.jsa")
@@ -70,7 +80,7 @@ def keep_classes(servers: str) -> None:
 
 
 def franz_go(verb: str, servers: str, topic: str, *words: str, stdin: bytes = b"") -> list[Any]:
-    """The lines of JSON that the client of ``tests/kafka_clients/go`` says."""
+    """Run the Go client of ``tests/kafka_clients/go`` and return its lines of JSON."""
     start = opinion_install.command(KAFKA_CLIENT, opinion_install.installed(KAFKA_CLIENT))
     command = [*start, verb, servers, topic, *words]
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
@@ -82,7 +92,9 @@ def franz_go(verb: str, servers: str, topic: str, *words: str, stdin: bytes = b"
 def running_java(
     tool: str, servers: str, out: Path, *words: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """One that stays; it is gone in the end. What it says goes to ``out``."""
+    """Run a Java tool in the background during the block, with its standard output in the file
+    ``out``.
+    """
     command = [*_JAVA, f"org.apache.kafka.tools.{tool}", "--bootstrap-server", servers, *words]
     with out.open("wb") as said, out.with_suffix(".err").open("wb") as complaints:
         process = subprocess.Popen(command, stdout=said, stderr=complaints)
@@ -96,7 +108,7 @@ def running_java(
 def produce(
     servers: str, topic: str, records: Iterable[Seen], **settings: object
 ) -> list[tuple[int, int]]:
-    """By librdkafka. Partition and offset of each record, in order."""
+    """Publish records with librdkafka and return partition and offset of each, in order."""
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, **settings})
     reports: list[tuple[object, Message]] = []
     for key, value, headers in records:
@@ -111,7 +123,7 @@ def produce(
 def read(
     servers: str, topic: str, count: int, *, partition: int = 0, start: int = OFFSET_BEGINNING
 ) -> list[Message]:
-    """``count`` messages of one partition, by librdkafka and without a group."""
+    """Return ``count`` messages of one partition, read with librdkafka outside any group."""
     consumer = Consumer(settings_of(servers, "nobody", {"enable.auto.commit": False}))
     consumer.assign([TopicPartition(topic, partition, start)])
     try:

@@ -1,4 +1,4 @@
-"""The contract's harness for Kafka, and for what speaks its protocol."""
+"""The harness of the broker contract for Kafka and for other servers of its protocol."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from contract_tools import ANSWERED_WITHIN, CALM, Logs, NumberedPlaces, Restarta
 open_calm_log = partial(
     open_log, session_timeout=12.0, request_timeout=ANSWERED_WITHIN, bounds=CALM
 )
-"""With the time-outs of a test that claims nothing about them. A member hears of another's coming and going
-within a tenth of the session."""
+"""Open a Kafka log with long time-outs, for tests that claim nothing about time-outs.
+
+A member learns of joining and leaving members within a tenth of the session time-out.
+"""
 
 
 class KafkaHarness(NumberedPlaces, Logs):
-    """Logs on one cluster."""
+    """A harness whose logs are on one Kafka cluster."""
 
     capabilities = CAPABILITIES
 

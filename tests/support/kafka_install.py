@@ -1,7 +1,8 @@
-"""Bring Apache Kafka as plain jars into ``.servers/`` of the checkout, with Maven. Idempotent.
+"""Fetch Apache Kafka as jars into ``.servers/`` of the checkout, with Maven. Repeated calls fetch
+nothing.
 
-No Docker and no unpacked distribution: the broker, its storage tool and its command-line classes are
-all on Maven Central, and a class path is enough to run them.
+No Docker and no unpacked distribution is needed. Maven Central has the broker, its storage tool and
+its command-line classes, and a class path suffices to run them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _LOG4J = """<Configuration status="WARN">
 
 
 class Missing(Exception):
-    """What a test server needs is not on this machine: the text says what, and the cure."""
+    """The machine lacks something that a test server needs. The text names it and the cure."""
 
 
 def installed() -> bool:
@@ -49,14 +50,20 @@ def installed() -> bool:
 
 
 def install() -> Path:
-    """The folder of jars."""
+    """Return the folder of Kafka's jars, fetched if necessary. Raises Missing if that fails."""
     brought("Kafka", HOME, _fill)
     return JARS
 
 
 def brought(what: str, home: Path, fill: Callable[[Path], None]) -> None:
-    """What a server runs from; fetched once, whoever of several processes comes first. ``fill`` puts into
-    an empty folder what is to be in ``home``.
+    """Fill the folder ``home`` of a server once, even if several processes ask at the same time.
+
+    Raises Missing without Java or Maven.
+
+    Args:
+        what: The name of the server, for messages and for the lock.
+        home: The folder to make.
+        fill: The function that fills an empty folder with what ``home`` must have.
     """
     if shutil.which("java") is None:
         raise Missing(f"java is not on the path (a JDK 17 or newer runs {what})")
@@ -74,7 +81,7 @@ def brought(what: str, home: Path, fill: Callable[[Path], None]) -> None:
 
 
 def maven(what: str, folder: Path, *goal: str) -> None:
-    """In ``folder``."""
+    """Run Maven in ``folder`` to fetch ``what``. Raises Missing if Maven fails."""
     command = ["mvn", "-q", "-B", *goal]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -95,7 +102,7 @@ def _pom() -> str:
 
 @contextlib.contextmanager
 def one_at_a_time(name: str, folder: Path = SERVERS) -> Iterator[None]:
-    """Whoever else asks under this name, in this process or another, waits."""
+    """Hold the lock of this name during the block. Other threads and processes that want it wait."""
     folder.mkdir(exist_ok=True)
     lock = os.open(folder / f"{name}.lock", os.O_CREAT | os.O_RDWR)
     try:

@@ -1,6 +1,6 @@
-"""Kafka by librdkafka, which shares no code with our driver: topics made, what is in them, passwords set.
+"""Administer and read Kafka with librdkafka, which shares no code with our driver.
 
-As Kafka's own command-line classes would, without a JVM for each question.
+The functions do what Kafka's own command-line classes would, without starting a JVM each time.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-PATIENCE = 120.0  # seconds for what takes a moment when all is well
+PATIENCE = 120.0  # seconds; normally a moment suffices
 _ASK_AGAIN = 0.1
-_PASSING = {  # a topic just made, a leader that is new, a broker that stood still and was given up
+_PASSING = {  # passing errors: of a new topic, a new leader, or a paused broker that lost its leadership
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_PARTITION,  # what the library itself says of one without a leader
+    KafkaError._UNKNOWN_PARTITION,  # the library's own error for a partition without a leader
 }
 
 T = TypeVar("T")
 
 
 class Stored(NamedTuple):
-    """One record. ``appended_ms`` is the broker's own time where the topic says so."""
+    """A stored record. ``appended_ms`` is the time of the broker if the topic is configured so,
+    else of the producer.
+    """
 
     appended_ms: int
     partition: int
@@ -57,19 +59,26 @@ def make_topic(
     replicas: Sequence[Sequence[int]] = (),
     **settings: str,
 ) -> None:
-    """``replicas``: by partition, the nodes; the first of them leads. ``settings``: of the topic, with ``_``
-    for a dot."""
+    """Create a topic and wait until the broker knows all its partitions.
+
+    Args:
+        servers: The bootstrap servers.
+        topic: The name.
+        partitions: The count of partitions.
+        replicas: The nodes of each partition, the leader first. By default the broker chooses one.
+        settings: Settings of the topic, with ``_`` for each dot in their names.
+    """
     config = {name.replace("_", "."): value for name, value in settings.items()}
     placed = {"replica_assignment": replicas} if replicas else {"replication_factor": 1}
     wanted = NewTopic(topic, partitions, config=config, **placed)
-    admin = _admin(servers)  # what it promises is void when it is gone
+    admin = _admin(servers)  # its futures need it alive
     made = admin.create_topics([wanted], operation_timeout=60, request_timeout=60)
     made[topic].result(PATIENCE)
     _until_there_are(admin, topic, partitions)
 
 
 def add_partitions(servers: str, topic: str, partitions: int) -> None:
-    """Until there are so many."""
+    """Raise the count of partitions to ``partitions`` and wait until the broker knows them."""
     admin = _admin(servers)
     wanted = NewPartitions(topic, partitions)
     more = admin.create_partitions([wanted], operation_timeout=60, request_timeout=60)
@@ -78,14 +87,14 @@ def add_partitions(servers: str, topic: str, partitions: int) -> None:
 
 
 def delete_before(servers: str, topic: str, offset: int) -> None:
-    """What the topic's first partition has before ``offset``, as retention would."""
+    """Delete the records of partition 0 before ``offset``, as retention would."""
     admin = _admin(servers)
     [done] = admin.delete_records([TopicPartition(topic, 0, offset)], request_timeout=60).values()
     done.result(PATIENCE)
 
 
 def set_password(servers: str, user: str, password: str) -> None:
-    """For SCRAM-SHA-256."""
+    """Set the password of a user for SCRAM-SHA-256."""
     how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     wanted = UserScramCredentialUpsertion(user, how, password.encode())
     admin = _admin(servers)
@@ -98,12 +107,12 @@ def _admin(servers: str) -> AdminClient:
 
 
 def read_back(servers: str, topic: str) -> list[Stored]:
-    """Everything in the topic, partition by partition."""
+    """Return all records of the topic, partition by partition."""
     return [_stored(each) for each in messages(servers, topic)]
 
 
 def messages(servers: str, topic: str) -> list[Message]:
-    """The same, as the library gives it."""
+    """Return all records of the topic as librdkafka's messages, partition by partition."""
     with _reading(servers) as consumer:
         places = _places(consumer, topic)
         count = sum(_count(consumer, place) for place in places)
@@ -117,7 +126,7 @@ def _reading(servers: str) -> Iterator[Consumer]:
         "bootstrap.servers": servers,
         "group.id": "nobody",
         "enable.auto.commit": False,
-        "fetch.wait.max.ms": 10,  # all is there already
+        "fetch.wait.max.ms": 10,  # all records exist already
     }
     consumer = Consumer(settings)
     try:
@@ -127,7 +136,9 @@ def _reading(servers: str) -> Iterator[Consumer]:
 
 
 def _until_there_are(admin: AdminClient, topic: str, partitions: int) -> None:
-    """The controller answers before the broker knows."""
+    """Wait until the broker knows all partitions of a topic, which it may do after the
+    controller's answer.
+    """
 
     def look() -> bool | None:
         return len(_partitions(admin, topic)) == partitions or None
@@ -136,7 +147,10 @@ def _until_there_are(admin: AdminClient, topic: str, partitions: int) -> None:
 
 
 def _places(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    """None of a topic would be none of its records: a test that could not fail."""
+    """Return the start of each partition of a topic, once the broker knows the topic.
+
+    An empty list would make a test find no records and never fail.
+    """
 
     def look() -> list[TopicPartition] | None:
         numbers = sorted(_partitions(consumer, topic))
@@ -146,14 +160,16 @@ def _places(consumer: Consumer, topic: str) -> list[TopicPartition]:
 
 
 def _partitions(asking: Consumer | AdminClient, topic: str) -> dict[int, PartitionMetadata]:
-    """By number; none while the broker knows no topic of that name, or no leader of one of them."""
+    """Return the partitions by number, or none while the topic is unknown or a partition has no
+    leader.
+    """
     found = asking.list_topics(topic, PATIENCE).topics[topic]
     parts: dict[int, PartitionMetadata] = found.partitions
     return {} if any(each.error or each.leader < 0 for each in parts.values()) else parts
 
 
 def _count(consumer: Consumer, place: TopicPartition) -> int:
-    """A leader that is new does not say at first how far its followers are."""
+    """Return the count of records in a partition, once a new leader knows the high watermark."""
 
     def look() -> int | None:
         try:
@@ -168,7 +184,9 @@ def _count(consumer: Consumer, place: TopicPartition) -> int:
 
 
 def _until_known(look: Callable[[], T | None], what: str) -> T:
-    """``look`` answers None as long as the broker does not know."""
+    """Call ``look`` until it returns something other than None, and return that. Raises
+    AssertionError after 120 s.
+    """
     deadline = time.monotonic() + PATIENCE
     while (found := look()) is None:
         assert time.monotonic() < deadline, f"the broker does not know {what} in time"
@@ -193,6 +211,8 @@ def _stored(message: Message) -> Stored:
 
 
 def in_sync(servers: str, topic: str) -> set[int]:
-    """The nodes in the in-sync set of the topic's one partition; none while the broker does not know it."""
+    """Return the in-sync nodes of partition 0 of the topic, or none while the broker does not know
+    the topic.
+    """
     found = _partitions(_admin(servers), topic)
     return set(found[0].isrs) if found else set()

@@ -1,4 +1,4 @@
-"""A Kafka listener over a log of its own, in the process of the test."""
+"""A Kafka listener over its own embedded log, in the process of the test."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Listening:
 
 
 class RawClient:
-    """Sends and takes frames as bytes."""
+    """A client that sends and receives frames of Kafka's protocol as bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -52,7 +52,7 @@ class RawClient:
         return await self.take()
 
     async def call(self, payload: Any, correlation: int = 7) -> Any:
-        """A request of ``kio``; its answer."""
+        """Send a request of ``kio`` and return the parsed answer."""
         answer = await self.ask(framed(payload, correlation))
         return unframed(payload, answer, correlation)
 
@@ -61,7 +61,7 @@ class RawClient:
         await self.writer.drain()
 
     async def take(self) -> bytes:
-        """Empty when the connection has been closed."""
+        """Return the next frame without its size, or no bytes if the connection was closed."""
         try:
             async with asyncio.timeout(60):
                 size = int.from_bytes(await self.reader.readexactly(4), "big")

@@ -1,4 +1,4 @@
-"""Logins at a Kafka listener, and batches for it, as a client makes them."""
+"""Log in at a Kafka listener, and make produce requests for it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ EVERY_TOPIC = MetadataRequest(
     include_cluster_authorized_operations=False,
     include_topic_authorized_operations=False,
 )
-"""Asks for all topics that the client may see."""
+"""A metadata request for all topics that the client may see."""
 
 
 async def log_in(client: RawClient, mechanism: str, name: str, password: str) -> ErrorCode:
-    """As a client library does it; the first error, if there is one."""
+    """Log in as a client library does, and return the first error, or ``ErrorCode.none``."""
     agreed = await client.call(SaslHandshakeRequest(mechanism=mechanism))
     if agreed.error_code is not ErrorCode.none:
         return agreed.error_code

@@ -1,4 +1,4 @@
-"""Record batches that no client library would write, put into a real topic."""
+"""Write record batches into a real topic that no client library would make."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ CRC_AT, CRC_COVERS = 17, 21  # byte offsets in a batch: the checksum, and the fi
 def batch(
     records: Sequence[Record], instead: tuple[bytes, bytes], *, compression: int = 0
 ) -> bytes:
-    """One wire batch, in which the bytes ``instead[0]`` are replaced by ``instead[1]``, as long.
+    """Return a record batch in which some bytes are replaced before compression, with a correct
+    checksum.
 
-    Replaced before compression, which is why it has to be the builder's own buffer otherwise.
+    Args:
+        records: The records of the batch.
+        instead: The bytes to replace and their replacement, of equal length.
+        compression: The compression of Kafka's protocol, 0 for none.
     """
     assert len(instead[0]) == len(instead[1])
     builder = DefaultRecordBatchBuilder(2, compression, 0, -1, -1, -1, 1 << 20)
@@ -34,7 +38,7 @@ def batch(
 
 
 async def produce(bootstrap_servers: str, topic: str, raw: bytes) -> None:
-    """Partition 0 gets the batch as it is."""
+    """Write the batch unchanged to partition 0. Raises AssertionError if the broker refuses it."""
     client = AIOKafkaClient(bootstrap_servers=bootstrap_servers)
     await client.bootstrap()
     try:

@@ -1,9 +1,9 @@
-"""A relay between a Kafka client and a broker that reads the frames as they pass (seed 001, Network).
+"""A relay between a Kafka client and a broker that parses the heads of the frames.
 
-It shares no code with a client: what it knows of the protocol is the guide's own framing, which has
-not changed since 0.8: a size, and in a request the api key, its version, a correlation id and the
-client's id; in a response the correlation id. A broker whose advertised address is the relay's has
-all of its traffic pass here.
+It shares no code with clients and knows only the framing of the protocol guide, which has not
+changed since 0.8. A frame has a size; a request has api key, version, correlation id and client id;
+a response has a correlation id. All traffic of a broker passes through the relay if the broker
+advertises the relay's address.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 PRODUCE, FETCH, OFFSET, METADATA = 0, 1, 2, 3
-"""The four operations of the guide, by their api keys."""
+"""The api keys of the four operations in the protocol guide."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The head of one request. ``size`` counts the bytes behind the size itself."""
+    """The head of a request. ``size`` is the count of bytes after the size field."""
 
     size: int
     api_key: int
@@ -31,9 +31,10 @@ class Request:
 
 @dataclass
 class Conversation:
-    """What passed over one connection, in order; ``answered`` are the correlation ids of responses.
+    """The frames of one connection, in order.
 
-    ``loose``  bytes that were not a whole frame when the connection was last looked at: none, in the end.
+    ``answered`` has the correlation ids of responses. ``loose`` has by direction the count of bytes
+    that are not yet a whole frame, which must be 0 in the end.
     """
 
     requests: list[Request] = field(default_factory=list)
@@ -42,7 +43,7 @@ class Conversation:
 
 
 class KafkaRelay:
-    """Listens on ``port`` and passes everything on to ``upstream``."""
+    """A relay that listens on ``port`` and forwards everything to the port ``upstream``."""
 
     def __init__(self, port: int, upstream: int) -> None:
         self.port = port
@@ -88,7 +89,7 @@ async def _pass(
 
 
 class _Frames:
-    """Cuts a stream at its sizes."""
+    """A parser that cuts one direction of a connection into frames."""
 
     direction = ""
 

@@ -1,10 +1,10 @@
-"""A real Kafka that lets nobody in without a reason, on one listener a way of getting in.
+"""A real Kafka with one listener for each way of authentication.
 
-``tls``        encrypted, and nothing else asked
-``mutual``     encrypted, with a client's certificate
-``elsewhere``  encrypted, with a certificate for another host
-``sasl``       a login in clear: PLAIN, SCRAM, OAUTHBEARER
-``saslssl``    the same, encrypted
+- ``tls``: encrypted, without a login
+- ``mutual``: encrypted, with a client's certificate
+- ``elsewhere``: encrypted, with a certificate for another host
+- ``sasl``: a login in clear text (PLAIN, SCRAM or OAUTHBEARER)
+- ``saslssl``: the same logins, encrypted
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SecureKafka(KafkaServer):
         return f"127.0.0.1:{self._ports[listener]}"
 
     def set_password(self, user: str, password: str) -> None:
-        """For SCRAM-SHA-256."""
+        """Set the password of a user for SCRAM-SHA-256."""
         set_password(self.bootstrap_servers, user, password)
 
     def _format_options(self) -> Sequence[str]:
@@ -106,7 +106,10 @@ def _logins(listener: str) -> dict[str, str]:
 
 
 def token(*, lasts: float = 3600.0, subject: str = USER) -> str:
-    """An unsigned one, as the test server takes them. A negative ``lasts``: one that has ended."""
+    """Return an unsigned token as the test server accepts it.
+
+    ``lasts`` is its lifetime in seconds; a negative one makes a token that has expired.
+    """
     now = time.time_ns() / 1e9
     begun = now + min(0.0, lasts) - 10.0
     claims = {"sub": subject, "iat": begun, "exp": now + lasts}

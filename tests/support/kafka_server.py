@@ -1,10 +1,11 @@
-"""One real Kafka broker on loopback, run as a process from plain jars.
+"""One real Kafka broker on loopback, run as a process from jars.
 
 ::
 
-    python -m kafka_server install     fetch the jars into .servers/ (idempotent)
-    python -m kafka_server start       a server that stays; fixtures use it instead of their own
-    python -m kafka_server status      where it listens, and whether it answers
+    python -m kafka_server install     fetch the jars into .servers/, unless they are there
+    python -m kafka_server start       start a server that stays; fixtures use it instead of their
+    own
+    python -m kafka_server status      print its address, and whether it answers
     python -m kafka_server stop
 
 Tests use ``KafkaServer`` directly, or the session-wide fixture ``kafka`` of ``tests/conftest.py``.
@@ -27,7 +28,7 @@ from service_process import free_ports
 from standing_server import Standing
 
 _JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={HOME}/log4j2.xml")
-_BRIEF = "-XX:TieredStopAtLevel=1"  # no second compiler: it pays after minutes, and costs a core until then
+_BRIEF = "-XX:TieredStopAtLevel=1"  # no second compiler: it saves time after minutes, and uses a core until then
 CLASSES = HOME / "server.jsa"
 
 PROPERTIES: Mapping[str, str] = {
@@ -45,9 +46,9 @@ PROPERTIES: Mapping[str, str] = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    "broker.session.timeout.ms": "3000",  # else a killed broker waits 9 s for its own ghost
+    "broker.session.timeout.ms": "3000",  # otherwise a killed broker waits 9 s for its old session to end
     "broker.heartbeat.interval.ms": "500",
-    "metadata.max.idle.interval.ms": "0",  # else an idle one writes twice a second that it is there
+    "metadata.max.idle.interval.ms": "0",  # otherwise an idle broker writes a no-op record twice a second
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
@@ -67,8 +68,13 @@ class KafkaServer(ServerProcess):
         brief: bool = True,
         options: Sequence[str] = (),
     ) -> None:
-        """``brief``: it comes up soon, and is never as fast as it could be: False where it is measured.
-        ``options``: of its JVM.
+        """Prepare a server without starting it.
+
+        Args:
+            properties: Further settings of the broker.
+            outlives_us: Whether the server stays when this process ends.
+            brief: Whether to start fast at the price of speed later. False for measurements.
+            options: Further options of its JVM.
         """
         super().__init__(outlives_us=outlives_us)
         self.port, self.controller_port = free_ports(2)
@@ -86,7 +92,7 @@ class KafkaServer(ServerProcess):
 
     @staticmethod
     def answering(ports: Mapping[str, int]) -> bool:
-        """Whether a broker answers a metadata request and counts itself as alive."""
+        """Return True if a broker answers a metadata request and counts itself as alive."""
         request = struct.pack(">hhihi", 3, 1, 7, -1, 0)  # Metadata v1, no client id, no topics
         answer = answer_to(ports["port"], struct.pack(">i", len(request)) + request)
         return len(answer) >= 12 and struct.unpack_from(">iii", answer)[1:] > (7, 0)
@@ -123,7 +129,7 @@ class KafkaServer(ServerProcess):
             raise RuntimeError(f"Kafka's storage could not be formatted: {result.stderr[-2000:]}")
 
     def _format_options(self) -> Sequence[str]:
-        """More words for the tool that prepares the folder: users, for example."""
+        """Return further arguments of the tool that formats the storage, such as users."""
         return ()
 
 
@@ -134,9 +140,11 @@ def run_tool(
     stdin: bytes = b"",
     package: str = "org.apache.kafka.tools",
 ) -> str:
-    """Output of one of Kafka's own command-line classes: a second opinion on what is on the wire.
+    """Run one of Kafka's own command-line classes and return its output, as an independent view of
+    the wire.
 
-    ``tool``: the class below ``package``, such as ``consumer.ConsoleConsumer``.
+    ``tool`` is the class below ``package``, such as ``consumer.ConsoleConsumer``. Raises
+    RuntimeError if the tool fails.
     """
     command = _java(install(), [f"{package}.{tool}", *arguments], _brief())
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
@@ -149,7 +157,7 @@ STANDING = Standing(KafkaServer, install)
 
 
 def running() -> str | None:
-    """Where the server of ``start`` listens, if it answers."""
+    """Return the address of the server of ``start`` if it answers, else None."""
     ports = STANDING.ports()
     return None if ports is None else KafkaServer.addresses(ports)
 

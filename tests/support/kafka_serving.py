@@ -1,7 +1,6 @@
-"""``skybridge serve`` on the embedded log with its Kafka listener, for clients that are not of ours.
+"""Run ``skybridge serve`` on the embedded log with its Kafka listener, for third-party clients.
 
-What such a client needs and a laptop lacks skips its test there, and fails it where CI=true promises
-that it is there.
+If the machine lacks a client, its test is skipped, or fails if CI=true.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ from service_process import ServiceProcess, free_ports
 
 
 class KafkaServing(ServiceProcess):
-    """Ports and data stay the same through kill and start. ``partitions``: of a topic that comes to be
-    by being asked for."""
+    """A service with a Kafka listener, whose ports and data stay the same after a kill.
+
+    ``partitions`` is the count for topics that clients create by asking for them.
+    """
 
     def __init__(self, folder: Path, partitions: int = 1) -> None:
         (self.kafka_port,) = free_ports(1)
@@ -33,7 +34,7 @@ class KafkaServing(ServiceProcess):
         return f"127.0.0.1:{self.kafka_port}"
 
     def restart(self) -> None:
-        """Up again, whether it was killed or is still running."""
+        """Start the service again, after killing it if it still runs."""
         if self.running:
             self.kill()
         self.start()

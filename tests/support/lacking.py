@@ -1,6 +1,4 @@
-"""What a test needs and the machine has not: on a laptop the test is skipped, and where CI=true promises
-that it is there, it fails.
-"""
+"""Skip tests for which the machine lacks something, or fail them if CI=true."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import pytest
 
 
 def lacking(why: object) -> NoReturn:
+    """Skip the running test for this reason, or fail it if CI=true."""
     if os.environ.get("CI") == "true":
         pytest.fail(str(why))
     pytest.skip(str(why))

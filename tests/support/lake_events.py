@@ -1,5 +1,5 @@
-"""Records of events for the tests of the archive, and what must come of them: counted here, by whoever
-makes them, and not by the code under test.
+"""Produce records for tests of the archive, and count what must result independently of the code
+under test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ Header = tuple[str, bytes | None]
 
 @dataclass
 class Sent:
-    """``records``: all that Kafka has; ``events``: distinct (source, id) of the valid ones."""
+    """The produced records: their count, the distinct (source, id) of valid events, and the count
+    of invalid ones.
+    """
 
     records: int = 0
     events: set[tuple[str, str]] = field(default_factory=set)
@@ -38,9 +40,16 @@ def produce(
     doubtful: float = 0.05,
     size: int = 60,
 ) -> Sent:
-    """Mostly binary events, some structured, one in a hundred twice, one in two hundred broken.
+    """Produce ``count`` records: most are binary events, 1 in 100 is repeated, and 1 in 200 is
+    invalid.
 
-    ``doubtful``: the share of structured ones.
+    Args:
+        bootstrap_servers: The Kafka servers.
+        topic: The topic.
+        count: The count of records.
+        seed: The seed of the random choices.
+        doubtful: The share of structured events.
+        size: Bytes of padding in the data of an event.
     """
     producer = Producer(
         {

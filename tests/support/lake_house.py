@@ -1,4 +1,6 @@
-"""Lakes for tests of the pipeline: in folders of their own, in a Spark that the run shares."""
+"""Lakes for tests of the pipeline, each in its own folder, in the Spark that all tests of a run
+share.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ def lake_in(folder: Path) -> Lake:
 
 
 def session_of(lake: Lake) -> SparkSession:
-    """In the Spark that the fixture ``spark`` has started: it ends it too."""
+    """Return a session of the lake in the Spark of the fixture ``spark``, which also ends it."""
     return open_session(Engine(), lake, app_name="tests")
 
 
 def counted(folder: Path, table: str, columns: tuple[str, ...] = ("*",)) -> Any:
-    """A table of ``lake_in(folder)`` by PyIceberg, as Arrow: by no code of ours, on the same SQLite."""
+    """Return a table of ``lake_in(folder)`` as Arrow, read with PyIceberg and none of our code."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=folder.as_uri())
     try:
         return catalog.load_table(f"skybridge.{table}").scan(selected_fields=columns).to_arrow()

@@ -1,4 +1,6 @@
-"""The largest request of every operation of the admin listener, and a service with much to answer."""
+"""The largest request for every operation of the admin listener, and a service whose answers are
+large.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,11 @@ DEEP = 100 << 10  # bytes of a body that FastAPI reads, beyond its bound
 
 
 class Asked(NamedTuple):
-    """A request. ``{letter}``, ``{draft}`` and ``{replay}`` in a path are ids of what earlier answers made; ``also``: a status that the
-    largest body is refused with, because a bound is below it."""
+    """A request of the admin API.
+
+    ``{letter}``, ``{draft}`` and ``{replay}`` in a path are ids from earlier answers. ``also`` has
+    statuses with which the largest body may be refused, because a bound is below its size.
+    """
 
     method: str
     path: str
@@ -86,8 +91,13 @@ def _wrong(routes: int) -> str:
 
 
 def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
-    """Return the table, by operation id, in an order that works. ``proposed``: subscriptions of a proposed
-    configuration; ``events``: of one explanation."""
+    """Return the largest request of each operation by operation id, in an order in which they
+    succeed.
+
+    Args:
+        proposed: The count of subscriptions in a proposed configuration.
+        events: The count of events to explain.
+    """
     big = a_subscription(CHANGED, filters=_many_filters(DOCUMENT_BYTES))
     many = [{**EVENT, "id": str(number)} for number in range(events)]
     large = {**EVENT, "data": ["y" * 100] * 9_000}
@@ -162,7 +172,9 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
 
 
 def settings(folder: Path, *, routes: int, subscriptions: int) -> dict[str, Any]:
-    """A configuration with so many of each; ``PULLED`` has a pull sink."""
+    """Return a configuration with these counts of routes and subscriptions. ``PULLED`` has a pull
+    sink.
+    """
     others = [
         route(
             f"t{number}", name=f"r{number}", filters=[{"prefix": {"type": f"com.other.{number}."}}]
@@ -188,8 +200,10 @@ def settings(folder: Path, *, routes: int, subscriptions: int) -> dict[str, Any]
 
 
 async def fill(folder: Path, *, rows: int, subscriptions: int, body: bytes = b"{}") -> None:
-    """Write so many dead letters, parked events, attempts and events to be pulled into the store; the first of them belong to
-    event ``1``."""
+    """Write ``rows`` dead letters, parked events, attempts and events for pulling into the store.
+
+    The first of each belong to the event ``1``.
+    """
     store: Any = open_store(folder / "store.db", timeout=60)
     await store.start()
     try:
@@ -234,7 +248,7 @@ async def fill(folder: Path, *, rows: int, subscriptions: int, body: bytes = b"{
 
 
 class Made:
-    """Ids out of answers, for the paths of later requests."""
+    """The ids from answers that the paths of later requests need."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {"letter": "1"}
@@ -256,8 +270,11 @@ class Made:
 
 
 def events(count: int, data: str = "y" * 200) -> Asked:
-    """Return a batch for the events listener; every event has the id ``1`` and a source of its own. One subscription
-    alone reads them: what workers do with events is not measured here."""
+    """Return a batch for the events listener, whose events have the id ``1`` and different
+    sources.
+
+    Only one subscription reads them, because the work of workers is not measured here.
+    """
     about = {**EVENT, "type": "com.other.0.order", "data": data}
     many = [{**about, "source": f"/shop/{number}"} for number in range(count)]
     return Asked("POST", "/events", many, BATCH)

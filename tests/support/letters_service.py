@@ -1,5 +1,6 @@
-"""A service that is made up, as far as dead letters, parked rows and attempts ask for one, over a real
-store."""
+"""A fake service over a real store, with what the API of dead letters, parked events and attempts
+needs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ BEGIN_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
 
 class Service(topics_service.Service):
-    """What these ask of a service. ``names``: subscriptions that there are."""
+    """The fake service. ``names`` are the ids of its subscriptions."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -55,7 +56,7 @@ class Service(topics_service.Service):
 def a_message(
     number: int, *, key: bytes | None = b"k", body: bytes = b"{}", **named: str
 ) -> Message:
-    """Of an event whose id and place are ``number``."""
+    """Return a message whose event id, position and offset are ``number``."""
     attributes = {
         "specversion": "1.0",
         "id": str(number),

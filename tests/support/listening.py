@@ -1,4 +1,4 @@
-"""A real events listener around publishers that a test holds in its hand."""
+"""A real listener of events over publishers that the test controls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waiting import until
 
 
 class AtOnce:
-    """Answers 202 without waiting, and remembers what it was asked."""
+    """A publisher that answers 202 at once and records the requests."""
 
     def __init__(self, answer: Answer = ACCEPTED) -> None:
         self.requests: list[EventRequest] = []
@@ -41,7 +41,7 @@ class AtOnce:
 
 
 class Held(AtOnce):
-    """Answers when, and in which order, the test says."""
+    """A publisher whose answers wait until the test releases them, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,9 @@ class Held(AtOnce):
         return None
 
     def release(self, *ids: object) -> None:
-        """Answer these; the body of each answer is the id, so that a test can tell them apart."""
+        """Answer these requests. The body of each answer is the event id, so that a test can
+        distinguish them.
+        """
         for name in map(str, ids):
             self.due.pop(name)(Answer(200, (), name.encode()))
 
@@ -69,7 +71,7 @@ class Held(AtOnce):
 def publishing(
     routes: Sequence[Mapping[str, Any]], log: Any, counters: Counters, **settings: Any
 ) -> Publisher:
-    """Return a publisher whose routes all lead to one log, which is called ``log``."""
+    """Return a publisher whose routes all lead to one log with the name ``log``."""
     router = Router([Route.model_validate(each) for each in routes])
     others = {name: settings.pop(name) for name in tuple(settings) if name == "monotonic"}
     policy = PublishPolicy(router=router, **settings)
@@ -78,8 +80,11 @@ def publishing(
 
 @asynccontextmanager
 async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServer]:
-    """A started server on a free port; ``settings`` of ``Limits`` and of ``EventsPolicy`` go there, the rest to the
-    server."""
+    """Give a started server on a free port.
+
+    ``settings`` are fields of ``Limits`` and ``EventsPolicy``, and otherwise arguments of the
+    server.
+    """
     counters = settings.pop("counters", None) or Counters()
     bounds, decided = (
         {name: settings.pop(name) for name in tuple(settings) if name in kind.__struct_fields__}
@@ -98,7 +103,9 @@ async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServ
 
 
 def resource_of(server: EventsServer) -> Any:
-    """Return what counts bodies on their way, and knows the door."""
+    """Return the resource of the server, which counts the bytes of unfinished bodies and has the
+    authenticator.
+    """
     return server.resource
 
 
@@ -109,12 +116,12 @@ def connection_of(server: EventsServer) -> Any:
 
 
 def tasks_of(server: EventsServer) -> Any:
-    """Return the tasks of ordinary requests that are in work."""
+    """Return the running tasks of requests that the ASGI application serves."""
     return server._uvicorn.server_state.tasks
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """An ordinary application that takes its whole body before it answers with it."""
+    """An ASGI application that reads the whole body and answers with it."""
     body, more = b"", True
     while more:
         event = await receive()
@@ -128,5 +135,5 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 def serve_ordinary(server: EventsServer, app: Any) -> None:
-    """From now on ``app`` answers what new connections ask beside ``/events``."""
+    """Make ``app`` answer the requests of new connections that are not for ``/events``."""
     server._uvicorn.config.loaded_app = app

@@ -1,5 +1,7 @@
-"""An embedded log as format 2 wrote it: one topic, one segment of three records from offset 40 on, a group
-that has read one of them, and an idempotent producer that sent the last. Groups had no age then.
+"""Write an embedded log as format 2 wrote it, in which groups have no age.
+
+The log has one topic with one segment of three records from offset 40. One group has read the first
+record, and an idempotent producer sent the last.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ PRAGMA user_version = 2;
 
 def write(folder: Path) -> None:
     db = apsw.Connection(str(folder / FILE))
-    db.execute(_TABLES).fetchall()  # to its end: a pragma answers
+    db.execute(_TABLES).fetchall()  # all of its rows, because a pragma returns some
     db.execute(_ROWS).fetchall()
     records = [fields_of(record) for record in numbered(0, 1, 2)]
     db.executemany("INSERT INTO s1 VALUES(?, ?, ?, ?, ?)", encode_rows(FIRST, TIME_MS, records))

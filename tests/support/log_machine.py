@@ -1,4 +1,6 @@
-"""What the machines that try an embedded log have in common: lives one after another, each with its folder."""
+"""The common part of state machines that test an embedded log: lives one after another, each with
+its folder.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from patience import PATIENT
 
 
 class LogMachine(RuleBasedStateMachine):
-    """``die`` is a crash: it takes the files as they are, without a word to the log."""
+    """A state machine whose ``die`` is a crash: the next life starts from the files as they are at
+    that moment.
+    """
 
     driver: EmbeddedDriver
     log: PortableLog
@@ -38,7 +42,7 @@ class LogMachine(RuleBasedStateMachine):
         await self.log.start()
 
     def die(self) -> None:
-        """The next life begins with the files as they are at this moment."""
+        """Start the next life from a copy of the files, taken before the log stops."""
         old = self.folder
         self.life += 1
         self.folder.mkdir()

@@ -1,4 +1,4 @@
-"""Small things that tests of the embedded log share."""
+"""Small helpers that tests of the embedded log share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.model.receipt import Receipt
 
 
 class Appending(asyncio.Future[list[PublishResult]]):
-    """What the engine takes, without the portable half."""
+    """A submission to the engine, without the broker-independent part around it."""
 
     identities = None
 
@@ -33,7 +33,7 @@ class Appending(asyncio.Future[list[PublishResult]]):
 
 
 class ManualTime:
-    """Wall clock of a log, in milliseconds, moved by the test."""
+    """A wall clock of a log in ms since 1970, which the test moves."""
 
     def __init__(self, now_ms: int = 1_000_000) -> None:
         self.now_ms = now_ms
@@ -62,7 +62,7 @@ async def stored(engine: Engine, topic: str, *records: Record) -> list[Receipt]:
 
 
 async def everything(engine: Engine, topic: str) -> list[Message]:
-    """All that is served, partition after partition."""
+    """Return all readable messages of a topic, partition by partition."""
     found: list[Message] = []
     for log in engine.topics()[topic].partitions:
         offset = log.earliest
@@ -83,6 +83,6 @@ def place(topic: str, number: int = 0) -> Partition:
 
 
 def is_covered(committed: Committed, offset: int) -> bool:
-    """Whether a group with this commit has finished that offset."""
+    """Return True if a group with this commit has finished the offset."""
     runs = decode_runs(committed.offset, committed.metadata)
     return offset < committed.offset or any(first <= offset <= last for first, last in runs)

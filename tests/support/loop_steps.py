@@ -1,4 +1,6 @@
-"""How many calls the loop's thread makes between two turns of the loop: a count, which no machine makes longer."""
+"""Count the function calls between two turns of the event loop, which do not depend on the
+machine's speed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from typing import Any
 
 
 class LoopSteps:
-    """``longest``: most calls of one step since ``begin``; ``where`` counts the functions of that step."""
+    """The longest step of the event loop since ``begin``.
+
+    ``longest`` is its count of calls, and ``where`` counts the functions that it called.
+    """
 
     def __init__(self) -> None:
         self.begin()
@@ -27,7 +32,9 @@ class LoopSteps:
 
 @contextmanager
 def counted_steps() -> Iterator[LoopSteps]:
-    """Count the calls of each callback of asyncio's own loop. Calls of other threads do not count."""
+    """Count the calls of each callback of asyncio's event loop during the block. Other threads do
+    not count.
+    """
     steps = LoopSteps()
     calls = 0
     where: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""A server on loopback whose connections are tasks, which end with it."""
+"""A server on loopback whose connections are tasks, which end with the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class LoopbackServer:
-    """Its port is its own from the first start on, so that it may start again."""
+    """A server that keeps its port from its first start, so that it can start again on it."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -29,7 +29,7 @@ class LoopbackServer:
                 await asyncio.wait(self._tasks)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Begins the task of a connection."""
+        """Start the task of a new connection."""
         raise NotImplementedError
 
     def _begin(self, serving: Coroutine[Any, Any, None]) -> None:
