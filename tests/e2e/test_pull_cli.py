@@ -15,22 +15,22 @@ import pytest
 
 from delivery_house import numbered
 from forked import SKYBRIDGE, completed
-from pull_house import PATIENCE, PullService
+from pull_house import PATIENCE, PullServiceProcess
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[PullService]:
-    service = PullService(tmp_path / "service", {"lock": "60s"})
+async def service(tmp_path: Path) -> AsyncIterator[PullServiceProcess]:
+    service = PullServiceProcess(tmp_path / "service", {"lock": "60s"})
     await service.start()
     yield service
     await service.close()
 
 
-async def run(service: PullService, *words: str) -> subprocess.CompletedProcess[str]:
+async def run(service: PullServiceProcess, *words: str) -> subprocess.CompletedProcess[str]:
     return await asyncio.to_thread(completed, *words, "--server", service.admin)
 
 
-async def causes(service: PullService) -> list[str]:
+async def causes(service: PullServiceProcess) -> list[str]:
     answer = await service.http.get(f"{service.admin}/v1/dead-letters")
     found = answer.json()
     return [each["cause"] for each in (found if isinstance(found, list) else found["dead_letters"])]

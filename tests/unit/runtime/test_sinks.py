@@ -20,7 +20,7 @@ from app.runtime.clock import SystemClock
 from app.sinks.topic import TopicSink
 from app.sinks.webhook import WebhookSink
 from app.telemetry import Counters
-from raw_target import Played, RawTarget
+from raw_target import PlayedConnection, RawTarget
 
 YAML = """
 version: 1
@@ -70,9 +70,9 @@ def test_a_mirror_on_its_own_broker_knows_its_sources(tmp_path: Path) -> None:
 async def test_requests_that_are_sent_again_are_counted(tmp_path: Path) -> None:
     """skybridge_webhook_reconnects_total."""
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.request()
-        await played.say(b"HTTP/1.1 204 X\r\n\r\n")
+        await played.send(b"HTTP/1.1 204 X\r\n\r\n")
         await played.request()
 
     target = RawTarget(play)
