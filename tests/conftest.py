@@ -18,7 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from kafka_install import Missing
 from kafka_server import KafkaServer, running
-from lacking import lacking
+from lacking import skip_or_fail
 from postgres_server import PostgresServer
 from postgres_server import running as postgres_running
 from pulsar_server import PulsarServer
@@ -87,7 +87,7 @@ def throwaway(server: Server) -> Iterator[Server]:
     try:
         server.start()
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     try:
         yield server
     finally:
@@ -98,7 +98,7 @@ def _shared(kind: str) -> list[str]:
     try:
         return shared(kind)
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
 
 
 @pytest.fixture(scope="session")
@@ -200,7 +200,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     try:
         settings = spark_settings(tmp_path_factory.mktemp("spark"))
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     with running_spark(settings) as session:
         yield session
 

@@ -149,7 +149,7 @@ def test_no_redirect_is_followed(report: Report) -> None:
 
 def test_what_is_named_is_reached_and_nothing_beside_it(report: Report) -> None:
     """``allow_private``: the guard is a guard and no wall."""
-    said = {row["host"]: (row["result"], touched(row)) for row in report["allowed_ones"]}
+    said = {row["host"]: (row["result"], touched(row)) for row in report["allowed_addresses"]}
     assert said == {
         "127.0.0.2": ([204, ""], {"127.0.0.2"}),
         "10.0.0.1": ([204, ""], {"10.0.0.1"}),

@@ -21,7 +21,7 @@ from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.gateway.server import HttpServer
 from configuration import Settings, configuration, route, subscription
-from lacking import lacking
+from lacking import skip_or_fail
 from service import running
 
 COUNT = 329  # payloads of the package
@@ -74,7 +74,7 @@ def feed() -> list[CloudEvent]:
     try:
         return github_feed(environ, "2026-11-21T00:00:00Z").events
     except SetupError as missing:
-        lacking(missing)
+        skip_or_fail(missing)
 
 
 @pytest.fixture

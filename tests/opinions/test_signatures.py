@@ -21,7 +21,7 @@ from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
 from app.sinks.webhook import WebhookSink
 from kafka_install import Missing
-from lacking import lacking
+from lacking import skip_or_fail
 from opinion_install import SIGNATURES, installed
 from opinion_process import Driver
 from webhook_target import Received, WebhookTarget
@@ -37,7 +37,7 @@ def package() -> Iterator[Driver]:
     try:
         installed(SIGNATURES)
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     with Driver(SIGNATURES) as driver:
         yield driver
 

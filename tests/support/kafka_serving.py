@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from configuration import configuration
-from lacking import lacking
+from lacking import skip_or_fail
 from service_process import ServiceProcess, free_ports
 
 
@@ -42,4 +42,4 @@ class KafkaServing(ServiceProcess):
 
 def need(program: str, package: str) -> None:
     if shutil.which(program) is None:
-        lacking(f"{program} is not on the path (Debian: {package})")
+        skip_or_fail(f"{program} is not on the path (Debian: {package})")

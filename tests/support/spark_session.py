@@ -75,7 +75,7 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
 @contextmanager
 def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """Gone at the end. The first one of a checkout leaves the data of its classes."""
-    with class_data.kept(class_data.SPARK) as options:
+    with class_data.recorded(class_data.SPARK) as options:
         jvm = {"spark.driver.extraJavaOptions": " ".join((*_BRIEF, *options))} if options else {}
         with _session({**settings, **_FEW_ROWS, **jvm}) as session:
             yield session

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import shared_servers
-from lacking import lacking
+from lacking import skip_or_fail
 from postgres_server import install
 from waiting import wait_until
 
@@ -35,7 +35,7 @@ def there():
     try:
         install()
     except shared_servers.Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
 
 
 def answers(dsn: str) -> bool:
