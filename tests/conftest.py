@@ -18,7 +18,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 from kafka_install import Missing
 from kafka_server import KafkaServer, running
-from lacking import skip_or_fail
 from postgres_server import PostgresServer
 from postgres_server import running as postgres_running
 from pulsar_server import PulsarServer
@@ -27,6 +26,7 @@ from rabbitmq_server import RabbitServer
 from rabbitmq_server import running as rabbitmq_running
 from server_process import ServerProcess
 from shared_servers import Run, shared
+from skipping import skip_or_fail
 from spark_session import LEFT_OPEN, running_spark, spark_settings
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Assertions that stand in support modules are to tell what differs, whoever imports them first.
 pytest.register_assert_rewrite(
     *("corpus", "corpus_documents", "corpus_http", "corpus_records"),
-    *("contract_groups", "contract_places", "contract_records", "contract_running"),
+    *("contract_groups", "contract_positions", "contract_records", "contract_running"),
     *("contract_tools", "store_contract", "store_contract_asking", "store_contract_waiting"),
 )
 

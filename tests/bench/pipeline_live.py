@@ -30,7 +30,7 @@ from pipeline_shell import SKYBRIDGE, configured
 
 from kafka_server import KafkaServer
 from lake_events import make_topic
-from lake_house import read_table
+from lake_folders import read_table
 from service_process import free_ports
 
 RATE: Final = 5_000  # events a second

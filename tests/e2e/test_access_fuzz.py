@@ -15,7 +15,7 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey
 
-from hostility import BOUNDS, refuse_all
+from hostile_requests import BOUNDS, refuse_all
 from producer_house import HEADER_KEY, KEY, bearer, one, posted, producer_house
 from wounded import wounded
 

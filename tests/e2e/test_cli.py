@@ -19,8 +19,8 @@ from app.cli.example_request import example_command
 from app.config.load.loader import load
 from child_service import Child, run, running_command
 from configuration import configuration, route, written
-from lacking import skip_or_fail
 from sending import event_headers
+from skipping import skip_or_fail
 from waiting import until
 
 

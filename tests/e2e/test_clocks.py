@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import shifted_clock
-from delivery_house import PATIENCE, Installation, Ledger, Service, numbered
+from delivery_installation import PATIENCE, Installation, Ledger, Service, numbered
 from postgres_server import fresh_database
 from waiting import until
 from webhook_target import WebhookTarget

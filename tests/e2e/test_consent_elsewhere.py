@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from consenting import ConsentingWebhook
-from delivery_house import Installation, Service, numbered
+from consenting_webhook import ConsentingWebhook
+from delivery_installation import Installation, Service, numbered
 from postgres_server import fresh_database
 from waiting import until
 from webhook_target import WebhookTarget

@@ -22,7 +22,7 @@ from app.runtime.clock import SystemClock
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
-from delivery_house import PATIENCE, Installation, Ledger, numbered, steady_publisher
+from delivery_installation import PATIENCE, Installation, Ledger, numbered, steady_publisher
 from delivery_scenarios import DeliveryScenarios
 from kafka_harness import open_calm_log
 from kafka_server import KafkaServer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from delivery_house import Installation
+from delivery_installation import Installation
 from delivery_scenarios import DeliveryScenarios
 from webhook_target import WebhookTarget
 

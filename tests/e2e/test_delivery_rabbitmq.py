@@ -11,7 +11,7 @@ import aio_pika
 import httpx
 import pytest
 
-from delivery_house import PATIENCE, Installation, Ledger, numbered
+from delivery_installation import PATIENCE, Installation, Ledger, numbered
 from delivery_scenarios import DeliveryScenarios
 from waiting import until
 from webhook_target import WebhookTarget

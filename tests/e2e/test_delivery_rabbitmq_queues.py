@@ -12,7 +12,7 @@ import aio_pika
 import httpx
 import pytest
 
-from delivery_house import PATIENCE, Installation, Ledger, Service, numbered
+from delivery_installation import PATIENCE, Installation, Ledger, Service, numbered
 from rabbitmq_harness import channel_to
 from waiting import until
 from webhook_target import Received, WebhookTarget, status

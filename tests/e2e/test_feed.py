@@ -21,8 +21,8 @@ from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.gateway.server import HttpServer
 from configuration import Settings, configuration, route, subscription
-from lacking import skip_or_fail
 from service import running
+from skipping import skip_or_fail
 
 COUNT = 329  # payloads of the package
 BATCH = 20  # events

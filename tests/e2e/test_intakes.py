@@ -16,7 +16,7 @@ import publishers
 from app.bindings import kafka
 from app.bindings.record import Decoded
 from app.errors import BrokerUnavailable, PublishUnknown
-from intake_house import INTAKES, IntakeBench
+from intake_bench import INTAKES, IntakeBench
 from publishers import KEY, SECRET, Sent
 from raw_http import RawAnswer, RawConnection, request
 from waiting import until

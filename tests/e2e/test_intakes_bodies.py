@@ -12,7 +12,7 @@ import pytest
 
 import publishers
 from configuration import route, subscription
-from intake_house import IntakeBench
+from intake_bench import IntakeBench
 from publishers import FORM, SECRET, Sent
 from raw_http import RawConnection, event, request
 from service import Service

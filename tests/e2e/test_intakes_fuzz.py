@@ -9,8 +9,8 @@ import random
 import pytest
 
 import publishers
-from hostility import BOUNDS, refuse_all
-from intake_house import INTAKES, IntakeBench
+from hostile_requests import BOUNDS, refuse_all
+from intake_bench import INTAKES, IntakeBench
 from publishers import KEY, SECRET, Sent
 from raw_http import request
 from wounded import wounded

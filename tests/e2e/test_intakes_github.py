@@ -14,9 +14,9 @@ from app.bindings import kafka
 from app.cli.feed import SECRET, Feed, github_feed
 from app.errors import SetupError
 from app.event.validate import faults_of
-from lacking import skip_or_fail
 from raw_http import RawConnection, event, request
 from service import Service
+from skipping import skip_or_fail
 
 COUNT = 329
 PARTITIONS = 8

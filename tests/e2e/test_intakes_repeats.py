@@ -13,7 +13,7 @@ import pytest
 import publishers
 from app.bindings import kafka
 from app.errors import BrokerUnavailable
-from intake_house import IntakeBench
+from intake_bench import IntakeBench
 from publishers import SECRET, Sent
 from raw_http import RawAnswer, RawConnection, request
 from waiting import until

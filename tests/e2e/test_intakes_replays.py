@@ -11,7 +11,7 @@ import pytest
 
 import publishers
 from app.errors import BrokerUnavailable
-from intake_house import EVENT, IntakeBench
+from intake_bench import EVENT, IntakeBench
 from publishers import KEY, SECRET, Sent
 from raw_http import RawAnswer
 from waiting import until

@@ -15,7 +15,7 @@ from app.gateway.door import Door
 from app.gateway.limits import KIB, MIB
 from app.model.producer import Producer
 from app.telemetry import Counters
-from intake_house import INTAKES, IntakeBench
+from intake_bench import INTAKES, IntakeBench
 from listening import ImmediatePublisher, listening, resource_of
 from producer_house import KEY, OTHER_KEY, bearer, producers
 from raw_http import RawAnswer, RawConnection, request

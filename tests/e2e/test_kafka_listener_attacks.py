@@ -15,11 +15,11 @@ from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
 from app.bindings.record import Record
 from configuration import configuration
-from kafka_asking import VersionedClient, part
 from kafka_batches import batch
 from kafka_listening import LOCAL, RawClient, framed
 from kafka_login import EVERY_TOPIC, log_in, produce_request
 from service_process import ServiceProcess, free_ports, serving
+from versioned_client import VersionedClient, part
 
 USERS = ("shop", "frames", "groups", "places", "numbers", "topics", "reader")
 PASSWORD = "a password of everybody"

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from delivery_house import BUSY, OK, PATIENCE, Installation, Service, numbered
+from delivery_installation import BUSY, OK, PATIENCE, Installation, Service, numbered
 from waiting import until
 from webhook_target import Received, WebhookTarget
 

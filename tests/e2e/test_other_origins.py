@@ -15,7 +15,7 @@ from app.gateway.port import is_loopback
 from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.telemetry import Counters
-from intake_house import EVENT, IntakeBench
+from intake_bench import EVENT, IntakeBench
 from listening import ImmediatePublisher, listening
 from producer_house import KEY, bearer, producers
 from publishers import SECRET

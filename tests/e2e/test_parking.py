@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from delivery_house import Installation, Ledger, RefuseSource, numbered
+from delivery_installation import Installation, Ledger, RefuseSource, numbered
 from waiting import until
 from webhook_target import WebhookTarget, status
 

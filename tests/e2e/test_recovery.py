@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from delivery_house import Installation, Ledger, RefuseSource, Service, numbered, steady_publisher
+from delivery_installation import (
+    Installation,
+    Ledger,
+    RefuseSource,
+    Service,
+    numbered,
+    steady_publisher,
+)
 from forked import completed
 from waiting import until
 from webhook_target import WebhookTarget, status

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import delivery_house
-from delivery_house import Installation, Ledger, numbered
-from disturbed import COMMIT_EVERY, CONCURRENCY, end_and_verify
+import delivery_installation
+from delivery_installation import Installation, Ledger, numbered
+from restarting_service import COMMIT_EVERY, CONCURRENCY, end_and_verify
 from service_process import ServiceProcess
 from verifying import Load
 from waiting import until
@@ -105,7 +105,7 @@ async def test_a_kill_while_an_event_waits_repeats_what_was_in_flight(house, led
     await service.start()
     everything = {*range(400), *later}
     await until(lambda: ledger.numbers == everything, "everything delivered")
-    assert ledger.repeats <= delivery_house.CONCURRENCY
+    assert ledger.repeats <= delivery_installation.CONCURRENCY
     await service.stop()
 
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer
 
-from delivery_house import Installation, Ledger, Service, numbered
+from delivery_installation import Installation, Ledger, Service, numbered
 from kafka_librdkafka import make_topic
 from kafka_server import KafkaServer
 from postgres_server import fresh_database, install

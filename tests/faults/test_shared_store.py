@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from delivery_house import CONCURRENCY, Installation, Ledger, Service, numbered
+from delivery_installation import CONCURRENCY, Installation, Ledger, Service, numbered
 from waiting import until
 from webhook_target import Received, WebhookTarget
 

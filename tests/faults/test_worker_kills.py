@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from app.routing.partitions import partition_of
-from delivery_house import CONCURRENCY, PATIENCE, Installation, Ledger, Service, numbered
+from delivery_installation import CONCURRENCY, PATIENCE, Installation, Ledger, Service, numbered
 from waiting import until
 from webhook_target import Received, WebhookTarget
 

@@ -9,7 +9,7 @@ import pytest
 import helm_install
 import prometheus_rules
 from kafka_install import Missing
-from lacking import skip_or_fail
+from skipping import skip_or_fail
 
 
 def _or_skip(bring):

@@ -14,7 +14,7 @@ import opinion_install
 from kafka_foreign import PATIENCE, keep_classes
 from kafka_install import Missing
 from kafka_serving import KafkaServing, need
-from lacking import skip_or_fail
+from skipping import skip_or_fail
 
 AT_LENGTH = {"with_go", "with_java"}  # clients that are built, or that are a JVM each
 HERE = Path(__file__).parent

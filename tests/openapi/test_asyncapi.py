@@ -19,7 +19,7 @@ from app.bindings.transcode import Writing
 from app.config.asyncapi import document
 from app.config.model.config import Config
 from kafka_install import Missing
-from lacking import skip_or_fail
+from skipping import skip_or_fail
 
 EVENT = [
     (b"ce-specversion", b"1.0"), (b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t"),

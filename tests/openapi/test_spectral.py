@@ -13,8 +13,8 @@ import opinion_install
 from app.config.asyncapi import document
 from app.config.model.config import Config
 from kafka_install import Missing
-from lacking import skip_or_fail
 from pages import CHECKOUT
+from skipping import skip_or_fail
 
 CONFIG = {
     "version": 1,

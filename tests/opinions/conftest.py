@@ -9,11 +9,11 @@ import pytest
 from cesql_opinion import Comparison
 from cesql_page import on_the_table
 from kafka_install import Missing
-from lacking import skip_or_fail
 from opinion_install import CESQL, SDKS, Sdk, installed
 from opinion_list import listed
 from opinion_process import asked
 from opinion_verdicts import Opinion
+from skipping import skip_or_fail
 
 Verdicts = Callable[[str], list[Opinion]]
 

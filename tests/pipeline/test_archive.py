@@ -19,7 +19,7 @@ from app.pipeline.archive import run
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.settings import Lake
 from lake_events import Produced, make_topic, produce
-from lake_house import lake_in, plan_for, read_table, session_of
+from lake_folders import lake_in, plan_for, read_table, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from app.pipeline.archive.derive import Derived, derive, pending, split_by_recor
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.run import ignore
 from app.pipeline.settings import Lake
-from lake_house import lake_in, read_table, session_of
+from lake_folders import lake_in, read_table, session_of
 from replaying import Row, binary, fill
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from app.bindings.record import Record
 from app.pipeline.decode import decoded
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine
-from decode_asking import comparable, differences, expected, frame, rows
+from decode_comparison import comparable, differences, expected, frame, rows
 from decode_records import (
     ENDS,
     LOOSE_ENDS,

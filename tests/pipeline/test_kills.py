@@ -21,7 +21,7 @@ from app.pipeline import maintain, tables
 from app.pipeline.archive import run
 from app.pipeline.archive.stream import Plan
 from lake_events import Produced, make_topic, produce
-from lake_house import lake_in, plan_for, read_table, session_of
+from lake_folders import lake_in, plan_for, read_table, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

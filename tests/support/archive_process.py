@@ -24,7 +24,7 @@ import spark_install
 from app.pipeline.archive import run
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine
-from lake_house import lake_in, plan_for
+from lake_folders import lake_in, plan_for
 from spark_session import JVM
 
 

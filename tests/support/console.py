@@ -23,8 +23,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_pla
 import chromium
 import console_build
 from kafka_install import Missing
-from lacking import skip_or_fail
 from reload_service import ReloadService, Settings
+from skipping import skip_or_fail
 
 WITHIN_MS = 60_000.0  # an expectation waits this long: on a busy machine a browser is slow
 TOKEN = "the-token-of-the-console-tests"

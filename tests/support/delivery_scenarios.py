@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from delivery_house import Installation, Ledger, numbered
+from delivery_installation import Installation, Ledger, numbered
 from waiting import until
 from webhook_target import WebhookTarget
 

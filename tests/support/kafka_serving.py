@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 from configuration import configuration
-from lacking import skip_or_fail
 from service_process import ServiceProcess, free_ports
+from skipping import skip_or_fail
 
 
 class KafkaServing(ServiceProcess):

@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from intake_house import IntakeBench
+from intake_bench import IntakeBench
 from pages import CHECKOUT
 from producer_house import KEY, OTHER_KEY, producer_house
 from publishers import SECRET

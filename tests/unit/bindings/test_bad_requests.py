@@ -5,7 +5,7 @@ import pytest
 from app.bindings import http
 from app.errors import SenderError
 from bad_requests import BAD_REQUESTS, BadRequest
-from every import check_every
+from row_checks import check_every
 
 ROWS = [row for row in BAD_REQUESTS if not row.listener_only]
 

@@ -14,7 +14,7 @@ from corpus_documents import (
     assert_written_again,
     is_batch,
 )
-from every import check_every
+from row_checks import check_every
 
 CASES = [case for folder in ("json", "protobuf", "avro") for case in cases(folder)]
 VALID = [case for case in CASES if "events" in case.expect]

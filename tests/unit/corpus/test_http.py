@@ -19,9 +19,9 @@ from app.telemetry import Counters
 from configuration import route
 from corpus import Case, assert_faults, assert_form, assert_is, assert_same, cases
 from corpus_requests import body_of, decode, decode_message, request_bytes
-from every import check_every
 from listening import listening, publishing
 from raw_http import RawAnswer, RawConnection
+from row_checks import check_every
 from scripted_log import ScriptedLog
 
 CASES = cases("http")

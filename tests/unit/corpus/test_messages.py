@@ -17,7 +17,7 @@ from corpus_records import (
     assert_upgraded,
     is_accepted,
 )
-from every import check_every
+from row_checks import check_every
 
 CASES = [case for folder in ("kafka", "pulsar", "rabbitmq") for case in cases(folder)]
 TAKEN = [case for case in CASES if is_accepted(case)]

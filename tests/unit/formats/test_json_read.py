@@ -9,7 +9,7 @@ from app.errors import InvalidEvent
 from app.event.value import AttributeType, DataForm
 from app.formats.json import read_event
 from app.formats.json_members import MEMBERS
-from every import check_every
+from row_checks import check_every
 
 HEAD = b'{"specversion":"1.0","id":"1","source":"/s","type":"t"'
 

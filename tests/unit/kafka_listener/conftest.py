@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kafka_asking import VersionedClient
 from kafka_listening import KafkaTestListener
+from versioned_client import VersionedClient
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from kio.schema.produce.v9 import request as producing
 from app.bindings.record import Record
 from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
-from kafka_asking import VersionedClient, part, versions
 from kafka_batches import batch, read_back
 from kafka_listening import KafkaTestListener, RawClient, framed, kafka_listening, unframed
+from versioned_client import VersionedClient, part, versions
 from waiting import until
 
 KIB, MIB = 1 << 10, 1 << 20

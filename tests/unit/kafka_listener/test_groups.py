@@ -13,9 +13,9 @@ from kio.schema.errors import ErrorCode
 
 from app.bindings.record import Record
 from app.log.groups.positions import Committed, Declared
-from kafka_asking import VersionedClient, part, versions
 from kafka_listening import KafkaTestListener, kafka_listening
 from log_steps import place
+from versioned_client import VersionedClient, part, versions
 
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC, DESCRIBE, LIST = 8, 9, 10, 11, 12, 13, 14, 15, 16
 DELETE, DELETE_OFFSETS = 42, 47

@@ -28,10 +28,10 @@ from app.model.message import Partition
 from app.model.producer import Producer as Settings
 from app.runtime.clock import SystemClock
 from authority import Authority
-from kafka_asking import VersionedClient, part
 from kafka_batches import batch
 from kafka_listening import LOCAL, KafkaTestListener, RawClient, kafka_listening
 from kafka_login import EVERY_TOPIC, log_in, prove
+from versioned_client import VersionedClient, part
 from waiting import until
 
 PASSWORDS = {"scan": "of the scanner", "shop": "of the shop", "admin": "of the old form"}

@@ -12,9 +12,9 @@ from kio.schema.errors import ErrorCode
 
 from app.log.groups.positions import Committed, Declared
 from app.log.settings import Retention
-from kafka_asking import VersionedClient, part, versions
 from kafka_listening import KafkaTestListener, kafka_listening
 from log_steps import append_stored, numbered, place
+from versioned_client import VersionedClient, part, versions
 
 CREATE, DELETE, CONFIGS, GROW, CLUSTER = 19, 20, 32, 37, 60
 NONE = ErrorCode.none

@@ -24,11 +24,11 @@ from app.model.message import Assigned, Message, Revoked
 from app.model.start import EARLIEST
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
-from filtered import consumer_filter
-from kafka_asking import VersionedClient, part
+from consumer_filters import consumer_filter
 from kafka_listening import RawClient
 from log_steps import place
 from patience import PATIENT, PATIENT_GROUP
+from versioned_client import VersionedClient, part
 from waiting import until
 
 TOPIC, GROUP = "t", "g"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from every import SHOWN, check_every
+from row_checks import SHOWN, check_every
 
 
 def check(number: int) -> None:

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 import shared_servers
-from lacking import skip_or_fail
 from postgres_server import install
+from skipping import skip_or_fail
 from waiting import wait_until
 
 pytestmark = pytest.mark.postgres

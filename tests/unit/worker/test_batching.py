@@ -13,7 +13,7 @@ from app.bindings.record import Record
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.worker.budget import Budget
-from joining_sink import ALONE, ScriptedBatchSink
+from scripted_batch_sink import ALONE, ScriptedBatchSink
 from waiting import until
 from worker_doubles import OK, an_event
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from app.interfaces import DeadLetter, EventName, LetterChoice, SinkAnswer
 from app.model.message import Message, Partition
-from joining_sink import ScriptedBatchSink
+from scripted_batch_sink import ScriptedBatchSink
 from waiting import until
 from worker_doubles import OK, an_event
 

@@ -25,7 +25,7 @@ from app.brokers.kafka.tail import KEPT_FETCHES, FetchedTail
 from app.brokers.partition_reader import PartitionReader
 from app.errors import BrokerUnavailable
 from app.model.message import Partition
-from filtered import consumer_filter
+from consumer_filters import consumer_filter
 from kafka_fetches import FakeKafkaClient, batch, values
 
 SETTINGS = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1")

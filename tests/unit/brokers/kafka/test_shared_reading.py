@@ -23,7 +23,7 @@ from app.delivery.offsets import FinishedRuns
 from app.filters.model import Filter
 from app.model.message import Assigned, ConsumerEvent, Message, Partition, Revoked
 from app.model.start import EARLIEST
-from filtered import consumer_filter
+from consumer_filters import consumer_filter
 from kafka_fetches import FakeKafkaClient, PendingFetch, batch
 
 SETTINGS = KafkaSettings(

@@ -9,7 +9,7 @@ from app.filters.cesql.functions import FUNCTIONS
 from app.filters.cesql.parser import parse
 from app.filters.cesql.printer import node_text
 from cesql_table import Case, event_of, ours, table
-from every import check_every
+from row_checks import check_every
 
 TABLE = table()
 ALL = [case for cases in TABLE.values() for case in cases]

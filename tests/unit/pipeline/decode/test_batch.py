@@ -17,7 +17,7 @@ from app.bindings import kafka, pulsar
 from app.bindings.record import Header, Record
 from app.pipeline.decode import batch as by_column
 from app.pipeline.decode.batch import decode_without_times, decoded_batch, decoded_batches, parts
-from decode_asking import decoded_by_row, wrong_columns
+from decode_comparison import decoded_by_row, wrong_columns
 from decode_mutating import mutated
 from decode_records import (
     ENDS,

@@ -1,7 +1,7 @@
 """Send requests to all forbidden addresses in a network where this machine has every address, and
 record the packets.
 
-A program: ``unshare --net --mount python guard_house.py FOLDER``. In its network namespace all of
+A program: ``unshare --net --mount python guard_bench.py FOLDER``. In its network namespace all of
 IPv4 and IPv6 is local. One listener a port accepts connections to any address, and a raw socket
 sees every packet. The system's resolver asks the program's own DNS server. The report in
 ``FOLDER/report.json`` has the result of each request and the addresses that were reached.
