@@ -22,7 +22,7 @@ from app.runtime.clock import SystemClock
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
-from delivery_house import PATIENCE, House, Ledger, numbered, steady
+from delivery_installation import PATIENCE, Installation, Ledger, numbered, steady_publisher
 from delivery_scenarios import DeliveryScenarios
 from kafka_harness import open_calm_log
 from kafka_server import KafkaServer
@@ -32,7 +32,7 @@ from webhook_target import WebhookTarget, to_loopback
 pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
 
-class KafkaHouse(House):
+class KafkaHouse(Installation):
     """On Kafka, which tells what a group has committed."""
 
     def __init__(self, folder: Path, kafka: str, target: WebhookTarget) -> None:
@@ -152,7 +152,7 @@ async def test_processes_of_one_group_share_the_work_and_leave_in_order(
     await first.partitions(4)
     second = await house.service()
     await asyncio.gather(first.partitions(2), second.partitions(2))
-    async with steady(second) as publisher:
+    async with steady_publisher(second) as publisher:
         await publisher.until_more(ledger, 100)
         await first.stop()
         await publisher.until_more(ledger, 100)
@@ -173,7 +173,7 @@ async def test_who_is_left_of_a_group_takes_over_from_one_that_died(
     """Rules 2 and 3: a death repeats at most what was open; every event arrives, in the order of its key."""
     first, second = await house.service(), await house.service()
     await asyncio.gather(first.partitions(2), second.partitions(2))
-    async with steady(second) as publisher:
+    async with steady_publisher(second) as publisher:
         await publisher.until_more(ledger, 200)
         at_stake = ledger.at_stake()
         await first.kill()

@@ -12,7 +12,7 @@ import aio_pika
 import httpx
 import pytest
 
-from delivery_house import PATIENCE, House, Ledger, Service, numbered
+from delivery_installation import PATIENCE, Installation, Ledger, Service, numbered
 from rabbitmq_harness import channel_to
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
@@ -25,7 +25,7 @@ ARGUMENTS = {
 }
 
 
-class Given(House):
+class Given(Installation):
     """Makes no topics."""
 
     makes = False

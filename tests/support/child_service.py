@@ -46,7 +46,7 @@ class Child:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, *words: str) -> AsyncIterator[Child]:
+async def running_command(folder: Path, *words: str) -> AsyncIterator[Child]:
     """Run ``skybridge <words> --json`` in ``folder``, and kill it at the end of the context if it
     still runs.
     """

@@ -99,7 +99,7 @@ class RunningCases(OutageCase):
     async def test_closing_and_cancelling_leave_no_task_behind(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Closed consumers and cancelled requests leave no task behind, which would exhaust a
+        """After consumers are closed and requests cancelled no task remains; leaks would exhaust a
         long-running process.
         """
         before = asyncio.all_tasks()

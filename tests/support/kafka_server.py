@@ -143,8 +143,8 @@ def run_tool(
     """Run one of Kafka's own command-line classes and return its output, as an independent view of
     the wire.
 
-    ``tool`` is the class below ``package``, such as ``consumer.ConsoleConsumer``. Raises
-    RuntimeError if the tool fails.
+    ``tool`` is the class below ``package``, such as consumer.ConsoleConsumer. Raises RuntimeError
+    if the tool fails.
     """
     command = _java(install(), [f"{package}.{tool}", *arguments], _brief())
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)

@@ -21,7 +21,7 @@ from app.telemetry import Counters
 from waiting import until
 
 
-class AtOnce:
+class ImmediatePublisher:
     """A publisher that answers 202 at once and records the requests."""
 
     def __init__(self, answer: Answer = ACCEPTED) -> None:
@@ -40,7 +40,7 @@ class AtOnce:
         return [request.named.get(b"ce-id", b"").decode() for request in self.requests]
 
 
-class Held(AtOnce):
+class HeldPublisher(ImmediatePublisher):
     """A publisher whose answers wait until the test releases them, in any order."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Processes of one installation on one broker, and the record of what a target got from them.
 
-``Ledger`` is the record of the target, ``House`` the installation, and ``Service`` one process.
+``Ledger`` is the record of the target, ``Installation`` the installation, and ``Service`` one process.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Ledger:
         return {key: numbers for key, numbers in firsts.items() if numbers != sorted(numbers)}
 
 
-class Stuck:
+class RefuseSource:
     """An answer function that refuses events of one source until ``mended`` is set. The ledger
     answers all others.
     """
@@ -119,7 +119,7 @@ class Stuck:
 class Service:
     """One process of the service, in its own folder."""
 
-    def __init__(self, folder: Path, house: House, sinks: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, house: Installation, sinks: dict[str, Any]) -> None:
         folder.mkdir()
         self.folder = folder
         settings = self._config(house, sinks)
@@ -193,7 +193,7 @@ class Service:
 
         await until(is_so, "the status", turn=0.02)
 
-    def _config(self, house: House, sinks: dict[str, Any]) -> dict[str, Any]:
+    def _config(self, house: Installation, sinks: dict[str, Any]) -> dict[str, Any]:
         retry = {"schedule": house.schedule, "hold": house.held_waits}
         return configuration(
             self.folder,
@@ -219,7 +219,7 @@ class Service:
         )
 
 
-class House:
+class Installation:
     """An installation with its own topic, whose processes are killed at the end if they still run.
 
     ``broker`` has the broker's settings without ``topics``. Events are published to ``to`` and read
@@ -274,7 +274,7 @@ class House:
                 service.process.kill()
 
 
-class Steady:
+class SteadyPublisher:
     """A publisher that sends small batches one after another to the service that was set last."""
 
     def __init__(self, service: Service) -> None:
@@ -297,8 +297,8 @@ class Steady:
 
 
 @contextlib.asynccontextmanager
-async def steady(service: Service) -> AsyncIterator[Steady]:
-    publisher = Steady(service)
+async def steady_publisher(service: Service) -> AsyncIterator[SteadyPublisher]:
+    publisher = SteadyPublisher(service)
     task = asyncio.create_task(publisher.run())
     try:
         yield publisher
