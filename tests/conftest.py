@@ -25,7 +25,7 @@ from pulsar_server import running as pulsar_running
 from rabbitmq_server import RabbitServer
 from rabbitmq_server import running as rabbitmq_running
 from server_process import ServerProcess
-from shared_servers import RunOfTests, shared
+from shared_servers import RunOfTests, shared_server
 from skipping import skip_or_fail
 from spark_session import LEFT_OPEN, running_spark, spark_settings
 
@@ -96,7 +96,7 @@ def throwaway(server: Server) -> Iterator[Server]:
 
 def _shared(kind: str) -> list[str]:
     try:
-        return shared(kind)
+        return shared_server(kind)
     except Missing as missing:
         skip_or_fail(missing)
 

@@ -21,7 +21,7 @@ from store_contract_asking import (
     ReplaysContract,
 )
 from store_contract_waiting import ParkedContract, PulledContract
-from store_house import PATIENT, housed, sqlite_file
+from store_house import PATIENT, sqlite_file, store_factory
 
 
 class StoreContract(
@@ -47,7 +47,9 @@ class StoreContract(
 class TestSqlite(StoreContract):
     @pytest.fixture
     async def house(self, tmp_path):
-        async with housed(partial(open_store, sqlite_file(tmp_path), timeout=PATIENT)) as house:
+        async with store_factory(
+            partial(open_store, sqlite_file(tmp_path), timeout=PATIENT)
+        ) as house:
             yield house
 
 
@@ -56,12 +58,12 @@ class TestPostgresql(StoreContract):
     @pytest.fixture
     async def house(self, postgres):
         dsn = fresh_database(postgres)
-        async with housed(partial(open_shared_store, dsn, timeout=PATIENT)) as house:
+        async with store_factory(partial(open_shared_store, dsn, timeout=PATIENT)) as house:
             yield house
 
 
 class TestMemory(StoreContract):
     @pytest.fixture
     async def house(self):
-        async with housed(MemoryStore) as house:
+        async with store_factory(MemoryStore) as house:
             yield house

@@ -16,8 +16,15 @@ from joserfc import jws
 from joserfc.jwk import ECKey
 
 from hostile_requests import BOUNDS, refuse_all
-from producer_house import HEADER_KEY, KEY, bearer, one, posted, producer_house
-from wounded import wounded
+from producer_house import (
+    HEADER_KEY,
+    KEY,
+    bearer,
+    event_attributes,
+    producer_house,
+    request_in_mode,
+)
+from wounded import corrupted_bytes
 
 LONG = pytest.mark.timeout(1800)
 ISSUER = "https://id.example"
@@ -78,7 +85,9 @@ class Forger:
 
 def hostile(chance: random.Random, forger: Forger) -> bytes:
     """What is nearly good is not wounded: it might heal."""
-    making = partial(posted, chance.choice(MODES), one(), chance.choice(TARGETS))
+    making = partial(
+        request_in_mode, chance.choice(MODES), event_attributes(), chance.choice(TARGETS)
+    )
     kind = chance.randrange(6)
     if kind == 0:
         return making([(chance.choice(NAMES), chance.choice(NEAR))])
@@ -88,7 +97,7 @@ def hostile(chance: random.Random, forger: Forger) -> bytes:
         return making([*bearer(KEY), *bearer(chance.choice([KEY, forger.wrong()]))])
     words = [*WORDS, *(f"Bearer {forger.wrong()}" for _ in WORDS)]
     fields = [(chance.choice(NAMES), chance.choice(words)) for _ in range(chance.randint(0, 3))]
-    return wounded(chance, [making(fields)]) if kind == 3 else making(fields)
+    return corrupted_bytes(chance, [making(fields)]) if kind == 3 else making(fields)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +131,7 @@ async def test_hostile_credentials_are_never_accepted_and_never_5xx(
             assert door._tokens == {}, "what is not verified is not remembered"
             good = [bearer(KEY), bearer(_signed(CLAIMS, key)), [("x-api-key", HEADER_KEY)]]
             for credential in good:
-                raw = posted("binary", one(), "/events", credential)
+                raw = request_in_mode("binary", event_attributes(), "/events", credential)
                 assert (await house.ask(raw)).status == 202
     assert {400, 401, 404} <= statuses
     assert not [record for record in caplog.records if record.name.startswith("app.")]

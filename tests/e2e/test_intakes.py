@@ -17,7 +17,7 @@ from app.bindings import kafka
 from app.bindings.record import Decoded
 from app.errors import BrokerUnavailable, PublishUnknown
 from intake_bench import INTAKES, IntakeBench
-from publishers import KEY, SECRET, Sent
+from publishers import KEY, SECRET, SignedRequest
 from raw_http import RawAnswer, RawConnection, request
 from waiting import until
 
@@ -33,18 +33,18 @@ SLACK = {"event_id": "Ev1", "type": "event_callback", "team_id": "T1", "event": 
 STANDARD = {"type": "contact.created", "data": {}}
 
 
-def own(body: Any, *proof: tuple[str, str], identity: str = "r-1") -> Sent:
-    return Sent(
+def own(body: Any, *proof: tuple[str, str], identity: str = "r-1") -> SignedRequest:
+    return SignedRequest(
         (("content-type", "application/json"), ("x-id", identity), *proof), publishers.text(body)
     )
 
 
-def erp(body: Any, identity: str = "r-1") -> Sent:
+def erp(body: Any, identity: str = "r-1") -> SignedRequest:
     return own(body, ("x-mark", publishers.hexed(SECRET, publishers.text(body))), identity=identity)
 
 
 LOGIN = "Basic " + base64.b64encode(f"shop:{SECRET}".encode()).decode()
-GOOD: dict[str, Callable[[float], Sent]] = {
+GOOD: dict[str, Callable[[float], SignedRequest]] = {
     "github": lambda _: publishers.github(PUSH),
     "gitlab": lambda _: publishers.gitlab({"object_kind": "push", **PUSH}),
     "stripe": lambda now: publishers.stripe(EVT, now),

@@ -13,7 +13,7 @@ import pytest
 import publishers
 from configuration import route, subscription
 from intake_bench import IntakeBench
-from publishers import FORM, SECRET, Sent
+from publishers import FORM, SECRET, SignedRequest
 from raw_http import RawConnection, event, request
 from service import Service
 from waiting import until
@@ -30,7 +30,9 @@ def of_size(size: int) -> bytes:
     return b'{"a":"' + b"x" * (size - 8) + b'"}'
 
 
-async def status_of(house: IntakeBench, name: str, sent: Sent, *, chunked: bool = False) -> int:
+async def status_of(
+    house: IntakeBench, name: str, sent: SignedRequest, *, chunked: bool = False
+) -> int:
     if not chunked:
         return (await house.post(name, sent)).status
     head = request(
@@ -114,12 +116,12 @@ async def test_the_embedded_log_stores_what_its_listener_takes(started: Start) -
 @pytest.mark.parametrize("text", ["ssl_check=1", "ssl_check=1&token=Jhj5dZrVaK7ZwHHjRyZWjbDl", "token=x&ssl_check=1"])  # fmt: skip
 async def test_slacks_check_of_the_certificate_is_answered_and_stored_nowhere(text: str) -> None:
     """It is not signed. In a form, or in the query of a POST or a GET."""
-    form = Sent((("Content-Type", FORM),), text.encode())
+    form = SignedRequest((("Content-Type", FORM),), text.encode())
     async with IntakeBench().open() as house:
         answers = [
             await house.post("slack", form),
-            await house.post(f"slack?{text}", Sent((), b"")),
-            await house.post(f"slack?{text}", Sent((), b""), method="GET"),
+            await house.post(f"slack?{text}", SignedRequest((), b"")),
+            await house.post(f"slack?{text}", SignedRequest((), b""), method="GET"),
         ]
         assert [each.status for each in answers] == [200] * 3
         assert house.log.submits == []
@@ -128,7 +130,7 @@ async def test_slacks_check_of_the_certificate_is_answered_and_stored_nowhere(te
 
 async def test_a_check_of_the_certificate_proves_nothing_else() -> None:
     """No other intake answers it, a wrong signature stays wrong, and what is signed and a command is an event."""
-    form = Sent((("Content-Type", FORM),), b"ssl_check=1")
+    form = SignedRequest((("Content-Type", FORM),), b"ssl_check=1")
     command = urlencode(
         {"command": "/x", "text": "ssl_check=1", "trigger_id": "1.2", "team_id": "T1"}
     ).encode()
@@ -138,9 +140,9 @@ async def test_a_check_of_the_certificate_proves_nothing_else() -> None:
         assert {(await house.post(name, form)).status for name in others} == {401}
         forged = publishers.slack(b"ssl_check=1", now, secret="x")
         assert (await house.post("slack", forged)).status == 401
-        assert (await house.post("slack", Sent((), b"ssl_check=1"))).status == 401
+        assert (await house.post("slack", SignedRequest((), b"ssl_check=1"))).status == 401
         assert (await house.post("slack", form._replace(body=b"ssl_check=10"))).status == 401
-        assert (await house.post("slack", Sent((), b""), method="GET")).status == 405
+        assert (await house.post("slack", SignedRequest((), b""), method="GET")).status == 405
         assert house.log.submits == []
         assert (await house.post("slack", publishers.slack(b"ssl_check=1", now))).status == 200
         assert house.log.submits == []

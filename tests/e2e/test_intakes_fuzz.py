@@ -11,9 +11,9 @@ import pytest
 import publishers
 from hostile_requests import BOUNDS, refuse_all
 from intake_bench import INTAKES, IntakeBench
-from publishers import KEY, SECRET, Sent
+from publishers import KEY, SECRET, SignedRequest
 from raw_http import request
-from wounded import wounded
+from wounded import corrupted_bytes
 
 LONG = pytest.mark.timeout(1800)
 NAMES = [each["name"] for each in INTAKES]
@@ -39,7 +39,7 @@ PROOFS = [
 ]  # fmt: skip
 
 
-def by_strangers(now: float) -> list[Sent]:
+def by_strangers(now: float) -> list[SignedRequest]:
     """Whole requests, signed with secrets that are not ours."""
     return [
         publishers.github(BODY, secret="x"),
@@ -53,7 +53,7 @@ def by_strangers(now: float) -> list[Sent]:
     ]
 
 
-def of_others(now: float) -> list[Sent]:
+def of_others(now: float) -> list[SignedRequest]:
     """Good signatures, beside another body, or of another time."""
     good = [
         publishers.github(BODY), publishers.stripe(BODY, now), publishers.slack(BODY, now), publishers.shopify(BODY),
@@ -78,7 +78,7 @@ def hostile(chance: random.Random, now: float) -> bytes:
         for _ in range(chance.randint(1, 3)):
             chosen = chosen.but(chance.choice(PROOFS), chance.choice(MARKS))
     whole = request(f"/in/{name}", chosen.body, headers=chosen.headers)
-    return wounded(chance, [whole]) if kind == 2 else whole
+    return corrupted_bytes(chance, [whole]) if kind == 2 else whole
 
 
 @pytest.mark.parametrize(

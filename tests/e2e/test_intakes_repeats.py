@@ -14,21 +14,21 @@ import publishers
 from app.bindings import kafka
 from app.errors import BrokerUnavailable
 from intake_bench import IntakeBench
-from publishers import SECRET, Sent
+from publishers import SECRET, SignedRequest
 from raw_http import RawAnswer, RawConnection, request
 from waiting import until
 
 BODY = {"id": 1, "kind": "paid", "plant": 7, "order": {"id": "A-1"}, "ref": "refs/heads/main"}
 
 
-def erp(identity: str = "r-1") -> Sent:
+def erp(identity: str = "r-1") -> SignedRequest:
     body = publishers.text(BODY)
     headers = (("content-type", "application/json"), ("x-id", identity))
-    return Sent((*headers, ("x-mark", publishers.hexed(SECRET, body))), body)
+    return SignedRequest((*headers, ("x-mark", publishers.hexed(SECRET, body))), body)
 
 
-def key(identity: str = "r-1") -> Sent:
-    return Sent((("x-id", identity), ("x-api-key", SECRET)), publishers.text(BODY))
+def key(identity: str = "r-1") -> SignedRequest:
+    return SignedRequest((("x-id", identity), ("x-api-key", SECRET)), publishers.text(BODY))
 
 
 # By intake: a request, and the headers that another event with an equal body has another value of.

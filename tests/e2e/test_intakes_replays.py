@@ -12,7 +12,7 @@ import pytest
 import publishers
 from app.errors import BrokerUnavailable
 from intake_bench import EVENT, IntakeBench
-from publishers import KEY, SECRET, Sent
+from publishers import KEY, SECRET, SignedRequest
 from raw_http import RawAnswer
 from waiting import until
 
@@ -24,24 +24,24 @@ QUOTA = {"quota": {"events": "1/s", "burst": 2}}
 
 def timed_hmac(
     at: float, body: Any = ORDER, *, identity: str = "r-1", secret: str = SECRET
-) -> Sent:
+) -> SignedRequest:
     raw = publishers.text(body)
     mark = publishers.hexed(secret, f"{int(at)}.".encode() + raw)
-    return Sent((("x-id", identity), ("x-time", str(int(at))), ("x-mark", mark)), raw)
+    return SignedRequest((("x-id", identity), ("x-time", str(int(at))), ("x-mark", mark)), raw)
 
 
-def gitlab(at: float) -> Sent:
+def gitlab(at: float) -> SignedRequest:
     sent = publishers.standard({"object_kind": "push"}, at)
     named = (
         ("X-Gitlab-Instance", "https://gitlab.example.com"),
         ("X-Gitlab-Event", "Push Hook"),
         ("Idempotency-Key", "k-1"),
     )
-    return Sent((*sent.headers, *named), sent.body)
+    return SignedRequest((*sent.headers, *named), sent.body)
 
 
 # By intake: the request of a time, and a header that the signature does not cover.
-TIMED: dict[str, tuple[Callable[[float], Sent], tuple[str, str]]] = {
+TIMED: dict[str, tuple[Callable[[float], SignedRequest], tuple[str, str]]] = {
     "stripe": (lambda at: publishers.stripe(STRIPE, at), ("x-attempt", "2")),
     "slack": (lambda at: publishers.slack(SLACK, at), ("X-Slack-Retry-Num", "1")),
     "standard": (lambda at: publishers.standard({"type": "a"}, at), ("x-attempt", "2")),

@@ -13,7 +13,15 @@ from joserfc.jwk import ECKey
 from app.gateway import issuers
 from app.gateway.issuers import DISCOVERY, MAX_ANSWER
 from faulty_issuer import FaultyIssuer, IssuerAnswer
-from producer_house import KEY, ProducerListener, bearer, one, posted, producer_house, producers
+from producer_house import (
+    KEY,
+    ProducerListener,
+    bearer,
+    event_attributes,
+    producer_house,
+    producers,
+    request_in_mode,
+)
 
 SIGNER = ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})
 KEYS = json.dumps({"keys": [SIGNER.as_dict(private=False)]}).encode()
@@ -80,7 +88,7 @@ def by_token(issuer: FaultyIssuer, kid: str = "1") -> bytes:
     claims = {"iss": issuer.address, "aud": "skybridge", "azp": "warehouse", "exp": 1 << 39}
     head = {"alg": "ES256", "kid": kid}
     token = jws.serialize_compact(head, json.dumps(claims), SIGNER, algorithms=["ES256"])
-    return posted("binary", one(), "/events", bearer(token))
+    return request_in_mode("binary", event_attributes(), "/events", bearer(token))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -106,7 +114,9 @@ async def test_a_faulty_discovery_is_503_and_heals(
     assert "/there" not in issuer.asked
     asked = len(issuer.asked)
     assert (await house.ask(by_token(issuer))).status == 503
-    assert (await house.ask(posted("binary", one(), "/events", bearer(KEY)))).status == 202
+    assert (
+        await house.ask(request_in_mode("binary", event_attributes(), "/events", bearer(KEY)))
+    ).status == 202
     assert len(issuer.asked) == asked
     issuer.answers = good(issuer)
     a_minute_passes(house)

@@ -14,7 +14,7 @@ from configuration import route
 from listening import listening, publishing
 from raw_http import RawConnection, event, request
 from scripted_log import ScriptedLog
-from wounded import LIMITS, sent, wounded
+from wounded import LIMITS, corrupted_bytes, statuses_after
 
 AT_ONCE = 250
 LONG = pytest.mark.timeout(1200)
@@ -58,10 +58,10 @@ async def test_mutated_requests_are_never_5xx_and_never_hang(
     with caplog.at_level(logging.ERROR):
         async with listening(publisher, counters=counters, **bounds) as server:
             for _ in range(cases // AT_ONCE):
-                sendings = [wounded(chance, SEEDS) for _ in range(AT_ONCE)]
+                sendings = [corrupted_bytes(chance, SEEDS) for _ in range(AT_ONCE)]
                 for case, found in zip(
                     sendings,
-                    await asyncio.gather(*(sent(server.port, each) for each in sendings)),
+                    await asyncio.gather(*(statuses_after(server.port, each) for each in sendings)),
                     strict=True,
                 ):
                     assert all(status < 500 for status in found), case

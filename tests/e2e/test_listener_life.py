@@ -15,7 +15,7 @@ from app.gateway.server import EventsServer
 from app.gateway.timeouts import Phase
 from app.telemetry import Counters
 from listening import HeldPublisher, ImmediatePublisher, connection_of, listening
-from raw_http import Closed, RawConnection, event, request
+from raw_http import PeerClosed, RawConnection, event, request
 from waiting import until
 
 
@@ -132,7 +132,7 @@ async def test_stop_ends_within_its_drain_though_a_request_never_does() -> None:
         began = time.monotonic()
         await server.stop(drain=0.2)
         assert 0.2 <= time.monotonic() - began < 30, "waited for the answer, then cut"
-        with pytest.raises(Closed):
+        with pytest.raises(PeerClosed):
             await peer.answer()
         held.release(1)
 
@@ -231,5 +231,5 @@ async def _post_until_closed(port: int, number: int) -> int:
                 await peer.send(event(f"{number}-{answered}"))
                 await peer.answer()
                 answered += 1
-        except (Closed, ConnectionError):
+        except (PeerClosed, ConnectionError):
             return answered

@@ -15,7 +15,7 @@ from listening import (
     listening,
     serve_ordinary,
 )
-from raw_http import Closed, RawConnection, event, request
+from raw_http import PeerClosed, RawConnection, event, request
 from waiting import until
 
 
@@ -190,7 +190,7 @@ async def test_nothing_behind_connection_close_is_published() -> None:
         answers = await peer.answers(2)
 
         assert answers[1].headers["connection"] == "close"
-        with pytest.raises(Closed):
+        with pytest.raises(PeerClosed):
             await peer.answer()
     assert publisher.ids == ["1", "2"]
 

@@ -19,7 +19,7 @@ from app.gateway.tls import Tls
 from app.telemetry import Counters
 from listening import HeldPublisher, ImmediatePublisher, listening
 from pairs import replace
-from raw_http import PATIENCE, Closed, RawConnection, event, request
+from raw_http import PATIENCE, PeerClosed, RawConnection, event, request
 from waiting import until
 
 
@@ -181,7 +181,7 @@ async def is_let_in(port: int, client: ssl.SSLContext) -> bool:
         async with await RawConnection.open(port, client) as peer:
             await peer.send(event(1))
             return (await peer.answer()).status == 202
-    except (Closed, ssl.SSLError, ConnectionError, EOFError):
+    except (PeerClosed, ssl.SSLError, ConnectionError, EOFError):
         return False
 
 

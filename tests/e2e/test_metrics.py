@@ -9,14 +9,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from configuration import configuration, subscription
-from posted import posted
+from posted import posting_endpoint
 from service_process import ServiceProcess, serving
 from waiting import wait_until
 
 
 @pytest.fixture
 def hook() -> Iterator[str]:
-    with posted() as address:
+    with posting_endpoint() as address:
         yield f"{address}/hook"
 
 

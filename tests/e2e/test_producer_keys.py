@@ -24,7 +24,7 @@ from kafka_batches import batch
 from kafka_listening import framed, kafka_listening
 from kafka_login import MECHANISMS, log_in, produce_request
 from listening import listening, publishing
-from producer_house import bearer, one
+from producer_house import bearer, event_attributes
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
 
@@ -168,7 +168,9 @@ def record(key: bytes | None, *, source: str | None = "/s") -> Record:
         return Record(key, (), b"{}")
     return Record(
         key,
-        tuple((f"ce_{name}", text.encode()) for name, text in one(source=source).items()),
+        tuple(
+            (f"ce_{name}", text.encode()) for name, text in event_attributes(source=source).items()
+        ),
         b"{}",
     )
 

@@ -26,12 +26,12 @@ from producer_house import (
     Pairs,
     ProducerListener,
     bearer,
-    one,
-    posted,
+    event_attributes,
     producer_house,
     producers,
+    request_in_mode,
 )
-from raw_http import Closed, RawAnswer, event, request
+from raw_http import PeerClosed, RawAnswer, event, request
 
 KINDS = ("key", "previous key", "header", "RS256", "ES256", "EdDSA", "certificate")
 MODES = ("binary", "structured", "batch")
@@ -89,11 +89,11 @@ def problem(answer: RawAnswer) -> tuple[str, list[str]]:
 
 
 SENT = [
-    (one(), []),
-    (one(source="/shop/../warehouse/1"), []),  # compared as it is written
-    (one(source="/shopping"), ["source-not-allowed"]),
-    (one(kind="com.example.orders"), ["type-not-allowed"]),
-    (one(source="/a", kind="b"), ["source-not-allowed", "type-not-allowed"]),
+    (event_attributes(), []),
+    (event_attributes(source="/shop/../warehouse/1"), []),  # compared as it is written
+    (event_attributes(source="/shopping"), ["source-not-allowed"]),
+    (event_attributes(kind="com.example.orders"), ["type-not-allowed"]),
+    (event_attributes(source="/a", kind="b"), ["source-not-allowed", "type-not-allowed"]),
 ]
 
 
@@ -113,7 +113,7 @@ async def test_every_kind_of_producer_may_send_what_it_may_and_nothing_else(
     who = sender(kind, issuer, papers)
     for sent, codes in SENT:
         before = len(house.log.bodies)
-        answer = await house.ask(posted(mode, sent, target, who.credential), who.tls)
+        answer = await house.ask(request_in_mode(mode, sent, target, who.credential), who.tls)
         stored = len(house.log.bodies) - before
         if not codes:
             assert (answer.status, stored) == (202, 2 if mode == "batch" else 1)
@@ -135,7 +135,9 @@ async def test_a_route_that_is_not_allowed_is_closed_by_its_name_too(
     who = sender(kind, issuer, papers)
     codes = ["route-not-allowed"] * (2 if mode == "batch" else 1)
     for target in ("/events/rest", "/events/no-such-route"):
-        answer = await house.ask(posted(mode, one(), target, who.credential), who.tls)
+        answer = await house.ask(
+            request_in_mode(mode, event_attributes(), target, who.credential), who.tls
+        )
         assert (answer.status, problem(answer)) == (403, (FORBIDDEN, codes))
     assert house.log.submits == []
 
@@ -144,7 +146,9 @@ async def test_a_route_that_the_rules_choose_must_be_allowed() -> None:
     """A producer that may send every type comes to routes that it may not use."""
     shop = {"name": "shop", "keys": [KEY], "may": {"routes": ["orders"]}}
     async with producer_house([shop]) as house:
-        refused = await house.ask(posted("binary", one(kind="other"), "/events", bearer(KEY)))
+        refused = await house.ask(
+            request_in_mode("binary", event_attributes(kind="other"), "/events", bearer(KEY))
+        )
         assert (refused.status, problem(refused)) == (403, (FORBIDDEN, ["route-not-allowed"]))
         assert house.log.submits == []
 
@@ -153,12 +157,14 @@ async def test_who_is_limited_does_not_pass_by_the_filters_of_a_route() -> None:
     """``/events/{route}`` asks no filter, but for a producer that may not send everything."""
     limited = {"name": "shop", "keys": [KEY], "may": {"sources": ["/shop/*"]}}
     free = {"name": "free", "keys": [OTHER_KEY]}
-    other = one(kind="other")
+    other = event_attributes(kind="other")
     async with producer_house([limited, free]) as house:
-        refused = await house.ask(posted("binary", other, "/events/orders", bearer(KEY)))
+        refused = await house.ask(request_in_mode("binary", other, "/events/orders", bearer(KEY)))
         assert (refused.status, problem(refused)[1]) == (422, ["no-route"])
         assert house.log.submits == []
-        taken = await house.ask(posted("binary", other, "/events/orders", bearer(OTHER_KEY)))
+        taken = await house.ask(
+            request_in_mode("binary", other, "/events/orders", bearer(OTHER_KEY))
+        )
         assert taken.status == 202
 
 
@@ -239,7 +245,7 @@ async def test_whoever_is_not_known_is_told_so(
     code, making = WRONG[case]
     credential = making(issuer)
     for target in WAYS:
-        answer = await house.ask(posted(mode, one(), target, credential))
+        answer = await house.ask(request_in_mode(mode, event_attributes(), target, credential))
         assert (answer.status, problem(answer)) == (401, (UNKNOWN, [code]))
         assert answer.headers["www-authenticate"].startswith('Bearer realm="skybridge"')
         for _, value in credential:
@@ -252,12 +258,14 @@ async def test_a_client_certificate_of_nobody_is_no_producer(
     house: ProducerListener, papers: Certificates
 ) -> None:
     """The right authority signed it, and it names no producer, or several."""
-    stranger = await house.ask(posted("binary", one(), "/events"), papers.client("spiffe://x/y"))
+    stranger = await house.ask(
+        request_in_mode("binary", event_attributes(), "/events"), papers.client("spiffe://x/y")
+    )
     assert (stranger.status, problem(stranger)) == (401, (UNKNOWN, ["no-credential"]))
     listed = [{"name": n, "certificate": {"san": f"spiffe://x/{n}"}} for n in ("a", "b")]
     house.apply_producers(listed)
     both = papers.client("spiffe://x/a", "spiffe://x/b")
-    several = await house.ask(posted("binary", one(), "/events"), both)
+    several = await house.ask(request_in_mode("binary", event_attributes(), "/events"), both)
     assert (several.status, problem(several)) == (401, (UNKNOWN, ["ambiguous-credential"]))
 
 
@@ -268,8 +276,8 @@ async def test_a_certificate_that_is_not_good_gets_no_connection(
     """It is optional to show one, not to show a true one."""
     authority = trustme.CA() if fault == "of another authority" else None
     bad = papers.client(SAN, authority=authority, expired=fault == "expired")
-    with pytest.raises((OSError, Closed)):
-        await house.ask(posted("binary", one(), "/events"), bad)
+    with pytest.raises((OSError, PeerClosed)):
+        await house.ask(request_in_mode("binary", event_attributes(), "/events"), bad)
     assert house.log.submits == []
 
 
@@ -291,8 +299,8 @@ async def test_the_refusal_comes_before_the_body_and_handshakes_need_no_credenti
 async def test_answers_before_a_refusal_leave_first(house: ProducerListener) -> None:
     """And nothing behind it is taken."""
     peer = await house.connection()
-    good = posted("binary", one(), "/events", bearer(KEY))
-    await peer.send(good, good, posted("binary", one(), "/events"), good)
+    good = request_in_mode("binary", event_attributes(), "/events", bearer(KEY))
+    await peer.send(good, good, request_in_mode("binary", event_attributes(), "/events"), good)
     assert [answer.status for answer in await peer.answers(3)] == [202, 202, 401]
     assert len(house.log.bodies) == 2
     await peer.close()
@@ -307,9 +315,9 @@ async def test_an_open_door_lets_strangers_in_but_no_wrong_key() -> None:
     async with producer_house([shop], is_open=True) as house:
         for raw, status in (
             (event(1), 202),
-            (posted("binary", one(), "/events", bearer(KEY)), 202),
-            (posted("binary", one(source="/x"), "/events", bearer(KEY)), 403),
-            (posted("binary", one(), "/events", bearer("x" * 30)), 401),
+            (request_in_mode("binary", event_attributes(), "/events", bearer(KEY)), 202),
+            (request_in_mode("binary", event_attributes(source="/x"), "/events", bearer(KEY)), 403),
+            (request_in_mode("binary", event_attributes(), "/events", bearer("x" * 30)), 401),
         ):
             assert (await house.ask(raw)).status == status
 
@@ -318,7 +326,10 @@ async def test_a_key_that_is_taken_away_is_refused_from_the_next_request_on() ->
     """On connections that are open too, and at once."""
     async with producer_house([{"name": "shop", "keys": [KEY, OTHER_KEY]}]) as house:
         peers = await house.connection(), await house.connection()
-        asked = [posted("binary", one(), "/events", bearer(key)) for key in (KEY, OTHER_KEY)]
+        asked = [
+            request_in_mode("binary", event_attributes(), "/events", bearer(key))
+            for key in (KEY, OTHER_KEY)
+        ]
 
         async def statuses() -> list[int]:
             for peer, raw in zip(peers, asked, strict=True):
@@ -336,12 +347,16 @@ async def test_keys_of_an_issuer_are_rotated_while_events_come_in() -> None:
     """A token under a new key is taken at its first use, and the old ones are refused from then on."""
     with oidc_issuer() as issuer:
         async with producer_house(producers(issuer.url)) as house:
-            old = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
+            old = request_in_mode(
+                "binary", event_attributes(), "/events", bearer(issuer.token(azp="warehouse"))
+            )
             answers = await asyncio.gather(*(house.ask(old) for _ in range(20)))
             assert {answer.status for answer in answers} == {202}
             assert issuer.asked == 1
             issuer.rotate()
-            new = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
+            new = request_in_mode(
+                "binary", event_attributes(), "/events", bearer(issuer.token(azp="warehouse"))
+            )
             answers = await asyncio.gather(*(house.ask(new) for _ in range(20)))
             assert {answer.status for answer in answers} == {202}
             assert issuer.asked == 2
@@ -354,16 +369,25 @@ async def test_forged_tokens_use_up_the_questions_and_no_good_token_is_called_ba
     """Known keys are taken all along; a new key is 503 with Retry-After until the issuer may be asked again."""
     with oidc_issuer() as issuer:
         async with producer_house(producers(issuer.url)) as house:
-            known = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
+            known = request_in_mode(
+                "binary", event_attributes(), "/events", bearer(issuer.token(azp="warehouse"))
+            )
             assert (await house.ask(known)).status == 202
             forged = [
-                posted("binary", one(), "/events", bearer(forged_kid(issuer, f"x-{number}")))
+                request_in_mode(
+                    "binary",
+                    event_attributes(),
+                    "/events",
+                    bearer(forged_kid(issuer, f"x-{number}")),
+                )
                 for number in range(20)
             ]
             statuses = [(await house.ask(each)).status for each in forged]
             assert statuses == [401] * (QUESTION_BURST - 1) + [503] * (21 - QUESTION_BURST)
             issuer.rotate()
-            new = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
+            new = request_in_mode(
+                "binary", event_attributes(), "/events", bearer(issuer.token(azp="warehouse"))
+            )
             answer = await house.ask(new)
             assert (answer.status, problem(answer)[0]) == (
                 503,
@@ -386,7 +410,9 @@ async def test_an_issuer_that_is_away_is_told_as_our_fault() -> None:
     with oidc_issuer() as issuer:
         url, token = issuer.url, issuer.token(azp="warehouse")
     async with producer_house(producers(url)) as house:
-        answer = await house.ask(posted("binary", one(), "/events", bearer(token)))
+        answer = await house.ask(
+            request_in_mode("binary", event_attributes(), "/events", bearer(token))
+        )
         assert answer.status == 503
         assert json.loads(answer.body)["type"] == "urn:skybridge:problem:issuer-unavailable"
         assert "retry-after" in answer.headers

@@ -12,7 +12,7 @@ import pytest
 
 from delivery_installation import numbered
 from postgres_server import fresh_database
-from pull_house import PATIENCE, Consumer, ConsumerRecord, PullServiceProcess, id_of, token_of
+from pull_house import PATIENCE, ConsumerRecord, PullServiceProcess, RandomConsumer, id_of, token_of
 
 Start = Callable[..., Any]
 
@@ -42,7 +42,10 @@ async def account_of(consumers: list[PullServiceProcess], events: int) -> Consum
     account = ConsumerRecord()
     async with asyncio.timeout(PATIENCE * 2):
         await asyncio.gather(
-            *(Consumer(each, account, seed).run(events) for seed, each in enumerate(consumers))
+            *(
+                RandomConsumer(each, account, seed).run(events)
+                for seed, each in enumerate(consumers)
+            )
         )
     return account
 

@@ -16,7 +16,7 @@ from app.gateway.door import MAX_ADDRESSES, Door
 from app.model.quota import EventQuota
 from app.runtime.clock import SystemClock
 from example_counts import examples
-from producer_house import KEY, OTHER_KEY, bearer, one, posted, producer_house
+from producer_house import KEY, OTHER_KEY, bearer, event_attributes, producer_house, request_in_mode
 from raw_http import event, request
 
 
@@ -42,8 +42,8 @@ async def test_beyond_its_quota_a_producer_is_told_when_to_come_again() -> None:
     ]
     async with producer_house(listed, clock=clock) as house:
         peer = await house.connection()
-        single = posted("binary", one(), "/events", bearer(KEY))
-        batch = posted("batch", one(), "/events", bearer(KEY))  # of two
+        single = request_in_mode("binary", event_attributes(), "/events", bearer(KEY))
+        batch = request_in_mode("batch", event_attributes(), "/events", bearer(KEY))  # of two
         for raw, status in (
             (batch, 202),
             (single, 202),
@@ -59,7 +59,7 @@ async def test_beyond_its_quota_a_producer_is_told_when_to_come_again() -> None:
         assert answer.headers["ratelimit"] == '"events";r=0;t=1'
         assert json.loads(answer.body)["type"] == "urn:skybridge:problem:quota-exceeded"
         assert len(house.log.bodies) == 4
-        await peer.send(posted("binary", one(), "/events", bearer(OTHER_KEY)))
+        await peer.send(request_in_mode("binary", event_attributes(), "/events", bearer(OTHER_KEY)))
         assert (await peer.answer()).status == 202
         clock.at += 0.1
         await peer.send(single)
@@ -76,9 +76,15 @@ async def test_beyond_its_quota_nothing_of_a_body_is_read(mode: str) -> None:
     listed = [{"name": "shop", "keys": [KEY], "quota": {"events": "1/h", "burst": 2}}]
     async with producer_house(listed, clock=Still()) as house:
         peer = await house.connection()
-        raw = posted(mode, one(), "/events", [*bearer(KEY), ("content-encoding", "gzip")])
+        raw = request_in_mode(
+            mode, event_attributes(), "/events", [*bearer(KEY), ("content-encoding", "gzip")]
+        )
         statuses = []
-        for each in (raw, posted("binary", one(), "/events", bearer(KEY)), raw):
+        for each in (
+            raw,
+            request_in_mode("binary", event_attributes(), "/events", bearer(KEY)),
+            raw,
+        ):
             await peer.send(each)
             answer = await peer.answer()
             statuses.append(answer.status)
@@ -99,11 +105,17 @@ def rubbish() -> dict[str, tuple[bytes, int]]:
         "no attributes": (request("/events", b"{}", headers=own), 400),
         "no JSON": (request("/events", b"{", headers=[structured, *own]), 400),
         "no batch": (request("/events", b"[1, 2, 3]", headers=[batch, *own]), 400),
-        "no gzip": (posted("binary", one(), "/events", [coded, *own]), 400),
-        "unknown coding": (posted("binary", one(), "/events", [(coded[0], "br"), *own]), 415),
-        "two keys": (posted("binary", one(), "/events", [*keys, *own]), 400),
-        "not allowed": (posted("binary", one(source="/x"), "/events", own), 403),
-        "no such route": (posted("binary", one(), "/events/none", own), 404),
+        "no gzip": (request_in_mode("binary", event_attributes(), "/events", [coded, *own]), 400),
+        "unknown coding": (
+            request_in_mode("binary", event_attributes(), "/events", [(coded[0], "br"), *own]),
+            415,
+        ),
+        "two keys": (request_in_mode("binary", event_attributes(), "/events", [*keys, *own]), 400),
+        "not allowed": (
+            request_in_mode("binary", event_attributes(source="/x"), "/events", own),
+            403,
+        ),
+        "no such route": (request_in_mode("binary", event_attributes(), "/events/none", own), 404),
     }
 
 
@@ -130,8 +142,8 @@ async def test_a_batch_beyond_its_quota_uses_nothing_of_it() -> None:
     listed = [{"name": "shop", "keys": [KEY], "quota": {"events": "1/h", "burst": 3}}]
     async with producer_house(listed, clock=Still()) as house:
         peer = await house.connection()
-        batch = posted("batch", one(), "/events", bearer(KEY))  # of two
-        single = posted("binary", one(), "/events", bearer(KEY))
+        batch = request_in_mode("batch", event_attributes(), "/events", bearer(KEY))  # of two
+        single = request_in_mode("binary", event_attributes(), "/events", bearer(KEY))
         statuses = []
         for raw in (batch, batch, batch, single, single):
             await peer.send(raw)
@@ -156,8 +168,12 @@ async def test_who_is_refused_many_times_lets_others_through_meanwhile() -> None
     count = 2_000
     async with producer_house(listed, clock=Still()) as house:
         greedy, other = await house.connection(), await house.connection()
-        greedy.writer.write(posted("binary", one(), "/events", bearer(KEY)) * count)
-        await other.send(posted("binary", one(), "/events", bearer(OTHER_KEY)))
+        greedy.writer.write(
+            request_in_mode("binary", event_attributes(), "/events", bearer(KEY)) * count
+        )
+        await other.send(
+            request_in_mode("binary", event_attributes(), "/events", bearer(OTHER_KEY))
+        )
         assert (await other.answer()).status == 202
         assert house.counters.total("events_refused") < count / 2
         statuses = [(await greedy.answer()).status for _ in range(count)]
@@ -169,7 +185,7 @@ async def test_who_is_refused_many_times_lets_others_through_meanwhile() -> None
 async def test_a_reload_gives_nobody_the_burst_again() -> None:
     listed = [{"name": "shop", "keys": [KEY], "quota": QUOTA}]
     async with producer_house(listed, clock=Still()) as house:
-        raw = posted("batch", one(), "/events", bearer(KEY))
+        raw = request_in_mode("batch", event_attributes(), "/events", bearer(KEY))
         assert [(await house.ask(raw)).status for _ in range(2)] == [202, 202]
         slow = {**QUOTA, "events": "1/h"}
         house.apply_producers([{"name": "shop", "keys": [KEY], "quota": slow}])
@@ -184,7 +200,9 @@ async def test_strangers_share_the_quota_of_their_address() -> None:
     async with producer_house(listed, is_open=True, address_quota=quota, clock=clock) as house:
         statuses = [(await house.ask(event(n))).status for n in range(6)]
         assert statuses == [202] * 4 + [429] * 2
-        assert (await house.ask(posted("binary", one(), "/events", bearer(KEY)))).status == 202
+        assert (
+            await house.ask(request_in_mode("binary", event_attributes(), "/events", bearer(KEY)))
+        ).status == 202
         assert "producer_refusals" not in house.counters.values()
 
 
@@ -250,7 +268,7 @@ async def test_ten_times_the_rate_gets_rate_and_burst(seconds: int) -> None:
         [{"name": "shop", "keys": [KEY], "quota": quota}], clock=clock
     ) as house:
         peer = await house.connection()
-        raw = posted("binary", one(), "/events", bearer(KEY))
+        raw = request_in_mode("binary", event_attributes(), "/events", bearer(KEY))
         taken = 0
         for _ in range(seconds * 50):
             await peer.send(raw)
@@ -266,7 +284,7 @@ async def test_ten_times_the_rate_gets_rate_and_burst_in_a_real_minute() -> None
     quota = {"events": "20/s", "burst": 100}
     async with producer_house([{"name": "shop", "keys": [KEY], "quota": quota}]) as house:
         peer = await house.connection()
-        raw = posted("binary", one(), "/events", bearer(KEY))
+        raw = request_in_mode("binary", event_attributes(), "/events", bearer(KEY))
         begun, sent, taken = time.monotonic(), 0, 0
         while time.monotonic() - begun < 60:
             await peer.send(raw)

@@ -20,7 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from collector import Collector, ReceivedSpan
 from configuration import configuration, route, subscription
-from posted import posted
+from posted import posting_endpoint
 from service_process import ServiceProcess, free_ports
 from waiting import wait_until
 
@@ -37,7 +37,7 @@ def webhook() -> Iterator[tuple[str, list[list[tuple[str, str]]]]]:
         came.append([(name.lower(), value) for name, value in headers.items()])
         return 204
 
-    with posted(noted) as address:
+    with posting_endpoint(noted) as address:
         yield f"{address}/hook", came
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from collector import Collector, ReceivedSpan
-from posted import posted
+from posted import posting_endpoint
 from reload_service import ReloadService
 from service_process import ServiceProcess
 from waiting import wait_until
@@ -34,7 +34,7 @@ def webhook() -> Iterator[tuple[str, list[dict[str, str]]]]:
         came.append({name.lower(): value for name, value in headers.items()})
         return 204
 
-    with posted(noted) as address:
+    with posting_endpoint(noted) as address:
         yield f"{address}/hook", came
 
 

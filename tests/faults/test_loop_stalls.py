@@ -12,7 +12,7 @@ import pytest
 
 from app.api.access.operations import RULES
 from large_requests import KnownIds, LargeRequest, body_of, events, fill, largest, settings
-from stalling import Stalling, stalling
+from stalling import StallMonitor, service_with_stall_monitor
 
 pytestmark = pytest.mark.nightly
 
@@ -32,7 +32,7 @@ def asked_of(url: str, made: KnownIds, asked: LargeRequest) -> tuple[int, bytes]
         client.close()
 
 
-def one_round(service: Stalling, beyond: set[str]) -> set[str]:
+def one_round(service: StallMonitor, beyond: set[str]) -> set[str]:
     """Ask every operation once, and return those of ``beyond`` whose stall was again longer than the control."""
     service.worst()
     time.sleep(CONTROL)  # the length of the control, no wait for anything
@@ -60,7 +60,7 @@ def test_no_request_of_an_operator_stops_the_loop_for_more_than_50_ms(tmp_path: 
     config = tmp_path / "skybridge.json"
     config.write_text(json.dumps(settings(tmp_path, routes=ROUTES, subscriptions=SUBSCRIPTIONS)))
     beyond = {*DESCRIPTIONS, *RULES}
-    with stalling(config) as service:
+    with service_with_stall_monitor(config) as service:
         for _ in range(ROWS // 1_000):
             status, answer = asked_of(service.events, KnownIds(), events(1_000))
             assert status == 202, answer

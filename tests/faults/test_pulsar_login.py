@@ -23,7 +23,7 @@ from contract_tools import bodies, fresh_group, publish, running, take, text
 from pulsar_harness import open_calm_log
 from pulsar_server import PulsarServer
 from service_process import free_ports
-from token_issuer import TokenIssuer, signed
+from token_issuer import TokenIssuer, signed_token
 
 pytestmark = [
     pytest.mark.nightly,
@@ -56,7 +56,7 @@ class Guarded(NamedTuple):
 
 
 def token_of(subject: str, secret: bytes = SECRET) -> str:
-    return signed(secret, sub=subject)
+    return signed_token(secret, sub=subject)
 
 
 @pytest.fixture(scope="module")

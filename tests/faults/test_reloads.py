@@ -14,7 +14,7 @@ import pytest
 from reload_service import ReloadService
 from service import Service
 from service_process import free_ports
-from verifying import Load, acknowledged, stored, verifying
+from verifying import Load, count_acknowledged, report_on_log_file, running_verifier
 from waiting import until, wait_until
 from webhook_target import WebhookTarget
 
@@ -158,15 +158,15 @@ async def reload_under_load(folder: Path, load: Load) -> None:
         await steady.start()
         events = service.events_port
         beside = 0
-        with verifying(load, journal, events, webhook) as process:
+        with running_verifier(load, journal, events, webhook) as process:
             for number in range(load.kills):
                 moment = number * load.events // (load.kills + 1)
                 await until(
-                    lambda at=moment: acknowledged(journal) >= at,
+                    lambda at=moment: count_acknowledged(journal) >= at,
                     f"event {moment}",
-                    moved=lambda: acknowledged(journal),
+                    moved=lambda: count_acknowledged(journal),
                 )
-                beside += acknowledged(journal) < load.events
+                beside += count_acknowledged(journal) < load.events
                 await house.reload(number)
             posted = json.loads(await asyncio.to_thread(process.stdout.readline))
             await until(
@@ -227,10 +227,10 @@ def test_reloads_under_load_lose_nothing_by_a_verifier(tmp_path: Path) -> None:
     }
     house.change(lambda s: s["subscriptions"].append(subscription))
     journal.touch()
-    with house.running(), verifying(load, journal, house.events, webhook) as process:
+    with house.running(), running_verifier(load, journal, house.events, webhook) as process:
         for number in range(load.kills):
             moment = number * load.events // (load.kills + 1)
-            wait_until(lambda at=moment: acknowledged(journal) >= at, f"event {moment}")
+            wait_until(lambda at=moment: count_acknowledged(journal) >= at, f"event {moment}")
             broken = number % 10 == 5
             house.change(lambda s, n=number: s["routes"][0].update(name=f"all-{n}"))
             house.change(
@@ -248,5 +248,5 @@ def test_reloads_under_load_lose_nothing_by_a_verifier(tmp_path: Path) -> None:
     assert posted["in_time"], delivered
     assert (delivered["lost"], delivered["order_breaks"]) == (0, 0)
     assert delivered["duplicated"] <= load.kills * CONCURRENCY + posted["repeats"] * CONCURRENCY
-    kept = stored(tmp_path / "log", journal)
+    kept = report_on_log_file(tmp_path / "log", journal)
     assert kept["lost"] == 0

@@ -32,11 +32,11 @@ from store_house import (
     a_letter,
     a_row,
     an_offer,
-    housed,
     offsets,
     sqlite_file,
+    store_factory,
 )
-from store_writer import GROUP, opened
+from store_writer import GROUP, open_store_at
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 
@@ -56,7 +56,7 @@ def place(request, tmp_path):
 async def two(postgres):
     """Two stores on one PostgreSQL, as two processes have them."""
     dsn = fresh_database(postgres)
-    async with housed(lambda: open_shared_store(dsn, timeout=PATIENT)) as house:
+    async with store_factory(lambda: open_shared_store(dsn, timeout=PATIENT)) as house:
         yield await house.open(), await house.open()
 
 
@@ -67,7 +67,7 @@ async def test_what_was_acknowledged_survives_a_kill(place):
         for line in await asyncio.to_thread(written_until_killed, place):
             kind, number = line.split()
             acknowledged[kind].add(int(number))
-    store = opened(place)
+    store = open_store_at(place)
     await store.start()
     letters, rows = await store.letters.find(ALL, 100_000), await store.parked.find(limit=100_000)
     known = await store.offsets.offsets(BROKER, GROUP, [ORDERS])
@@ -99,7 +99,7 @@ async def test_a_database_that_goes_away_loses_nothing_acknowledged_and_heals(
     refused: list[StoreUnavailable] = []
     dsn = fresh_database(own_postgres.dsn)
     async with (
-        housed(lambda: open_shared_store(dsn, timeout=PATIENT)) as house,
+        store_factory(lambda: open_shared_store(dsn, timeout=PATIENT)) as house,
         asyncio.timeout(240),
     ):
         store = await house.open()
@@ -137,7 +137,7 @@ async def test_a_process_that_stands_still_in_a_write_gives_up_its_lock(postgres
     """Rule 5: a worker stopped beyond its lease must not keep its successor from owning."""
     dsn = fresh_database(postgres)
     async with (
-        housed(lambda: open_shared_store(dsn, timeout=PATIENT)) as house,
+        store_factory(lambda: open_shared_store(dsn, timeout=PATIENT)) as house,
         asyncio.timeout(240),
     ):
         successor = await house.open()
@@ -205,7 +205,7 @@ async def test_nobody_becomes_the_owner_while_a_write_of_the_one_before_is_on_it
         assert go_on.wait(60)
 
     async with (
-        housed(lambda: open_shared_store(dsn, timeout=PATIENT)) as house,
+        store_factory(lambda: open_shared_store(dsn, timeout=PATIENT)) as house,
         asyncio.timeout(240),
     ):
         before, after = await house.open(), await house.open()

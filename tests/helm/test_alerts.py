@@ -29,7 +29,7 @@ from app.api.status.metrics import render
 from app.pipeline.archive.lag import Lag, exporting
 from app.telemetry import LABEL_BOUND, Counters
 from faulty_service import KEY, FaultyService, Series, series_of, values, webhooks
-from prometheus_rules import EVERY, fires
+from prometheus_rules import EVERY, assert_fires
 from reload_service import ReloadService
 from service_process import free_ports
 from waiting import wait_until
@@ -252,7 +252,7 @@ def test_the_series_of_an_alert_are_there_and_move_under_its_fault(alert: str, p
 @pytest.mark.nightly
 def test_prometheus_takes_the_rules(rules: Path):
     """Expressions, templates of the summaries, durations."""
-    assert "SUCCESS" in prometheus_rules.checked(rules)
+    assert "SUCCESS" in prometheus_rules.check_rules(rules)
 
 
 @pytest.mark.nightly
@@ -260,15 +260,15 @@ def test_prometheus_takes_the_rules(rules: Path):
 def test_an_alert_fires_under_its_fault_and_not_before(alert: str, rules: Path, pod: Seen, began):
     """One pod of two is enough. Nothing else fires for what this alert looks at."""
     series = written(pod, named_by(alert), began)
-    fires(rules, [*series, *UP], {BEFORE: [], LATE: [alert]})
+    assert_fires(rules, [*series, *UP], {BEFORE: [], LATE: [alert]})
 
 
 @pytest.mark.nightly
 def test_an_alert_that_no_pod_answers_needs_both_to_be_gone(rules: Path):
     """SkybridgeDown: while one answers others tell what is wrong."""
     gone = f"{_steady(1, HEALTHY)} {_steady(0, FAULTY)}"
-    fires(rules, up(gone, gone), {BEFORE: [], LATE: ["SkybridgeDown"]})
-    fires(rules, up(_steady(1, HEALTHY + FAULTY), gone), {BEFORE: [], LATE: []})
+    assert_fires(rules, up(gone, gone), {BEFORE: [], LATE: ["SkybridgeDown"]})
+    assert_fires(rules, up(_steady(1, HEALTHY + FAULTY), gone), {BEFORE: [], LATE: []})
 
 
 @pytest.mark.nightly
@@ -276,7 +276,7 @@ def test_nothing_fires_while_all_is_well(rules: Path, pod: Seen, began):
     """For hours, with every metric of the rules."""
     names = set().union(*map(named_by, EXPRESSIONS))
     series = written(Seen(pod.healthy, pod.healthy), names, began)
-    fires(rules, [*series, *UP], {BEFORE: [], LATE: []})
+    assert_fires(rules, [*series, *UP], {BEFORE: [], LATE: []})
 
 
 @pytest.mark.nightly
@@ -288,7 +288,7 @@ def test_one_publish_of_which_nothing_is_known_is_told_once(rules: Path, pod: Se
     values = f"{_steady(before, HEALTHY)} {_steady((before or 0) + count, FAULTY)}"
     series = [_line(name, labels, PODS[1], values)]
     alert = ["SkybridgeUnknownPublishes"]
-    fires(rules, [*series, *UP], {BEFORE: [], "24m": alert, "1h": []})
+    assert_fires(rules, [*series, *UP], {BEFORE: [], "24m": alert, "1h": []})
 
 
 @pytest.mark.nightly
@@ -301,7 +301,9 @@ def test_attempts_that_the_store_lets_go_of_are_told_too(rules: Path):
         each for each in series_of(text).items() if "attempts_dropped_total" in each[0][0]
     ]
     values = f"{_steady(value, HEALTHY)} {_steady(value, FAULTY, 1)}"
-    fires(rules, [_line(*key, PODS[0], values), *UP], {BEFORE: [], LATE: ["SkybridgeStoreSlow"]})
+    assert_fires(
+        rules, [_line(*key, PODS[0], values), *UP], {BEFORE: [], LATE: ["SkybridgeStoreSlow"]}
+    )
 
 
 @pytest.mark.nightly
@@ -324,7 +326,7 @@ def test_a_thousand_routes_and_one_are_told(rules: Path, tmp_path: Path):
             assert house.post(number, name)[0] == 200
         many = series_of(house.metrics())
     series = written(Seen(few, many), {"skybridge_labels_folded_total"}, 0.0)
-    fires(rules, [*series, *UP], {BEFORE: [], LATE: ["SkybridgeLabelCap"]})
+    assert_fires(rules, [*series, *UP], {BEFORE: [], LATE: ["SkybridgeLabelCap"]})
 
 
 @pytest.fixture
@@ -350,4 +352,4 @@ def test_a_volume_that_fills_is_told(rules: Path, tmp_path: Path, small_volume: 
             os.posix_fallocate(file.fileno(), 0, 60 << 20)
         full = series_of(house.metrics())
     series = written(Seen(roomy, full), named_by("SkybridgeDiskFilling"), 0.0)
-    fires(rules, [*series, *UP], {BEFORE: [], LATE: ["SkybridgeDiskFilling"]})
+    assert_fires(rules, [*series, *UP], {BEFORE: [], LATE: ["SkybridgeDiskFilling"]})

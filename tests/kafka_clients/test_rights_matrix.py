@@ -23,7 +23,7 @@ from app.model.producer import Producer as Settings
 from kafka_batches import batch
 from kafka_listening import KafkaTestListener, RawClient, framed, kafka_listening
 from kafka_login import EVERY_TOPIC, MECHANISMS, log_in, produce_request, prove
-from producer_house import KEY, MAY, one
+from producer_house import KEY, MAY, event_attributes
 
 MODES = ("binary", "structured", "batch", "gzip")
 PASSWORDS = {"shop": "the password of the shop", "free": "the password of the free one"}
@@ -67,9 +67,9 @@ def written(mode: str, event: Mapping[str, str]) -> bytes:
     """``event`` in a mode; a batch has an event before it that is allowed."""
     match mode:
         case "batch":
-            return batch([record(one(number=0)), record(event)])
+            return batch([record(event_attributes(number=0)), record(event)])
         case "gzip":
-            return batch([record(one(number=0)), record(event, structured=True)], GZIP)
+            return batch([record(event_attributes(number=0)), record(event, structured=True)], GZIP)
         case _:
             return batch([record(event, structured=mode == "structured")])
 
@@ -96,11 +96,11 @@ async def produced(client: RawClient, data: bytes, *topics: str) -> list[Told]:
 
 SOURCE, TYPE = ("Producer shop may not send source {!r}.", "Producer shop may not send type {!r}.")
 SENT: list[tuple[Mapping[str, str], str]] = [
-    (one(), ""),
-    (one(source="/shop/../warehouse/1"), ""),  # compared as it is written
-    (one(source="/shopping"), SOURCE.format("/shopping")),
-    (one(kind="com.example.orders"), TYPE.format("com.example.orders")),
-    (one(source="/a", kind="b"), f"{SOURCE.format('/a')} {TYPE.format('b')}"),
+    (event_attributes(), ""),
+    (event_attributes(source="/shop/../warehouse/1"), ""),  # compared as it is written
+    (event_attributes(source="/shopping"), SOURCE.format("/shopping")),
+    (event_attributes(kind="com.example.orders"), TYPE.format("com.example.orders")),
+    (event_attributes(source="/a", kind="b"), f"{SOURCE.format('/a')} {TYPE.format('b')}"),
 ]
 
 
@@ -168,7 +168,7 @@ async def test_each_batch_of_a_request_is_judged_by_itself(tmp_path: Path) -> No
     async with listening(tmp_path) as kafka:
         client = await kafka.connect()
         await log_in(client, "PLAIN", "free", PASSWORDS["free"])
-        told = await produced(client, written("binary", one()), "rest", "orders")
+        told = await produced(client, written("binary", event_attributes()), "rest", "orders")
         denied = ErrorCode.topic_authorization_failed
         assert [each.code for each in told] == [denied, ErrorCode.none]
         assert stored(kafka) == 1
@@ -176,7 +176,9 @@ async def test_each_batch_of_a_request_is_judged_by_itself(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("event", "topic"), [(one(source="/x"), "orders"), (one(), "rest")], ids=["source", "topic"]
+    ("event", "topic"),
+    [(event_attributes(source="/x"), "orders"), (event_attributes(), "rest")],
+    ids=["source", "topic"],
 )
 async def test_without_answers_a_refusal_ends_the_connection(
     tmp_path: Path, event: Mapping[str, str], topic: str
@@ -254,7 +256,7 @@ async def test_nothing_is_written_before_a_login_is_over(
     async with listening(tmp_path) as kafka:
         client = await kafka.connect()
         await begin(client)
-        await client.send(framed(produce_request(written("binary", one()), "orders")))
+        await client.send(framed(produce_request(written("binary", event_attributes()), "orders")))
         assert await client.take() == b""
         assert stored(kafka) == 0
         await client.close()
@@ -305,7 +307,7 @@ async def test_a_password_that_was_replaced_has_expired(tmp_path: Path, mechanis
         there = await kafka.connect()
         assert await log_in(there, mechanism, "shop", PASSWORDS["shop"]) is ErrorCode.none
         kafka.node.logins = producers(shop="the new password")
-        await there.send(framed(produce_request(written("binary", one()), "orders")))
+        await there.send(framed(produce_request(written("binary", event_attributes()), "orders")))
         assert await there.take() == b""
         anew, new = await kafka.connect(), await kafka.connect()
         denied = await log_in(anew, mechanism, "shop", PASSWORDS["shop"])

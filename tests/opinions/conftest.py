@@ -11,7 +11,7 @@ from cesql_page import on_the_table
 from kafka_install import Missing
 from opinion_install import CESQL, SDKS, Sdk, installed
 from opinion_list import listed
-from opinion_process import asked
+from opinion_process import opinions_of_sdk
 from opinion_verdicts import Opinion
 from skipping import skip_or_fail
 
@@ -27,7 +27,7 @@ def verdicts() -> Verdicts:
     def of(name: str) -> list[Opinion]:
         if name not in found:
             _require(name)
-            found[name] = asked(SDKS[name], known.invented_by(name))
+            found[name] = opinions_of_sdk(SDKS[name], known.invented_by(name))
         return found[name]
 
     return of

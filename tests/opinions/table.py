@@ -14,7 +14,7 @@ from kafka_install import Missing
 from opinion_install import SDKS
 from opinion_list import Disagreement, Listed, disagreeing, listed
 from opinion_ours import NAME, Skybridge
-from opinion_process import asked
+from opinion_process import opinions_of_sdk
 from opinion_verdicts import Opinion, opinions_of
 
 Verdicts = Mapping[str, Sequence[Opinion]]
@@ -120,7 +120,9 @@ def _row_of(each: Disagreement, verdicts: Verdicts) -> str:
 
 def _verdicts(known: Listed) -> Verdicts:
     ours: dict[str, Sequence[Opinion]] = {NAME: opinions_of(Skybridge(), frozenset())}
-    return ours | {name: asked(sdk, known.invented_by(name)) for name, sdk in SDKS.items()}
+    return ours | {
+        name: opinions_of_sdk(sdk, known.invented_by(name)) for name, sdk in SDKS.items()
+    }
 
 
 def main() -> int:

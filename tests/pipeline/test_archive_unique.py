@@ -20,7 +20,7 @@ from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.run import ignore
 from app.pipeline.settings import Lake
 from lake_folders import lake_in, read_table, session_of
-from replaying import Row, binary, fill
+from replaying import Row, binary_record, fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,21 +90,27 @@ def test_the_record_stored_first_stays_and_later_ranges_change_nothing(house: Ho
     """Also in a lake that the release before has made, whose ``events`` asks for a shuffle by bucket."""
     table = house.lake.table("events")
     house.session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.distribution-mode' = 'hash')")
-    house.stored((5, binary("a")), (1, binary("b")), (2, binary("a")), (3, BROKEN), (4, TOMBSTONE))
+    house.stored(
+        (5, binary_record("a")),
+        (1, binary_record("b")),
+        (2, binary_record("a")),
+        (3, BROKEN),
+        (4, TOMBSTONE),
+    )
     assert house.derived() == Derived(records=5, events=2, duplicates=1, quarantined=2)
     assert house.events() == {("/s", "a"): 2, ("/s", "b"): 1}, "a: by the broker's clock"
     assert house.quarantined() == [3, 4]
 
-    house.stored((0, binary("a")), (0, binary("b")))
+    house.stored((0, binary_record("a")), (0, binary_record("b")))
     before = len(list(history.snapshots(house.session, table)))
     assert house.derived() == Derived(records=2, duplicates=2), "what is there wins over all"
     assert house.events() == {("/s", "a"): 2, ("/s", "b"): 1}
     assert len(list(history.snapshots(house.session, table))) == before + 1, "for its progress"
 
-    house.stored((9, binary("c")), (9, BROKEN), (9, binary("a", source="/other")))
+    house.stored((9, binary_record("c")), (9, BROKEN), (9, binary_record("a", source="/other")))
     house.left_half_way()
     assert house.quarantined() == [3, 4]
-    house.stored((9, binary("d")), (9, binary("c")))
+    house.stored((9, binary_record("d")), (9, binary_record("c")))
     assert house.derived() == Derived(records=5, events=1, duplicates=3, quarantined=1)
     assert house.events() == {
         ("/s", "a"): 2, ("/s", "b"): 1, ("/s", "c"): 7, ("/other", "a"): 9, ("/s", "d"): 10,
@@ -117,7 +123,10 @@ def test_the_record_stored_first_stays_and_later_ranges_change_nothing(house: Ho
 def shuffled(chance: random.Random, count: int, names: int) -> Iterator[tuple[float, Record]]:
     for _ in range(count):
         broken = chance.random() < 0.1
-        yield chance.randrange(50), BROKEN if broken else binary(str(chance.randrange(names)))
+        yield (
+            chance.randrange(50),
+            BROKEN if broken else binary_record(str(chance.randrange(names))),
+        )
 
 
 @pytest.mark.parametrize(
@@ -153,7 +162,7 @@ def test_many_duplicates_leave_what_a_plain_loop_leaves(
 
 def test_an_operator_may_add_columns_and_change_the_codec(house: House) -> None:
     """Also in a session whose strings are large: rows that come later have nulls, and duplicates are found."""
-    house.stored((1, binary("a")), (2, BROKEN))
+    house.stored((1, binary_record("a")), (2, BROKEN))
     house.derived()
     for words in ("ADD COLUMN later STRING", "ADD COLUMN ratio DOUBLE"):
         house.session.sql(f"ALTER TABLE {house.lake.table('events')} {words}")
@@ -161,7 +170,7 @@ def test_an_operator_may_add_columns_and_change_the_codec(house: House) -> None:
         changed = f"SET TBLPROPERTIES ('write.parquet.compression-codec' = '{codec}')"
         house.session.sql(f"ALTER TABLE {house.lake.table(name)} {changed}")
     house.session.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
-    house.stored((3, binary("a")), (4, binary("b")), (5, BROKEN))
+    house.stored((3, binary_record("a")), (4, binary_record("b")), (5, BROKEN))
     assert house.derived() == Derived(records=3, events=1, duplicates=1, quarantined=1)
     assert house.events() == {("/s", "a"): 0, ("/s", "b"): 3}
     rows = house.session.table(house.lake.table("events")).select("later", "ratio").collect()
@@ -173,7 +182,9 @@ def test_files_with_struck_rows_are_read_by_spark(house: House) -> None:
     name = house.lake.table("events_raw")
     changed = "SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
     house.session.sql(f"ALTER TABLE {name} {changed}")
-    house.stored((0, binary("a")), (0, binary("b")), (0, BROKEN), (0, binary("c")))
+    house.stored(
+        (0, binary_record("a")), (0, binary_record("b")), (0, BROKEN), (0, binary_record("c"))
+    )
     assert _without_spark(house), "as long as nothing is struck"
     house.session.sql(f"DELETE FROM {name} WHERE offset = 1")
     assert not _without_spark(house)
@@ -190,7 +201,7 @@ def _without_spark(house: House) -> bool:
 def test_a_range_ends_within_a_file(house: House) -> None:
     """Upkeep has made one file of many, and it has more than is derived at once."""
     for n in range(0, 9, 3):
-        house.stored(*((0, binary(f"{n + more}")) for more in range(3)))
+        house.stored(*((0, binary_record(f"{n + more}")) for more in range(3)))
     house.session.sql(
         f"CALL lake.system.rewrite_data_files(table => '{house.lake.table('events_raw')}', options => map('min-input-files', '2'))"
     )
@@ -211,7 +222,7 @@ def test_other_partitions_are_refused_before_a_row_is_written(
 ) -> None:
     named = house.lake.table(table)
     house.session.sql(f"ALTER TABLE {named} REPLACE PARTITION FIELD {field} WITH {other}")
-    house.stored((1, binary("a")))
+    house.stored((1, binary_record("a")))
     with pytest.raises(SetupError, match=rf"{table} has other partitions"):
         house.derived()
     assert not list((house.folder / "skybridge" / "events").rglob("*.parquet"))
@@ -219,7 +230,7 @@ def test_other_partitions_are_refused_before_a_row_is_written(
 
 def test_identities_and_buckets_are_those_of_spark_and_iceberg(house: House) -> None:
     """Of the rows that tasks have written. Iceberg looks for a bucket's rows in the files of that bucket alone."""
-    house.stored(*((n, binary(f"e-{n}-ü", source=f"/s/{n % 3}")) for n in range(50)))
+    house.stored(*((n, binary_record(f"e-{n}-ü", source=f"/s/{n % 3}")) for n in range(50)))
     house.derived()
     table = house.lake.table("events")
     named = "regexp_extract(input_file_name(), 'identity_bucket=([0-9])', 1)"
@@ -234,7 +245,7 @@ def test_rows_are_written_by_the_tasks_that_decoded_them(house: House) -> None:
     """No job that writes has a stage before it: no shuffle, no sort."""
     table = house.lake.table("events")
     house.session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.distribution-mode' = 'hash')")
-    house.stored(*((n, binary(str(n % 90))) for n in range(100)), (0, BROKEN))
+    house.stored(*((n, binary_record(str(n % 90))) for n in range(100)), (0, BROKEN))
     found: dict[str, list[int]] = {}
     context: Any = house.session.sparkContext
 

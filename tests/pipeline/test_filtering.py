@@ -17,7 +17,7 @@ from app.pipeline.decode import decoded
 from app.pipeline.decode.judged import decode_row
 from app.pipeline.filtering import filter_inputs, passing_rows
 from decode_comparison import frame
-from reroute_making import made
+from reroute_making import random_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def test_rows_are_chosen_as_a_subscription_chooses_events(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Records by chance, of all versions and modes; the rows keep their order."""
-    records, wants = list(made(300, seed=20)), compile_filters(FILTERS)
+    records, wants = list(random_records(300, seed=20)), compile_filters(FILTERS)
     due = [
         n
         for n, record in enumerate(records)

@@ -10,12 +10,12 @@ import pytest
 from app.cli.pipeline import next_step
 from app.pipeline.settings import Catalog, Lake
 from app.pipeline.state import State, state
-from report_lake import END, WAITING, Made
+from report_lake import END, WAITING, FilledLake
 
 pytestmark = pytest.mark.timeout(900)
 
 
-def test_the_state_is_that_of_the_rows(small_lake: Made) -> None:
+def test_the_state_is_that_of_the_rows(small_lake: FilledLake) -> None:
     """The newest record came a second before the end."""
     found = state(small_lake.lake)
     account = small_lake.account
@@ -31,7 +31,7 @@ def test_the_state_is_that_of_the_rows(small_lake: Made) -> None:
 
 
 def test_a_verb_ends_with_the_place_the_counts_and_a_command_to_copy(
-    small_lake: Made, capsys: pytest.CaptureFixture[str]
+    small_lake: FilledLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = Path("/etc/my bridge.yaml")
     next_step.print_next_step(small_lake.lake, config)

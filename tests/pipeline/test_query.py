@@ -29,7 +29,7 @@ from app.pipeline.query.spark import ask as ask_spark
 from app.pipeline.settings import Catalog, Lake
 from pages import CHECKOUT, blocks
 from postgres_server import fresh_database
-from report_lake import BEGIN, ORDER, WAITING, Made, made
+from report_lake import BEGIN, ORDER, WAITING, FilledLake, fill_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,11 +46,11 @@ PAGE = CHECKOUT / "docs" / "guides" / "pipeline-query.md"
 pytestmark = pytest.mark.timeout(900)
 
 
-def ask(made: Made, sql: str, *, limit: int = 0) -> Answer:
-    return duck.ask(made.lake, sql, limit=limit)
+def ask(lake: FilledLake, sql: str, *, limit: int = 0) -> Answer:
+    return duck.ask(lake.lake, sql, limit=limit)
 
 
-def test_the_tables_answer_by_their_short_names(small_lake: Made) -> None:
+def test_the_tables_answer_by_their_short_names(small_lake: FilledLake) -> None:
     """Counts are those of whoever made the events; columns are in the order asked."""
     sql = "SELECT type, count(*) AS n FROM events GROUP BY type ORDER BY n DESC, type"
     answer = ask(small_lake, sql)
@@ -72,7 +72,7 @@ SAME = (
 )
 
 
-def test_both_engines_have_the_same_rows_of_the_same_words(small_lake: Made) -> None:
+def test_both_engines_have_the_same_rows_of_the_same_words(small_lake: FilledLake) -> None:
     """Of every column of every table: times, binary values, maps, lists of structs, nulls."""
     for sql in SAME:
         by_spark = ask_spark(small_lake.session, small_lake.lake, sql, limit=0)
@@ -89,7 +89,7 @@ TERMS = (
 
 @pytest.mark.parametrize("count", [100, pytest.param(600, marks=pytest.mark.nightly)])
 def test_conditions_that_skip_files_and_rows_find_what_is_found_without(
-    small_lake: Made, count: int
+    small_lake: FilledLake, count: int
 ) -> None:
     """So many of them, over the same rows in memory, where nothing is skipped."""
     import duckdb
@@ -124,7 +124,7 @@ def condition(chance: random.Random) -> str:
     return chance.choice([" AND ", " OR "]).join(f"({term()})" for _ in range(chance.randint(1, 3)))
 
 
-def test_a_limit_cuts_and_says_so(small_lake: Made) -> None:
+def test_a_limit_cuts_and_says_so(small_lake: FilledLake) -> None:
     events = small_lake.account.events
     cut = ask(small_lake, "SELECT id FROM events", limit=3)
     whole = ask(small_lake, "SELECT id FROM events", limit=events)
@@ -175,7 +175,7 @@ HOSTILE = (
 )
 
 
-def test_what_would_change_something_is_refused(small_lake: Made, tmp_path: Path) -> None:
+def test_what_would_change_something_is_refused(small_lake: FilledLake, tmp_path: Path) -> None:
     for sql in CHANGING:
         with pytest.raises(SetupError, match="only reads"):
             ask(small_lake, sql.format(folder=tmp_path))
@@ -187,7 +187,7 @@ def test_what_would_change_something_is_refused(small_lake: Made, tmp_path: Path
 
 
 def test_hostile_sql_sees_no_file_no_setting_and_no_variable(
-    small_lake: Made, tmp_path: Path
+    small_lake: FilledLake, tmp_path: Path
 ) -> None:
     """Files, the network, extensions, settings, the environment, what Python has under a name."""
     leaked = pa.table({"secret": [1]})
@@ -207,21 +207,24 @@ def test_hostile_sql_sees_no_file_no_setting_and_no_variable(
     "sql", ["SELEC 1", "SELECT nothing FROM events", "SELECT * FROM elsewhere"]
 )
 def test_sql_that_cannot_be_is_refused_with_the_names_that_there_are(
-    small_lake: Made, sql: str
+    small_lake: FilledLake, sql: str
 ) -> None:
-    for refused in (ask, lambda made, text: ask_spark(made.session, made.lake, text, limit=0)):
+    for refused in (
+        ask,
+        lambda lake, text: ask_spark(lake.session, lake.lake, text, limit=0),
+    ):
         with pytest.raises(SetupError) as refusal:
             refused(small_lake, sql)
         assert "events_raw" in refusal.value.cure
 
 
-def test_describe_and_show_tell(small_lake: Made) -> None:
+def test_describe_and_show_tell(small_lake: FilledLake) -> None:
     described = ask(small_lake, "DESCRIBE events")
     assert ("time_text", "VARCHAR") in [row[:2] for row in described.rows]
     assert ask(small_lake, "SHOW TABLES").rows == [("events",), ("events_raw",), ("quarantine",)]
 
 
-def test_a_column_that_nobody_names_is_not_read(small_lake: Made) -> None:
+def test_a_column_that_nobody_names_is_not_read(small_lake: FilledLake) -> None:
     """The columns that Arrow is asked for: those of the query and of its conditions."""
     asked = {
         "SELECT count(*) FROM events_raw": {"broker"},
@@ -239,7 +242,7 @@ def test_a_column_that_nobody_names_is_not_read(small_lake: Made) -> None:
         assert set(scanned) <= columns, sql
 
 
-def test_files_outside_a_condition_are_not_opened(small_lake: Made) -> None:
+def test_files_outside_a_condition_are_not_opened(small_lake: FilledLake) -> None:
     """By the bounds that Iceberg keeps: two buckets have two ranges of identities."""
     rows = LakeDataset(open_table(small_lake.lake, "events"))
     assert len(rows.files()) > 1
@@ -253,7 +256,7 @@ def test_rows_that_were_deleted_and_columns_that_came_later_are_as_spark_has_the
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Positions of deleted rows lie beside the files (merge-on-read); older files lack a newer column."""
-    lake = made(tmp_path, 60)
+    lake = fill_lake(tmp_path, 60)
     assert spark is not None
     events = lake.lake.table("events")
     act = lake.session.sql
@@ -269,13 +272,13 @@ def test_rows_that_were_deleted_and_columns_that_came_later_are_as_spark_has_the
     alike(lake)
 
 
-def alike(made: Made) -> None:
+def alike(lake: FilledLake) -> None:
     sql = "SELECT * FROM events WHERE type <> 'x' ORDER BY id"
-    assert ask(made, sql) == ask_spark(made.session, made.lake, sql, limit=0)
+    assert ask(lake, sql) == ask_spark(lake.session, lake.lake, sql, limit=0)
 
 
 def test_what_pyiceberg_cannot_read_is_left_to_spark(
-    small_lake: Made, monkeypatch: pytest.MonkeyPatch
+    small_lake: FilledLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Deletions by equality: Flink and others write them."""
     from pyiceberg.table import DataScan
@@ -290,7 +293,7 @@ def test_what_pyiceberg_cannot_read_is_left_to_spark(
 
 
 def test_a_catalog_of_files_is_read_from_its_newest_version_on(
-    small_lake: Made, tmp_path: Path
+    small_lake: FilledLake, tmp_path: Path
 ) -> None:
     """The hint is written after the metadata: it may be one behind, or missing."""
     table = open_table(small_lake.lake, "events")
@@ -310,7 +313,7 @@ def test_a_catalog_of_files_is_read_from_its_newest_version_on(
 
 
 @pytest.mark.postgres
-def test_a_catalog_in_postgresql_is_read(small_lake: Made, postgres: str) -> None:
+def test_a_catalog_in_postgresql_is_read(small_lake: FilledLake, postgres: str) -> None:
     """As Java's driver is told of it."""
     import psycopg
 
@@ -376,7 +379,7 @@ def test_no_verb_starts_spark_for_a_lake_that_is_not_there(tmp_path: Path) -> No
 
 
 def test_json_is_one_object_a_line_with_times_of_utc(
-    small_lake: Made, capsys: pytest.CaptureFixture[str]
+    small_lake: FilledLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bytes as base64, maps as objects, instants with their zone, numbers that JSON has none for as text."""
     sql = (
@@ -393,7 +396,7 @@ def test_json_is_one_object_a_line_with_times_of_utc(
 
 
 def test_csv_and_the_table_have_the_same_values(
-    small_lake: Made, capsys: pytest.CaptureFixture[str]
+    small_lake: FilledLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = ask(small_lake, "SELECT 'a,b' AS x, NULL AS y, 'k'::BLOB AS z")
     _print_answer(answer, OutputFormat.CSV)
@@ -418,7 +421,7 @@ SPARK_CHANGING = (
 
 
 def test_spark_too_refuses_what_would_change_something_and_runs_none_of_it(
-    small_lake: Made,
+    small_lake: FilledLake,
 ) -> None:
     session, lake = small_lake.session, small_lake.lake
     for sql in SPARK_CHANGING:
@@ -443,7 +446,9 @@ finally:
 """
 
 
-def test_the_verb_asks_without_java_and_loads_no_spark(small_lake: Made, tmp_path: Path) -> None:
+def test_the_verb_asks_without_java_and_loads_no_spark(
+    small_lake: FilledLake, tmp_path: Path
+) -> None:
     """A process of its own, on whose PATH there is no Java."""
     file = tmp_path / "skybridge.yaml"
     folder = small_lake.lake.catalog.warehouse
@@ -459,7 +464,7 @@ def test_the_verb_asks_without_java_and_loads_no_spark(small_lake: Made, tmp_pat
 
 
 def test_the_verb_says_what_is_wrong_with_a_code_of_its_own(
-    small_lake: Made, tmp_path: Path
+    small_lake: FilledLake, tmp_path: Path
 ) -> None:
     file = tmp_path / "skybridge.yaml"
     folder = small_lake.lake.catalog.warehouse
@@ -472,7 +477,7 @@ def test_the_verb_says_what_is_wrong_with_a_code_of_its_own(
 
 
 def test_the_examples_of_the_guide_run(
-    small_lake: Made, capsys: pytest.CaptureFixture[str]
+    small_lake: FilledLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Those of the shell are asked as they stand. Spark, DuckDB and PyIceberg as pasted, in a folder with a
     lake: they count the same events."""

@@ -32,7 +32,7 @@ from app.pipeline.settings import Lake
 from app.runtime.clock import SystemClock
 from configuration import configuration, loaded, route, written
 from lake_folders import lake_in, session_of
-from replaying import by_key, open_topic, stored
+from replaying import by_key, open_topic, stored_records
 from service import running
 from service_process import free_ports
 from skipping import skip_or_fail
@@ -75,7 +75,7 @@ async def replayed(session: SparkSession, lake: Lake, kafka: str, topic: str) ->
 
 
 def of(kafka: str, topic: str) -> list[Record]:
-    return [record for _, record in stored(kafka, topic)]
+    return [record for _, record in stored_records(kafka, topic)]
 
 
 @pytest.mark.usefixtures("spark")

@@ -20,7 +20,16 @@ from app.pipeline.archive.raw import RangeRecords
 from app.pipeline.redrive import Redriven, RuleCount, Wanted, look, redrive
 from app.pipeline.settings import Lake
 from lake_folders import lake_in, session_of
-from replaying import BEGIN, Row, binary, fill, older, open_topic, rows_of, stored
+from replaying import (
+    BEGIN,
+    Row,
+    binary_record,
+    fill,
+    open_topic,
+    record_of_0_3,
+    rows_of,
+    stored_records,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,11 +62,18 @@ def lake(spark: SparkSession, tmp_path: Path) -> tuple[SparkSession, Lake]:
     session = session_of(made)
     topic = f"q-{uuid4().hex[:8]}"
     rows = rows_of(
-        [binary("1"), older("2"), binary("there"), binary("3"), BROKEN, Record(None, (), b"-")],
+        [
+            binary_record("1"),
+            record_of_0_3("2"),
+            binary_record("there"),
+            binary_record("3"),
+            BROKEN,
+            Record(None, (), b"-"),
+        ],
         topic,
     )
     rules = ["bad-time", "bad-time", "bad-time", "bad-id", "missing-attribute", "not-an-event"]
-    known = [Row("t", 0, 0, 0, binary("there"))]
+    known = [Row("t", 0, 0, 0, binary_record("there"))]
     quarantined(session, made, list(zip(rules, rows, strict=True)), known)
     return session, made
 
@@ -125,8 +141,8 @@ def test_they_go_back_to_their_topic_as_they_came(lake: Any, kafka: str, tmp_pat
     send = _send(load(file, {}).config, "topic")
     found = redrive(session, made, Wanted(), send=send)
     assert (found.taken, found.events, found.refused) == (4, 3, {})
-    came = [binary("1"), older("2"), binary("there"), binary("3")]
-    assert [record for _, record in stored(kafka, topic)] == [
+    came = [binary_record("1"), record_of_0_3("2"), binary_record("there"), binary_record("3")]
+    assert [record for _, record in stored_records(kafka, topic)] == [
         Record(each.key, (*each.headers, ("skybridge-redrive", b"1")), each.body) for each in came
     ]
     with pytest.raises(SetupError, match="is not a target"):

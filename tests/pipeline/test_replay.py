@@ -42,17 +42,17 @@ from configuration import configuration, route
 from lake_folders import lake_in, session_of
 from replaying import (
     BEGIN,
-    ODD,
+    ODD_RECORDS,
     KeepingOutlet,
     Row,
-    binary,
+    binary_record,
     by_key,
     fill,
-    older,
     open_topic,
     produce,
+    record_of_0_3,
     rows_of,
-    stored,
+    stored_records,
 )
 from service import running
 from skipping import skip_or_fail
@@ -99,8 +99,8 @@ async def test_the_real_feed_arrives_byte_for_byte_and_in_order_of_its_keys(
     kafka: str, tmp_path: Path
 ) -> None:
     """Issue 8: Kafka, the lake, a fresh topic: key, value and headers are equal; so are counts by type."""
-    records = [*github(), *ODD]
-    assert len(records) == PAYLOADS + len(ODD)
+    records = [*github(), *ODD_RECORDS]
+    assert len(records) == PAYLOADS + len(ODD_RECORDS)
     name = f"feed-{uuid4().hex[:8]}"
     open_topic(kafka, name)
     open_topic(kafka, f"{name}.again")
@@ -133,7 +133,7 @@ async def test_the_real_feed_arrives_byte_for_byte_and_in_order_of_its_keys(
     finally:
         await log.stop()
     assert (outcome.read, outcome.sent, outcome.refused) == (len(records), len(records), {})
-    again = [record for _, record in stored(kafka, f"{name}.again")]
+    again = [record for _, record in stored_records(kafka, f"{name}.again")]
     assert by_key(again) == by_key(records)
 
 
@@ -154,9 +154,9 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     for n in range(400):
         key, topic = f"k{n % 10}".encode(), f"t{n % 2}"
         more = {"subject": f"{chance.choice(['eu', 'us'])}-{n % 7}"} if n % 3 else {}
-        one = binary(str(n), key, type=f"com.example.{chance.choice('abc')}", **more)
-        one = older(str(n), key) if n % 17 == 5 else one
-        one = ODD[n % len(ODD)] if n % 29 == 3 else one
+        one = binary_record(str(n), key, type=f"com.example.{chance.choice('abc')}", **more)
+        one = record_of_0_3(str(n), key) if n % 17 == 5 else one
+        one = ODD_RECORDS[n % len(ODD_RECORDS)] if n % 29 == 3 else one
         rows.append(Row(topic, n // 2 % 2, n // 4, n + chance.uniform(-40, 40), one))
     fill(session, lake, rows)
     return (session, lake), rows
@@ -216,7 +216,11 @@ async def test_older_events_are_brought_up_and_all_bear_the_mark_outside_the_eve
     """What is no event stays behind, and is counted; a second mark does not take the first away."""
     lake = lake_in(tmp_path)
     session = session_of(lake)
-    fill(session, lake, rows_of([binary("new"), older("old"), Record(b"k", (), b"no event")]))
+    fill(
+        session,
+        lake,
+        rows_of([binary_record("new"), record_of_0_3("old"), Record(b"k", (), b"no event")]),
+    )
     name = f"up-{uuid4().hex[:8]}"
     log = open_topic(kafka, name)
     await log.start()
@@ -224,12 +228,14 @@ async def test_older_events_are_brought_up_and_all_bear_the_mark_outside_the_eve
         outlet = Topic(log, name, writer("1.0", "abc"), CLOCK)
         outcome = await replayed(session, lake, Order(Choice(), f"main/{name}", "1.0"), outlet)
         with pytest.raises(BrokerRefused):
-            await Topic(log, f"{name}.none", writer("1.0", "x"), CLOCK).send([binary("a")])
+            await Topic(log, f"{name}.none", writer("1.0", "x"), CLOCK).send([binary_record("a")])
     finally:
         await log.stop()
     assert (outcome.read, outcome.sent, sum(outcome.refused.values())) == (3, 2, 1)
-    new, old = (record for _, record in stored(kafka, name))
-    assert new == Record(b"k", (*binary("new").headers, (MARK, b"abc")), binary("new").body)
+    new, old = (record for _, record in stored_records(kafka, name))
+    assert new == Record(
+        b"k", (*binary_record("new").headers, (MARK, b"abc")), binary_record("new").body
+    )
     assert old.headers[-1] == (MARK, b"abc")
     event = binding.decode(old).event
     assert event.attributes["specversion"] == "1.0"
@@ -314,7 +320,7 @@ async def test_a_replay_to_a_real_topic_keeps_its_rate(shop: Any, kafka: str) ->
         await run(plan, chosen, outlet, notes, Pace(CLOCK, rate=200.0), CLOCK)
     finally:
         await log.stop()
-    times = sorted(at for at, _ in stored(kafka, name))
+    times = sorted(at for at, _ in stored_records(kafka, name))
     assert len(times) == 400
     assert 400 / ((times[-1] - times[0]) / 1000 + 0.05) < 200 * 1.05
 
@@ -343,7 +349,7 @@ async def test_a_killed_replay_misses_nothing_when_it_is_resumed(
     """
     lake = lake_in(tmp_path / "lake")
     session = session_of(lake)
-    records = [binary(str(n), f"k{n % 5}".encode()) for n in range(300)]
+    records = [binary_record(str(n), f"k{n % 5}".encode()) for n in range(300)]
     fill(session, lake, rows_of(records))
     name = f"kill-{uuid4().hex[:8]}"
     log = open_topic(kafka, name)
@@ -370,7 +376,7 @@ async def test_a_killed_replay_misses_nothing_when_it_is_resumed(
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(60)
-    before = len(stored(kafka, name))
+    before = len(stored_records(kafka, name))
     assert 0 < before < len(records), (tmp_path / "log").read_text()
 
     [path] = folder.glob("replay-*")
@@ -385,7 +391,7 @@ async def test_a_killed_replay_misses_nothing_when_it_is_resumed(
     finally:
         await log.stop()
     assert outcome.read == len(records)
-    found = [record for _, record in stored(kafka, name)]
+    found = [record for _, record in stored_records(kafka, name)]
     # what was on its way at the kill may have landed after we looked
     assert len(found) - (before + len(records) - noted.records) in {0, 1}
     marked = [Record(r.key, (*r.headers, (MARK, plan.id.encode())), r.body) for r in records]

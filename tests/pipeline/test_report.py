@@ -19,7 +19,7 @@ from app.pipeline.report.page import page
 from app.pipeline.report.run import STEPS, Report, Wanted, run
 from app.pipeline.report.samples import former
 from app.store import attempt_log, open_store
-from report_lake import BEGIN, END, HOT, LATE, MIDDLE, ORDER, WAITING, Made
+from report_lake import BEGIN, END, HOT, LATE, MIDDLE, ORDER, WAITING, FilledLake
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]
 
@@ -42,7 +42,7 @@ async def keep(path: Path, attempts: list[Attempt]) -> None:
 
 @pytest.fixture(scope="module")
 def reported(
-    small_lake: Made, tmp_path_factory: pytest.TempPathFactory
+    small_lake: FilledLake, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Report, list[str]]:
     """Of everything, with deliveries: the first ten events arrive at once, five after a retry, one is given
     up, two are under way, and one is of another lake.
@@ -64,7 +64,7 @@ def reported(
 
 
 def test_every_record_is_an_event_a_duplicate_or_invalid(
-    small_lake: Made, reported: tuple[Report, list[str]]
+    small_lake: FilledLake, reported: tuple[Report, list[str]]
 ) -> None:
     """And those that wait are counted apart."""
     report, account = reported[0], small_lake.account
@@ -77,7 +77,7 @@ def test_every_record_is_an_event_a_duplicate_or_invalid(
 
 
 def test_volume_is_that_of_each_type_and_source(
-    small_lake: Made, reported: tuple[Report, list[str]]
+    small_lake: FilledLake, reported: tuple[Report, list[str]]
 ) -> None:
     report, account = reported[0], small_lake.account
     assert dict(zip(*columns(report, "types", "type", "events"), strict=True)) == account.types
@@ -92,7 +92,7 @@ def test_volume_is_that_of_each_type_and_source(
 
 
 def test_percentiles_are_those_of_the_events(
-    small_lake: Made, reported: tuple[Report, list[str]]
+    small_lake: FilledLake, reported: tuple[Report, list[str]]
 ) -> None:
     """Delay in seconds, size of values in bytes: of so few, they are exact."""
     totals, account = reported[0].totals, small_lake.account
@@ -106,7 +106,9 @@ def test_percentiles_are_those_of_the_events(
     assert sum(reported[0].tables["sizes"].column("records")) == account.records
 
 
-def test_keys_and_rules_are_counted(small_lake: Made, reported: tuple[Report, list[str]]) -> None:
+def test_keys_and_rules_are_counted(
+    small_lake: FilledLake, reported: tuple[Report, list[str]]
+) -> None:
     report, account = reported[0], small_lake.account
     assert report.tables["keys"].rows[0] == (HOT.decode(), account.keys[HOT])
     [rule] = report.tables["invalid"].dicts()
@@ -124,7 +126,7 @@ def test_drift_is_what_changed_in_the_middle(reported: tuple[Report, list[str]])
 
 
 def test_deliveries_are_joined_by_source_and_id(
-    small_lake: Made, reported: tuple[Report, list[str]]
+    small_lake: FilledLake, reported: tuple[Report, list[str]]
 ) -> None:
     rows = reported[0].tables["deliveries"].dicts()
     sums = Counter[str]()
@@ -153,7 +155,7 @@ def test_the_page_and_the_files_hold_it_all(
 
 
 def test_a_range_is_counted_by_the_brokers_clock_and_knows_what_is_new(
-    small_lake: Made, reported: tuple[Report, list[str]], tmp_path: Path
+    small_lake: FilledLake, reported: tuple[Report, list[str]], tmp_path: Path
 ) -> None:
     """The second hour alone; its schemas do not differ from an earlier report of the whole in kinds that
     both have.
@@ -171,13 +173,13 @@ def test_a_range_is_counted_by_the_brokers_clock_and_knows_what_is_new(
     assert (report.span.begin, report.span.end) == (MIDDLE, END)
 
 
-def test_a_range_without_records_is_refused(small_lake: Made) -> None:
+def test_a_range_without_records_is_refused(small_lake: FilledLake) -> None:
     with pytest.raises(SetupError, match="no record"):
         run(small_lake.lake, Wanted(since=END), made=END)
 
 
 def test_where_no_snapshot_tells_the_progress_the_rows_of_quarantine_do(
-    small_lake: Made, monkeypatch: pytest.MonkeyPatch
+    small_lake: FilledLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else may have expired that snapshot: what lies beyond the last refused record waits."""
     monkeypatch.setattr(measures, "derived_progress", lambda _: None)

@@ -21,7 +21,7 @@ from app.pipeline.settings import KafkaPlace, Reroute
 from app.routing.plan import Router
 from corpus import cases
 from corpus_records import record_of
-from reroute_making import made, make_topics, publish, read
+from reroute_making import make_topics, publish, random_records, read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,7 +191,7 @@ def _equal_through_kafka(
 ) -> jobs.Tally:
     """``most``: records of a batch."""
     house = _House(servers)
-    records = [*_corpus(), *made(count, seed=count)]
+    records = [*_corpus(), *random_records(count, seed=count)]
     due = house.due(records)
     publish(servers, house.source, records, PARTITIONS)
     tally = _run(session, house, folder, most)

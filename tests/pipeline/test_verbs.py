@@ -24,9 +24,9 @@ import spark_install
 from app.cli import exits
 from app.cli.commands import app as cli
 from lake_events import make_topic, produce
-from replaying import by_key, stored
+from replaying import by_key, stored_records
 from spark_session import JVM, SPARK_CONFIG, spark_settings
-from submitted_spark import submitted
+from submitted_spark import submitted_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,7 +110,7 @@ def test_verbs_do_their_part(kafka: str, tmp_path: Path, spark: SparkSession) ->
 def test_every_verb_does_its_part_in_a_process_of_its_own(kafka: str, tmp_path: Path) -> None:
     """They are given a JVM, as by ``spark-submit``."""
     house = House(kafka, tmp_path, VERBS)
-    with submitted(tmp_path, spark_settings(tmp_path)) as house.environ:
+    with submitted_jvm(tmp_path, spark_settings(tmp_path)) as house.environ:
         records, invalid = do_most(house)
         redrives(house, invalid)
         reroutes(house, records, invalid)
@@ -157,8 +157,8 @@ def replays(house: House, records: int) -> None:
     again = f"{house.topic}.again"
     words = ("--unmarked", "--yes", "--json")
     assert house.tell("replay", "--to", f"main/{again}", *words)["sent"] == records
-    theirs = [record for _, record in stored(house.kafka, house.topic)]
-    assert by_key(record for _, record in stored(house.kafka, again)) == by_key(theirs)
+    theirs = [record for _, record in stored_records(house.kafka, house.topic)]
+    assert by_key(record for _, record in stored_records(house.kafka, again)) == by_key(theirs)
 
 
 def reroutes(house: House, records: int, invalid: int) -> None:
@@ -166,7 +166,7 @@ def reroutes(house: House, records: int, invalid: int) -> None:
     came, routed = records + SECRETS, f"{house.topic}.routed"
     told = house.tell("reroute", "--from", "main", "--topics", house.topic, "--once", "--json")
     assert (told["read"], told["written"]) == (came, came - invalid)
-    assert len(stored(house.kafka, routed)) == came - invalid
+    assert len(stored_records(house.kafka, routed)) == came - invalid
 
 
 def keeps(house: House, secret: str) -> None:

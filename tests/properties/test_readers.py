@@ -19,7 +19,7 @@ from app.event.validate import faults_of
 from app.formats import avro, json, protobuf
 from event_strategies import foreign_headers, instructions, mutated, natives, texts
 from example_counts import READERS, examples
-from valid_wire import DOCUMENTS, MESSAGES, REQUESTS, Message
+from valid_wire import DOCUMENTS, MESSAGES, REQUESTS, BinaryMessage
 
 TYPES = st.sampled_from(
     [b"application/cloudevents+json", b"application/cloudevents", b"application/cloudevents-batch",
@@ -136,7 +136,9 @@ def test_headers_of_a_record(
 
 @given(st.sampled_from(REQUESTS), instructions, st.booleans())
 @examples(READERS)
-def test_headers_over_http(message: Message, changes: list[tuple[int, ...]], strict: bool) -> None:
+def test_headers_over_http(
+    message: BinaryMessage, changes: list[tuple[int, ...]], strict: bool
+) -> None:
     """Of every version, after a few changes."""
     headers = changed(message.headers, changes)
     pairs = [(name.lower().encode(), value or b"") for name, value in headers]

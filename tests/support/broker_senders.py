@@ -18,7 +18,7 @@ from app.model.metadata import Health
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from contract_tools import fresh_group, publish, take, text
-from pulsar_readback import Stored
+from pulsar_readback import StoredMessage
 from waiting import until
 
 HEALED_WITHIN = 120.0  # seconds after the broker is up, on a busy machine
@@ -153,7 +153,7 @@ async def until_stored(log: PortableLog, topic: str, within: float, keys: int = 
 
 def verify(
     senders: Sequence[Sender],
-    stored: Sequence[Stored],
+    stored: Sequence[StoredMessage],
     outages: Sequence[tuple[int, int]],
 ) -> None:
     """Raise AssertionError if an acknowledged event is lost, a key is out of order, or a refused

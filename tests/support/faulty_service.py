@@ -27,7 +27,7 @@ from uuid import uuid4
 import trustme
 from prometheus_client.parser import text_string_to_metric_families
 
-from posted import posted
+from posted import posting_endpoint
 from reload_service import ReloadService
 from waiting import wait_until
 
@@ -109,7 +109,7 @@ def webhooks() -> Iterator[tuple[str, dict[str, int], list[str]]]:
         asked.append(path)
         return statuses.get(path + headers["ce-source"]) or statuses.get(path, 204)
 
-    with posted(status) as address:
+    with posting_endpoint(status) as address:
         yield address, statuses, asked
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from wounded import LIMITS, sent
+from wounded import LIMITS, statuses_after
 
 AT_ONCE = 250
 GROWTH = (
@@ -37,7 +37,9 @@ async def refuse_all(
     early, rounds = 0, cases // AT_ONCE
     for number in range(rounds):
         sendings = [make() for _ in range(AT_ONCE)]
-        answers = await asyncio.gather(*(sent(port, each, ends=True) for each in sendings))
+        answers = await asyncio.gather(
+            *(statuses_after(port, each, ends=True) for each in sendings)
+        )
         for case, found in zip(sendings, answers, strict=True):
             assert all(400 <= status < 500 or status in also for status in found), (case, found)
             statuses.update(found)

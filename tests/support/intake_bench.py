@@ -14,7 +14,7 @@ from app.intakes.compiled import secrets_of
 from app.model.intake import Intake
 from app.telemetry import Counters
 from listening import listening, publishing
-from publishers import KEY, SECRET, Sent
+from publishers import KEY, SECRET, SignedRequest
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
 from virtual_clock import VirtualClock
@@ -98,7 +98,7 @@ class IntakeBench:
             self.server = server
             yield self
 
-    async def post(self, name: str, sent: Sent, *, method: str = "POST") -> RawAnswer:
+    async def post(self, name: str, sent: SignedRequest, *, method: str = "POST") -> RawAnswer:
         async with await RawConnection.open(self.server.port) as peer:
             await peer.send(request(f"/in/{name}", sent.body, headers=sent.headers, method=method))
             return await peer.answer()

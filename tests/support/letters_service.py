@@ -19,7 +19,7 @@ from app.store import open_store
 BEGIN_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
 
-class Service(topics_service.Service):
+class FakeLettersService(topics_service.FakeTopicsService):
     """The fake service. ``names`` are the ids of its subscriptions."""
 
     def __init__(self, folder: Path) -> None:

@@ -49,7 +49,7 @@ attributes listed here, and its record of arrival is that of the mirrored event.
 """
 
 
-class Sent(msgspec.Struct, frozen=True):
+class PublishedCase(msgspec.Struct, frozen=True):
     """A case of the corpus as it was published to the source broker."""
 
     case: Case
@@ -57,7 +57,7 @@ class Sent(msgspec.Struct, frozen=True):
     event: Decoded
 
 
-def sent_to(kind: str) -> list[Sent]:
+def sent_to(kind: str) -> list[PublishedCase]:
     """Return every valid case as a record of this kind of broker, with a mark and a key.
 
     A record without a key gets one that it shares with others, so that there is an order to check.
@@ -69,7 +69,7 @@ def sent_to(kind: str) -> list[Sent]:
     return [_marked(kind, n, case, record) for n, (case, record) in enumerate(found)]
 
 
-def _marked(kind: str, number: int, case: Case, record: Record) -> Sent:
+def _marked(kind: str, number: int, case: Case, record: Record) -> PublishedCase:
     key = KEYS[number % len(KEYS)] if record.key is None and number % 7 else record.key
     mark: Header = (MARK, str(number).encode())
     natives = {
@@ -79,7 +79,7 @@ def _marked(kind: str, number: int, case: Case, record: Record) -> Sent:
         for name, value in record.natives.items()
     }
     record = replace(record, key=key, headers=(*record.headers, mark), natives=natives)
-    return Sent(case, record, BINDINGS[kind].decode(record))
+    return PublishedCase(case, record, BINDINGS[kind].decode(record))
 
 
 def _kafka_document(case: Case) -> Record:
@@ -112,7 +112,7 @@ def number_of(record: Record) -> int:
     return int(mark or b"")
 
 
-def is_refused(sent: Sent, target: str, writing: Writing) -> bool:
+def is_refused(sent: PublishedCase, target: str, writing: Writing) -> bool:
     """Return True if the target cannot store the name of an attribute as a header name.
 
     A structured document can carry any name.
@@ -124,7 +124,11 @@ def is_refused(sent: Sent, target: str, writing: Writing) -> bool:
 
 
 def assert_mirrored(
-    sent: Sequence[Sent], mirrored: Sequence[Record], source: str, target: str, writing: Writing
+    sent: Sequence[PublishedCase],
+    mirrored: Sequence[Record],
+    source: str,
+    target: str,
+    writing: Writing,
 ) -> None:
     """Assert that each expected event arrived once, with the same content and key."""
     numbers = [number_of(record) for record in mirrored]
@@ -155,7 +159,9 @@ def in_order(mirrored: Sequence[Record]) -> bool:
     return True
 
 
-def _assert_event(sent: Sent, record: Record, source: str, target: str, writing: Writing) -> None:
+def _assert_event(
+    sent: PublishedCase, record: Record, source: str, target: str, writing: Writing
+) -> None:
     due, came = expected_in_binary(sent.case, sent.event, writing), BINDINGS[target].decode(record)
     for name in LOST_AT[target]:
         due = LOSSES[name](due)

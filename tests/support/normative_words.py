@@ -30,7 +30,7 @@ def is_strong(word: str) -> bool:
     return word.startswith(_STRONG)
 
 
-def counted(document: str) -> dict[str, Counter[bool]]:
+def count_by_section(document: str) -> dict[str, Counter[bool]]:
     """Return for each section the count of MUST words (key True) and of SHOULD words (key False)."""
     found: dict[str, Counter[bool]] = {}
     section = "0"
@@ -60,7 +60,7 @@ def _slug(title: str) -> str:
 def main(arguments: list[str]) -> None:
     for name, path in zip(arguments[::2], arguments[1::2], strict=True):
         print(f'\n["{name}"]')
-        for section, words in counted(Path(path).read_text()).items():
+        for section, words in count_by_section(Path(path).read_text()).items():
             print(f'"{section}" = {{ must = {words[True]}, should = {words[False]} }}')
 
 

@@ -26,7 +26,7 @@ PATIENCE = 120.0
 HOUR = 3_600
 
 
-class Keys:
+class IssuerKeys:
     """The signing keys of the issuer: one for each algorithm, with key ids such as ``RS256-1``."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Keys:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    keys: Keys
+    keys: IssuerKeys
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -147,7 +147,7 @@ def oidc_issuer() -> Iterator[OidcIssuer]:
 def main() -> None:
     warnings.simplefilter("ignore")  # the library warns of the algorithm name EdDSA
     server = _Server(("127.0.0.1", 0), _Handler)
-    server.keys = Keys()
+    server.keys = IssuerKeys()
     print(f"http://127.0.0.1:{server.server_port}", flush=True)
     threading.Thread(target=server.serve_forever).start()
 

@@ -45,7 +45,7 @@ class Driver:
         self._process.communicate(timeout=60)
 
 
-def asked(sdk: Sdk, invented: frozenset[str]) -> list[Opinion]:
+def opinions_of_sdk(sdk: Sdk, invented: frozenset[str]) -> list[Opinion]:
     """Return the opinions of an SDK on every question."""
     with Driver(sdk) as driver:
         return opinions_of(driver, invented)

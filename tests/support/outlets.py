@@ -24,7 +24,7 @@ BARE = CloudEvent({"specversion": "1.0", "id": "e2", "source": "/shop", "type": 
 SETTING: TypeAdapter[Any] = TypeAdapter(RequestSetting)
 
 
-def compiled(
+def compiled_outlet(
     settings: dict[str, Any],
     sink: str = "https://t.example/v2",
     *,
@@ -40,6 +40,8 @@ def compiled(
     return compile_outlet(SETTING.validate_python(settings), sink, reveal, limit)
 
 
-def shaped(settings: dict[str, Any], event: CloudEvent = EVENT, **more: Any) -> ShapedRequest:
+def shaped_request(
+    settings: dict[str, Any], event: CloudEvent = EVENT, **more: Any
+) -> ShapedRequest:
     """Return the request that the settings make of an event."""
-    return compiled(settings, **more).shape(event)
+    return compiled_outlet(settings, **more).shape(event)

@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 
-class Pair:
+class CertificatePair:
     """A certificate and its key in two files of one folder.
 
     ``renew`` replaces both files; ``write_cert`` and ``write_key`` replace one of them.

@@ -8,7 +8,7 @@ from email.message import Message
 
 from threaded_http import QuietHandler, ThreadedServer
 
-Answer = Callable[[str, Message], int]
+StatusOfPost = Callable[[str, Message], int]
 """Return the status of a POST from its path and headers. The server calls it in the request's
 thread."""
 
@@ -18,7 +18,7 @@ def accepted(_path: str, _headers: Message) -> int:
 
 
 @contextmanager
-def posted(answer: Answer = accepted) -> Iterator[str]:
+def posting_endpoint(answer: StatusOfPost = accepted) -> Iterator[str]:
     """Run the endpoint until the block ends, and yield its URL without a path."""
 
     class Handler(QuietHandler):

@@ -26,7 +26,7 @@ import psycopg
 from kafka_install import Missing
 from server_process import ServerProcess
 from service_process import free_ports
-from standing_server import Standing
+from standing_server import PersistentServer
 
 PROGRAMS = Path("/usr/lib/postgresql")  # has one folder for each installed version
 USER, PASSWORD = "sky", "not-to-be-shown"
@@ -130,7 +130,7 @@ def _unprivileged() -> str | None:
     return "postgres" if "postgres" in known else "nobody"
 
 
-STANDING = Standing(PostgresServer, install)
+STANDING = PersistentServer(PostgresServer, install)
 
 
 def running() -> str | None:

@@ -187,13 +187,15 @@ def _certificate(authority: trustme.CA, uris: Sequence[str], *, expired: bool) -
     return private + made.public_bytes(serialization.Encoding.PEM)
 
 
-def one(
+def event_attributes(
     source: str = "/shop/1", kind: str = "com.example.order.made", number: int = 1
 ) -> dict[str, str]:
     return {"specversion": "1.0", "id": str(number), "source": source, "type": kind}
 
 
-def posted(mode: str, event: Mapping[str, str], target: str, credential: Pairs = ()) -> bytes:
+def request_in_mode(
+    mode: str, event: Mapping[str, str], target: str, credential: Pairs = ()
+) -> bytes:
     """Return a request with ``event`` in a content mode. A batch has an allowed event before it."""
     if mode == "binary":
         headers = [(f"ce-{name}", value) for name, value in event.items()]
@@ -203,5 +205,8 @@ def posted(mode: str, event: Mapping[str, str], target: str, credential: Pairs =
     if mode == "structured":
         body, kind = json.dumps(event), "application/cloudevents+json"
     else:
-        body, kind = json.dumps([one(number=0), event]), "application/cloudevents-batch+json"
+        body, kind = (
+            json.dumps([event_attributes(number=0), event]),
+            "application/cloudevents-batch+json",
+        )
     return request(target, body.encode(), headers=[("content-type", kind), *credential])

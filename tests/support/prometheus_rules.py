@@ -22,13 +22,15 @@ def install() -> Path:
     return Path(found)
 
 
-def checked(rules: Path) -> str:
+def check_rules(rules: Path) -> str:
     """Return what promtool reports about a file of rules. Raise AssertionError if promtool rejects
     it."""
     return _said("check", "rules", "--lint=all", "--lint-fatal", str(rules))
 
 
-def fires(rules: Path, series: Sequence[Mapping[str, str]], at: Mapping[str, Sequence[str]]) -> str:
+def assert_fires(
+    rules: Path, series: Sequence[Mapping[str, str]], at: Mapping[str, Sequence[str]]
+) -> str:
     """Assert that exactly these alerts fire on the series, and return the output of promtool.
 
     Args:

@@ -15,17 +15,17 @@ KEY = "whsec_" + base64.b64encode(b"a key of thirty-two bytes, shared").decode()
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 
 
-class Sent(NamedTuple):
+class SignedRequest(NamedTuple):
     """A webhook request: its headers in order, and its body."""
 
     headers: tuple[tuple[str, str], ...]
     body: bytes
 
-    def but(self, name: str, value: str | None) -> Sent:
+    def but(self, name: str, value: str | None) -> SignedRequest:
         """Return the request with another value of one header, or without the header if the value
         is None."""
         rest = tuple(pair for pair in self.headers if pair[0].lower() != name.lower())
-        return Sent(rest if value is None else (*rest, (name, value)), self.body)
+        return SignedRequest(rest if value is None else (*rest, (name, value)), self.body)
 
     @property
     def pairs(self) -> list[tuple[bytes, bytes]]:
@@ -47,9 +47,9 @@ def github(
     *,
     secret: str = SECRET,
     form: bool = False,
-) -> Sent:
+) -> SignedRequest:
     body = urlencode({"payload": text(payload)}).encode() if form else text(payload)
-    return Sent(
+    return SignedRequest(
         (
             ("Content-Type", FORM if form else JSON),
             ("X-GitHub-Event", event),
@@ -60,7 +60,7 @@ def github(
     )
 
 
-def gitlab(payload: Any, key: str = "k-1", *, token: str = SECRET) -> Sent:
+def gitlab(payload: Any, key: str = "k-1", *, token: str = SECRET) -> SignedRequest:
     headers = (
         ("Content-Type", JSON),
         ("X-Gitlab-Event", "Push Hook"),
@@ -68,20 +68,20 @@ def gitlab(payload: Any, key: str = "k-1", *, token: str = SECRET) -> Sent:
         ("Idempotency-Key", key),
         ("X-Gitlab-Token", token),
     )
-    return Sent(headers, text(payload))
+    return SignedRequest(headers, text(payload))
 
 
-def stripe(payload: Any, at: float, *secrets: str) -> Sent:
+def stripe(payload: Any, at: float, *secrets: str) -> SignedRequest:
     body = text(payload)
     content = f"{int(at)}.".encode() + body
     signatures = "".join(f",v1={hexed(secret, content)}" for secret in secrets or (SECRET,))
     mark = f"t={int(at)},v0={'0' * 64}{signatures}"
-    return Sent(
+    return SignedRequest(
         (("Content-Type", "application/json; charset=utf-8"), ("Stripe-Signature", mark)), body
     )
 
 
-def slack(payload: Any, at: float, *, secret: str = SECRET) -> Sent:
+def slack(payload: Any, at: float, *, secret: str = SECRET) -> SignedRequest:
     """Return a signed request of Slack. A payload of ``bytes`` is sent as a form."""
     body = text(payload)
     content = f"v0:{int(at)}:".encode() + body
@@ -90,13 +90,13 @@ def slack(payload: Any, at: float, *, secret: str = SECRET) -> Sent:
         ("X-Slack-Request-Timestamp", str(int(at))),
         ("X-Slack-Signature", "v0=" + hexed(secret, content)),
     )
-    return Sent(headers, body)
+    return SignedRequest(headers, body)
 
 
-def shopify(payload: Any, webhook: str = "w-1", *, secret: str = SECRET) -> Sent:
+def shopify(payload: Any, webhook: str = "w-1", *, secret: str = SECRET) -> SignedRequest:
     body = text(payload)
     mark = base64.b64encode(hmac.new(secret.encode(), body, hashlib.sha256).digest()).decode()
-    return Sent(
+    return SignedRequest(
         (
             ("Content-Type", JSON),
             ("X-Shopify-Topic", "orders/create"),
@@ -110,7 +110,7 @@ def shopify(payload: Any, webhook: str = "w-1", *, secret: str = SECRET) -> Sent
     )
 
 
-def standard(payload: Any, at: float, identity: str = "msg_1", *, key: str = KEY) -> Sent:
+def standard(payload: Any, at: float, identity: str = "msg_1", *, key: str = KEY) -> SignedRequest:
     body = text(payload)
     raw = base64.b64decode(key.removeprefix("whsec_"))
     content = f"{identity}.{int(at)}.".encode() + body
@@ -121,4 +121,4 @@ def standard(payload: Any, at: float, identity: str = "msg_1", *, key: str = KEY
         ("webhook-timestamp", str(int(at))),
         ("webhook-signature", f"v1,{mark}"),
     )
-    return Sent(headers, body)
+    return SignedRequest(headers, body)

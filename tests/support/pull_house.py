@@ -139,7 +139,7 @@ class ConsumerRecord:
             self.order[key].append(number)
 
 
-class Consumer:
+class RandomConsumer:
     """A consumer that acknowledges most events, releases some and rejects some, at random."""
 
     def __init__(self, service: PullServiceProcess, account: ConsumerRecord, seed: int) -> None:

@@ -13,14 +13,14 @@ from app.model.subscription import Subscription
 from app.sinks.pull_queue import Wakeups
 from fake_log import FakeLog
 from memory_store import MemoryStore
-from topics_service import Service
+from topics_service import FakeTopicsService
 from worker_doubles import an_event
 
 VERBS = "/v1/subscriptions/billing"
 EVENTS = Partition("events", 0)
 
 
-class FakePullService(Service):
+class FakePullService(FakeTopicsService):
     """A fake of what the pull API needs from a service.
 
     ``settings`` has settings of the subscription ``billing``, and ``pull`` those of its pull queue.

@@ -16,7 +16,7 @@ from pulsar_install import install
 from pulsar_server import java
 
 
-class Stored(NamedTuple):
+class StoredMessage(NamedTuple):
     """A message that a Pulsar topic has stored."""
 
     partition: int
@@ -43,7 +43,7 @@ def send_batch(service_url: str, topic: str, count: int) -> None:
     client.close()
 
 
-def read_back(service_url: str, topic: str, partitions: int) -> list[Stored]:
+def read_back(service_url: str, topic: str, partitions: int) -> list[StoredMessage]:
     client = plain_client(service_url)
     try:
         return [
@@ -55,12 +55,12 @@ def read_back(service_url: str, topic: str, partitions: int) -> list[Stored]:
         client.close()
 
 
-def _partition(client: pulsar.Client, name: str, number: int) -> list[Stored]:
+def _partition(client: pulsar.Client, name: str, number: int) -> list[StoredMessage]:
     reader = client.create_reader(name, pulsar.MessageId.earliest)
     found = []
     while reader.has_message_available():
         message = reader.read_next(timeout_millis=60_000)
-        found.append(Stored(number, message.partition_key(), message.data().decode()))
+        found.append(StoredMessage(number, message.partition_key(), message.data().decode()))
     reader.close()
     return found
 

@@ -23,7 +23,7 @@ import class_data
 from pulsar_install import HOME, install
 from server_process import ServerProcess
 from service_process import free_ports
-from standing_server import Standing
+from standing_server import PersistentServer
 
 CLASSES = HOME / "server.jsa"
 AWAKE_WITHIN = 60.0  # seconds for a resumed server to find its bookie again
@@ -193,7 +193,7 @@ def _merged(template: Path, properties: Mapping[str, str]) -> str:
     return "\n".join([*kept, *(f"{key}={value}" for key, value in properties.items())]) + "\n"
 
 
-STANDING = Standing(PulsarServer, install)
+STANDING = PersistentServer(PulsarServer, install)
 
 
 def running() -> tuple[str, str] | None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from kafka_install import Missing
 from server_process import ServerProcess, answer_to
 from service_process import free_ports
-from standing_server import Standing
+from standing_server import PersistentServer
 
 SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 PLUGINS = ("rabbitmq_consistent_hash_exchange", "rabbitmq_auth_mechanism_ssl")
@@ -153,7 +153,7 @@ class RabbitServer(ServerProcess):
         return {**os.environ, **own}
 
 
-STANDING = Standing(RabbitServer, install)
+STANDING = PersistentServer(RabbitServer, install)
 
 
 def running() -> str | None:

@@ -25,7 +25,7 @@ class RawAnswer:
     body: bytes = b""
 
 
-class Closed(Exception):
+class PeerClosed(Exception):
     """The peer closed the connection where an answer was expected."""
 
 
@@ -61,7 +61,7 @@ class RawConnection:
         try:
             raw = await self.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise Closed from error
+            raise PeerClosed from error
         status_line, *lines = raw.decode("latin-1").strip().split("\r\n")
         headers = {
             name.lower(): value.strip()

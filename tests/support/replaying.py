@@ -40,7 +40,7 @@ class Row(NamedTuple):
         return (*place, when, record.key, record.body, list(record.headers))
 
 
-def binary(
+def binary_record(
     name: str,
     key: bytes | None = b"k",
     *more: Header,
@@ -58,19 +58,19 @@ def binary(
     return Record(key, (*headers, ("content-type", b"application/json"), *more), b'{"n": 1.10}')
 
 
-def older(name: str, key: bytes | None = b"k") -> Record:
+def record_of_0_3(name: str, key: bytes | None = b"k") -> Record:
     """Return a record of an event of version 0.3 in binary mode."""
     given = {"specversion": "0.3", "id": name, "source": "/s", "type": "com.example.old"}
     headers = tuple((f"ce_{each}", text.encode()) for each, text in given.items())
     return Record(key, (*headers, ("ce_schemaurl", b"urn:x")), b"plain")
 
 
-ODD: Sequence[Record] = (
+ODD_RECORDS: Sequence[Record] = (
     Record(None, (), None),
     Record(b"", (), b""),
     Record(b"\xff\x00", (("a", None), ("a", b""), ("a", b"\xff"), ("b", b"1"), ("a", None)), b"\x00\xff"),
     Record(b"k", (("ce_specversion", b"1.0"), ("ce_id", b"broken")), b"{"),
-    binary("odd", b"k", ("ce_id", b"again"), ("x", None)),
+    binary_record("odd", b"k", ("ce_id", b"again"), ("x", None)),
 )  # fmt: skip
 """Odd records: nulls, empty values, repeated headers, bytes that are not text, and no valid event.
 """
@@ -117,7 +117,7 @@ def produce(servers: str, topic: str, records: Iterable[Record]) -> None:
     assert producer.flush(PATIENCE) == 0
 
 
-def stored(servers: str, topic: str) -> list[tuple[int, Record]]:
+def stored_records(servers: str, topic: str) -> list[tuple[int, Record]]:
     """Return all records of a topic by partition, each with its time in ms, read by an independent
     client."""
     return [

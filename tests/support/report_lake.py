@@ -59,7 +59,7 @@ _QUARANTINE = pa.schema(
 
 
 @dataclass
-class Account:
+class LakeAccount:
     """The values that a report must show."""
 
     records: int = 0
@@ -79,15 +79,15 @@ class Account:
 
 
 @dataclass
-class Made:
+class FilledLake:
     """A lake with its Spark session and its account."""
 
     session: SparkSession
     lake: Lake
-    account: Account
+    account: LakeAccount
 
 
-def made(folder: Path, count: int = 400) -> Made:
+def fill_lake(folder: Path, count: int = 400) -> FilledLake:
     """Fill a lake with ``count`` records, plus ``WAITING`` records that are not yet decoded.
 
     It uses the Spark session of the fixture ``spark``.
@@ -95,7 +95,7 @@ def made(folder: Path, count: int = 400) -> Made:
     lake = lake_in(folder)
     session = session_of(lake)
     tables.make(session, lake)
-    account = Account()
+    account = LakeAccount()
     rows = records(count, account)
     behind = waiting(count)
     identity = f.xxhash64("source", "id")
@@ -105,7 +105,7 @@ def made(folder: Path, count: int = 400) -> Made:
     ends = progress.as_text(progress.reach(_frame(session, rows.raw, _RAW)))
     quarantine = _frame(session, rows.quarantine, _QUARANTINE)
     _append(session, lake, tables.QUARANTINE_TABLE, quarantine, **{PROGRESS: ends})
-    return Made(session, lake, account)
+    return FilledLake(session, lake, account)
 
 
 def _frame(session: SparkSession, rows: list[Record], schema: pa.Schema) -> DataFrame:
@@ -119,7 +119,7 @@ def _append(session: SparkSession, lake: Lake, name: str, frame: DataFrame, **op
 
 
 @dataclass
-class Rows:
+class LakeRows:
     """The rows of each table."""
 
     raw: list[Record] = field(default_factory=list)
@@ -127,14 +127,14 @@ class Rows:
     quarantine: list[Record] = field(default_factory=list)
 
 
-def records(count: int, account: Account, seed: int = 7) -> Rows:
+def records(count: int, account: LakeAccount, seed: int = 7) -> LakeRows:
     """Return the records of two hours, evenly spread, and keep the account.
 
     One in twenty is a duplicate, one in fifty is invalid. There is a hot key, a new type, and data that
     changes its form.
     """
     chance = random.Random(seed)
-    rows = Rows()
+    rows = LakeRows()
     for n in range(count):
         at = BEGIN + timedelta(seconds=7200 * n / count)
         key = HOT if chance.random() < 0.3 else f"customer-{chance.randrange(1, 40)}".encode()
@@ -159,7 +159,7 @@ def waiting(count: int) -> list[Record]:
 
 
 def _add(
-    rows: Rows, n: int, at: datetime, key: bytes, chance: random.Random, account: Account
+    rows: LakeRows, n: int, at: datetime, key: bytes, chance: random.Random, account: LakeAccount
 ) -> bytes:
     """Add one record to the tables and the account, and return its value."""
     here = {**_place(n), "record_time": at, "key": key}
@@ -182,7 +182,7 @@ def _add(
 
 
 def _event(
-    rows: Rows, n: int, at: datetime, here: Record, chance: random.Random, account: Account
+    rows: LakeRows, n: int, at: datetime, here: Record, chance: random.Random, account: LakeAccount
 ) -> bytes:
     late = [LATE] if at >= MIDDLE else []
     type_ = chance.choice([ORDER, ORDER, "com.example.paid", *late])

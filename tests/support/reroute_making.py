@@ -46,7 +46,7 @@ _FOREIGN: Sequence[Header] = (
 )  # fmt: skip
 
 
-def made(count: int, seed: int) -> Iterator[Record]:
+def random_records(count: int, seed: int) -> Iterator[Record]:
     chance = Random(seed)
     for n in range(count):
         yield _record(chance, n)

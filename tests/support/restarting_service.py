@@ -11,7 +11,7 @@ from typing import Any
 
 from configuration import configuration, route, subscription
 from service_process import ServiceProcess, free_ports
-from verifying import Load, acknowledged, stored, verifying
+from verifying import Load, count_acknowledged, report_on_log_file, running_verifier
 from waiting import wait_until
 
 CONCURRENCY = 64  # deliveries in flight
@@ -55,12 +55,12 @@ def end_and_verify(
     journal.touch()
     service = ServiceProcess(settings, folder)
     begin(service)
-    with verifying(load, journal, service.events_port, webhook) as process:
+    with running_verifier(load, journal, service.events_port, webhook) as process:
         for moment in moments:
             wait_until(
-                lambda at=moment: acknowledged(journal) >= at,
+                lambda at=moment: count_acknowledged(journal) >= at,
                 f"event {moment}",
-                moved=lambda: acknowledged(journal),
+                moved=lambda: count_acknowledged(journal),
             )
             end(service)
             begin(service)
@@ -70,4 +70,4 @@ def end_and_verify(
         delivered = json.loads(process.stdout.readline())
     print(posted, delivered)
     assert posted["in_time"], delivered
-    return delivered, stored(folder / "log", journal)
+    return delivered, report_on_log_file(folder / "log", journal)

@@ -16,7 +16,7 @@ Identities = Sequence[Identity | None] | None
 
 
 @dataclass
-class Submitted:
+class SubmitCall:
     """One call of ``submit``: its arguments and its future."""
 
     topic: str
@@ -36,7 +36,7 @@ class ScriptedLog(Log):
     def __init__(self, name: str = "log", *, at_once: bool = False) -> None:
         self.name = name
         self.at_once = at_once
-        self.submits: list[Submitted] = []
+        self.submits: list[SubmitCall] = []
         self.stored = 0
 
     def submit(
@@ -46,7 +46,7 @@ class ScriptedLog(Log):
         identities: Identities = None,
     ) -> asyncio.Future[list[PublishResult]]:
         future: asyncio.Future[list[PublishResult]] = asyncio.get_running_loop().create_future()
-        self.submits.append(Submitted(topic, records, future, identities))
+        self.submits.append(SubmitCall(topic, records, future, identities))
         if self.at_once:
             self.settle(-1)
         return future

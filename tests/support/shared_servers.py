@@ -1,7 +1,7 @@
 """One set of servers for all worker processes of a test run. Each server starts when a test first
 asks for it.
 
-The process that a person started makes a ``RunOfTests`` and ends it. Any process calls ``shared``. A keeper process
+The process that a person started makes a ``RunOfTests`` and ends it. Any process calls ``shared_server``. A keeper process
 runs each server, and stops it when the run is over, also if the run was killed. The keeper reads a pipe
 whose other end is open as long as the run lives.
 """
@@ -82,7 +82,7 @@ class RunOfTests:
         os.environ.pop(RUN, None)
 
 
-def shared(kind: str) -> list[str]:
+def shared_server(kind: str) -> list[str]:
     """Return the addresses of the server of this kind. The first call starts it.
 
     Raises:

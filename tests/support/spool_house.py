@@ -50,7 +50,7 @@ def change_to(config: Config) -> ConfigChange:
     return ConfigChange(Loaded.of(config), Difference(()))
 
 
-class Target:
+class FakeTargetBroker:
     """A fake of the broker that is a route's target.
 
     Attributes:
@@ -101,7 +101,7 @@ class SpoolHouse:
 
     def __init__(self, folder: Path, store: MemoryStore | None = None) -> None:
         self.folder = folder
-        self.target = Target()
+        self.target = FakeTargetBroker()
         self.store = store or MemoryStore()
         self.alone = store is None
         self.told: list[tuple[str, str, Mapping[str, object]]] = []

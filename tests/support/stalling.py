@@ -21,7 +21,7 @@ from service import Service
 BEAT = 0.001  # seconds
 
 
-class Stalling:
+class StallMonitor:
     """The client by which a test talks to the process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -48,7 +48,7 @@ class Stalling:
 
 
 @contextmanager
-def stalling(config: Path) -> Iterator[Stalling]:
+def service_with_stall_monitor(config: Path) -> Iterator[StallMonitor]:
     """Run the service of a configuration until the block ends."""
     with (config.parent / "service.log").open("wb") as log:
         process = subprocess.Popen(
@@ -59,7 +59,7 @@ def stalling(config: Path) -> Iterator[Stalling]:
             text=True,
         )
         try:
-            service = Stalling(process)
+            service = StallMonitor(process)
             yield service
             service.end()
         finally:

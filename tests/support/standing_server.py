@@ -15,7 +15,7 @@ from kafka_install import SERVERS, Missing
 from server_process import ServerProcess
 
 
-class Standing:
+class PersistentServer:
     """The one server of a kind that keeps running. A file in ``.servers/`` has its ports and
     processes."""
 

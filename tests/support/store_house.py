@@ -59,7 +59,7 @@ class StoreFactory:
 
 
 @asynccontextmanager
-async def housed(make: Callable[..., Store]) -> AsyncIterator[StoreFactory]:
+async def store_factory(make: Callable[..., Store]) -> AsyncIterator[StoreFactory]:
     house = StoreFactory(make)
     try:
         yield house

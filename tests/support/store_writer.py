@@ -21,14 +21,14 @@ from store_house import BROKER, ORDERS, PATIENT, a_letter, a_row
 GROUP = "skybridge.shop.billing"
 
 
-def opened(place: str) -> Store:
+def open_store_at(place: str) -> Store:
     if "://" in place:
         return open_shared_store(place, timeout=PATIENT)
     return open_store(Path(place), timeout=PATIENT)
 
 
 async def write(place: str) -> None:
-    store = opened(place)
+    store = open_store_at(place)
     await store.start()
     for n in count():
         await asyncio.gather(

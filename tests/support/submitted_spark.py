@@ -16,7 +16,7 @@ from waiting import wait_until
 
 
 @contextmanager
-def submitted(folder: Path, settings: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+def submitted_jvm(folder: Path, settings: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
     """Run the JVM until the block ends, and yield the environment variables for processes that use
     it."""
     import pyspark

@@ -17,7 +17,7 @@ from virtual_clock import VirtualClock
 from waiting import until
 
 
-class Supervised(ABC):
+class SupervisorRig(ABC):
     def __init__(self, *subscriptions: Subscription) -> None:
         self.log = FakeLog()
         self.store = MemoryStore()

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from threaded_http import QuietHandler, ThreadedServer
 
 
-def signed(secret: bytes, **claims: Any) -> str:
+def signed_token(secret: bytes, **claims: Any) -> str:
     """Return a JSON Web Token signed with HS256."""
     parts = [{"alg": "HS256", "typ": "JWT"}, claims]
     text = b".".join(_url(json.dumps(part).encode()) for part in parts)
@@ -50,7 +50,7 @@ class TokenIssuer(ThreadedServer):
                 "error_description": "the client id or its secret is wrong",
             }
         self.granted.append(client)
-        token = signed(self.signing, sub=client, exp=time.time_ns() // 10**9 + self.lasting)
+        token = signed_token(self.signing, sub=client, exp=time.time_ns() // 10**9 + self.lasting)
         return 200, {"access_token": token, "expires_in": self.lasting, "token_type": "Bearer"}
 
 

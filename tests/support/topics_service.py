@@ -16,7 +16,7 @@ GROUP = "skybridge.shop.billing"
 EVENT = event_headers("7") | {"content-type": "application/json"}
 
 
-class Service:
+class FakeTopicsService:
     """A fake of what the topics API needs from a service."""
 
     def __init__(self) -> None:

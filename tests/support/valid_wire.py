@@ -51,7 +51,7 @@ DOCUMENTS = [
 ]
 
 
-class Message(NamedTuple):
+class BinaryMessage(NamedTuple):
     """A message in binary mode. ``content_type`` is the content-type property of a broker that has
     one."""
 
@@ -60,15 +60,15 @@ class Message(NamedTuple):
     content_type: str | None = None
 
 
-def _sent(event: CloudEvent) -> Message:
+def _sent(event: CloudEvent) -> BinaryMessage:
     message = http.encode(Decoded(event, ContentMode.BINARY), Writing())
     headers = tuple((name.lower(), value.encode()) for name, value in message.headers)
-    return Message(headers, message.body)
+    return BinaryMessage(headers, message.body)
 
 
-def _stored(kind: str, event: CloudEvent, writing: Writing) -> Message:
+def _stored(kind: str, event: CloudEvent, writing: Writing) -> BinaryMessage:
     record: Record = BINDINGS[kind].encode(Decoded(event, ContentMode.BINARY), writing, None)
-    return Message(record.headers, record.body, record.content_type)
+    return BinaryMessage(record.headers, record.body, record.content_type)
 
 
 REQUESTS = [_sent(event) for event in OF_EVERY_VERSION]

@@ -33,15 +33,15 @@ class Load:
         return self.keys * self.per_key
 
 
-def verifier(*arguments: str) -> list[str]:
+def verifier_command(*arguments: str) -> list[str]:
     """Return the command line of the verifier. Isolated mode keeps ``app`` off its path."""
     return [sys.executable, "-I", str(VERIFIER), *arguments]
 
 
 @contextmanager
-def verifying(load: Load, journal: Path, events: int, webhook: int) -> Iterator[Any]:
+def running_verifier(load: Load, journal: Path, events: int, webhook: int) -> Iterator[Any]:
     process = subprocess.Popen(
-        verifier(
+        verifier_command(
             "run",
             f"--events=http://127.0.0.1:{events}/events",
             f"--listen={webhook}",
@@ -63,15 +63,15 @@ def verifying(load: Load, journal: Path, events: int, webhook: int) -> Iterator[
         process.stdout.close()
 
 
-def acknowledged(journal: Path) -> int:
+def count_acknowledged(journal: Path) -> int:
     """Return the count of events that the verifier has had acknowledged so far."""
     return journal.read_bytes().count(b"\n")
 
 
-def stored(log: Path, journal: Path) -> dict[str, Any]:
+def report_on_log_file(log: Path, journal: Path) -> dict[str, Any]:
     """Return the verifier's report on ``<log>/log.db``, the file of a service that has ended."""
     found = subprocess.run(
-        verifier("log", f"--file={log / 'log.db'}", f"--journal={journal}"),
+        verifier_command("log", f"--file={log / 'log.db'}", f"--journal={journal}"),
         check=True,
         capture_output=True,
     )

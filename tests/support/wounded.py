@@ -22,7 +22,7 @@ TOKENS = [
 ]  # fmt: skip
 
 
-def wounded(chance: random.Random, seeds: Sequence[bytes]) -> bytes:
+def corrupted_bytes(chance: random.Random, seeds: Sequence[bytes]) -> bytes:
     """Return one to three of ``seeds`` joined together, with a few random corruptions."""
     data = bytearray(b"".join(chance.choices(seeds, k=chance.randint(1, 3))))
     for _ in range(chance.randint(1, 5)):
@@ -41,7 +41,7 @@ def wounded(chance: random.Random, seeds: Sequence[bytes]) -> bytes:
     return bytes(data)
 
 
-async def sent(port: int, case: bytes, *, ends: bool = False) -> list[int]:
+async def statuses_after(port: int, case: bytes, *, ends: bool = False) -> list[int]:
     """Send a case, and return every status that came back before the peer closed the connection.
 
     Args:

@@ -10,12 +10,12 @@ import httpx
 import pytest
 
 from admin_app import admin_app, client_of
-from topics_service import Service
+from topics_service import FakeTopicsService
 
 
 @pytest.fixture
-async def service() -> Service:
-    service = Service()
+async def service() -> FakeTopicsService:
+    service = FakeTopicsService()
     await service.log.create_topic("events", 2)
     return service
 

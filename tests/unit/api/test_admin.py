@@ -53,7 +53,7 @@ FOREIGN = Record(None, (("x", None),), b"no event")
 _READY = RoleReadiness(ready=True, causes=[])
 
 
-class Service(topics_service.Service):
+class Service(topics_service.FakeTopicsService):
     installation = "shop"
     roles = ("gateway", "worker")
 

@@ -17,7 +17,7 @@ from app.bindings.record import Record
 from app.interfaces import LetterChoice
 from app.model.message import Message, Partition
 from app.model.route import Route
-from letters_service import BEGIN_MS, Service, a_letter, a_message, a_row, an_attempt
+from letters_service import BEGIN_MS, FakeLettersService, a_letter, a_message, a_row, an_attempt
 
 PATH = "/v1/dead-letters"
 ALL = LetterChoice()
@@ -26,7 +26,7 @@ ALL = LetterChoice()
 class Present:
     """The service of the test that runs: to make an application takes longer than most tests of it."""
 
-    service: Service
+    service: FakeLettersService
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.service, name)
@@ -43,20 +43,20 @@ def app(present: Present) -> Any:
 
 
 @pytest.fixture
-async def service(tmp_path: Path, present: Present) -> AsyncIterator[Service]:
-    present.service = Service(tmp_path)
+async def service(tmp_path: Path, present: Present) -> AsyncIterator[FakeLettersService]:
+    present.service = FakeLettersService(tmp_path)
     await present.service.store.start()
     yield present.service
     await present.service.store.stop()
 
 
 @pytest.fixture
-async def client(service: Service, app: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def client(service: FakeLettersService, app: Any) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(app) as client:
         yield client
 
 
-async def fill(service: Service, *letters: Any) -> None:
+async def fill(service: FakeLettersService, *letters: Any) -> None:
     for letter in letters:
         await service.store.letters.add(letter)
 
@@ -68,7 +68,7 @@ async def ids(client: httpx.AsyncClient, path: str) -> list[str]:
 
 
 async def test_the_newest_come_first_and_next_leads_through_all_of_them(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """Each letter on one page, whatever comes in between: pages go by id."""
     await fill(service, *map(a_letter, range(7)))
@@ -83,7 +83,7 @@ async def test_the_newest_come_first_and_next_leads_through_all_of_them(
 
 
 async def test_a_page_is_bounded_in_bytes(
-    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    service: FakeLettersService, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rule 8: a thousand letters of a megabyte each are not one answer; one is always given."""
     monkeypatch.setattr(parameters, "PAGE_BYTES", 1000)
@@ -113,7 +113,7 @@ async def test_a_page_is_bounded_in_bytes(
     ],
 )
 async def test_filters_choose(
-    service: Service, client: httpx.AsyncClient, query: str, found: list[str]
+    service: FakeLettersService, client: httpx.AsyncClient, query: str, found: list[str]
 ) -> None:
     """An operator names the incident, not the letters; list and count agree."""
     await fill(
@@ -128,7 +128,7 @@ async def test_filters_choose(
 
 
 async def test_a_list_without_messages_names_the_events(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """A list of a hundred thousand shows no payload: that is a tenth of the bytes."""
     await fill(service, a_letter(1))
@@ -139,7 +139,7 @@ async def test_a_list_without_messages_names_the_events(
 
 
 async def test_counts_over_time_have_their_interval_and_cause(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """Of what is chosen, from since on."""
     letters = [a_letter(n, cause="timeout" if n == 2 else "status-415") for n in range(12)]
@@ -156,7 +156,7 @@ async def test_counts_over_time_have_their_interval_and_cause(
 
 @pytest.mark.parametrize("query", ["every=60", f"every=1&since={BEGIN_MS}"])
 async def test_counts_over_time_are_bounded(
-    service: Service, client: httpx.AsyncClient, query: str
+    service: FakeLettersService, client: httpx.AsyncClient, query: str
 ) -> None:
     """Rule 8: seconds since 1970 are no answer."""
     answer = await client.get(f"{PATH}/count?{query}")
@@ -166,7 +166,7 @@ async def test_counts_over_time_are_bounded(
 
 
 async def test_counts_are_by_subscription_and_cause(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """The first question after an alarm."""
     await fill(service, a_letter(0), a_letter(1), a_letter(2, subscription="mail", cause="timeout"))
@@ -181,7 +181,7 @@ async def test_counts_are_by_subscription_and_cause(
 
 
 async def test_one_shows_event_record_and_the_attempts_of_this_message_alone(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """Everything that is known of it in one place; failures of the store and of memory once each."""
     await fill(service, a_letter(1))
@@ -200,7 +200,7 @@ async def test_one_shows_event_record_and_the_attempts_of_this_message_alone(
 
 
 async def test_a_letter_that_is_no_event_is_shown_as_its_record(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """on_foreign: dead_letter. Bytes that are no text come as base64."""
     record = Record(b"\xff", (("x", None),), b"\xfe")
@@ -213,7 +213,7 @@ async def test_a_letter_that_is_no_event_is_shown_as_its_record(
 
 
 async def test_values_of_headers_that_are_no_text_are_shown_as_they_were_typed(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """RabbitMQ's: null beside its name would say that there was none."""
     record = from_table({"ce-f": 1.5, "ce-t": {"a": [Decimal("1.10")]}, "x": "1"}, None, b"x")
@@ -228,7 +228,7 @@ async def test_values_of_headers_that_are_no_text_are_shown_as_they_were_typed(
 
 
 async def test_what_no_text_holds_is_shown_in_replacement_characters(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """A broker brings any bytes, and the store keeps them: whoever looks is not to meet a 500."""
     odd = Record(None, (("a\udcff", b"\xff"),), b"x", "text/\udcff")
@@ -239,7 +239,7 @@ async def test_what_no_text_holds_is_shown_in_replacement_characters(
 
 
 async def test_without_dry_run_false_nothing_is_changed(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """A request that was sent to look must not throw away."""
     await fill(service, a_letter(0), a_letter(1))
@@ -252,7 +252,7 @@ async def test_without_dry_run_false_nothing_is_changed(
 
 
 async def test_discard_throws_away_what_is_chosen_and_nothing_else(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     await fill(service, a_letter(0), a_letter(1, cause="timeout"))
     body = {"cause": ["timeout"], "dry_run": False}
@@ -262,7 +262,7 @@ async def test_discard_throws_away_what_is_chosen_and_nothing_else(
 
 
 async def test_a_redrive_moves_the_oldest_and_says_what_is_left(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """In the order they were given up, in portions; the rows are whole and start anew."""
     await fill(service, *map(a_letter, range(5)))
@@ -280,7 +280,7 @@ async def test_a_redrive_moves_the_oldest_and_says_what_is_left(
 
 @pytest.mark.parametrize("rate", ["1e-5", "1e-16", "1e-300", "1e-310"])
 async def test_a_rate_at_which_the_last_would_never_go_is_refused(
-    service: Service, client: httpx.AsyncClient, rate: str
+    service: FakeLettersService, client: httpx.AsyncClient, rate: str
 ) -> None:
     """Moments beyond all calendars fit no column; slower than one a day is a mistake."""
     await fill(service, *(a_letter(number) for number in range(3)))
@@ -298,7 +298,7 @@ async def test_a_rate_at_which_the_last_would_never_go_is_refused(
     [("mail", 1), (["mail"], 1), (["billing", "mail"], 3), ([], 3), (None, 3)],
 )
 async def test_an_order_takes_one_subscription_or_a_list(
-    service: Service, client: httpx.AsyncClient, verb: str, wanted: object, matched: int
+    service: FakeLettersService, client: httpx.AsyncClient, verb: str, wanted: object, matched: int
 ) -> None:
     await fill(service, a_letter(0), a_letter(1), a_letter(2, subscription="mail"))
     body = {"subscription": wanted, "dry_run": False}
@@ -317,7 +317,7 @@ async def test_an_order_refuses_what_names_no_subscription(
 
 
 async def test_each_named_subscription_that_is_gone_is_named(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     await fill(service, a_letter(0))
     body = {"subscription": ["billing", "gone", "lost"], "dry_run": False}
@@ -328,7 +328,7 @@ async def test_each_named_subscription_that_is_gone_is_named(
 
 
 async def test_letters_of_a_subscription_that_is_gone_are_skipped_and_named(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """Nobody would ever send them: as rows they would wait unseen for ever."""
     await fill(
@@ -342,7 +342,7 @@ async def test_letters_of_a_subscription_that_is_gone_are_skipped_and_named(
 
 
 async def test_a_named_subscription_that_is_gone_is_409(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """A misspelt name is told, not answered with zero."""
     await fill(service, a_letter(0, subscription="gone"))
@@ -354,7 +354,7 @@ async def test_a_named_subscription_that_is_gone_is_409(
 
 @pytest.mark.parametrize("name", ["spool:orders", "spool:orders@a-log"])
 async def test_letters_of_a_spool_are_redriven_though_nobody_can_create_its_subscription(
-    service: Service, client: httpx.AsyncClient, name: str
+    service: FakeLettersService, client: httpx.AsyncClient, name: str
 ) -> None:
     """What the target refused for good was acknowledged, and goes on once the target is mended."""
     to = {"broker": "log", "topic": "orders"}
@@ -369,7 +369,7 @@ async def test_letters_of_a_spool_are_redriven_though_nobody_can_create_its_subs
 
 
 async def test_a_redrive_says_whose_letters_will_wait(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """A bar that never moves needs a reason."""
     service.paused = {"mail"}
@@ -382,7 +382,9 @@ async def test_a_redrive_says_whose_letters_will_wait(
     }
 
 
-async def test_resend_is_a_redrive_of_one(service: Service, client: httpx.AsyncClient) -> None:
+async def test_resend_is_a_redrive_of_one(
+    service: FakeLettersService, client: httpx.AsyncClient
+) -> None:
     await fill(service, a_letter(0), a_letter(1))
     answer = (await client.post(f"{PATH}/2:resend")).json()
     assert (answer["matched"], answer["redriven"]) == (1, 1)
@@ -391,7 +393,7 @@ async def test_resend_is_a_redrive_of_one(service: Service, client: httpx.AsyncC
 
 
 async def test_a_redrive_that_is_repeated_moves_nothing_twice(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """An answer that was lost is asked for again."""
     await fill(service, a_letter(0))
@@ -460,7 +462,7 @@ async def test_a_letter_that_is_not_there_is_404(client: httpx.AsyncClient) -> N
 
 
 async def test_a_store_that_does_not_answer_is_503(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """Ours, and for now."""
     await service.store.stop()
@@ -479,7 +481,7 @@ async def test_a_store_that_does_not_answer_is_503(
 
 
 async def test_parked_rows_are_paged_in_their_order(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """What waits and why; its message only where it is asked for."""
     await service.store.parked.park([a_row(n) for n in range(5)])
@@ -493,7 +495,7 @@ async def test_parked_rows_are_paged_in_their_order(
 
 
 async def test_keys_that_wait_are_told_by_their_oldest(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """Which customer waits, how much of it, why, until when."""
     await service.store.parked.park([a_row(1, key=b"a"), a_row(2, key=b"b"), a_row(3, key=b"a")])
@@ -507,7 +509,7 @@ async def test_keys_that_wait_are_told_by_their_oldest(
 
 
 async def test_counts_of_parked_rows_tell_redriven_ones_apart(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """A redrive is followed by this number."""
     await service.store.parked.park([a_row(1), a_row(2)])
@@ -528,7 +530,7 @@ async def test_a_bad_query_of_parked_is_a_problem(client: httpx.AsyncClient, que
 
 
 async def test_attempts_of_store_and_memory_are_one_list(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """By default successes are in memory alone, failures in both."""
     await service.store.attempts.add([an_attempt(1), an_attempt(2)])
@@ -553,7 +555,7 @@ async def test_attempts_of_store_and_memory_are_one_list(
     ],
 )
 async def test_attempts_are_chosen(
-    service: Service, client: httpx.AsyncClient, query: str, numbers: list[int]
+    service: FakeLettersService, client: httpx.AsyncClient, query: str, numbers: list[int]
 ) -> None:
     """Why did this one not arrive?"""
     await service.store.attempts.add(
@@ -565,7 +567,7 @@ async def test_attempts_are_chosen(
 
 
 async def test_an_event_that_was_never_tried_is_found_behind_the_one_it_waits_for(
-    service: Service, client: httpx.AsyncClient
+    service: FakeLettersService, client: httpx.AsyncClient
 ) -> None:
     """Why did this one not arrive? Of its own it has no attempt to tell."""
     await service.store.parked.park([a_row(1, key=b"a"), a_row(2, key=b"a")])
@@ -587,7 +589,7 @@ async def test_an_event_that_was_never_tried_is_found_behind_the_one_it_waits_fo
     "query", ["", "?event_id=9", "?event_id=1&subscription=mail", "?event_id=1&outcome=retry"]
 )
 async def test_what_waits_is_told_of_one_event_alone(
-    service: Service, client: httpx.AsyncClient, query: str
+    service: FakeLettersService, client: httpx.AsyncClient, query: str
 ) -> None:
     """All of them are under /v1/parked."""
     await service.store.parked.park([a_row(1)])

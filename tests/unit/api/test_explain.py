@@ -18,7 +18,7 @@ from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.routing.plan import NO_RESOURCES
 from app.telemetry.slices import SLICE
-from topics_service import EVENT, Service
+from topics_service import EVENT, FakeTopicsService
 
 PATH = "/v1/explain"
 BATCH = (
@@ -28,8 +28,8 @@ BATCH = (
 
 
 @pytest.fixture
-async def service() -> Service:
-    service = Service()
+async def service() -> FakeTopicsService:
+    service = FakeTopicsService()
     await service.log.create_topic("events", 2)
     routes = [
         {"name": "t", "filters": [{"exact": {"type": "t"}}], "to": {"broker": "log", "topic": "events"}}
@@ -61,7 +61,7 @@ async def service() -> Service:
 
 
 async def test_an_event_is_explained_with_partition_and_state(
-    client: httpx.AsyncClient, service: Service
+    client: httpx.AsyncClient, service: FakeTopicsService
 ) -> None:
     answer = await client.post(PATH, headers={**EVENT, "skybridge-key": "k"}, content=b"{}")
     (journey,) = answer.json()
@@ -98,7 +98,7 @@ async def test_a_broken_event_is_answered_with_every_fault_as_the_events_listene
 
 
 async def test_a_broker_that_does_not_answer_leaves_the_partition_untold(
-    client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, service: FakeTopicsService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: object) -> LogMetadata:
         raise BrokerUnavailable("away", broker="log")
@@ -119,7 +119,7 @@ async def test_what_cannot_be_read_is_refused(
     assert answer.status_code == status
 
 
-def _many(service: Service, routes: int, subscriptions: int, sql: int = 8) -> None:
+def _many(service: FakeTopicsService, routes: int, subscriptions: int, sql: int = 8) -> None:
     reads = {"source": {"broker": "log", "topics": ["events"]}, "sink": "https://a.example/"}
     filters = [{"any": [{"sql": f"id = '{n}'"} for n in range(sql)]}] if sql else []
 
@@ -148,7 +148,7 @@ BATCHED = {"content-type": "application/cloudevents-batch+json"}
 
 
 async def test_what_one_request_evaluates_is_bounded_by_events_and_filters_together(
-    client: httpx.AsyncClient, service: Service
+    client: httpx.AsyncClient, service: FakeTopicsService
 ) -> None:
     """10,000 events of 20 routes and 10 subscriptions held the loop for a minute. One event is always explained."""
     _many(service, routes=20, subscriptions=10)
@@ -164,7 +164,7 @@ async def test_what_one_request_evaluates_is_bounded_by_events_and_filters_toget
 
 
 async def test_the_loop_turns_between_slices_of_the_largest_request(
-    client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, service: FakeTopicsService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever an explanation takes, no step evaluates more than a slice and one subscription's filters."""
     monkeypatch.setattr(Slices, "longest", 0)

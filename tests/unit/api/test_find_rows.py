@@ -10,7 +10,7 @@ from app.api.find.records import WantedEvent
 from app.api.find.rows import rows_of
 from app.api.http import parameters
 from app.api.http.slices import Slices
-from letters_service import Service, a_letter, a_message, a_row
+from letters_service import FakeLettersService, a_letter, a_message, a_row
 
 LARGE = b'"%b"' % (b"y" * 2_000)
 
@@ -21,7 +21,7 @@ async def test_rows_of_one_event_are_read_up_to_a_number_of_bytes(
     """A thousand rows of 1 MiB that have the same id were read at once."""
     monkeypatch.setattr(parameters, "AT_ONCE", 5)
     monkeypatch.setattr(parameters, "PAGE_BYTES", 10 * len(LARGE))
-    service = Service(tmp_path)
+    service = FakeLettersService(tmp_path)
     await service.store.start()
     try:
         for place in range(30):

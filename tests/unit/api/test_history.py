@@ -17,7 +17,7 @@ from app.api.status.recorder import CachedNumber, Recorder, counts_of, quantile,
 from app.errors import StoreUnavailable
 from app.model.metadata import GroupLag
 from app.telemetry import Counters
-from topics_service import Service
+from topics_service import FakeTopicsService
 from virtual_clock import VirtualClock
 from waiting import until
 
@@ -123,7 +123,7 @@ async def test_what_nobody_can_say_is_null() -> None:
     assert await CachedNumber(away, clock.monotonic).value() is None
 
 
-class Busy(Service):
+class Busy(FakeTopicsService):
     """A made-up service that has something to tell."""
 
     installation, roles = "shop", ("gateway", "worker")

@@ -16,9 +16,9 @@ from app.bindings.record import Record
 from app.interfaces import Attempt, AuditChoice, EventName
 from app.model.message import Partition
 from app.model.scopes import SCOPES
-from letters_service import Service as LettersService
+from letters_service import FakeLettersService as LettersService
 from letters_service import a_letter
-from topics_service import EVENT, TOPIC, Service
+from topics_service import EVENT, TOPIC, FakeTopicsService
 
 MAIL = "ana@shop.example"
 DATA = b'{"customer": {"email": "ana@shop.example"}, "total": 1.10}'
@@ -48,8 +48,8 @@ async def asking(
 
 
 @pytest.fixture
-async def service() -> Service:
-    service = Service()
+async def service() -> FakeTopicsService:
+    service = FakeTopicsService()
     await service.log.create_topic("events", 1)
     service.log.submit("events", [ORDER, TEXT, FOREIGN, OPAQUE])
     return service
@@ -65,7 +65,7 @@ async def shown(service: Any, token: str, mask: tuple[str, ...] = ()) -> Any:
         return answer.json()["messages"]
 
 
-async def test_without_data_and_without_a_mask_no_data_is_shown(service: Service) -> None:
+async def test_without_data_and_without_a_mask_no_data_is_shown(service: FakeTopicsService) -> None:
     """Attributes tell which event it is; keys and headers may hold anything."""
     for message in await shown(service, "token-read"):
         assert message["withheld"] == "data"
@@ -78,7 +78,9 @@ async def test_without_data_and_without_a_mask_no_data_is_shown(service: Service
     }  # fmt: skip
 
 
-async def test_a_mask_hides_what_it_names_and_all_that_is_not_json(service: Service) -> None:
+async def test_a_mask_hides_what_it_names_and_all_that_is_not_json(
+    service: FakeTopicsService,
+) -> None:
     """Where nobody can tell the values apart, none is shown."""
     order, text, foreign, opaque = await shown(service, "token-read", ("/customer/email",))
     assert order["event"]["data"] == {"customer": {"email": "***"}, "total": 1.1}
@@ -87,7 +89,7 @@ async def test_a_mask_hides_what_it_names_and_all_that_is_not_json(service: Serv
         assert message["withheld"] == "data"
 
 
-async def test_with_data_everything_is_shown_whatever_the_mask(service: Service) -> None:
+async def test_with_data_everything_is_shown_whatever_the_mask(service: FakeTopicsService) -> None:
     order, text, foreign, opaque = await shown(service, "token-both", ("/customer/email",))
     assert order["event"]["data"]["customer"]["email"] == MAIL
     assert order["key"] == MAIL
@@ -119,7 +121,7 @@ async def test_answers_of_webhooks_are_shown_with_data_alone(tmp_path: Any) -> N
     await service.store.stop()
 
 
-async def test_the_previous_token_works_too(service: Service) -> None:
+async def test_the_previous_token_works_too(service: FakeTopicsService) -> None:
     """Callers change over one by one."""
     for token, status in (("old-read", 200), ("older-read", 401), ("token-", 401)):
         async with asking(service, token) as client:
@@ -141,7 +143,7 @@ async def entries(service: Any, **choice: Any) -> list[tuple[str, str, str, int 
     return [(each.who, each.operation, each.target, each.status) for each in found]
 
 
-async def test_a_change_that_fails_is_audited_with_its_status(service: Service) -> None:
+async def test_a_change_that_fails_is_audited_with_its_status(service: FakeTopicsService) -> None:
     """Who tried, too."""
     async with asking(service, "token-operate") as client:
         await client.post("/v1/topics/log/nowhere/records", headers=EVENT)
@@ -154,7 +156,7 @@ async def test_a_change_that_fails_is_audited_with_its_status(service: Service) 
     ]
 
 
-async def test_a_change_that_breaks_is_audited_as_a_500(service: Service) -> None:
+async def test_a_change_that_breaks_is_audited_as_a_500(service: FakeTopicsService) -> None:
     async def broken(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -165,7 +167,9 @@ async def test_a_change_that_breaks_is_audited_as_a_500(service: Service) -> Non
     assert await entries(service) == [("operate", "produce", "log/events", 500)]
 
 
-async def test_without_a_store_nothing_is_changed_and_no_data_shown(service: Service) -> None:
+async def test_without_a_store_nothing_is_changed_and_no_data_shown(
+    service: FakeTopicsService,
+) -> None:
     """A change that nobody could account for does not happen; state can still be read."""
     service.store.trouble = "the disk is gone"
     before = await service.log.metadata(["events"])
@@ -182,7 +186,7 @@ async def test_without_a_store_nothing_is_changed_and_no_data_shown(service: Ser
         assert (await client.post(f"{TOPIC}/records", headers=EVENT)).status_code == 403
 
 
-async def test_only_looks_that_show_data_are_audited(service: Service) -> None:
+async def test_only_looks_that_show_data_are_audited(service: FakeTopicsService) -> None:
     await shown(service, "token-read")
     assert await entries(service) == []
     await shown(service, "token-read", ("/customer/email",))
@@ -192,7 +196,7 @@ async def test_only_looks_that_show_data_are_audited(service: Service) -> None:
     ]
 
 
-async def test_every_entry_is_told_to_operators(service: Service) -> None:
+async def test_every_entry_is_told_to_operators(service: FakeTopicsService) -> None:
     """As an operator event, whose subject is the operation."""
     told: list[Any] = []
     service.notify = lambda *event: told.append(event)  # type: ignore[method-assign]
@@ -207,7 +211,7 @@ async def test_every_entry_is_told_to_operators(service: Service) -> None:
 
 
 async def test_a_consumer_is_noted_once_an_hour(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: FakeTopicsService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand receives a minute must not fill the audit; the memory of it is bounded."""
     monkeypatch.setattr(audit_trail, "USES", 2)
@@ -227,7 +231,7 @@ async def test_a_consumer_is_noted_once_an_hour(
         assert [target for _, _, target, _ in await entries(service)] == ["a", "c", "b", "a"]
 
 
-async def test_requests_that_fail_alike_push_no_change_out(service: Service) -> None:
+async def test_requests_that_fail_alike_push_no_change_out(service: FakeTopicsService) -> None:
     """With a right for changes, and without: one entry for each, with a count."""
     async with asking(service, "token-operate") as client:
         assert (await client.post(f"{TOPIC}/records", headers=EVENT)).status_code == 201
@@ -248,7 +252,7 @@ async def test_requests_that_fail_alike_push_no_change_out(service: Service) -> 
     assert found[0]["last_ms"] is None
 
 
-async def test_pages_of_the_audit_lead_to_the_first_entry(service: Service) -> None:
+async def test_pages_of_the_audit_lead_to_the_first_entry(service: FakeTopicsService) -> None:
     async with asking(service) as client:
         for _ in range(5):
             await client.post(f"{TOPIC}/records", headers=EVENT)

@@ -12,10 +12,10 @@ from app.bindings.record import Record
 from app.model.message import Partition
 from app.model.metadata import LogMetadata, PartitionMetadata, TopicMetadata
 from app.model.start import EARLIEST
-from topics_service import EVENT, GROUP, TOPIC, Service
+from topics_service import EVENT, GROUP, TOPIC, FakeTopicsService
 
 
-def put(service: Service, number: int, *texts: str) -> None:
+def put(service: FakeTopicsService, number: int, *texts: str) -> None:
     for text in texts:
         place = Partition("events", number)
         service.log.partitions[place].append((Record(None, (), text.encode()), service.log.now_ms))
@@ -34,7 +34,7 @@ async def peeked(client: httpx.AsyncClient, **query: Any) -> Any:
 
 
 async def test_metadata_shows_a_partition_under_election_without_a_leader(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """spec.md 9: leader -1 means that an election is under way; its ends are not known then."""
 
@@ -52,7 +52,7 @@ async def test_metadata_shows_a_partition_under_election_without_a_leader(
 
 
 async def test_logs_beside_the_brokers_are_no_brokers(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """A relaxed route publishes through a log of its own; its topics must not be listed twice."""
     assert [each["broker"] for each in (await client.get("/v1/topics")).json()] == ["log"]
@@ -60,7 +60,7 @@ async def test_logs_beside_the_brokers_are_no_brokers(
 
 
 async def test_a_topic_may_have_slashes_in_its_name(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """Pulsar's full names are tenant/namespace/topic."""
     await service.log.create_topic("public/default/orders", 1)
@@ -92,7 +92,7 @@ async def test_an_unknown_partition_is_404(client: httpx.AsyncClient, what: str)
 
 
 async def test_the_raw_record_is_told_byte_for_byte(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """Headers in order, with repeats and nulls; base64 where it is no UTF-8; no value is not empty."""
     headers = (("b", b"1"), ("a", None), ("b", b"\xff"))
@@ -132,7 +132,7 @@ async def test_the_raw_record_is_told_byte_for_byte(
     ],
 )
 async def test_a_page_begins_where_it_is_told(
-    service: Service, client: httpx.AsyncClient, begin: str, found: list[str]
+    service: FakeTopicsService, client: httpx.AsyncClient, begin: str, found: list[str]
 ) -> None:
     """Fetch from a position, an end, a number of records before it, or a time."""
     put(service, 0, "a0", "a1", "a2")
@@ -141,7 +141,7 @@ async def test_a_page_begins_where_it_is_told(
 
 
 async def test_a_bare_position_needs_the_partition_that_it_belongs_to(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """The same number in another partition is another record."""
     put(service, 1, "b0", "b1")
@@ -160,7 +160,9 @@ async def test_a_page_is_given_time_to_be_read(client: httpx.AsyncClient, second
     assert answer.json()["faults"][0]["at"] == "query.max_wait"
 
 
-async def test_pages_follow_each_other_by_next(service: Service, client: httpx.AsyncClient) -> None:
+async def test_pages_follow_each_other_by_next(
+    service: FakeTopicsService, client: httpx.AsyncClient
+) -> None:
     """Everything once, over all partitions."""
     put(service, 0, "a0", "a1", "a2")
     put(service, 1, "b0", "b1")
@@ -172,7 +174,7 @@ async def test_pages_follow_each_other_by_next(service: Service, client: httpx.A
     assert seen == ["a0", "a1", "a2", "b0", "b1"]
 
 
-def put_events(service: Service, number: int, *named: tuple[str, str, str]) -> None:
+def put_events(service: FakeTopicsService, number: int, *named: tuple[str, str, str]) -> None:
     """Each by id, type and subject; among them a record that is no event."""
     for id_, type_, subject in named:
         attributes = {"specversion": "1.0", "id": id_, "source": "/shop", "type": type_}
@@ -195,7 +197,7 @@ def put_events(service: Service, number: int, *named: tuple[str, str, str]) -> N
     ],
 )
 async def test_records_are_chosen_by_the_attributes_of_their_events(
-    service: Service, client: httpx.AsyncClient, query: dict[str, str], found: list[str]
+    service: FakeTopicsService, client: httpx.AsyncClient, query: dict[str, str], found: list[str]
 ) -> None:
     """A search by hand, without a subscription. Records that are no events have no attributes."""
     put_events(service, 0, ("1", "order.created", "order-7"), ("2", "order.paid", ""))
@@ -206,7 +208,7 @@ async def test_records_are_chosen_by_the_attributes_of_their_events(
 
 
 async def test_a_search_goes_on_behind_the_last_record_that_it_looked_at(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """Also behind those that it passed over: nothing twice, nothing left out."""
     put_events(service, 0, *((str(n), "odd" if n % 2 else "even", "") for n in range(6)))
@@ -221,7 +223,7 @@ async def test_a_search_goes_on_behind_the_last_record_that_it_looked_at(
 
 
 async def test_offsets_by_time_and_the_lag_of_our_groups(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """Offset: earliest, latest, by time; and where our subscriptions are."""
     consumer = await service.log.subscribe(GROUP, ["events"], EARLIEST)
@@ -240,7 +242,7 @@ async def test_offsets_by_time_and_the_lag_of_our_groups(
 
 
 async def test_offsets_of_any_group_can_be_asked_for(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """Also one that is not ours: it is what else reads the topic."""
     consumer = await service.log.subscribe("another", ["events"], EARLIEST)
@@ -264,7 +266,10 @@ async def test_a_time_without_a_zone_or_a_meaning_is_refused(
 
 @pytest.mark.parametrize("time", ["1969-12-31T23:59:59.999Z", "0001-01-01T00:00:00+23:59"])
 async def test_a_time_before_1970_is_the_beginning(
-    service: Service, client: httpx.AsyncClient, time: str, monkeypatch: pytest.MonkeyPatch
+    service: FakeTopicsService,
+    client: httpx.AsyncClient,
+    time: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Kafka takes -1 for the latest position."""
     asked: list[int] = []
@@ -281,7 +286,7 @@ async def test_a_time_before_1970_is_the_beginning(
 
 @pytest.mark.parametrize("what", ["records", "tail"])
 async def test_a_log_without_a_past_says_what_can_be_done_instead(
-    service: Service, client: httpx.AsyncClient, what: str
+    service: FakeTopicsService, client: httpx.AsyncClient, what: str
 ) -> None:
     """Reading a quorum queue takes from it: that is refused by its declared capability."""
     service.log.capabilities = msgspec.structs.replace(service.log.capabilities, replayable=False)

@@ -15,10 +15,10 @@ from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailab
 from app.model.message import Partition
 from app.model.metadata import LogMetadata
 from app.model.spool import spool_topic
-from topics_service import EVENT, TOPIC, Service
+from topics_service import EVENT, TOPIC, FakeTopicsService
 
 
-def failing(service: Service, error: BrokerError) -> None:
+def failing(service: FakeTopicsService, error: BrokerError) -> None:
     async def metadata(*_: Any) -> LogMetadata:
         raise error
 
@@ -42,7 +42,11 @@ def failing(service: Service, error: BrokerError) -> None:
     ],
 )
 async def test_what_a_broker_refuses_is_told_over_http(
-    service: Service, client: httpx.AsyncClient, error: BrokerError, status: int, code: str
+    service: FakeTopicsService,
+    client: httpx.AsyncClient,
+    error: BrokerError,
+    status: int,
+    code: str,
 ) -> None:
     """spec.md 9: one table for reading and publishing, with the broker's own words."""
     service.log.refusals.append(error)
@@ -59,7 +63,7 @@ async def test_what_a_broker_refuses_is_told_over_http(
 
 
 async def test_retry_after_is_the_brokers_own_in_whole_seconds(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """A broker that says when is worth listening to."""
     failing(service, BrokerUnavailable("away", retry_after=2.5))
@@ -81,7 +85,7 @@ async def test_retry_after_is_the_brokers_own_in_whole_seconds(
     ],
 )
 async def test_an_event_of_any_mode_is_published_and_its_receipt_finds_it(
-    service: Service, client: httpx.AsyncClient, headers: dict[str, str], body: bytes
+    service: FakeTopicsService, client: httpx.AsyncClient, headers: dict[str, str], body: bytes
 ) -> None:
     """Produce and Fetch meet: the position of the receipt is where it is read, its data unchanged."""
     receipt = await client.post(
@@ -98,7 +102,7 @@ async def test_an_event_of_any_mode_is_published_and_its_receipt_finds_it(
 
 
 async def test_a_key_of_any_bytes_and_another_mode_are_kept(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """K7: a key is bytes; the content mode is the caller's."""
     receipt = await client.post(
@@ -125,7 +129,9 @@ async def test_every_fault_of_an_event_is_listed(client: httpx.AsyncClient) -> N
     assert {fault["at"] for fault in problem["faults"]} == {"header ce-source", "header ce-type"}
 
 
-async def test_a_batch_of_two_is_refused_whole(service: Service, client: httpx.AsyncClient) -> None:
+async def test_a_batch_of_two_is_refused_whole(
+    service: FakeTopicsService, client: httpx.AsyncClient
+) -> None:
     """One event is one receipt; batches have their own way in."""
     two = b'[{"specversion":"1.0","id":"%d","source":"/s","type":"t"}]'
     body = b"[" + (two % 1)[1:-1] + b"," + (two % 2)[1:-1] + b"]"
@@ -141,7 +147,7 @@ async def test_a_batch_of_two_is_refused_whole(service: Service, client: httpx.A
 
 
 async def test_a_coded_body_is_refused_not_stored(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """Stored as it came it would be no JSON any more."""
     answer = await client.post(
@@ -152,7 +158,7 @@ async def test_a_coded_body_is_refused_not_stored(
 
 
 async def test_a_body_that_no_log_could_hold_is_not_read_to_its_end(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """The listener's memory is not the sender's (rule 8)."""
     service.log.capabilities = msgspec.structs.replace(service.log.capabilities, max_record=1000)
@@ -170,7 +176,7 @@ async def test_a_body_that_no_log_could_hold_is_not_read_to_its_end(
 
 
 async def test_a_spool_is_written_by_the_service_alone(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """What somebody else puts there says not where it goes, and becomes a dead letter."""
     await service.log.create_topic(spool_topic("far"), 1)
@@ -179,7 +185,9 @@ async def test_a_spool_is_written_by_the_service_alone(
     assert service.log.partitions[Partition(spool_topic("far"), 0)] == []
 
 
-async def test_publishing_makes_no_topic(service: Service, client: httpx.AsyncClient) -> None:
+async def test_publishing_makes_no_topic(
+    service: FakeTopicsService, client: httpx.AsyncClient
+) -> None:
     """A mistyped name must not become a topic, not even where the log would make one."""
     answer = await client.post("/v1/topics/log/evnets/records", headers=EVENT)
     assert answer.status_code == 404

@@ -18,10 +18,10 @@ from app.errors import BrokerUnavailable
 from app.gateway.server import HttpServer
 from app.model.message import Partition
 from app.model.metadata import LogMetadata
-from topics_service import EVENT, TOPIC, Service
+from topics_service import EVENT, TOPIC, FakeTopicsService
 
 
-def put(service: Service, number: int, *texts: str) -> None:
+def put(service: FakeTopicsService, number: int, *texts: str) -> None:
     for text in texts:
         place = Partition("events", number)
         service.log.partitions[place].append((Record(None, (), text.encode()), service.log.now_ms))
@@ -41,7 +41,7 @@ async def streamed(client: httpx.AsyncClient, **more: Any) -> list[dict[str, str
 
 
 async def test_a_tail_goes_on_behind_the_last_event_id(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """What a browser does by itself when it lost the stream."""
     put(service, 0, "a0", "a1")
@@ -65,7 +65,7 @@ async def test_an_id_of_another_stream_is_refused(client: httpx.AsyncClient) -> 
 
 
 async def test_a_tail_shows_only_wanted_events_and_the_place_of_the_others(
-    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    service: FakeTopicsService, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader that loses the stream among much that it does not want goes on behind that."""
     for type_ in ("order", "refund", "refund"):
@@ -81,7 +81,7 @@ async def test_a_tail_shows_only_wanted_events_and_the_place_of_the_others(
 
 
 async def test_data_that_was_written_in_lines_comes_whole(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """A field of a server-sent event ends at the first line end, and JSON has them between tokens."""
     document = b'{"specversion":"1.0","id":"1","source":"/s","type":"t","data":{\r\n "a":\n\n1}}'
@@ -92,7 +92,7 @@ async def test_data_that_was_written_in_lines_comes_whole(
 
 
 async def test_a_tail_of_a_position_outside_the_log_is_refused_before_it_begins(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """Rule 10: nothing is guessed; 200 and then nothing would be."""
     from app.errors import PositionOutOfRange
@@ -108,7 +108,7 @@ async def test_a_tail_of_a_position_outside_the_log_is_refused_before_it_begins(
 
 
 async def test_a_broker_that_goes_away_ends_a_tail_with_the_problem(
-    service: Service, client: httpx.AsyncClient
+    service: FakeTopicsService, client: httpx.AsyncClient
 ) -> None:
     """A stream that only stops would look like the end of the topic."""
     metadata = service.log.metadata
@@ -127,7 +127,7 @@ async def test_a_broker_that_goes_away_ends_a_tail_with_the_problem(
     assert json.loads(last["data"])["detail"] == "the broker went away"
 
 
-async def test_a_tail_is_left_behind_by_nobody(service: Service) -> None:
+async def test_a_tail_is_left_behind_by_nobody(service: FakeTopicsService) -> None:
     """A client that goes ends its stream: else each closed browser would ask the broker for ever."""
     app = admin_app(service)
     server = HttpServer(app)

@@ -20,7 +20,7 @@ from admin_app import admin_app
 from app.cli import dead_letters, exits, printing, redrive_progress
 from app.cli.commands import app
 from app.interfaces import LetterChoice
-from letters_service import Service, a_letter, a_message, a_row, an_attempt
+from letters_service import FakeLettersService, a_letter, a_message, a_row, an_attempt
 from waiting import wait_until
 
 VERBS = ("list", "show", "count", "redrive", "discard")
@@ -30,7 +30,7 @@ class Served:
     """The service behind a real port, on a loop of its own thread."""
 
     def __init__(self, folder: Path) -> None:
-        self.service = Service(folder)
+        self.service = FakeLettersService(folder)
         self.url = ""
         self._loop = asyncio.new_event_loop()
         application = admin_app(self.service)

@@ -14,7 +14,7 @@ from app.config.lint.checks import lint
 from app.config.load.finding import Finding
 from app.config.load.loader import Loaded
 from app.formats import avro_schema
-from pairs import Pair
+from pairs import CertificatePair
 
 Lint = Callable[..., list[str]]
 Load = Callable[..., Loaded]
@@ -502,7 +502,7 @@ def test_tls_files_are_read(
     lint_text: Lint, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Of listeners, brokers and webhooks: what TLS cannot use is an error, what a peer may refuse a warning."""
-    pair = Pair(tmp_path, trustme.CA(), "ours")
+    pair = CertificatePair(tmp_path, trustme.CA(), "ours")
     tls = f"{{cert: {pair.cert}, key: {pair.key}}}"
     texts = {
         "server.events.tls": f"{ROUTE}server: {{events: {{tls: {tls}}}}}\n",
@@ -538,7 +538,7 @@ def test_tls_files_are_read(
 
 
 def test_the_files_of_a_dsn_are_read(lint_text: Lint, tmp_path: Path) -> None:
-    pair = Pair(tmp_path, trustme.CA(), "ours")
+    pair = CertificatePair(tmp_path, trustme.CA(), "ours")
     dsn = f"postgresql://u:p@db/d?sslcert={pair.cert}&sslkey={pair.key}"
     log = "version: 1\nbrokers: {log: {kind: embedded, path: /srv/l}}\n"
     text = f"{log}{ROUTE}store: {{kind: postgresql, dsn: '{dsn}'}}\n"

@@ -14,7 +14,7 @@ from app import config
 from app.config.lint.checks import lint
 from app.config.load.loader import Loaded
 from app.config.model.schema import schema
-from pairs import Pair
+from pairs import CertificatePair
 
 Load = Callable[..., Loaded]
 TEMPLATE = Path(config.__file__).with_name("skybridge.yaml").read_text()
@@ -79,7 +79,7 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
     settings = re.sub(r"(?m)^( *)# (?=( *- )|( *\w+:( |$)))", r"\1", brokers + rest)
     settings = settings.replace("subscriptions: []", "subscriptions:")
     listeners = re.sub(r"(?m)^( +)# ", r"\1", head).replace("/etc/skybridge", str(tmp_path))
-    Pair(tmp_path, trustme.CA(), "tls")
+    CertificatePair(tmp_path, trustme.CA(), "tls")
     secrets = {
         "KAFKA_PASSWORD": "p",
         "RABBITMQ_PASSWORD": "p",

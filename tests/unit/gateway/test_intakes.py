@@ -14,7 +14,7 @@ from app.gateway.repeats import DUPLICATE
 from app.intakes.arrival import IntakeRequest
 from app.intakes.verification import Unverified
 from app.model.intake import Intake
-from publishers import KEY, SECRET, Sent
+from publishers import KEY, SECRET, SignedRequest
 from virtual_clock import VirtualClock
 
 
@@ -25,7 +25,7 @@ def opened(secrets: list[str], before: OpenIntake | None = None, **settings: Any
     return OpenIntake(intake, [lambda: secrets[0]], VirtualClock(), memory)
 
 
-def is_verified(intake: OpenIntake, sent: Sent) -> bool:
+def is_verified(intake: OpenIntake, sent: SignedRequest) -> bool:
     try:
         intake.demand_verified_request(IntakeRequest(sent.pairs, sent.body))
     except Unverified:

@@ -16,13 +16,13 @@ from app.intakes.mapping import Unmappable
 from app.intakes.presets import PRESETS
 from app.model.intake import Intake
 from hostile_json import VALUES
-from publishers import FORM, Sent
+from publishers import FORM, SignedRequest
 
 NOW = 1_800_000_000.0
 CAME = "2027-01-15T08:00:00Z"  # NOW
 
 
-def attributes(preset: str, sent: Sent) -> dict[str, str]:
+def attributes(preset: str, sent: SignedRequest) -> dict[str, str]:
     settings = Intake.model_validate({"name": "hooks", "preset": preset, "secret": "s"})
     compiled = compile_intake(settings)
     found = compiled.mapper(IntakeRequest(sent.pairs, sent.body, field=compiled.field), NOW)
@@ -30,7 +30,7 @@ def attributes(preset: str, sent: Sent) -> dict[str, str]:
     return found
 
 
-def check(preset: str, sent: Sent, **expected: str | None) -> None:
+def check(preset: str, sent: SignedRequest, **expected: str | None) -> None:
     found = attributes(preset, sent)
     assert {name: found.get(name) for name in expected} == expected
     assert found["datacontenttype"] == dict(sent.pairs)[b"content-type"].decode()
@@ -95,7 +95,7 @@ STANDARD = {
 }
 NAMES = ("id", "type", "source", "subject", "time")
 # Request to preset and attributes, in the order of NAMES.
-EVENTS: dict[str, tuple[str, Sent, tuple[str | None, ...]]] = {
+EVENTS: dict[str, tuple[str, SignedRequest, tuple[str | None, ...]]] = {
     "stripe": ("stripe", publishers.stripe(STRIPE, NOW), (
         "evt_1NG8Du2eZvKYlo2CUI79vXWy", "com.stripe.setup_intent.created", "https://api.stripe.com",
         "seti_1NG8Du2eZvKYlo2C9XMqbR0x", "2023-06-06T22:19:30Z",
@@ -320,7 +320,7 @@ def test_a_payload_is_mapped_whatever_stands_beside_what_is_asked_for(
     sent = SIGNED[preset](body)
     assert attributes(preset, sent)["type"] == type_
     if preset in {"github", "slack"}:  # as a form, too
-        form = Sent(
+        form = SignedRequest(
             (("Content-Type", FORM), *sent.but("content-type", None).headers),
             urlencode({"payload": body}).encode(),
         )

@@ -13,7 +13,7 @@ from app.intakes.arrival import IntakeRequest
 from app.intakes.compiled import compile_intake, compile_verifiers, demand_verified, secrets_of
 from app.intakes.verification import Unverified
 from app.model.intake import Intake
-from publishers import KEY, SECRET, Sent
+from publishers import KEY, SECRET, SignedRequest
 
 NOW = 1_800_000_000.0
 PAYLOAD = {"a": 1}
@@ -26,7 +26,7 @@ def intake(**settings: Any) -> Intake:
     return Intake.model_validate({"name": "in", **settings})
 
 
-def judge(settings: Intake, sent: Sent, now: float = NOW) -> str:
+def judge(settings: Intake, sent: SignedRequest, now: float = NOW) -> str:
     """ "verified", or how it is not."""
     secrets = [secret.get_secret_value() for secret in secrets_of(settings)]
     verifiers = compile_verifiers(compile_intake(settings), secrets, settings.max_age)
@@ -126,7 +126,7 @@ def test_a_time_that_is_none_is_refused(at: str) -> None:
 
 def test_the_example_of_githubs_documentation_is_verified() -> None:
     mark = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
-    sent = Sent((("x-hub-signature-256", mark),), b"Hello, World!")
+    sent = SignedRequest((("x-hub-signature-256", mark),), b"Hello, World!")
     assert judge(intake(preset="github", secret="It's a Secret to Everybody"), sent) == "verified"
 
 
@@ -138,7 +138,9 @@ def test_the_example_of_slacks_documentation_is_verified() -> None:
         b"%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
     )
     mark = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
-    sent = Sent((("x-slack-request-timestamp", "1531420618"), ("x-slack-signature", mark)), body)
+    sent = SignedRequest(
+        (("x-slack-request-timestamp", "1531420618"), ("x-slack-signature", mark)), body
+    )
     settings = intake(preset="slack", secret="8f742231b10e8888abcd99yyyzzz85a5")
     assert judge(settings, sent, 1531420618.0) == "verified"
 
@@ -151,7 +153,7 @@ def test_stripe_may_sign_with_several_secrets_at_once() -> None:
     assert judge(intake(preset="stripe", secret=SECRET), forged) == "malformed-signature"
 
 
-def _mark(name: str) -> tuple[str, Sent, str, str]:
+def _mark(name: str) -> tuple[str, SignedRequest, str, str]:
     """Secret, request, header, and the good signature in it."""
     secret, sent, header, _ = ENTRIES[name]
     return secret, sent, header, dict(sent.pairs)[header.encode()].decode()
@@ -199,7 +201,7 @@ def test_a_header_of_signatures_may_come_as_several_fields(name: str) -> None:
     secret, sent, header, good = _mark(name)
     for values in ([good, "abc"], ["abc", good], [f"abc, {good}"], [f"{good}, abc"]):
         headers = [pair for pair in sent.headers if pair[0].lower() != header]
-        several = Sent((*headers, *[(header, value) for value in values]), sent.body)
+        several = SignedRequest((*headers, *[(header, value) for value in values]), sent.body)
         assert judge(intake(preset=name, secret=secret), several) == "verified", values
 
 
@@ -207,7 +209,7 @@ def test_a_header_of_signatures_may_come_as_several_fields(name: str) -> None:
 def test_two_times_are_refused(name: str) -> None:
     """Which of them is signed would be a guess."""
     secret, sent, header, good = _mark(name)
-    several = Sent((*sent.headers, ("webhook-timestamp", str(int(NOW)))), sent.body)
+    several = SignedRequest((*sent.headers, ("webhook-timestamp", str(int(NOW)))), sent.body)
     if name == "stripe":
         several = sent.but(header, f"{good},t={int(NOW) + 1}")
     assert judge(intake(preset=name, secret=secret), several) == "malformed-signature"
@@ -241,13 +243,13 @@ HMAC = {"kind": "hmac_sha256", "header": "X-Mark", "secret": SECRET}
     ],
 )
 def test_an_hmac_may_be_written_in_several_ways(options: dict[str, str], mark: str) -> None:
-    sent = Sent((("x-mark", mark),), b"{}")
+    sent = SignedRequest((("x-mark", mark),), b"{}")
     assert judge(intake(verify={**HMAC, **options}), sent) == "verified"
 
 
 def test_an_hmac_over_a_time_is_old_one_day() -> None:
     verify = {**HMAC, "timestamp": "X-At", "signed": "{timestamp}:{body}"}
-    sent = Sent(
+    sent = SignedRequest(
         (("x-at", "1800000000"), ("x-mark", publishers.hexed(SECRET, b"1800000000:{}"))), b"{}"
     )
     assert judge(intake(verify=verify), sent) == "verified"
@@ -257,13 +259,15 @@ def test_an_hmac_over_a_time_is_old_one_day() -> None:
 
 def test_an_empty_body_is_signed_as_an_empty_body() -> None:
     verify = {**HMAC, "timestamp": "x-at"}
-    sent = Sent((("x-at", "1800000000"), ("x-mark", publishers.hexed(SECRET, b"1800000000."))), b"")
+    sent = SignedRequest(
+        (("x-at", "1800000000"), ("x-mark", publishers.hexed(SECRET, b"1800000000."))), b""
+    )
     assert judge(intake(verify=verify), sent) == "verified"
 
 
 def test_more_signatures_than_anybody_sends_are_refused() -> None:
     """Each would be compared with each key."""
-    sent = Sent((("x-mark", ",".join(["0" * 64] * 33)),), b"{}")
+    sent = SignedRequest((("x-mark", ",".join(["0" * 64] * 33)),), b"{}")
     assert judge(intake(verify=HMAC), sent) == "malformed-signature"
 
 
@@ -283,7 +287,7 @@ def test_a_key_in_a_header_is_compared_as_a_whole(value: str, code: str) -> None
         "kind": "api_key", "header": "Authorization", "prefix": "Bearer ", "secret": "secret",
         "previous_secret": "older",
     }  # fmt: skip
-    assert judge(intake(verify=verify), Sent((("authorization", value),), b"")) == code
+    assert judge(intake(verify=verify), SignedRequest((("authorization", value),), b"")) == code
 
 
 @pytest.mark.parametrize(
@@ -299,18 +303,18 @@ def test_a_key_in_a_header_is_compared_as_a_whole(value: str, code: str) -> None
 )
 def test_a_user_name_and_a_password(value: str, code: str) -> None:
     verify = {"kind": "basic", "username": "shop", "password": "pässword"}
-    assert judge(intake(verify=verify), Sent((("authorization", value),), b"")) == code
+    assert judge(intake(verify=verify), SignedRequest((("authorization", value),), b"")) == code
 
 
 def test_a_repeated_credential_is_refused() -> None:
     """Which one a proxy in front has looked at nobody knows."""
     verify = {"kind": "api_key", "secret": "secret"}
-    sent = Sent((("x-api-key", "secret"), ("x-api-key", "secret")), b"")
+    sent = SignedRequest((("x-api-key", "secret"), ("x-api-key", "secret")), b"")
     assert judge(intake(verify=verify), sent) == "wrong-credential"
 
 
 def test_nothing_is_verified_where_nothing_is_asked() -> None:
-    assert judge(intake(verify={"kind": "none"}), Sent((), b"")) == "verified"
+    assert judge(intake(verify={"kind": "none"}), SignedRequest((), b"")) == "verified"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,7 @@ import pytest
 from app.delivery.outcomes import Fate
 from app.model.outlet import Success
 from app.outlets.success import TargetAnswer, compile_success
-from outlets import BARE, EVENT, compiled
+from outlets import BARE, EVENT, compiled_outlet
 
 DELIVERED, RETRY, DEAD = Fate.DELIVERED, Fate.RETRY, Fate.DEAD_LETTER
 OK = {"pointer": "/ok", "equals": True}
@@ -113,14 +113,14 @@ SPLUNK = {"preset": "splunk_hec", "key": {"secret": "S1"}, "index": "shop"}
 )  # fmt: skip
 def test_the_request_of_a_preset(settings: dict[str, Any], target: str, body: object) -> None:
     """Values are escaped in the markup of the publisher; the template's own markup is not."""
-    made = compiled(settings).shape(EVENT)
+    made = compiled_outlet(settings).shape(EVENT)
     assert made.target == target
     assert json.loads(made.message.body) == body
 
 
 def test_teams_gets_a_card_of_plain_texts() -> None:
     """A ``TextRun`` knows no markdown: nothing of the data is a link."""
-    message = json.loads(compiled(TEAMS).shape(EVENT).message.body)
+    message = json.loads(compiled_outlet(TEAMS).shape(EVENT).message.body)
     (attachment,) = message["attachments"]
     lines = attachment["content"]["body"]
     assert [line["inlines"][0]["text"] for line in lines] == ["Failed", "Order o/1"]
@@ -129,7 +129,7 @@ def test_teams_gets_a_card_of_plain_texts() -> None:
 
 def test_elasticsearch_gets_two_lines_an_event() -> None:
     """The action, then the document; several events follow one another."""
-    outlet = compiled(ELASTIC)
+    outlet = compiled_outlet(ELASTIC)
     made = outlet.join([outlet.piece(EVENT), outlet.piece(EVENT)])
     lines = [json.loads(line) for line in made.message.body.splitlines()]
     assert made.target == "/v2/_bulk"
@@ -141,15 +141,15 @@ def test_elasticsearch_gets_two_lines_an_event() -> None:
 
 def test_an_event_without_time_or_data_is_whole_too() -> None:
     """The default documents leave out what an event need not have."""
-    outlet = compiled({**ELASTIC, "index": "orders"})
+    outlet = compiled_outlet({**ELASTIC, "index": "orders"})
     document = json.loads(outlet.piece(BARE).splitlines()[1])
     assert document == {"attributes": dict(BARE.attributes)}
-    assert "time" not in json.loads(compiled(SPLUNK).piece(BARE))
+    assert "time" not in json.loads(compiled_outlet(SPLUNK).piece(BARE))
 
 
 def test_splunk_gets_its_token_and_the_time() -> None:
     """The collector reads one JSON object after another."""
-    outlet = compiled(SPLUNK, "https://splunk.example:8088/services/collector/event")
+    outlet = compiled_outlet(SPLUNK, "https://splunk.example:8088/services/collector/event")
     made = outlet.join([outlet.piece(EVENT)] * 2)
     assert made.target == "/services/collector/event"
     assert dict(made.message.headers)["authorization"] == "Splunk S1"
@@ -190,7 +190,7 @@ def test_the_answers_of_a_publisher(
     settings: dict[str, Any], answer: TargetAnswer, fates: list[Fate] | None
 ) -> None:
     """None: the rules of delivery hold."""
-    outcomes = compiled(settings).conclude(answer, len(BULK)).outcomes
+    outcomes = compiled_outlet(settings).conclude(answer, len(BULK)).outcomes
     assert (None if outcomes is None else [each.fate for each in outcomes]) == fates
 
 
@@ -205,4 +205,4 @@ def test_the_answers_of_a_publisher(
 )
 def test_discord_says_in_its_body_how_long_to_wait(body: bytes, seconds: int | None) -> None:
     """In seconds, with a fraction."""
-    assert compiled(DISCORD).conclude(TargetAnswer(429, body), 1).wait == seconds
+    assert compiled_outlet(DISCORD).conclude(TargetAnswer(429, body), 1).wait == seconds

@@ -11,7 +11,7 @@ from app.errors import SetupError
 from app.event.value import AttributeType, CloudEvent, DataForm
 from app.model.secret import HIDDEN, FileSecret, FileText, MixedText
 from app.outlets.values import Unshapeable
-from outlets import BARE, DATA, SETTING, compiled, shaped
+from outlets import BARE, DATA, SETTING, compiled_outlet, shaped_request
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,13 @@ from outlets import BARE, DATA, SETTING, compiled, shaped
 )
 def test_a_string_of_a_body(template: str, text: str) -> None:
     """A string that is one placeholder keeps the JSON type and the characters of the value."""
-    assert shaped({"body": {"v": template}}).message.body.decode() == f'{{"v":{text}}}'
+    assert shaped_request({"body": {"v": template}}).message.body.decode() == f'{{"v":{text}}}'
 
 
 def test_all_attributes_are_an_object() -> None:
     """``{$attributes}`` keeps the order of arrival and the types."""
     event = CloudEvent({"id": "1", "source": "/s", "n": "7"}, types={"n": AttributeType.INTEGER})
-    made = shaped({"body": "{$attributes}"}, event).message.body
+    made = shaped_request({"body": "{$attributes}"}, event).message.body
     assert made == b'{"id":"1","source":"/s","n":7}'
 
 
@@ -57,9 +57,9 @@ def test_data_that_is_not_json(event: CloudEvent, text: str | None) -> None:
     """UTF-8 text is a string; other bytes cannot be inserted."""
     if text is None:
         with pytest.raises(Unshapeable):
-            shaped({"body": ["{$data}"]}, event)
+            shaped_request({"body": ["{$data}"]}, event)
     else:
-        assert shaped({"body": ["{$data}"]}, event).message.body.decode() == f"[{text}]"
+        assert shaped_request({"body": ["{$data}"]}, event).message.body.decode() == f"[{text}]"
 
 
 def test_each_part_of_a_request() -> None:
@@ -71,7 +71,7 @@ def test_each_part_of_a_request() -> None:
         "headers": {"x-order": "{pointer:/order/id}"},
         "body": {"form": {"total": "{pointer:/total} EUR"}},
     }
-    made = shaped(settings, sink="https://t.example/v2/?key=1")
+    made = shaped_request(settings, sink="https://t.example/v2/?key=1")
     assert made.method == "PUT"
     assert made.target == "/v2/tickets/o%2F1?key=1&origin=%2Fshop&a%20b=c%26d"
     assert made.message.headers == (
@@ -96,19 +96,21 @@ def test_each_part_of_a_request() -> None:
 )
 def test_the_forms_of_a_body(body: object, content_type: str, written: bytes) -> None:
     """A mapping with the name of a form alone is that form; any other value is a JSON document."""
-    made = shaped({} if body is None else {"body": body}).message
+    made = shaped_request({} if body is None else {"body": body}).message
     assert dict(made.headers) == {"Content-Type": content_type}
     assert made.body == written
 
 
 def test_delete_has_no_body() -> None:
     """Unless one is set."""
-    assert shaped({"method": "DELETE"}).message.body == b""
+    assert shaped_request({"method": "DELETE"}).message.body == b""
 
 
 def test_a_content_type_can_be_set() -> None:
     """The header replaces the one that goes with the form of the body."""
-    made = shaped({"headers": {"content-type": "application/xml"}, "body": {"text": "<a/>"}})
+    made = shaped_request(
+        {"headers": {"content-type": "application/xml"}, "body": {"text": "<a/>"}}
+    )
     assert made.message.headers == (("content-type", "application/xml"),)
 
 
@@ -119,7 +121,7 @@ def test_what_is_missing_is_listed_at_once() -> None:
         "body": {"a": "{pointer:/x}", "b": "{id}", "c": {"d": "{time}"}},
     }
     with pytest.raises(Unshapeable) as refused:
-        shaped(settings, BARE)
+        shaped_request(settings, BARE)
     assert [(fault.code, fault.at) for fault in refused.value.faults] == [
         ("missing-value", "request.path"),
         ("missing-value", "request.body.a"),
@@ -141,12 +143,12 @@ def test_what_is_missing_can_be_left_out() -> None:
             "f": 1,
         },
     }
-    made = shaped(settings, BARE)
+    made = shaped_request(settings, BARE)
     assert made.target == "/v2?b=e2"
     assert made.message.headers == (("Content-Type", "application/json"), ("x-b", "e2"))
     assert made.message.body == b'{"b":["e2"],"c":{},"f":1}'
     with pytest.raises(Unshapeable):
-        shaped({"missing": "omit", "path": "/{subject}"}, BARE)
+        shaped_request({"missing": "omit", "path": "/{subject}"}, BARE)
 
 
 def test_data_that_is_not_utf_8_spoils_no_document() -> None:
@@ -159,13 +161,13 @@ def test_data_that_is_not_utf_8_spoils_no_document() -> None:
         "{$data}",
     ):
         with pytest.raises(Unshapeable):
-            shaped({"body": body}, event)
+            shaped_request({"body": body}, event)
 
 
 def test_a_request_has_a_bound() -> None:
     """The size counts path, query, headers and body."""
     with pytest.raises(Unshapeable, match=r"would have \d+ bytes; the most is 100"):
-        shaped({"body": ["{$data}", "{$data}"]}, limit=100)
+        shaped_request({"body": ["{$data}", "{$data}"]}, limit=100)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_a_request_has_a_bound() -> None:
 def test_a_template_that_cannot_be_compiled(settings: dict[str, Any], setting: str) -> None:
     """The error names the setting and a cure."""
     with pytest.raises(SetupError) as refused:
-        compiled(settings)
+        compiled_outlet(settings)
     assert refused.value.setting == setting
     assert refused.value.cure
 
@@ -215,11 +217,11 @@ def test_a_secret_is_no_template_and_is_hidden() -> None:
             "mixed": MixedText(("Key ", FileSecret("m{id}"), " of {id}")),
         },
     }
-    made = shaped(settings)
+    made = shaped_request(settings)
     assert made.target == "/v2/a%2F%7Bid%7D"
     assert dict(made.message.headers)["x-key"] == "k{id}"
     assert made.message.body == b'{"key":"s{id}","file":"f{id}","mixed":"Key m{id} of e1"}'
-    shown = shaped(settings, hidden=True)
+    shown = shaped_request(settings, hidden=True)
     assert "{id}" not in str(shown)
     assert shown.message.body.decode() == (
         f'{{"key":"{HIDDEN}","file":"{HIDDEN}","mixed":"Key {HIDDEN} of e1"}}'

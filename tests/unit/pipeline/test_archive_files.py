@@ -26,7 +26,7 @@ from app.pipeline.archive.files import (
 from app.pipeline.archive.identity import buckets, identities
 from app.pipeline.settings import Catalog, Lake
 from decode_records import raw_table
-from replaying import binary
+from replaying import binary_record
 
 BROKEN = Record(b"k", (("ce_specversion", b"1.0"), ("ce_id", b"x")), b"{}")
 INSTANT = pa.timestamp("us", "UTC")
@@ -96,7 +96,7 @@ def read(file: DataFile) -> list[dict[str, Any]]:
 def test_events_and_refused_records_go_to_files_of_their_partitions(
     layouts: tuple[TableLayout, TableLayout], tmp_path: Path
 ) -> None:
-    records = [binary(f"e{n}", comexampleage=str(n)) for n in range(60)] + [BROKEN] * 3
+    records = [binary_record(f"e{n}", comexampleage=str(n)) for n in range(60)] + [BROKEN] * 3
     found = told(write_files(arrived(records, -1, 4_000_000), *layouts, only_count=False))
     events = [each for each in found if each.name == "events"]
     rows = [row for each in events for row in read(each)]
@@ -119,7 +119,7 @@ def test_events_and_refused_records_go_to_files_of_their_partitions(
 def test_columns_carry_the_ids_of_iceberg_and_bounds_but_for_data(
     layouts: tuple[TableLayout, TableLayout],
 ) -> None:
-    [first, *_] = told(write_files(arrived([binary("a")]), *layouts, only_count=False))
+    [first, *_] = told(write_files(arrived([binary_record("a")]), *layouts, only_count=False))
     with storage.open_file(first.path, {}) as source:
         file = pq.ParquetFile(source)
         schema, group = file.schema_arrow, file.metadata.row_group(0)
@@ -143,7 +143,7 @@ def test_rows_that_a_task_holds_are_bounded(
 ) -> None:
     """A group of rows is written when they are many, to the same file; identities stay in its order."""
     monkeypatch.setattr(files, "GROUP", 1)
-    records = [binary(str(n)) for n in range(30)]
+    records = [binary_record(str(n)) for n in range(30)]
     found = told(write_files(arrived(records, size=10), *layouts, only_count=False))
     assert len(found) == len({each.partition for each in found})
     assert sum(each.rows for each in found) == 30
@@ -171,7 +171,7 @@ def test_a_task_that_fails_removes_what_it_has_written(
     monkeypatch.setattr(files, "GROUP", 1)
 
     def failing() -> Iterator[pa.RecordBatch]:
-        yield from arrived([*(binary(str(n)) for n in range(9)), BROKEN])
+        yield from arrived([*(binary_record(str(n)) for n in range(9)), BROKEN])
         assert list(tmp_path.rglob("*.parquet"))
         raise OSError("no space left on device")
 
@@ -193,7 +193,7 @@ def test_a_record_without_a_time_is_of_the_first_day(
 def test_events_that_are_in_the_lake_are_counted_and_not_written(
     layouts: tuple[TableLayout, TableLayout],
 ) -> None:
-    records = [*(binary(str(n)) for n in range(9)), BROKEN]
+    records = [*(binary_record(str(n)) for n in range(9)), BROKEN]
     counted, refused = told(write_files(arrived(records), *layouts, only_count=True))
     assert counted == DataFile("events", rows=9)
     assert (refused.name, refused.rows) == ("quarantine", 1)
@@ -211,7 +211,7 @@ def test_a_file_is_written_again_without_its_doomed_rows(
     """One row group, several, and more rows than PyArrow reads at once."""
     monkeypatch.setattr(files, "GROUP", group)
     events = msgspec.structs.replace(layouts[0], buckets=1)
-    batches = arrived([binary(str(n)) for n in range(count)], size=max(7, count // 7))
+    batches = arrived([binary_record(str(n)) for n in range(count)], size=max(7, count // 7))
     [old] = told(write_files(batches, events, layouts[1], only_count=False))
     doomed = np.array([0, 3, *range(10, 17), old.rows - 1], np.int64)
     row = {name: getattr(old, name) for name in DataFile.__struct_fields__} | {

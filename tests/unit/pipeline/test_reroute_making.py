@@ -17,7 +17,7 @@ from app.model.route import Route
 from app.pipeline.reroute import making
 from app.routing.plan import Router
 from decode_records import raw_table
-from reroute_making import made
+from reroute_making import random_records
 
 ROUTES = [
     {
@@ -42,7 +42,7 @@ ROUTES = [
     },
 ]
 ROUTER = Router([Route.model_validate(each) for each in ROUTES])
-RECORDS = list(made(600, seed=20))
+RECORDS = list(random_records(600, seed=20))
 
 
 def due(records: Sequence[Record]) -> Iterator[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from app.errors import SetupError
 from app.sinks import secrets
 from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles
-from pairs import ClientCertificates, Pair, client_certificate_server, replace
+from pairs import CertificatePair, ClientCertificates, client_certificate_server, replace
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
@@ -31,14 +31,14 @@ def _looks_always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, authority: trustme.CA) -> Pair:
-    return Pair(tmp_path, authority, "client")
+def pair(tmp_path: Path, authority: trustme.CA) -> CertificatePair:
+    return CertificatePair(tmp_path, authority, "client")
 
 
 Make = Callable[..., HttpClient]
 
 
-def client_of(clients: Make, tmp_path: Path, pair: Pair) -> HttpClient:
+def client_of(clients: Make, tmp_path: Path, pair: CertificatePair) -> HttpClient:
     return clients(tls=TlsFiles(tmp_path / "ca.pem", pair.cert, pair.key), lookup=Names())
 
 
@@ -60,7 +60,7 @@ async def test_half_of_a_new_pair_leaves_the_old_pair_in_use_and_the_log_says_wh
     tmp_path: Path,
     authority: trustme.CA,
     clients: Make,
-    pair: Pair,
+    pair: CertificatePair,
     version: ssl.TLSVersion,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -83,7 +83,7 @@ async def test_a_key_that_becomes_encrypted_leaves_the_old_pair_in_use_and_asks_
     tmp_path: Path,
     authority: trustme.CA,
     clients: Make,
-    pair: Pair,
+    pair: CertificatePair,
     pkcs8: bool,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
@@ -98,7 +98,7 @@ async def test_a_key_that_becomes_encrypted_leaves_the_old_pair_in_use_and_asks_
 
 
 def test_an_encrypted_key_is_refused_at_the_start_without_a_question(
-    tmp_path: Path, pair: Pair, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, pair: CertificatePair, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pair.encrypt_key()
     with pytest.raises(SetupError) as refused:
@@ -114,7 +114,7 @@ async def test_authorities_that_become_unusable_leave_the_old_ones_in_use(
     tmp_path: Path,
     authority: trustme.CA,
     clients: Make,
-    pair: Pair,
+    pair: CertificatePair,
     content: bytes,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -133,7 +133,7 @@ async def test_authorities_that_become_unusable_leave_the_old_ones_in_use(
 
 
 async def test_an_authority_that_leaves_the_file_is_trusted_no_more(
-    tmp_path: Path, authority: trustme.CA, clients: Make, pair: Pair
+    tmp_path: Path, authority: trustme.CA, clients: Make, pair: CertificatePair
 ) -> None:
     """It was trusted until the next start: it had been loaded into the context, and nothing takes it out of one."""
     async with client_certificate_server(authority) as server:
@@ -144,7 +144,7 @@ async def test_an_authority_that_leaves_the_file_is_trusted_no_more(
 
 
 async def test_the_next_request_uses_the_new_pair_although_a_connection_is_open(
-    tmp_path: Path, authority: trustme.CA, clients: Make, pair: Pair
+    tmp_path: Path, authority: trustme.CA, clients: Make, pair: CertificatePair
 ) -> None:
     """A busy connection lived as long as there was traffic, and with it a certificate that was withdrawn."""
     async with client_certificate_server(authority) as server:

@@ -14,15 +14,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.tls import PemFault, Pems, faults_of
-from pairs import Pair, replace
+from pairs import CertificatePair, replace
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Pair:
-    return Pair(tmp_path, trustme.CA(), "ours")
+def pair(tmp_path: Path) -> CertificatePair:
+    return CertificatePair(tmp_path, trustme.CA(), "ours")
 
 
-def found(pair: Pair, ca: Path | None = None) -> list[PemFault]:
+def found(pair: CertificatePair, ca: Path | None = None) -> list[PemFault]:
     return faults_of(Pems(setting="s.tls", cert=pair.cert, key=pair.key, ca=ca))
 
 
@@ -32,18 +32,20 @@ def only(faults: list[PemFault]) -> tuple[str, bool, str]:
     return fault.part, fault.fatal, fault.message
 
 
-def test_a_good_pair_has_no_faults(pair: Pair) -> None:
+def test_a_good_pair_has_no_faults(pair: CertificatePair) -> None:
     assert found(pair) == []
 
 
-def test_key_and_certificate_of_two_pairs(pair: Pair) -> None:
+def test_key_and_certificate_of_two_pairs(pair: CertificatePair) -> None:
     pair.write_cert(pair.issue())
     said = f"{pair.key} does not belong to the certificate in {pair.cert}: they do not match"
     assert only(found(pair)) == ("key", True, said)
 
 
 @pytest.mark.parametrize("pkcs8", [True, False])
-def test_an_encrypted_key(pair: Pair, pkcs8: bool, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_encrypted_key(
+    pair: CertificatePair, pkcs8: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
     """In both forms; nothing asks for the pass phrase."""
     pair.encrypt_key(pkcs8=pkcs8)
     part, fatal, said = only(found(pair))
@@ -52,7 +54,7 @@ def test_an_encrypted_key(pair: Pair, pkcs8: bool, capfd: pytest.CaptureFixture[
     assert "pass phrase:" not in "".join(capfd.readouterr())
 
 
-def test_an_encrypted_key_in_the_file_of_the_certificate(pair: Pair) -> None:
+def test_an_encrypted_key_in_the_file_of_the_certificate(pair: CertificatePair) -> None:
     pair.encrypt_key()
     replace(pair.cert, pair.cert.read_bytes() + pair.key.read_bytes())
     part, _, said = only(faults_of(Pems(setting="s.tls", cert=pair.cert)))
@@ -60,7 +62,7 @@ def test_an_encrypted_key_in_the_file_of_the_certificate(pair: Pair) -> None:
     assert "is encrypted" in said
 
 
-def test_a_pass_phrase_that_a_setting_has_opens_the_key(pair: Pair) -> None:
+def test_a_pass_phrase_that_a_setting_has_opens_the_key(pair: CertificatePair) -> None:
     pair.encrypt_key()
     pems = Pems(setting="s", cert=pair.cert, key=pair.key, password="secret")
     assert faults_of(pems) == []
@@ -76,7 +78,7 @@ def test_a_pass_phrase_that_a_setting_has_opens_the_key(pair: Pair) -> None:
     ],
 )
 def test_the_time_of_a_certificate(
-    pair: Pair, before: int, after: int, fatal: bool, words: str
+    pair: CertificatePair, before: int, after: int, fatal: bool, words: str
 ) -> None:
     """TLS can be set up with it, and peers refuse it: a warning."""
     now = dt.datetime.now(dt.UTC)
@@ -90,7 +92,7 @@ def test_the_time_of_a_certificate(
 def test_a_chain_in_the_wrong_order(tmp_path: Path) -> None:
     """The authority before the leaf: OpenSSL cannot use it. Leaf first, then a stranger: peers may refuse it."""
     root = trustme.CA()
-    pair = Pair(tmp_path, root.create_child_ca(), "ours")
+    pair = CertificatePair(tmp_path, root.create_child_ca(), "ours")
     leaf, *rest = (
         f"-----BEGIN{each}".encode() for each in pair.cert.read_text().split("-----BEGIN")[1:]
     )
@@ -117,7 +119,9 @@ def test_a_chain_in_the_wrong_order(tmp_path: Path) -> None:
         (b"-----BEGIN PRIVATE KEY-----\nMIIB", "cannot be read"),
     ],
 )
-def test_files_that_hold_no_pem(pair: Pair, name: str, content: bytes, words: str) -> None:
+def test_files_that_hold_no_pem(
+    pair: CertificatePair, name: str, content: bytes, words: str
+) -> None:
     path = getattr(pair, name)
     replace(path, content)
     first = next(each for each in found(pair) if each.part == name)
@@ -129,14 +133,14 @@ def test_files_that_hold_no_pem(pair: Pair, name: str, content: bytes, words: st
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"-----BEGIN CERTIFICATE-----\nMIIB"])
-def test_authorities_that_are_none(pair: Pair, tmp_path: Path, content: bytes) -> None:
+def test_authorities_that_are_none(pair: CertificatePair, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "ca.pem").write_bytes(content)
     part, fatal, said = only(found(pair, tmp_path / "ca.pem"))
     assert (part, fatal) == ("ca", True)
     assert said.startswith(str(tmp_path / "ca.pem"))
 
 
-def test_authorities_of_which_one_is_valid(pair: Pair, tmp_path: Path) -> None:
+def test_authorities_of_which_one_is_valid(pair: CertificatePair, tmp_path: Path) -> None:
     """An authority that is over does no harm beside its successor."""
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
     over = trustme.CA().issue_cert("old", not_before=now - 9 * day, not_after=now - day)
@@ -149,7 +153,7 @@ def test_authorities_of_which_one_is_valid(pair: Pair, tmp_path: Path) -> None:
     assert found(pair, ca) == []
 
 
-def test_files_that_are_not_there_or_cannot_be_read(pair: Pair, tmp_path: Path) -> None:
+def test_files_that_are_not_there_or_cannot_be_read(pair: CertificatePair, tmp_path: Path) -> None:
     pair.cert.unlink()
     assert only(found(pair)) == ("cert", True, f"{pair.cert} does not exist")
     pair.renew()
@@ -159,7 +163,7 @@ def test_files_that_are_not_there_or_cannot_be_read(pair: Pair, tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_key_that_may_not_be_read(pair: Pair) -> None:
+def test_a_key_that_may_not_be_read(pair: CertificatePair) -> None:
     pair.key.chmod(0)
     assert only(found(pair)) == ("key", True, f"{pair.key} cannot be read: Permission denied")
 
@@ -171,21 +175,21 @@ def pipe(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("part", ["cert", "key", "ca"])
-def test_a_pipe_is_named_and_not_waited_for(pair: Pair, pipe: Path, part: str) -> None:
+def test_a_pipe_is_named_and_not_waited_for(pair: CertificatePair, pipe: Path, part: str) -> None:
     """To open it would wait until somebody writes to it."""
     files = {"cert": pair.cert, "key": pair.key, "ca": pair.cert, part: pipe}
     said = f"{pipe} is not a regular file"
     assert only(faults_of(Pems(setting="s.tls", **files))) == (part, True, said)
 
 
-def of_clients(pair: Pair, ca: Path) -> list[PemFault]:
+def of_clients(pair: CertificatePair, ca: Path) -> list[PemFault]:
     pems = Pems(
         setting="s.tls", cert=pair.cert, key=pair.key, ca=ca, ca_part="client_ca", signs=True
     )
     return faults_of(pems)
 
 
-def test_authorities_of_clients_that_are_none(pair: Pair, tmp_path: Path) -> None:
+def test_authorities_of_clients_that_are_none(pair: CertificatePair, tmp_path: Path) -> None:
     """A certificate that an authority signed verifies nobody's."""
     leaf = tmp_path / "leaf.crt"
     replace(leaf, pair.issue().cert_chain_pems[0].bytes())
@@ -195,7 +199,7 @@ def test_authorities_of_clients_that_are_none(pair: Pair, tmp_path: Path) -> Non
     assert found(pair, leaf) == []  # a target may be known by its own certificate
 
 
-def test_authorities_of_clients(pair: Pair, tmp_path: Path) -> None:
+def test_authorities_of_clients(pair: CertificatePair, tmp_path: Path) -> None:
     """One authority beside another certificate is enough; so is a client that signed itself."""
     bundle, authority = tmp_path / "bundle.crt", trustme.CA()
     leaf = authority.issue_cert("client.example").cert_chain_pems[0].bytes()

@@ -35,7 +35,7 @@ from app.pipeline.pulsar import reading
 from app.pipeline.pulsar_options import Options
 from app.store.postgresql import engine_of
 from app.telemetry.otlp import exporter_of
-from pairs import Pair
+from pairs import CertificatePair
 
 
 class House:
@@ -43,7 +43,7 @@ class House:
 
     def __init__(self, folder: Path) -> None:
         self.authority = trustme.CA()
-        self.pair = Pair(folder, self.authority, "client")
+        self.pair = CertificatePair(folder, self.authority, "client")
         self.ca = folder / "ca.pem"
         self.authority.cert_pem.write_to_path(self.ca)
         self.port = 0

@@ -14,20 +14,20 @@ from app.errors import SetupError
 from app.features.certificates import Expiries
 from app.gateway.tls import Certificates, Tls
 from app.tls import Copies, Pems, Tried, tried
-from pairs import Pair, replace
+from pairs import CertificatePair, replace
 
 ENDS = dt.datetime(2031, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
 LATER = ENDS + dt.timedelta(days=90)
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Pair:
-    pair = Pair(tmp_path, trustme.CA(), "ours")
+def pair(tmp_path: Path) -> CertificatePair:
+    pair = CertificatePair(tmp_path, trustme.CA(), "ours")
     pair.renew(not_after=ENDS)
     return pair
 
 
-def pems_of(pair: Pair) -> Pems:
+def pems_of(pair: CertificatePair) -> Pems:
     return Pems(setting="server.events.tls", cert=pair.cert, key=pair.key)
 
 
@@ -46,14 +46,14 @@ class Made:
         return self.times
 
 
-def test_files_that_have_not_changed_are_not_read_again(pair: Pair) -> None:
+def test_files_that_have_not_changed_are_not_read_again(pair: CertificatePair) -> None:
     made = Made(pems_of(pair))
     kept = Tried(made.pems, made)
     assert [kept.look() for _ in range(3)] == [False] * 3
     assert made.times == 1
 
 
-def test_a_change_while_the_files_are_read_is_taken_whole(pair: Pair) -> None:
+def test_a_change_while_the_files_are_read_is_taken_whole(pair: CertificatePair) -> None:
     made = Made(pems_of(pair))
 
     def meanwhile() -> None:
@@ -67,7 +67,7 @@ def test_a_change_while_the_files_are_read_is_taken_whole(pair: Pair) -> None:
 
 
 def test_files_that_were_refused_are_tried_again_after_a_while_also_unchanged(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    pair: CertificatePair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A right to read that was missing changes no mark of the file; the log says it once."""
     made = Made(pems_of(pair))
@@ -85,7 +85,7 @@ def test_files_that_were_refused_are_tried_again_after_a_while_also_unchanged(
     assert (kept.current, kept.generation) == (2, 1)
 
 
-async def test_the_metric_shows_the_end_of_the_certificate_in_use(pair: Pair) -> None:
+async def test_the_metric_shows_the_end_of_the_certificate_in_use(pair: CertificatePair) -> None:
     """It showed that of the file, also of one that cannot be used: no alert, and an expired certificate in use."""
     name = "server.events.tls.cert"
     expiries, files = Expiries(), {name: pair.cert}
@@ -101,7 +101,7 @@ async def test_the_metric_shows_the_end_of_the_certificate_in_use(pair: Pair) ->
     assert listener.context()
 
 
-def test_copies_last_as_long_as_they_are_held(pair: Pair) -> None:
+def test_copies_last_as_long_as_they_are_held(pair: CertificatePair) -> None:
     copies = Copies(pems_of(pair))
     cert, key = copies.pems.cert, copies.pems.key
     assert cert is not None
@@ -115,7 +115,7 @@ def test_copies_last_as_long_as_they_are_held(pair: Pair) -> None:
 
 
 def test_copies_are_files_where_memory_has_none(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
+    pair: CertificatePair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr("os.memfd_create")
     copies = Copies(pems_of(pair))
@@ -129,7 +129,7 @@ def test_copies_are_files_where_memory_has_none(
 
 
 def test_files_that_cannot_be_used_at_the_start_are_an_error_with_setting_file_and_cure(
-    pair: Pair,
+    pair: CertificatePair,
 ) -> None:
     pair.write_cert(pair.issue())
     with pytest.raises(SetupError) as refused:
@@ -140,7 +140,7 @@ def test_files_that_cannot_be_used_at_the_start_are_an_error_with_setting_file_a
 
 
 def test_a_pipe_in_the_place_of_a_file_leaves_the_old_one_in_use(
-    pair: Pair, caplog: pytest.LogCaptureFixture
+    pair: CertificatePair, caplog: pytest.LogCaptureFixture
 ) -> None:
     """For every way in which a context is made of the files."""
     pems = Pems(setting="s.tls", cert=pair.cert, key=pair.key, ca=pair.cert)
@@ -157,7 +157,7 @@ def test_a_pipe_in_the_place_of_a_file_leaves_the_old_one_in_use(
 
 
 def test_authorities_that_are_none_leave_the_old_ones_in_use(
-    pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    pair: CertificatePair, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ca = tmp_path / "ca.crt"
     replace(ca, trustme.CA().cert_pem.bytes())

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.postgres
 WITHIN = 240.0
 PROGRAM = """
 import sys
-from shared_servers import RunOfTests, shared
+from shared_servers import RunOfTests, shared_server
 run = RunOfTests()
-print(*shared("postgres"), flush=True)
-print(*shared("postgres"), flush=True)
+print(*shared_server("postgres"), flush=True)
+print(*shared_server("postgres"), flush=True)
 sys.stdin.readline()
 run.end()
 """
@@ -80,4 +80,4 @@ def test_what_a_keeper_cannot_start_is_told(monkeypatch, tmp_path: Path):
     monkeypatch.setenv(shared_servers.RUN, str(tmp_path))
     (tmp_path / "postgres.json").write_text('{"missing": "no initdb"}')
     with pytest.raises(shared_servers.Missing, match="no initdb"):
-        shared_servers.shared("postgres")
+        shared_servers.shared_server("postgres")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from parking_steps import AT_ONCE, BUSY, parked
+from parking_steps import AT_ONCE, BUSY, parked_numbers
 from waiting import until
 from worker_doubles import an_event
 
@@ -27,13 +27,13 @@ async def test_what_the_process_before_parked_comes_first_whatever_its_clock(rig
     rig.clock.ahead = first
     await rig.publish(an_event(0, "a"), an_event(1, "a"))
     await rig.begin(retry=AT_ONCE)
-    await until(lambda: parked(rig) == [0, 1])
+    await until(lambda: parked_numbers(rig) == [0, 1])
     await rig.kill()
     rig.clock.ahead = second
     await rig.publish(an_event(2, "a"))
     await rig.begin(retry=AT_ONCE)
     await until(lambda: len(rig.store.parked.rows_by_id) == 3)
-    assert parked(rig) == [0, 1, 2]
+    assert parked_numbers(rig) == [0, 1, 2]
     await rig.clock.advance(2 * 3600)
     await rig.answered(0, 0, 1, 2)
 
@@ -43,7 +43,7 @@ async def test_a_clock_that_steps_back_changes_no_order(rig):
     await rig.begin(retry=AT_ONCE)
     for number in range(3):
         await rig.publish(an_event(number, "a"))
-        await until(lambda number=number: parked(rig) == [*range(number + 1)])
+        await until(lambda number=number: parked_numbers(rig) == [*range(number + 1)])
         rig.clock.ahead -= MINUTE
     await rig.clock.advance(2 * 3600)
     await rig.answered(0, 0, 1, 2)

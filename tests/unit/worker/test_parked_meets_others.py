@@ -12,7 +12,7 @@ from app.interfaces import Replay
 from app.model.message import Partition
 from app.routing.partitions import partition_of
 from app.worker.budget import Budget
-from parking_steps import AT_ONCE, BUSY, parked, parked_across, parked_and_refused, rows
+from parking_steps import AT_ONCE, BUSY, park_across, park_and_refuse, parked_numbers, rows
 from waiting import until
 from worker_doubles import an_event
 
@@ -57,7 +57,7 @@ async def test_what_is_replayed_behind_a_parked_head_that_fails_is_not_forgotten
     rig.sink.answer(3, BUSY, BUSY)
     await rig.publish(an_event(3, "a"))
     await rig.clock.advance(1)
-    assert parked(rig) == [3]
+    assert parked_numbers(rig) == [3]
     rig.sink.hold(3)
     await rig.clock.advance(10)
     assert rig.sink.ids[-1] == "3"
@@ -76,7 +76,7 @@ async def test_rows_behind_a_replayed_event_that_parks_keep_their_order(rig):
     await rig.answered(0)
     rig.sink.answer(1, BUSY)
     await rig.publish(*(an_event(n, "a") for n in range(1, 6)))
-    await until(lambda: parked(rig) == [1, 2, 3, 4, 5])
+    await until(lambda: parked_numbers(rig) == [1, 2, 3, 4, 5])
     rig.sink.hold(0)
     rig.sink.answer(0, BUSY)
     await replay(rig, 0, 1)
@@ -98,7 +98,7 @@ async def test_rows_of_a_partition_that_comes_back_keep_their_order_behind_live_
     rig.log.lose(GROUP, [ORDERS])
     rig.sink.script.clear()
     await rig.clock.advance(20)
-    left = parked(rig)
+    left = parked_numbers(rig)
     assert len(left) > 1
     assert rig.status.parked_keys == 0
     elsewhere = next(key for key in map(str, range(99)) if partition_of(key.encode(), 2) == 1)
@@ -119,7 +119,7 @@ async def test_rows_of_a_partition_that_comes_back_keep_their_order_behind_live_
 
 async def test_a_partition_that_goes_while_its_rows_are_read_leaves_the_others_at_work(rig):
     """Neither the subscription nor a processor is spent on rows that are somebody else's now."""
-    await parked_across(rig, 2)
+    await park_across(rig, 2)
     rig.sink.script.clear()
     reads = slow(rig)
     await rig.clock.advance(1800.6)
@@ -138,7 +138,7 @@ async def test_rows_that_land_while_a_partition_is_handed_over_are_not_sent_agai
     rig.sink.answer(0, BUSY)
     await rig.publish(an_event(0, "a"), an_event(1, "a"))
     await rig.begin(retry=AT_ONCE)
-    await until(lambda: parked(rig) == [0, 1])
+    await until(lambda: parked_numbers(rig) == [0, 1])
     rig.sink.hold(0)
     await rig.clock.advance(1801)
     assert rig.sink.ids == ["0", "0"]
@@ -167,7 +167,7 @@ async def test_what_is_being_parked_while_a_partition_is_handed_over_is_finished
     await rig.clock.advance(0.5)
     rig.log.revoke(GROUP, [ORDERS])
     await rig.clock.advance(3)
-    assert parked(rig) == [0, 1]
+    assert parked_numbers(rig) == [0, 1]
     assert rig.log.committed(GROUP, ORDERS) == 2
 
 
@@ -183,7 +183,7 @@ async def test_keys_park_again_after_the_store_was_away_and_the_partition_with_i
     rig.store.failures.clear()
     rig.log.give(GROUP, [ORDERS])
     await rig.clock.advance(5)
-    assert parked(rig) == [0]
+    assert parked_numbers(rig) == [0]
     assert rig.status.cause == ""
 
 
@@ -192,7 +192,7 @@ async def test_an_end_waits_for_the_rows_that_go_and_no_longer(rig):
     rig.sink.answer(0, BUSY)
     await rig.publish(an_event(0, "a"))
     await rig.begin(retry=AT_ONCE)
-    await until(lambda: parked(rig) == [0])
+    await until(lambda: parked_numbers(rig) == [0])
     rig.sink.hold(0)
     await rig.clock.advance(1801)
     unpark = rig.store.parked.unpark
@@ -231,7 +231,7 @@ async def test_rows_of_many_keys_are_held_a_few_at_a_time_when_they_are_large(ri
 
 async def test_live_events_are_the_probe_while_the_store_is_away(rig):
     """A parked head is tried first; one that cannot be read must not keep the others waiting."""
-    await parked_and_refused(rig)
+    await park_and_refuse(rig)
 
     async def away(*_, **__):
         raise StoreUnavailable("away")

@@ -8,7 +8,7 @@ from app.errors import StoreFull, StoreUnavailable
 from app.interfaces import LetterChoice, SinkAnswer
 from app.model.message import Partition
 from app.worker.redrive import LOOK
-from parking_steps import AT_ONCE, BUSY, parked, parked_across, parked_and_refused, rows
+from parking_steps import AT_ONCE, BUSY, park_across, park_and_refuse, parked_numbers, rows
 from waiting import until
 from worker_doubles import OK, an_event
 
@@ -28,9 +28,9 @@ async def test_beyond_hold_the_key_parks_with_its_followers_and_others_go_on(rig
     await rig.publish(an_event(0, "a"), an_event(1, "a"), an_event(2, "b"))
     await rig.begin(retry=ONE_HOLD)
     await rig.answered(0, 2)
-    assert parked(rig) == []
+    assert parked_numbers(rig) == []
     await rig.clock.advance(0.5)
-    await until(lambda: parked(rig) == [0, 1])
+    await until(lambda: parked_numbers(rig) == [0, 1])
     await finished(rig, 3)
     head, follower = rows(rig)
     assert (head.steps, head.attempts, head.cause, head.detail) == (2, 2, "status-409", "busy")
@@ -45,9 +45,9 @@ async def test_what_arrives_for_a_parked_key_goes_behind_it(rig):
     rig.sink.answer(0, BUSY)
     await rig.publish(an_event(0, "a"))
     await rig.begin(retry=AT_ONCE)
-    await until(lambda: parked(rig) == [0])
+    await until(lambda: parked_numbers(rig) == [0])
     await rig.publish(an_event(1, "a"), an_event(2, "b"))
-    await until(lambda: parked(rig) == [0, 1])
+    await until(lambda: parked_numbers(rig) == [0, 1])
     await finished(rig, 3)
     assert rig.sink.answered == ["0", "2"]
 
@@ -57,16 +57,16 @@ async def test_a_parked_key_is_delivered_in_order_when_due_and_is_live_again(rig
     rig.sink.answer(0, BUSY)
     await rig.publish(*(an_event(n, "a") for n in range(5)))
     await rig.begin(retry=AT_ONCE)
-    await until(lambda: parked(rig) == [0, 1, 2, 3, 4])
+    await until(lambda: parked_numbers(rig) == [0, 1, 2, 3, 4])
     await rig.clock.advance(1799)
     assert rig.sink.answered == ["0"]
     await rig.clock.advance(2)
     await rig.answered(0, 0, 1, 2, 3, 4)
     await until(lambda: rig.status.parked_keys == 0)
-    assert parked(rig) == []
+    assert parked_numbers(rig) == []
     await rig.publish(an_event(5, "a"))
     await rig.answered(0, 0, 1, 2, 3, 4, 5)
-    assert parked(rig) == []
+    assert parked_numbers(rig) == []
 
 
 async def test_a_lane_of_many_rows_is_drained_by_pages_and_keeps_its_order(rig):
@@ -130,10 +130,10 @@ async def test_half_of_the_window_used_parks_the_key_that_waits(rig):
     await rig.answered(0)
     assert rows(rig) == []
     await rig.publish(*(an_event(n, "c") for n in range(2, 6)))
-    await until(lambda: parked(rig) == [0] and rig.sink.flying == 1)
+    await until(lambda: parked_numbers(rig) == [0] and rig.sink.flying == 1)
     rig.sink.release(1)
     await finished(rig, 6)
-    assert parked(rig) == [0]
+    assert parked_numbers(rig) == [0]
 
 
 async def test_an_attempt_that_lands_while_half_of_the_window_is_used_parks(rig):
@@ -145,7 +145,7 @@ async def test_an_attempt_that_lands_while_half_of_the_window_is_used_parks(rig)
     await until(lambda: len(rig.sink.answered) == 6)
     assert rows(rig) == []
     rig.sink.release(0)
-    await until(lambda: parked(rig) == [0])
+    await until(lambda: parked_numbers(rig) == [0])
 
 
 @pytest.mark.parametrize("key", ["a", None])
@@ -154,7 +154,7 @@ async def test_parked_keys_survive_a_kill_and_nothing_overtakes_them(rig, key):
     rig.sink.answer(0, BUSY)
     await rig.publish(an_event(0, key))
     await rig.begin(retry=AT_ONCE)
-    await until(lambda: parked(rig) == [0])
+    await until(lambda: parked_numbers(rig) == [0])
     await rig.kill()
     await rig.publish(an_event(1, key), an_event(2, "b"))
     await rig.begin(retry=AT_ONCE)
@@ -194,7 +194,7 @@ async def test_a_store_that_is_away_holds_what_is_to_park_and_nothing_is_lost(ri
     assert (rig.log.committed(GROUP, ORDERS), rows(rig)) == (0, [])
     assert (rig.status.parked_rows, rig.status.held) == (0, 2), "a kill would take them back"
     await rig.clock.advance(3)
-    await until(lambda: parked(rig) == [0, 1])
+    await until(lambda: parked_numbers(rig) == [0, 1])
     await finished(rig, 3)
     assert rig.status.cause == ""
 
@@ -232,7 +232,7 @@ async def test_a_lease_in_doubt_writes_nothing(rig):
     assert rows(rig) == []
     rig.consumer.leases = True
     await rig.clock.advance(0.3)
-    await until(lambda: parked(rig) == [0])
+    await until(lambda: parked_numbers(rig) == [0])
 
 
 async def test_what_could_not_be_parked_in_time_is_tried_again_when_it_is_due(rig):
@@ -273,7 +273,7 @@ async def test_a_lost_partition_is_forgotten_but_its_rows_stay(rig):
     await until(lambda: rig.status.parked_keys == 0)
     await rig.clock.advance(3600)
     assert rig.sink.answered == ["0"]
-    assert parked(rig) == [0, 1]
+    assert parked_numbers(rig) == [0, 1]
     rig.log.give(GROUP, [ORDERS])
     await rig.answered(0, 0, 1)
     assert {request.message.epoch for request in rig.sink.requests[1:]} == {2}
@@ -319,14 +319,14 @@ async def test_what_could_not_park_while_the_endpoint_was_at_fault_parks_when_it
     await rig.clock.rest()
     assert rows(rig) == []
     await rig.clock.advance(10)
-    await until(lambda: parked(rig) == [0, 1])
+    await until(lambda: parked_numbers(rig) == [0, 1])
     await finished(rig, 3)
     assert rig.sink.answered == ["2", "0", "2"]
 
 
 async def test_a_parked_head_may_be_the_probe(rig):
     """Rule 6: the probe takes what was not tried for longest, a parked head included."""
-    await parked_and_refused(rig)
+    await park_and_refuse(rig)
     await rig.clock.advance(10)
     await rig.answered(0, 1, 0, 1)
     await until(lambda: rig.status.parked_keys == 0)
@@ -340,7 +340,7 @@ async def test_the_row_of_a_head_that_meets_an_endpoint_at_fault_tells_of_it(rig
     rig.sink.answer(0, BUSY, answer)
     await rig.publish(an_event(0, "a"))
     await rig.begin(retry=AT_ONCE)
-    await until(lambda: parked(rig) == [0])
+    await until(lambda: parked_numbers(rig) == [0])
     await rig.clock.advance(1800)
     await until(lambda: rows(rig)[0].attempts == 2)
     (row,) = rows(rig)
@@ -359,14 +359,14 @@ async def test_a_store_that_is_away_while_the_endpoint_is_holds_nothing_up(rig):
     rig.sink.answer(0, BUSY, SinkAnswer(503, retry_after="30"))
     await rig.publish(an_event(0, "a"))
     await rig.begin(retry=AT_ONCE)
-    await until(lambda: parked(rig) == [0])
+    await until(lambda: parked_numbers(rig) == [0])
     await rig.clock.advance(1799)
     rig.store.failures.append(StoreUnavailable("busy"))
     await rig.clock.advance(1)
     await rig.state("paused")
     await rig.clock.advance(30)
     await rig.answered(0, 0, 0)
-    await until(lambda: parked(rig) == [])
+    await until(lambda: parked_numbers(rig) == [])
 
 
 async def test_an_endpoint_that_came_back_is_met_slowly(rig):
@@ -508,7 +508,7 @@ async def test_many_redriven_events_are_loaded_a_few_at_a_time(rig):
 
 async def test_order_by_an_attribute_parks_across_partitions(rig):
     """Rule 3: the lane is the attribute's, wherever its events lie."""
-    await parked_across(rig, 4)
+    await park_across(rig, 4)
     assert (rig.status.parked_keys, len(rig.sink.answered)) == (1, 1)
     assert len({row.message.partition for row in rows(rig)}) > 1
     rig.sink.script.clear()

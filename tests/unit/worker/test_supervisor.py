@@ -11,14 +11,14 @@ from app.errors import BrokerUnavailable, PositionOutOfRange, SetupError
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.model.start import start_at
-from supervised import Supervised
+from supervised import SupervisorRig
 from waiting import until
 from worker_doubles import ScriptedSink, a_subscription, an_event
 
 ORDERS = Partition("orders", 0)
 
 
-class House(Supervised):
+class House(SupervisorRig):
     def sink_for(self, subscription):
         return self.sinks.setdefault(subscription.id, ScriptedSink())
 

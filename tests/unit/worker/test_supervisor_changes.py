@@ -10,14 +10,14 @@ import pytest
 from app.errors import SetupError
 from app.formats import json
 from app.interfaces import Command, Halt, SinkAnswer
-from supervised import Supervised
+from supervised import SupervisorRig
 from waiting import until
 from worker_doubles import ScriptedSink, a_subscription, an_event
 
 EVENT = b'{"specversion":"1.0","id":"t","source":"/s","type":"t"}'
 
 
-class House(Supervised):
+class House(SupervisorRig):
     def sink_for(self, subscription):
         if "refused" in subscription.sink_text:
             raise SetupError("no such certificate", setting="tls")
