@@ -24,11 +24,11 @@ PYTEST := $(PY) -m pytest -p time_per_folder
 STREAMS ?= 3
 
 .PHONY: help
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: install
-install: $(SYNCED) ## everything Python needs, in .venv, from the lock file
+install: $(SYNCED) ## install all Python packages into .venv, from the lock file
 
 $(SYNCED): uv.lock pyproject.toml | $(UV)
 	$(UV) sync --frozen --quiet
@@ -44,42 +44,42 @@ $(BIN)/uv:
 
 # The console is built beside the demo, with what processors have left; it ends with it.
 .PHONY: demo
-demo: install ## set up, start, send a feed, show every event's way and the closing account (ARGS=--stay: stay)
+demo: install ## start a service, send a feed, show the way of every event and the final account (ARGS=--stay: keep it running)
 	@$(PY) tests/support/console_build.py --lenient --aside & build=$$!; \
 	trap 'kill $$build 2>/dev/null || true' EXIT; $(BIN)/skybridge demo $(ARGS)
 
 CONSOLE ?=
 .PHONY: console
-console: install ## the page for operators, from app/console/web (Node.js comes from PyPI where it is absent)
+console: install ## build the page for operators from app/console/web (installs Node.js from PyPI if it is missing)
 	@$(PY) tests/support/console_build.py $(CONSOLE)
 
 .PHONY: serve
-serve: install ## the service on the embedded log (ARGS="--config FILE" for your own)
+serve: install ## start the service on the embedded log (ARGS="--config FILE" for your own configuration)
 	$(BIN)/skybridge serve $(ARGS)
 
 .PHONY: servers
-servers: install ## the servers that tests run against, into .servers (ARGS=--start: run them, ARGS=--stop)
+servers: install ## install the servers for tests into .servers (ARGS=--start: run them, ARGS=--stop: end them)
 	@$(PY) tests/support/servers.py $(if $(filter servers,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: test
-test: install ## what a newcomer and CI run, with the time per folder at the end
+test: install ## run the tests that CI runs, with the time per folder at the end
 	@$(MAKE) --no-print-directory -j2 ARGS= CONSOLE=--lenient servers console
 	$(PYTEST) -n $(STREAMS) --dist loadfile --no-loadscope-reorder -m "not nightly" $(ARGS)
 
 .PHONY: nightly
-nightly: install servers ## all that `make test` leaves out, into docs/nightly.md (ARGS="--part faults"): hours
+nightly: install servers ## run the tests that `make test` leaves out, for hours, and write docs/nightly.md (ARGS="--part faults")
 	$(PY) tests/support/nightly.py $(ARGS)
 
 .PHONY: impacted
-impacted: install ## the tests whose imports reach what changed since main (ARGS="--list", "--since HEAD~3")
+impacted: install ## run the tests whose imports reach a change since main (ARGS="--list", "--since HEAD~3")
 	$(PY) tests/support/impacted.py $(ARGS)
 
 .PHONY: properties
-properties: install ## every property with 100,000 examples: hours (ARGS="-k headers")
+properties: install ## run every property with 100,000 examples, for hours (ARGS="-k headers")
 	$(PYTEST) tests/properties --hypothesis-profile=nightly --timeout=0 $(ARGS)
 
 .PHONY: check
-check: install ## lint, format, types, import contracts, spelling, one version everywhere
+check: install ## check lint, format, types, import contracts, spelling, and that all files name one version
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -88,43 +88,43 @@ check: install ## lint, format, types, import contracts, spelling, one version e
 	$(PY) -m pytest -q -p no:randomly tests/docs/test_versions.py
 
 .PHONY: words
-words: install ## words that slow a reader down, counted by folder (ARGS=app/api: list those of a folder, ARGS=--lower)
+words: install ## count hard words by folder, in code and pages (ARGS=app/api: list those of a folder, ARGS=--lower: lower the ceilings)
 	@$(PY) -m words_count $(ARGS)
 
 .PHONY: bench
-bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--http", "--write docs/figures.md"): docs/guides/bench.md
+bench: install servers ## measure CPU per event compared with plain floors (ARGS="--short", "--http", "--write docs/figures.md"): docs/guides/bench.md
 	$(PY) tests/bench/run.py $(ARGS)
 
 .PHONY: capacity
-capacity: install servers ## what an installation has to have: CPU, memory, disk (ARGS="--write docs/capacity.md")
+capacity: install servers ## measure the CPU, memory and disk that an installation needs (ARGS="--write docs/capacity.md")
 	PYTHONPATH=tests/support:tests/bench:. $(PY) tests/bench/capacity.py $(ARGS)
 
 .PHONY: soak
-soak: install servers ## half load for half an hour: does anything grow? (ARGS="--minutes 2 --log embedded", "--write docs/soak.md")
+soak: install servers ## run at half load for half an hour and check that nothing grows (ARGS="--minutes 2 --log embedded", "--write docs/soak.md")
 	PYTHONPATH=tests/support:tests/bench:. $(PY) tests/bench/soak.py $(ARGS)
 
 .PHONY: bench-pipeline
-bench-pipeline: install servers ## the pipeline on Spark: decode, archive, report (ARGS="--short", "--events 2000000 --write docs/pipeline-figures.md")
+bench-pipeline: install servers ## measure the pipeline on Spark: decode, archive, report (ARGS="--short", "--events 2000000 --write docs/pipeline-figures.md")
 	$(PY) tests/bench/pipeline.py $(ARGS)
 
 .PHONY: opinions
-opinions: install servers ## what the official SDKs of other languages make of the corpus, into docs/opinions.md
+opinions: install servers ## run the official SDKs of other languages on the corpus, and write docs/opinions.md
 	$(PY) tests/opinions/table.py --write docs/opinions.md
 
 .PHONY: contract
-contract: install servers ## the broker contract on every log, into docs/contract.md
+contract: install servers ## run the broker contract on every log, and write docs/contract.md
 	$(PY) tests/support/contract_table.py $(ARGS)
 
 .PHONY: openapi
-openapi: install ## write openapi/openapi.json again
+openapi: install ## write openapi/openapi.json
 	$(BIN)/skybridge openapi --out openapi/openapi.json
 
 .PHONY: chart
-chart: install ## the golden renderings of the chart, and the secrets that its schema names
+chart: install ## write the golden renderings of the chart, and the secrets in its schema
 	$(PY) tests/support/chart.py
 
 .PHONY: sbom
-sbom: install ## what the image holds, as CycloneDX, into sbom.json
+sbom: install ## write the contents of the image to sbom.json, as CycloneDX
 	$(UV) export --quiet --frozen --no-dev --all-extras --no-extra pipeline --format cyclonedx1.5 --preview-features sbom-export --output-file sbom.json
 
 .PHONY: docs

@@ -25,7 +25,7 @@ from pulsar_server import running as pulsar_running
 from rabbitmq_server import RabbitServer
 from rabbitmq_server import running as rabbitmq_running
 from server_process import ServerProcess
-from shared_servers import Run, shared
+from shared_servers import RunOfTests, shared
 from skipping import skip_or_fail
 from spark_session import LEFT_OPEN, running_spark, spark_settings
 
@@ -208,7 +208,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def pytest_configure(config: pytest.Config) -> None:
     """The process that a person started has the servers; streams of it share them."""
     if not hasattr(config, "workerinput"):
-        run = Run()
+        run = RunOfTests()
         config.add_cleanup(run.end)
 
 

@@ -20,7 +20,7 @@ from app.api.explain import routes as explain
 from app.api.find import routes as find
 from app.api.http import parameters, problem_handlers
 from app.api.http.bodies import JSON
-from app.api.http.given import Given
+from app.api.http.given import ServiceParts
 from app.api.http.slices import OnceInThread
 from app.api.openapi import docs_page
 from app.api.openapi.document import complete, with_events
@@ -38,7 +38,7 @@ DESCRIPTION = (
 )
 
 
-def describe(given: Given, stopped: asyncio.Event) -> FastAPI:
+def create_application(given: ServiceParts, stopped: asyncio.Event) -> FastAPI:
     """Create the FastAPI application, without the access guard in front of it.
 
     Args:
@@ -56,7 +56,9 @@ def describe(given: Given, stopped: asyncio.Event) -> FastAPI:
     app.state.given, app.state.stopped = given, stopped
     problem_handlers.install(app)
     app.router.routes.extend(_operations())
-    app.include_router(_self_description(app), dependencies=[Depends(parameters.known_only)])
+    app.include_router(
+        _self_description(app), dependencies=[Depends(parameters.demand_known_parameters)]
+    )
     _match_once(app)
     return app
 
@@ -73,7 +75,7 @@ def _match_once(app: FastAPI) -> None:
 def _operations() -> Sequence[BaseRoute]:
     """Return the routes of all resources. They are created once for all applications, because they hold no
     state of a service and FastAPI takes long to analyse their parameters."""
-    router = APIRouter(dependencies=[Depends(parameters.known_only)])
+    router = APIRouter(dependencies=[Depends(parameters.demand_known_parameters)])
     for each in (
         status,
         logins,
@@ -101,7 +103,7 @@ def _operations() -> Sequence[BaseRoute]:
 
 def skeleton() -> FastAPI:
     """Create an application without a service, for its OpenAPI document alone."""
-    return describe(Given(), asyncio.Event())
+    return create_application(ServiceParts(), asyncio.Event())
 
 
 def document(app: FastAPI) -> dict[str, Any]:

@@ -11,15 +11,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from app.api.access.audit_trail import Outcomes, Trail
-from app.api.access.callers import Access, caller_of
-from app.api.access.guard import LIVENESS, READINESS, Asgi, Scope, TokenGuard, may_look
+from app.api.access.audit_trail import AuditOutcomes, AuditRecorder
+from app.api.access.callers import AdminAccess, caller_of
+from app.api.access.guard import LIVENESS, READINESS, Asgi, Scope, TokenGuard, may_read
 from app.api.asked.brokers import Brokers
-from app.api.asked.readiness import Readiness
-from app.api.http.given import Given
+from app.api.asked.readiness import ReadinessSource
+from app.api.http.given import ServiceParts
 from app.api.http.slices import OnceInThread
 from app.api.status.asked import Measured
-from app.api.status.probes import ALIVE, Answer, measure, probed
+from app.api.status.probes import ALIVE, ProbeAnswer, answer_readiness, measure
 from app.api.status.recorder import Recorder
 from app.errors import SkybridgeError
 from app.interfaces import Clock, Notify, Store
@@ -31,9 +31,9 @@ _ROLES = {b"": None, b"role=gateway": "gateway", b"role=worker": "worker"}
 
 
 def create_app(
-    given: Given,
+    given: ServiceParts,
     *,
-    allowed: Access,
+    allowed: AdminAccess,
     stopped: asyncio.Event,
     recorder: Recorder,
 ) -> TokenGuard:
@@ -45,15 +45,15 @@ def create_app(
         stopped: An event that ends all streams when the service stops.
         recorder: The recorder of the history, which the caller runs.
     """
-    trail = Trail(given.of(Store), given.of(Clock), given.of(Notify))
+    trail = AuditRecorder(given.of(Store), given.of(Clock), given.of(Notify))
 
     def application() -> Asgi:
-        from app.api.app import describe  # noqa: PLC0415 - see the top
-        from app.api.pull.receive import HandingOut  # noqa: PLC0415
+        from app.api.app import create_application  # noqa: PLC0415 - see the top
+        from app.api.pull.receive import PullReceiver  # noqa: PLC0415
 
-        app = describe(given, stopped)
+        app = create_application(given, stopped)
         app.state.trail, app.state.recorder, app.state.guard = trail, recorder, guard
-        app.state.hands = HandingOut(
+        app.state.hands = PullReceiver(
             given.of(Brokers),
             given.of(Store),
             given.of(Wakeups),
@@ -64,7 +64,7 @@ def create_app(
         )
         return app
 
-    guard = TokenGuard(Outcomes(Front(given, application), trail), allowed)
+    guard = TokenGuard(AuditOutcomes(Front(given, application), trail), allowed)
     return guard
 
 
@@ -75,7 +75,7 @@ class Front:
     request tries again.
     """
 
-    def __init__(self, given: Given, make: Callable[[], Asgi]) -> None:
+    def __init__(self, given: ServiceParts, make: Callable[[], Asgi]) -> None:
         self._given = given
         self._application = OnceInThread(make)
 
@@ -87,7 +87,7 @@ class Front:
         app = await self._application.value()
         await app(scope, receive, send)
 
-    async def _probe(self, scope: Scope) -> Answer | None:
+    async def _probe(self, scope: Scope) -> ProbeAnswer | None:
         """Return the answer to a probe or to a request for metrics. Return None if the application must
         answer, also when it must reject a wrong request."""
         if scope["type"] != "http" or scope["method"] != "GET":
@@ -97,8 +97,8 @@ class Front:
             return ALIVE
         try:
             if path == READINESS and query in _ROLES:
-                readiness = self._given.of(Readiness)
-                return await probed(readiness, _ROLES[query], looks=may_look(scope))
+                readiness = self._given.of(ReadinessSource)
+                return await answer_readiness(readiness, _ROLES[query], looks=may_read(scope))
             if path == METRICS and not query and _may_measure(scope):
                 return await measure(self._given.of(Counters), self._given.of(Measured))
         except SkybridgeError:
@@ -111,7 +111,7 @@ def _may_measure(scope: Scope) -> bool:
     return caller is not None and "metrics" in caller.scopes and not caller.binding.is_bound
 
 
-async def _send(answer: Answer, send: Any) -> None:
+async def _send(answer: ProbeAnswer, send: Any) -> None:
     headers = [
         (b"content-length", str(len(answer.body)).encode()),
         (b"content-type", answer.media_type.encode()),

@@ -110,7 +110,8 @@ def percent_decode_once(value: bytes) -> str:
 
 
 def percent_encode_json(text: str) -> str:
-    """Return a header value of version 0.1 or 0.2, percent-encoded outside ASCII, controls and ``%``.
+    """Return a header value of version 0.1 or 0.2 with controls, ``%`` and everything outside ASCII
+    percent-encoded.
 
     Quotes and inner spaces stay as they are.
     """
@@ -118,7 +119,11 @@ def percent_encode_json(text: str) -> str:
 
 
 def count_joined(value: bytes) -> int:
-    """Return how often an intermediary joined one value with itself. A value without repetition gives 1."""
+    """Return how many equal parts a header value consists of, if an intermediary joined repeated headers with
+    commas.
+
+    A value on its own gives 1.
+    """
     count = value.count(_SEPARATOR) + 1
     return count if value == _SEPARATOR.join([value.partition(_SEPARATOR)[0]] * count) else 1
 

@@ -89,7 +89,7 @@ _WORDS = FaultTerms(
 
 @cache
 def profile(leniency: KafkaLeniency) -> Profile:
-    """Return how Kafka records are read with these leniencies."""
+    """Return the rules by which Kafka records are read with these leniencies."""
     return Profile(
         _WORDS,
         leniency,

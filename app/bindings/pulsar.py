@@ -148,7 +148,7 @@ _WORDS = FaultTerms(
 
 @cache
 def profile(leniency: PulsarLeniency) -> Profile:
-    """Return how Pulsar's records are read with these leniencies."""
+    """Return the rules by which Pulsar's records are read with these leniencies."""
     return Profile(
         _WORDS,
         leniency,

@@ -115,7 +115,7 @@ _WORDS = FaultTerms(
 
 @cache
 def profile(leniency: RabbitmqLeniency) -> Profile:
-    """Return how RabbitMQ's records are read with these leniencies."""
+    """Return the rules by which RabbitMQ's records are read with these leniencies."""
     return Profile(
         _WORDS,
         leniency,

@@ -105,7 +105,7 @@ def names_in(record: Record, profile: Profile) -> Mapping[str, str]:
 
 
 def _values(record: Record) -> Headers:
-    """Return the headers with their typed values."""
+    """Return the headers of a record, with typed values where the broker has them."""
     if not record.natives:
         return record.headers
     found: list[tuple[str, Value | None]] = []

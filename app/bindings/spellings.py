@@ -104,8 +104,8 @@ def nested(
     known = {**_AS_NESTED, **(others or {})}
 
     def entry(name: str, letter: Callable[[str], str]) -> str:
-        """Return the name with ``letter`` applied to its first letter, if it is an extension and these have
-        capitals.
+        """Apply ``letter`` to the first letter of an extension name, if extension names begin with a capital in
+        headers.
         """
         if not capitals or name[:2].lower() != "x-":
             return name

@@ -67,8 +67,8 @@ class Origin(msgspec.Struct, frozen=True):
 def wrap(record: Record, origin: Origin) -> Decoded:
     """Return a valid event that contains the record, whatever the record holds.
 
-    Data with a content coding that is not undone gets the type ``application/octet-stream``. The headers keep
-    the coding and the content type.
+    Data with a content coding that is not undone gets the type ``application/octet-stream``. The attribute
+    ``recordheaders`` then keeps the coding and the content type.
     """
     named = _content_type(record)
     typed = named is not None and parse_media_type(named) is not None

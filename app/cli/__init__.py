@@ -28,7 +28,7 @@ def main() -> None:
 
         if not isinstance(error, SkybridgeError):
             raise
-        sys.exit(_translated(error))
+        sys.exit(_report(error))
 
 
 def _serve() -> None:
@@ -49,7 +49,7 @@ def _serve() -> None:
     verbs.root()
 
 
-def _translated(error: Exception) -> int:
+def _report(error: Exception) -> int:
     """Print the error and return its exit code."""
     from app.cli import exits, printing
     from app.errors import BrokerUnavailable, SetupError

@@ -144,7 +144,7 @@ class AdminClient(NamedTuple):
             for each in found:
                 printing.json_line(each)
         else:
-            printing.listing(columns, found)
+            printing.print_rows(columns, found)
 
 
 def topic_path(broker: str, topic: str, what: str = "") -> str:

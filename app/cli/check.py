@@ -61,9 +61,9 @@ def run(
     errors = sum(finding.level == "error" for finding in findings)
     if not as_json:
         for line in well:
-            printing.err().print(printing.one_line(line), markup=False)
+            printing.err().print(printing.escape_line(line), markup=False)
         printing.err().print(
-            f"{printing.one_line(str(file))}: {errors} errors, {len(findings) - errors} warnings"
+            f"{printing.escape_line(str(file))}: {errors} errors, {len(findings) - errors} warnings"
         )
     if errors:
         raise typer.Exit(exits.FAILED)
@@ -86,7 +86,7 @@ def _print(file: Path, finding: Finding) -> None:
     console = printing.out()
 
     def shown(text: str) -> str:
-        return escape(printing.one_line(text))
+        return escape(printing.escape_line(text))
 
     setting = f" {shown(finding.setting)}:" if finding.setting else ""
     console.print(

@@ -104,8 +104,8 @@ class EventsClient:
         """Send ``message`` as it is, and repeat it while that may help. ``event`` is what the
         service makes of it.
         """
-        (fate,) = await self._send([event], lambda _: message)
-        return fate
+        (result,) = await self._send([event], lambda _: message)
+        return result
 
     async def send(self, events: Sequence[Decoded], mode: Mode) -> list[SendResult]:
         """Send the events in one request, and repeat the failed ones while that may help. Modes
@@ -114,17 +114,17 @@ class EventsClient:
         return await self._send(events, lambda waiting: encode(waiting, mode, self._format))
 
     async def _send(self, events: Sequence[Decoded], encode_events: Encoder) -> list[SendResult]:
-        fates: dict[int, SendResult] = {}
+        results: dict[int, SendResult] = {}
         waiting = list(range(len(events)))
         for attempt in range(1, self._retries + 2):
             answer = await self._post(encode_events([events[index] for index in waiting]), attempt)
-            said = _fates([events[index] for index in waiting], answer, attempt)
-            fates.update(zip(waiting, said, strict=True))
-            waiting = [index for index in waiting if fates[index].is_worth_repeating]
+            said = _results([events[index] for index in waiting], answer, attempt)
+            results.update(zip(waiting, said, strict=True))
+            waiting = [index for index in waiting if results[index].is_worth_repeating]
             if not waiting or attempt > self._retries:
                 break
             await self._hold(f"{answer.status_code} {answer.reason_phrase}", _wait(answer, attempt))
-        return [fates[index] for index in range(len(events))]
+        return [results[index] for index in range(len(events))]
 
     async def _post(self, message: HttpMessage, attempt: int) -> httpx.Response:
         headers = httpx.Headers([*message.headers, *self._headers.items()], encoding="utf-8")
@@ -150,7 +150,7 @@ def encode(events: Sequence[Decoded], mode: Mode, name: FormatName = "as_receive
     return http.encode(events[0], Writing(mode=mode, format=name))
 
 
-def _fates(events: Sequence[Decoded], answer: httpx.Response, attempt: int) -> list[SendResult]:
+def _results(events: Sequence[Decoded], answer: httpx.Response, attempt: int) -> list[SendResult]:
     said = _document(answer)
     if answer.is_success:
         return [
@@ -159,12 +159,17 @@ def _fates(events: Sequence[Decoded], answer: httpx.Response, attempt: int) -> l
         ]
     entries = _by_event(said.get("events") if isinstance(said, dict) else None, len(events))
     if all(entries):
-        return [_fate(event, each, attempt) for event, each in zip(events, entries, strict=True)]
+        return [
+            _combined_result(event, each, attempt)
+            for event, each in zip(events, entries, strict=True)
+        ]
     problem = said if isinstance(said, dict) else {"title": answer.reason_phrase}
     return [SendResult(event, answer.status_code, (), problem, attempt) for event in events]
 
 
-def _fate(event: Decoded, entries: Sequence[Mapping[str, Any]], attempt: int) -> SendResult:
+def _combined_result(
+    event: Decoded, entries: Sequence[Mapping[str, Any]], attempt: int
+) -> SendResult:
     """Return the result of an event with several targets. It is accepted only if every target
     stored it.
     """

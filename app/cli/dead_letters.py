@@ -148,7 +148,7 @@ def redrive(
     --yes.
     """
     chosen = choice.with_ids(id_)
-    found = redrive_progress.order(service, chosen, dry_run=True)
+    found = redrive_progress.post_redrive(service, chosen, dry_run=True)
     if not service.as_json:
         _show_counts(found)
         redrive_progress.warn(found)
@@ -232,28 +232,28 @@ _HISTORY: Sequence[Column] = (
     ("ms", printing.rounded("duration_ms")),
     "outcome",
     "status",
-    ("detail", lambda each: printing.one_line(each["detail"])),
+    ("detail", lambda each: printing.escape_line(each["detail"])),
 )
 
 
 def _show_counts(found: Mapping[str, Any]) -> None:
-    printing.listing(("subscription", "cause", "count"), found["counts"])
+    printing.print_rows(("subscription", "cause", "count"), found["counts"])
 
 
 def _show(found: Mapping[str, Any]) -> None:
-    for name, value in _said(found):
-        printing.text_line(f"{name:<13} {printing.one_line(str(value))}")
+    for name, value in _rows(found):
+        printing.text_line(f"{name:<13} {printing.escape_line(str(value))}")
     if found["history"]:
         printing.text_line("")
-        printing.listing(_HISTORY, found["history"])
+        printing.print_rows(_HISTORY, found["history"])
 
 
-def _said(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _rows(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
     message = found["message"]
     place = f"{found['broker']}/{message['topic']}/{message['partition']}@{message['position']}"
     rows = [
         *((name, found[name]) for name in ("id", "subscription", "cause")),
-        ("detail", printing.one_line(found["detail"])),
+        ("detail", printing.escape_line(found["detail"])),
         ("attempts", found["attempts"]),
         ("given up", printing.moment(found["at_ms"])),
         ("from", place),
@@ -270,4 +270,4 @@ def _as_written(value: Any) -> str:
     import msgspec
 
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return printing.one_line(text)
+    return printing.escape_line(text)

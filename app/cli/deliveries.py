@@ -97,7 +97,7 @@ _ATTEMPTS: Sequence[Column] = (
     "status",
     ("ms", printing.rounded("duration_ms")),
     ("next in", printing.rounded("next_try_in", "{:.3g}s")),
-    ("detail", lambda each: printing.one_line(each["detail"]) or None),
+    ("detail", lambda each: printing.escape_line(each["detail"]) or None),
 )
 _KEYS: Sequence[Column] = (
     "subscription",

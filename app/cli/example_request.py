@@ -35,7 +35,7 @@ def example_command(config: Config, url: str) -> str:
         for route, path in asked:
             message = _message(route)
             named = route.name if path else None
-            if _is_taken(guide, message, named):
+            if _is_accepted(guide, message, named):
                 return _curl(f"{url}/events" + (f"/{named}" if named else ""), message)
     except SkybridgeError:  # a custom key mapper failed: real requests report that
         pass
@@ -91,7 +91,7 @@ def _data(pointer: str | None) -> bytes:
     return msgspec.json.encode(value)
 
 
-def _is_taken(guide: Guide, message: http.HttpMessage, route: str | None) -> bool:
+def _is_accepted(guide: Guide, message: http.HttpMessage, route: str | None) -> bool:
     headers = [(name.encode(), text.encode()) for name, text in message.headers]
     key = dict(message.headers).get("skybridge-key")
     (decoded,) = http.decode(headers, message.body)

@@ -223,6 +223,10 @@ def _subscription(each: Mapping[str, Any], indent: str) -> Iterator[str]:
         yield f"{indent}          {each['fault']}"
     if each["wants"] and each["lane"]:
         yield f"{indent}          lane  {each['lane']}"
+    if (request := each["request"]) is not None:
+        yield f"{indent}          {request['method']} {request['url']}"
+        yield from (f"{indent}          {name}: {value}" for name, value in request["headers"])
+        yield from (f"{indent}          {line}" for line in request["body"].splitlines())
     if each["onward"] is not None:
         yield from _hop(each["onward"], indent + "    ")
 
@@ -237,7 +241,7 @@ def show_verdict(text: str) -> None:
     event = found["event"] or {"type": "(no event)", "id": "-", "source": "-"}
     place = f"{found['topic']}/{found['partition']}@{found['position']}"
     name = " ".join(str(event[part]) for part in ("type", "id", "source"))
-    printing.text_line(printing.one_line(f"{place}  {found['verdict']}  {name}"))
+    printing.text_line(printing.escape_line(f"{place}  {found['verdict']}  {name}"))
     for verdict in found["filters"]:
         for line in _filter(verdict, "    "):
             printing.text_line(line)

@@ -41,14 +41,14 @@ def find(
     each subscription. A fate marked with * is computed from the filters and the position of the
     subscription. Exits with 1 if nothing was found; the last lines name the searched ranges.
     """
-    query = {"id": event, "source": source, "since": _moment(since)}
+    query = {"id": event, "source": source, "since": _api_time(since)}
     found = service.get("/v1/events", query)
-    service.show(found, _tell)
+    service.show(found, _print_found)
     if not found["events"]:
         raise typer.Exit(exits.FAILED)
 
 
-def _moment(since: str) -> str:
+def _api_time(since: str) -> str:
     """Return a time for the API. A duration means the time that long ago, in milliseconds since
     1970.
     """
@@ -67,7 +67,7 @@ def _moment(since: str) -> str:
         )
 
 
-def _tell(found: View) -> None:
+def _print_found(found: View) -> None:
     for event in found["events"]:
         for line in _event(event):
             printing.text_line(line)
@@ -75,7 +75,7 @@ def _tell(found: View) -> None:
         printing.text_line("not found")
     for each in found["looked"]:
         if not each["complete"] or not found["events"]:
-            printing.text_line(_looked(each))
+            printing.text_line(_search_line(each))
 
 
 def _event(event: View) -> Iterator[str]:
@@ -125,14 +125,14 @@ def _attempt(attempt: View) -> Iterator[str]:
                 yield f"      {mark} {_clean(wire['body'])}"
 
 
-def _looked(each: View) -> str:
+def _search_line(each: View) -> str:
     begin = "its beginning" if each["from"] is None else _at(each["from"])
     text = f"looked in {each['where']} from {begin}"
     return text + ("" if each["complete"] else f", not in all of it: {_clean(each['detail'])}")
 
 
 _NO_TIME = " " * len("2026-01-01T00:00:00Z")
-_clean = printing.one_line
+_clean = printing.escape_line
 
 
 def _at(milliseconds: int | None) -> str:

@@ -35,12 +35,12 @@ def _console(*, to_stderr: bool) -> Console:
 
     class SafeConsole(Console):
         def render_str(self, text: str, **options: Any) -> Text:
-            return super().render_str(lines_of(text), **options)
+            return super().render_str(escape_lines(text), **options)
 
     return SafeConsole(stderr=to_stderr, highlight=False, soft_wrap=True)
 
 
-def counting(*fields: str, quiet: bool = False) -> Progress:
+def progress_bars(*fields: str, quiet: bool = False) -> Progress:
     """Return progress bars with counts, elapsed and remaining time. ``fields`` are the task fields
     to show.
     """
@@ -71,7 +71,7 @@ def text_line(text: str) -> None:
     if sys.stdout is None:  # the shell closed standard output
         _unwritten("it is closed")
     try:
-        sys.stdout.write(lines_of(text) + "\n")
+        sys.stdout.write(escape_lines(text) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:  # the reader stopped reading: end without a message
         raise
@@ -96,7 +96,7 @@ def _forget_output() -> None:
     os.close(nowhere)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print plain columns, padded with spaces, which awk can read too."""
     lines = [[name.upper().replace(" ", "_") for name in columns], *map(_texts, rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
@@ -105,7 +105,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         text_line("  ".join(padded).rstrip())
 
 
-def listing(columns: Sequence[Column], found: Iterable[Any]) -> None:
+def print_rows(columns: Sequence[Column], found: Iterable[Any]) -> None:
     """Print a table with one row per object.
 
     A column is a heading, or a heading with the name of a field or a function of the object.
@@ -113,7 +113,7 @@ def listing(columns: Sequence[Column], found: Iterable[Any]) -> None:
     """
     named = [(each, each) if isinstance(each, str) else each for each in columns]
     rows = [[_of(each, what) for _, what in named] for each in found]
-    table([heading for heading, _ in named], rows)
+    print_table([heading for heading, _ in named], rows)
 
 
 def _of(found: Any, what: str | Callable[[Any], Any]) -> Any:
@@ -131,8 +131,8 @@ def _texts(row: Sequence[Any]) -> list[str]:
 def _text(value: Any) -> str:
     """Return the text of a cell. Text is escaped, because record keys come from outside."""
     if isinstance(value, list):
-        return one_line(",".join(map(str, value))) or "-"
-    return "-" if value is None else one_line(str(value))
+        return escape_line(",".join(map(str, value))) or "-"
+    return "-" if value is None else escape_line(str(value))
 
 
 def moment(milliseconds: int) -> str:
@@ -153,14 +153,14 @@ def rounded(field: str, form: str = "{:.0f}") -> Callable[[Any], str | None]:
     return lambda found: None if found[field] is None else form.format(found[field])
 
 
-def one_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """Return text from outside on one line, with the control characters of a terminal escaped."""
     from app.telemetry.printable import printable
 
     return printable(text.strip())
 
 
-def lines_of(text: str) -> str:
+def escape_lines(text: str) -> str:
     """Return text from outside with its line ends, with other control characters of a terminal
     escaped.
     """
@@ -176,11 +176,11 @@ def print_error(message: str, cure: str = "", details: Iterable[str] = ()) -> No
     from rich.markup import escape
 
     console = err()
-    console.print(f"[bold red]error[/] {escape(one_line(message))}")
+    console.print(f"[bold red]error[/] {escape(escape_line(message))}")
     for each in details:
-        console.print(f"  {escape(one_line(each))}")
+        console.print(f"  {escape(escape_line(each))}")
     if cure:
-        console.print(f"[bold green]cure[/]  {escape(one_line(cure))}")
+        console.print(f"[bold green]cure[/]  {escape(escape_line(cure))}")
 
 
 def fail(message: str, *, cure: str = "", code: int = exits.FAILED) -> NoReturn:

@@ -112,19 +112,21 @@ def try_(
 
     from app.gateway.answers import Answer
 
-    found = asyncio.run(_judged(_door(config), header, options.content(file).strip()))
+    found = asyncio.run(
+        _authenticate(_authenticator(config), header, options.content(file).strip())
+    )
     if isinstance(found, Answer):
-        _tell(as_json, {"producer": None, "refused": _details(found)})
+        _print_and_exit(as_json, {"producer": None, "refused": _details(found)})
     asked = {"source": source, "type": type_}
     faults = [each for each in found.rights.faults_of(asked) if asked[each.at]]
     if route:
         faults += found.rights.faults_of_route(route)
     if key:
         faults += found.rights.faults_of_key(key.encode())
-    _tell(as_json, {"producer": found.name, "refused": [each.detail for each in faults]})
+    _print_and_exit(as_json, {"producer": found.name, "refused": [each.detail for each in faults]})
 
 
-def _door(config: Path) -> Door:
+def _authenticator(config: Path) -> Door:
     """Return the authenticator of the producers in a configuration file."""
     from app.access.who import ProducerDirectory
     from app.gateway.door import Door
@@ -136,7 +138,7 @@ def _door(config: Path) -> Door:
     return Door(producers, Issuers(clock.monotonic).of, clock, is_open=False)
 
 
-async def _judged(door: Door, header: str, credential: bytes) -> EventSender | Answer:
+async def _authenticate(door: Door, header: str, credential: bytes) -> EventSender | Answer:
     """Return the producer that the credential belongs to, or the refusal."""
     from app.gateway.request import Pending
 
@@ -157,7 +159,7 @@ def _details(answer: Answer) -> list[str]:
     return [fault["detail"] for fault in document["faults"]] or [document["title"]]
 
 
-def _tell(as_json: bool, found: dict[str, Any]) -> NoReturn:
+def _print_and_exit(as_json: bool, found: dict[str, Any]) -> NoReturn:
     """Print the producer and the refusals, and end the command with the exit code."""
     if as_json:
         printing.json_line(found)

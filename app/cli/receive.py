@@ -124,7 +124,7 @@ def _show(show_data: bool) -> Callable[[int, Arrival, Reply], None]:
 
     def show(number: int, arrival: Arrival, reply: Reply) -> None:
         colour = "green" if is_success(reply.status) else "yellow"
-        path = escape(printing.one_line(arrival.path))
+        path = escape(printing.escape_line(arrival.path))
         console.print(f"[dim]{number}[/] {path} [{colour}]{reply.status}[/]")
         if arrival.fault:
             console.print(f"  [red]no CloudEvent[/] {escape(arrival.fault)}")
@@ -138,7 +138,7 @@ def _show(show_data: bool) -> Callable[[int, Arrival, Reply], None]:
                 )
             elif show_data and each.event.data is not None:
                 text = each.event.data.decode("utf-8", "backslashreplace")
-                console.print(f"  {escape(printing.lines_of(text))}")
+                console.print(f"  {escape(printing.escape_lines(text))}")
 
     return show
 

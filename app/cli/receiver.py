@@ -48,7 +48,7 @@ class Receiver:
         if scope["type"] != "http":
             return
         if scope["method"] == "OPTIONS":
-            reply = consent(scope["headers"])
+            reply = handshake_reply(scope["headers"])
         else:
             body = await _body(receive)
             reply = Reply(413) if body is None else self._answer(read(scope, body))
@@ -68,7 +68,7 @@ def read(scope: Mapping[str, Any], body: bytes) -> Arrival:
     return Arrival(scope["path"], headers, body, events)
 
 
-def consent(headers: list[tuple[bytes, bytes]]) -> Reply:
+def handshake_reply(headers: list[tuple[bytes, bytes]]) -> Reply:
     """Return the answer to a webhook handshake: the sender may send at any rate (webhook
     specification 4.2).
     """

@@ -28,7 +28,7 @@ class RedriveProgress(NamedTuple):
     dead: int
 
 
-def order(
+def post_redrive(
     service: AdminClient, choice: Mapping[str, Any], *, dry_run: bool, **more: Any
 ) -> dict[str, Any]:
     """Post a redrive request and return its answer. A dry run only counts."""
@@ -60,7 +60,7 @@ def run(
     """Redrive what the dry run ``found``, follow the progress with ``wait``, and print the result."""
     begun = found["at_ms"]
     bounded = {"until": begun, **choice}  # skips events that fail again meanwhile
-    moved = _all(service, bounded, found["left"], rate)
+    moved = _redrive_all(service, bounded, found["left"], rate)
     followed = {each["subscription"] for each in found["counts"]} - {*found["waiting"]}
     standing = RedriveProgress(moved, 0)
     if wait and moved and followed:
@@ -72,12 +72,12 @@ def run(
         _conclude(moved, standing, begun)
 
 
-def _all(service: AdminClient, choice: Mapping[str, Any], total: int, rate: float) -> int:
+def _redrive_all(service: AdminClient, choice: Mapping[str, Any], total: int, rate: float) -> int:
     """Redrive portion after portion, and return how many events were redriven."""
     moved = 0
     while moved < total:
         limit = min(PORTION, total - moved)
-        found = order(service, choice, dry_run=False, rate=rate, limit=limit)
+        found = post_redrive(service, choice, dry_run=False, rate=rate, limit=limit)
         if not found["redriven"]:  # another redrive took them
             break
         moved += found["redriven"]
@@ -90,7 +90,7 @@ def _follow(
     """Show the progress until no event is left or the user presses Ctrl+C, and return it."""
     standing = _standing(service, subscriptions, begun)
     total = standing.left if total is None else total
-    with printing.counting("said", quiet=service.as_json) as bar:
+    with printing.progress_bars("said", quiet=service.as_json) as bar:
         task = bar.add_task("redriving", total=total, said="")
         since = time.monotonic()
         try:

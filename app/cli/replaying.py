@@ -68,7 +68,11 @@ def replay(
             cure="Add --from earliest, a time such as 2026-01-01T00:00:00Z, or positions such as 0@42.",
             code=exits.SETUP,
         )
-    asked: dict[str, Any] = {"from": _place(begin), "until": _place(until), "rate": rate}
+    asked: dict[str, Any] = {
+        "from": _range_point(begin),
+        "until": _range_point(until),
+        "rate": rate,
+    }
     asked |= {"dry_run": dry_run} | ({"topic": topic} if topic else {})
     plan = service.post(subscription_path(name, ":replay"), asked)
     if dry_run:
@@ -83,7 +87,7 @@ def replay(
         printing.text_line("done")
 
 
-def _place(text: str) -> Any:
+def _range_point(text: str) -> Any:
     """Return a start or end in the form of the API: a word, a time, or positions by partition."""
     if text in {"earliest", "latest"}:
         return text
@@ -94,7 +98,7 @@ def _place(text: str) -> Any:
 
 
 def _show(plan: Mapping[str, Any]) -> None:
-    printing.listing(("topic", "partition", "next", "until", "remaining"), plan["replays"])
+    printing.print_rows(("topic", "partition", "next", "until", "remaining"), plan["replays"])
     total = "cannot be counted" if plan["total"] is None else f"at most {plan['total']} records"
     printing.err().print(total, markup=False)
 

@@ -193,36 +193,36 @@ async def _each_request(
     with Progress(*columns, console=printing.err(), disable=not bar) as progress:
         task = progress.add_task("", total=len(events))
         for first in range(0, len(events), size):
-            fates = await client.send(events[first : first + size], mode.value)
-            for fate in fates:
-                show(fate)
-            accepted += sum(fate.accepted for fate in fates)
-            progress.advance(task, len(fates))
+            results = await client.send(events[first : first + size], mode.value)
+            for result in results:
+                show(result)
+            accepted += sum(result.accepted for result in results)
+            progress.advance(task, len(results))
     return accepted, len(events) - accepted
 
 
-def _show(fate: SendResult) -> None:
+def _show(result: SendResult) -> None:
     from rich.markup import escape
 
-    event = fate.event.event
+    event = result.event.event
     name = escape(f"{event.type}  {event.id}")
-    if not fate.accepted:
-        _show_refused(fate)
+    if not result.accepted:
+        _show_refused(result)
         return
-    places = ", ".join(escape(place(receipt)) for receipt in fate.receipts)
+    places = ", ".join(escape(place(receipt)) for receipt in result.receipts)
     printing.out().print(f"[green]accepted[/]  {name}  {places}")
 
 
-def _show_refused(fate: SendResult) -> None:
+def _show_refused(result: SendResult) -> None:
     from rich.markup import escape
 
-    if fate.accepted:
+    if result.accepted:
         return
-    event = fate.event.event
-    problem = fate.problem or {}
+    event = result.event.event
+    problem = result.problem or {}
     console = printing.err()
     console.print(
-        f"[bold red]refused[/] {fate.status}  {escape(f'{event.type}  {event.id}')}  "
+        f"[bold red]refused[/] {result.status}  {escape(f'{event.type}  {event.id}')}  "
         f"{escape(str(problem.get('title', '')))}"
     )
     for fault in problem.get("faults") or ():
@@ -239,17 +239,17 @@ def _show_wait(why: str, seconds: float) -> None:
     printing.err().print(f"[yellow]{escape(why)}; retry in {seconds:g} s[/]")
 
 
-def _show_json(fate: SendResult) -> None:
-    event = fate.event.event
+def _show_json(result: SendResult) -> None:
+    event = result.event.event
     printing.json_line(
         {
             "id": event.id,
             "source": event.source,
             "type": event.type,
-            "status": fate.status,
-            "attempts": fate.attempts,
-            "receipts": fate.receipts,
-            "problem": fate.problem,
+            "status": result.status,
+            "attempts": result.attempts,
+            "receipts": result.receipts,
+            "problem": result.problem,
         }
     )
 

@@ -91,22 +91,22 @@ def _announce(service: Service) -> None:
 
     config = service.config
     if service.events_url:
-        _tell("events", f"{service.events_url}/events")
-    _tell("admin", f"{service.admin_url}  (status, metrics, docs)")
+        _print_line("events", f"{service.events_url}/events")
+    _print_line("admin", f"{service.admin_url}  (status, metrics, docs)")
     if url := console_url(service):
-        _tell("console", url)
+        _print_line("console", url)
     elif service.console.shown:
-        _tell("console", service.console.missing)
+        _print_line("console", service.console.missing)
     for line in _routes(config) if service.events_url else ():
         print(printable(line), file=sys.stderr)
     for line in _subscriptions(config) if "worker" in service.roles else ():
         print(printable(line), file=sys.stderr)
     if service.events_url and (request := example_command(config, service.events_url)):
         print(file=sys.stderr)
-        _tell("try", f"{request}\n")
+        _print_line("try", f"{request}\n")
 
 
-def _tell(name: str, text: str) -> None:
+def _print_line(name: str, text: str) -> None:
     print(f"{_styled(f'{name:<7}', '1')} {text}", file=sys.stderr)
 
 

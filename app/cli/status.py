@@ -53,7 +53,7 @@ def run(
     if drained is not None:
         _wait(service, drained)
         return
-    found = _looked(service, interval)
+    found = _status_with_rates(service, interval)
     service.show(found, _show)
     if found["attention"]:
         raise typer.Exit(exits.FAILED)
@@ -76,7 +76,7 @@ def _wait(service: AdminClient, within: float) -> None:
         time.sleep(POLL)
 
 
-def _looked(service: AdminClient, interval: float) -> Found:
+def _status_with_rates(service: AdminClient, interval: float) -> Found:
     """Return the last answer, with the rate ``per_second`` of each route and subscription.
 
     The rate is None after a single request, and if the service restarted between the two.
@@ -102,7 +102,7 @@ def _show(found: Found) -> None:
     if found["attention"]:
         printing.text_line("NEEDS A PERSON")
         for each in found["attention"]:
-            printing.text_line(f"  {each['subject']}: {printing.one_line(each['detail'])}")
+            printing.text_line(f"  {each['subject']}: {printing.escape_line(each['detail'])}")
             printing.text_line(f"    next: {each['next']}")
         printing.text_line("")
     ready = "ready" if found["ready"] else "not ready"
@@ -129,7 +129,7 @@ def _show(found: Found) -> None:
 def _table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         printing.text_line("")
-        printing.listing(columns, rows)
+        printing.print_rows(columns, rows)
 
 
 def _up(health: Mapping[str, Any]) -> str:
@@ -146,7 +146,7 @@ def _cause(each: Mapping[str, Any]) -> str | None:
     until = each["paused_for"]
     cause = each["cause"].removeprefix(f"{each['state']}: ")
     probe = "" if until is None else f" (next probe in {_span(until)})"
-    return (printing.one_line(cause) + probe).strip() or None
+    return (printing.escape_line(cause) + probe).strip() or None
 
 
 def _span(seconds: float) -> str:
@@ -196,7 +196,7 @@ _SPOOLS: Sequence[Column] = (
     ("size", lambda each: _gib(each["bytes"])),
     ("most", lambda each: _gib(each["most"])),
     "repeats",
-    ("cause", lambda each: printing.one_line(each["cause"]) or None),
+    ("cause", lambda each: printing.escape_line(each["cause"]) or None),
 )
 _DISKS: Sequence[Column] = (
     "disk",

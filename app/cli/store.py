@@ -41,7 +41,7 @@ def status(config: ConfigFile = None, as_json: Json = False) -> None:
         found = upkeep.look_at_database(dsn, loaded.timeouts.store)
     else:
         found = upkeep.look_at_file(loaded.store.path)
-    _tell(found, as_json=as_json)
+    _print_status(found, as_json=as_json)
 
 
 @app.verb("migrate", "skybridge store migrate --config skybridge.yaml")
@@ -79,7 +79,7 @@ def backup(
     """
     from app.features.storage import backup as backups
 
-    with printing.counting(quiet=as_json) as bars:
+    with printing.progress_bars(quiet=as_json) as bars:
         tasks: dict[str, Any] = {}
 
         def show(name: str, done: int, of: int) -> None:
@@ -92,7 +92,7 @@ def backup(
         printing.json_line({"folder": str(folder), "files": copied})
         return
     rows = [(each.name, each.file, str(each.bytes), each.sha256) for each in copied]
-    printing.table(("what", "file", "bytes", "sha256"), rows)
+    printing.print_table(("what", "file", "bytes", "sha256"), rows)
     for part in absent:
         printing.text_line(f"{part.name} does not exist yet: {part.place}")
 
@@ -115,7 +115,7 @@ def restore(
         printing.text_line(f"{each.name}: {each.place} is restored from {folder}")
 
 
-def _tell(found: Standing, *, as_json: bool) -> None:
+def _print_status(found: Standing, *, as_json: bool) -> None:
     if as_json:
         printing.json_line(found)
         return
@@ -125,4 +125,4 @@ def _tell(found: Standing, *, as_json: bool) -> None:
         f"{found.place} {state}" + (f", this release knows {found.known}" if older else "")
     )
     if found.rows:
-        printing.table(("table", "rows"), sorted(found.rows.items()))
+        printing.print_table(("table", "rows"), sorted(found.rows.items()))

@@ -82,7 +82,7 @@ def _oldest(each: Mapping[str, Any]) -> str | None:
 def _cause(each: Mapping[str, Any]) -> str | None:
     """Return why the subscription is paused, disabled or broken, or None."""
     health = each["health"]
-    return printing.one_line(health["cause"].removeprefix(f"{health['state']}: ")) or None
+    return printing.escape_line(health["cause"].removeprefix(f"{health['state']}: ")) or None
 
 
 def _answers(counts: Mapping[str, int]) -> str | None:
@@ -135,7 +135,7 @@ def _show(status: Mapping[str, Any]) -> None:
     }
     for word, value in rows.items():
         if value not in ("", None):
-            printing.text_line(f"{word:<13} {printing.one_line(str(value))}")
+            printing.text_line(f"{word:<13} {printing.escape_line(str(value))}")
     for warning in status["warnings"]:
         printing.text_line(f"{'warning':<13} {warning}")
     printing.text_line("")
@@ -313,7 +313,7 @@ def _show_attempt(found: Mapping[str, Any]) -> None:
     said = found["status"] or f"{found['fault']}: {found['detail']}"
     printing.text_line(f"{said}  in {found['duration_ms']:.0f} ms")
     if found["response"]:
-        printing.text_line(printing.one_line(found["response"]))
+        printing.text_line(printing.escape_line(found["response"]))
 
 
 @app.verb(

@@ -276,11 +276,11 @@ def show(message: dict[str, Any]) -> None:
     from rich.markup import escape
 
     place = f"{message['topic']}/{message['partition']}@{message['position']}"
-    key = printing.one_line(str(message.get("key") or message.get("key_base64")))
+    key = printing.escape_line(str(message.get("key") or message.get("key_base64")))
     console = printing.out()
     console.print(f"[dim]{escape(place)}[/] key={escape(key)} {summary(message)}")
     for line in _record(message.get("record") or {}):
-        console.print(f"  {printing.lines_of(line)}", markup=False)
+        console.print(f"  {printing.escape_lines(line)}", markup=False)
 
 
 def _record(record: dict[str, Any]) -> list[str]:

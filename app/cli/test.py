@@ -105,13 +105,13 @@ def _print(name: str, place: str, found: Sequence[Mismatch]) -> None:
         return
     printing.text_line(f"FAIL  {name}  ({place})")
     for each in found:
-        printing.text_line(f"      {each.what}: expected {_said(each.expected)}")
-        printing.text_line(f"      {' ' * len(each.what)}  but came {_said(each.came)}")
+        printing.text_line(f"      {each.what}: expected {_shown(each.expected)}")
+        printing.text_line(f"      {' ' * len(each.what)}  but came {_shown(each.came)}")
         for line in each.why:
             printing.text_line(f"        {line}")
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)

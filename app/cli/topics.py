@@ -74,7 +74,7 @@ def show(topic: TopicName, broker: Broker = BROKER, *, service: AdminClient) -> 
     """
     columns = ("number", "leader", "replicas", "isr", "earliest", "latest")
     found = service.get(admin_client.topic_path(broker, topic))
-    service.show(found, lambda found: printing.listing(columns, found["partitions"]))
+    service.show(found, lambda found: printing.print_rows(columns, found["partitions"]))
 
 
 @app.verb(
@@ -138,10 +138,10 @@ def offsets(
     columns = ("number", "earliest", "latest", *(("at_time",) if time else ()))
 
     def show(found: Mapping[str, Any]) -> None:
-        printing.listing(columns, found["partitions"])
+        printing.print_rows(columns, found["partitions"])
         if found["groups"]:
             of_groups = ("group", "subscription", "partition", "committed", "lag")
-            printing.listing(of_groups, found["groups"])
+            printing.print_rows(of_groups, found["groups"])
 
     service.show(found, show)
 

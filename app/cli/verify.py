@@ -64,9 +64,9 @@ def run(
             "--headers and --body work only together.", cure="Add the other one.", code=exits.SETUP
         )
     if headers is not None and body is not None:
-        lines, content = _lines(options.content(headers)), options.content(body)
+        lines, content = _header_lines(options.content(headers)), options.content(body)
     else:
-        lines, content = _parted(options.content(request))
+        lines, content = _split_request(options.content(request))
     now = SystemClock().now() if at is None else at
     verdict = verify(lines, content, _keys(key or [], key_file or []), now, tolerance)
     if json_output:
@@ -102,7 +102,7 @@ def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[SigningKey]:
     return keys
 
 
-def _parted(whole: bytes) -> tuple[list[tuple[str, str]], bytes]:
+def _split_request(whole: bytes) -> tuple[list[tuple[str, str]], bytes]:
     """Split a request into header lines and body. Line ends are CRLF or LF."""
     ends = [(whole.find(end), end) for end in (b"\r\n\r\n", b"\n\n") if end in whole]
     if not ends:
@@ -113,10 +113,10 @@ def _parted(whole: bytes) -> tuple[list[tuple[str, str]], bytes]:
         )
     _, end = min(ends)
     head, _, body = whole.partition(end)
-    return _lines(head), body
+    return _header_lines(head), body
 
 
-def _lines(head: bytes) -> list[tuple[str, str]]:
+def _header_lines(head: bytes) -> list[tuple[str, str]]:
     """Return names and values of header lines. A line without a colon, such as the request line, is
     skipped.
     """

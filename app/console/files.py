@@ -50,7 +50,7 @@ _AGAIN = b"5"  # seconds until a browser reloads the page, as a build may be run
 _LEAST_SAVED = 0.9  # a file is compressed only if that makes it smaller than this share
 
 
-class Body(NamedTuple):
+class CodedBody(NamedTuple):
     """The content of a file in one content coding."""
 
     content: bytes
@@ -58,15 +58,15 @@ class Body(NamedTuple):
     coding: bytes = b""
 
 
-class File(NamedTuple):
+class ConsoleFile(NamedTuple):
     """A file of the console, plain and compressed."""
 
-    plain: Body
-    zipped: Body
+    plain: CodedBody
+    zipped: CodedBody
     type: bytes
     caching: bytes
 
-    def fit(self, accepted: bytes) -> Body:
+    def fit(self, accepted: bytes) -> CodedBody:
         """Return the body that an Accept-Encoding header allows."""
         return self.zipped if takes_gzip(accepted) else self.plain
 
@@ -80,7 +80,7 @@ class Console:
         self._app = app
         self._web = web
         self._built = 0  # modification time of the index file in ns, or 0 without one
-        self._files: Mapping[str, File] = {}
+        self._files: Mapping[str, ConsoleFile] = {}
         self._reading = asyncio.Lock()
 
     @property
@@ -99,9 +99,9 @@ class Console:
                 send, 308, [(b"location", _location(scope)), (b"cache-control", _ASK_AGAIN)]
             )
         else:
-            await self._give(path.removeprefix(PREFIX) or INDEX, scope, send)
+            await self._send_name(path.removeprefix(PREFIX) or INDEX, scope, send)
 
-    async def _give(self, name: str, scope: Scope, send: Any) -> None:
+    async def _send_name(self, name: str, scope: Scope, send: Any) -> None:
         """Send a file of the console."""
         await self._read()
         file, is_head = self._files.get(name), scope["method"] == "HEAD"
@@ -135,7 +135,7 @@ class Console:
             return f"The console was not built with this installation. Cure, in a checkout: {CURE}"
 
 
-def read(folder: Path) -> dict[str, File]:
+def read(folder: Path) -> dict[str, ConsoleFile]:
     """Return every file below a folder, by its path in the URL."""
     return {
         path.relative_to(folder).as_posix(): _file(path, path.relative_to(folder).as_posix())
@@ -144,25 +144,25 @@ def read(folder: Path) -> dict[str, File]:
     }
 
 
-def _file(path: Path, name: str) -> File:
+def _file(path: Path, name: str) -> ConsoleFile:
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()[:32]
-    plain = Body(content, f'"{digest}"'.encode())
+    plain = CodedBody(content, f'"{digest}"'.encode())
     smaller = gzip.compress(content, mtime=0)
     gains = len(smaller) < _LEAST_SAVED * len(content)
-    zipped = Body(smaller, f'"{digest}-gzip"'.encode(), b"gzip") if gains else plain
+    zipped = CodedBody(smaller, f'"{digest}-gzip"'.encode(), b"gzip") if gains else plain
     caching = _FOR_EVER if name.startswith(ASSETS) else _ASK_AGAIN
-    return File(plain, zipped, _TYPES.get(path.suffix, _OTHER_TYPE), caching)
+    return ConsoleFile(plain, zipped, _TYPES.get(path.suffix, _OTHER_TYPE), caching)
 
 
-async def _send_file(file: File, scope: Scope, send: Any) -> None:
+async def _send_file(file: ConsoleFile, scope: Scope, send: Any) -> None:
     body = file.fit(_header(scope, b"accept-encoding"))
     headers: Headers = [
         (b"etag", body.etag),
         (b"cache-control", file.caching),
         (b"vary", b"accept-encoding"),
     ]
-    if _knows(_header(scope, b"if-none-match"), body.etag):
+    if _has_etag(_header(scope, b"if-none-match"), body.etag):
         await _answer(send, 304, headers)
         return
     headers.append((b"content-type", file.type))
@@ -214,7 +214,7 @@ def _codings(accepted: bytes) -> Iterator[tuple[bytes, bool]]:
         yield coding, weight.rstrip(b"0") not in {b"q=", b"q=0."}
 
 
-def _knows(given: bytes, etag: bytes) -> bool:
+def _has_etag(given: bytes, etag: bytes) -> bool:
     """Return True if an If-None-Match header has the ETag. It compares weakly (RFC 9110 13.1.2)."""
     known = {each.strip().removeprefix(b"W/") for each in given.split(b",")}
     return etag in known or b"*" in known

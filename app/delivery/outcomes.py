@@ -14,7 +14,7 @@ listed in ``retry.statuses``        retry        403 404 408 429 default list: 4
 415 and every other 4xx             dead-letter  no              webhook specification 2.2.
 5xx, and what HTTP does not define  retry        yes             a fault of the server.
 time-out of the answer, reset       retry        yes             the server may have the event.
-name, address guard, connect, TLS,  retry, not   yes             no byte was sent, so no step is used
+name, address guard, connect, TLS,  retry, not   yes             no byte was sent: no step is used.
 proxy, token, consent, paced        sent                         and the target is left alone.
 its reply could not be published    retry        no              delivered means the reply is stored.
 request that cannot be sent         dead-letter  no              a retry would fail again.

@@ -36,7 +36,7 @@ def signer(key: SigningKey) -> Signer:
         return _keyed(raw)
     if key.kind is KeyKind.PRIVATE:
         return _private(raw)
-    raise ValueError("a public key signs nothing: give the private one, whsk_")
+    raise ValueError("a public key cannot sign: give the private key, whsk_")
 
 
 def _private(raw: bytes) -> Signer:
@@ -46,7 +46,7 @@ def _private(raw: bytes) -> Signer:
 
     private = Ed25519PrivateKey.from_private_bytes(raw[:_SEED])
     if raw[_SEED:] not in {b"", private.public_key().public_bytes_raw()}:
-        raise ValueError("its public half is another key's")
+        raise ValueError("its public half belongs to another key")
     sign = private.sign
     return lambda before, body: "v1a," + _text(sign(before + body))
 

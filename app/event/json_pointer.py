@@ -54,14 +54,15 @@ def is_json(event: CloudEvent) -> bool:
 def _found(document: bytes, steps: tuple[str, ...]) -> bytes | None:
     value = one(document)
     for step in steps:
-        inner = _child(value, step)
+        inner = child_of(value, step)
         if inner is None:
             return None
         value = bytes(inner).strip()
     return value
 
 
-def _child(value: bytes, step: str) -> Raw | None:
+def child_of(value: bytes, step: str) -> Raw | None:
+    """Return the member or element of a JSON value that one step of a pointer names; None if there is none."""
     if value.startswith(b"{"):
         return members(value).get(step)
     if value.startswith(b"[") and _INDEX.fullmatch(step):

@@ -6,12 +6,12 @@ import asyncio
 import logging
 
 from app.access.rights import TokenRestriction
-from app.api.access.callers import Access, AccessToken
+from app.api.access.callers import AccessToken, AdminAccess
 from app.api.access.guard import TokenGuard, demand_token
 from app.api.status.recorder import Recorder
 from app.config.model.config import Config
 from app.console.files import Console
-from app.features.component import Change, Component
+from app.features.component import Component, ConfigChange
 from app.features.listening import limits_of, tls_of
 from app.gateway.listener import Listener
 from app.gateway.server import HttpServer
@@ -55,12 +55,12 @@ class AdminComponent(Component[Config]):
     async def stop(self, drain: float) -> None:  # noqa: ARG002 - it answers until the end
         await self._server.stop(LAST_ANSWERS)
 
-    async def prepare(self, change: Change) -> Config:
+    async def prepare(self, change: ConfigChange) -> Config:
         demand_token(change.config.server.admin.host, access_of(change.config))
         return change.config
 
     def apply(self, prepared: Config) -> None:
-        self._guard.admit(access_of(prepared))
+        self._guard.apply(access_of(prepared))
         self.console.shown = prepared.server.admin.console
         self._listener.bound(limits_of(prepared, admin=True))
 
@@ -90,7 +90,7 @@ class StreamsComponent(Component[None]):
             await self._recording
 
 
-def access_of(config: Config) -> Access:
+def access_of(config: Config) -> AdminAccess:
     """Return the tokens of the admin listener. ``server.admin.token`` has every scope, and those of
     ``tokens`` have their own."""
     admin = config.server.admin
@@ -103,5 +103,5 @@ def access_of(config: Config) -> Access:
         )
         for each in admin.tokens
     ]
-    single = Access.by(admin.token.get_secret_value() if admin.token else None)
-    return Access([*single.tokens, *named], admin.mask, config.webhooks.configurable_targets)
+    single = AdminAccess.by(admin.token.get_secret_value() if admin.token else None)
+    return AdminAccess([*single.tokens, *named], admin.mask, config.webhooks.configurable_targets)

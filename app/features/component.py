@@ -33,7 +33,7 @@ P = TypeVar("P")
 _log = logging.getLogger(__name__)
 
 
-class Health(NamedTuple):
+class ComponentHealth(NamedTuple):
     """The health of a component for one role. ``ready`` is False if the component prevents readiness.
     ``causes`` are its problems, also those that do not prevent it."""
 
@@ -41,11 +41,11 @@ class Health(NamedTuple):
     causes: Sequence[str] = ()
 
 
-WELL = Health()
+WELL = ComponentHealth()
 """The health of a component without problems."""
 
 
-class Change:
+class ConfigChange:
     """A configuration that is about to be applied: its differences to the current one, and what components
     prepared for it."""
 
@@ -92,7 +92,7 @@ class Component(Generic[P]):
     async def stop(self, drain: float) -> None:
         """Accept no new work, finish the current work within ``drain`` seconds, and release all resources."""
 
-    async def prepare(self, change: Change) -> P:  # noqa: ARG002 - subclasses use it
+    async def prepare(self, change: ConfigChange) -> P:  # noqa: ARG002 - subclasses use it
         """Create what another configuration needs, without using it yet.
 
         Raises:
@@ -111,7 +111,7 @@ class Component(Generic[P]):
     async def retire(self) -> None:
         """Return when everything that the last ``apply`` replaced has ended."""
 
-    async def health(self, role: Role) -> Health:  # noqa: ARG002 - subclasses use it
+    async def health(self, role: Role) -> ComponentHealth:  # noqa: ARG002 - subclasses use it
         """Return the health of this component for a role."""
         return WELL
 
@@ -121,7 +121,7 @@ class Component(Generic[P]):
 
 
 @contextlib.asynccontextmanager
-async def undone(component: Component[Any]) -> AsyncIterator[None]:
+async def stop_if_start_fails(component: Component[Any]) -> AsyncIterator[None]:
     """Stop a component again if its start fails halfway."""
     try:
         yield
@@ -130,7 +130,7 @@ async def undone(component: Component[Any]) -> AsyncIterator[None]:
         raise
 
 
-async def stopped(what: str, stopping: Awaitable[None], seconds: float) -> None:
+async def stop_part(what: str, stopping: Awaitable[None], seconds: float) -> None:
     """Wait for one part to stop, at most ``seconds`` plus ``RELEASE``. A part that fails or hangs is logged,
     so that the other parts can stop."""
     try:

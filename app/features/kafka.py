@@ -13,7 +13,7 @@ from app.api.status.families import Family, kafka_listener_families
 from app.brokers.portable import PortableLog
 from app.config.model.brokers import EmbeddedBroker
 from app.config.model.config import Config
-from app.features.component import Change, Component, stopped, undone
+from app.features.component import Component, ConfigChange, stop_if_start_fails, stop_part
 from app.features.events.producers import ProducersComponent
 from app.features.subscriptions.component import SubscriptionsComponent
 from app.interfaces import Clock
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-TAKEN = 10.0  # seconds for subscriptions to join their groups, before Kafka clients are accepted
+GROUPS_WITHIN = (
+    10.0  # seconds for subscriptions to join their groups, before Kafka clients are accepted
+)
 
 
 class KafkaComponent(Component["Mapping[str, Logins | None]"]):
@@ -55,19 +57,19 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
         self._open: dict[str, OpenListener] = {}
 
     async def start(self) -> None:
-        async with undone(self):
+        async with stop_if_start_fails(self):
             for name in listening_brokers(self._config):
-                await self._until_taken(name)
+                await self._wait_for_groups(name)
                 await self._open_one(name)
 
     async def stop(self, drain: float) -> None:
         steps = [
-            stopped(f"Kafka listener of {name}", each.stop(drain), drain)
+            stop_part(f"Kafka listener of {name}", each.stop(drain), drain)
             for name, each in self._open.items()
         ]
         await asyncio.gather(*steps)
 
-    async def prepare(self, change: Change) -> Mapping[str, Logins | None]:
+    async def prepare(self, change: ConfigChange) -> Mapping[str, Logins | None]:
         """Return the logins of each open listener. Raise SetupError if other machines could use a listener
         without a login."""
         if not self._open:
@@ -79,7 +81,7 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
 
     def apply(self, prepared: Mapping[str, Logins | None]) -> None:
         for name, logins in prepared.items():
-            self._open[name].demand(logins)
+            self._open[name].require_logins(logins)
 
     async def metrics(self) -> Sequence[Family]:
         return list(kafka_listener_families(self.views()))
@@ -88,16 +90,16 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
         """Return the state of each open listener."""
         return [each.view(name) for name, each in self._open.items()]
 
-    async def _until_taken(self, name: str) -> None:
+    async def _wait_for_groups(self, name: str) -> None:
         """Wait until the subscriptions of a log have joined their groups, for at most 10 s."""
         try:
-            async with asyncio.timeout(TAKEN):
-                await self._subscriptions.taken(name)
+            async with asyncio.timeout(GROUPS_WITHIN):
+                await self._subscriptions.groups_joined(name)
         except TimeoutError:
             _log.warning(
                 "log %s: the Kafka listener opens although not all subscriptions have started within %g s",
                 name,
-                TAKEN,
+                GROUPS_WITHIN,
             )
 
     async def _open_one(self, name: str) -> None:

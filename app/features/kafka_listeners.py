@@ -54,7 +54,7 @@ class OpenListener:
             refused_frames=self._node.refused_frames,
         )
 
-    def demand(self, logins: Logins | None) -> None:
+    def require_logins(self, logins: Logins | None) -> None:
         """Require these logins from the next request on, also of clients that have logged in already."""
         self._node.logins = logins
 
@@ -84,7 +84,7 @@ async def open_kafka_listener(
     logins = await logins_of(config, name, producers)
     node = Node(
         engine=driver.engine,
-        gate=CloudEventsGate(_validated(broker)),
+        gate=CloudEventsGate(_validated_topics(broker)),
         clock=clock,
         settings=bounds_of(settings, current_shares(config).kafka),
         cluster=driver.engine.cluster,
@@ -113,7 +113,7 @@ def _demand_loopback(settings: KafkaListener, setting: str) -> None:
         )
 
 
-def _validated(broker: EmbeddedBroker) -> list[str]:
+def _validated_topics(broker: EmbeddedBroker) -> list[str]:
     """Return the topics whose records must be CloudEvents."""
     return [name for name, topic in broker.topics.items() if topic.validation == "cloudevents"]
 
@@ -142,10 +142,10 @@ async def logins_of(config: Config, name: str, producers: ProducerDirectory) -> 
     if found is None:
         _demand_loopback(broker.kafka_listener, f"brokers.{name}.kafka_listener")
         return None
-    return await asyncio.to_thread(_made, found, producers)
+    return await asyncio.to_thread(_derive_logins, found, producers)
 
 
-def _made(found: KafkaLogins, producers: ProducerDirectory) -> Logins:
+def _derive_logins(found: KafkaLogins, producers: ProducerDirectory) -> Logins:
     """Return the logins with derived keys."""
     passwords = {user: secret.get_secret_value() for user, secret in found.passwords.items()}
     return Logins(passwords, found.mechanisms, producers.kafka)

@@ -9,7 +9,7 @@ from app.api.status.answers import DiskView, SpoolView
 from app.api.status.families import Family, certificate_families, volume_families
 from app.config.model.config import Config
 from app.features.certificates import Expiries, certificates_of
-from app.features.component import Change, Component
+from app.features.component import Component, ConfigChange
 from app.features.disks import disks, folders_of
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.telemetry import set_up_logging
@@ -17,7 +17,7 @@ from app.telemetry import set_up_logging
 LAST_WORDS = 5.0  # seconds to send waiting operator events and attempts at the end
 
 
-class Part(Component[None]):
+class SimpleComponent(Component[None]):
     """A component that only starts and stops, by functions that it is given."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Part(Component[None]):
             await self._stop()
 
 
-class Absent:
+class AbsentFeature:
     """An empty answer for features that this process does not run."""
 
     async def states(self) -> Sequence[SpoolView]:
@@ -57,7 +57,7 @@ class LoggingComponent(Component["Config | None"]):
 
     name = "log"
 
-    async def prepare(self, change: Change) -> Config | None:
+    async def prepare(self, change: ConfigChange) -> Config | None:
         return change.config if change.concerns("log") else None
 
     def apply(self, prepared: Config | None) -> None:

@@ -22,7 +22,7 @@ from app.brokers.portable import PortableLog
 from app.brokers.spool import STALL, SpoolingLog, When
 from app.config.model.config import Config
 from app.errors import SetupError, SkybridgeError
-from app.features.component import Change, Component, undone
+from app.features.component import Component, ConfigChange, stop_if_start_fails
 from app.interfaces import Clock, Log, Notify, Store
 from app.interfaces.notify import SPOOLED, SPOOLING
 from app.model.log_name import LogName
@@ -44,7 +44,7 @@ TRY_STORE = 5  # checks between reads of the store for redriven dead letters
 _log = logging.getLogger("skybridge.spool")
 
 
-class Wanted(NamedTuple):
+class SpoolSettings(NamedTuple):
     """The settings of one spool. ``target`` is the log that the spool replaces while it is unavailable."""
 
     route: str
@@ -59,7 +59,7 @@ class Wanted(NamedTuple):
 class _Spool:
     """An open spool: its settings, its switch, and its backlog."""
 
-    wanted: Wanted
+    wanted: SpoolSettings
     log: SpoolingLog
     waits: Backlog
 
@@ -100,8 +100,8 @@ class SpoolsComponent(Component[Config]):
         )  # routes of a configuration that is being prepared
         self._closing = asyncio.Lock()
         self.publishing = publishing
-        for wanted in _wanted(config):
-            self._make(wanted)
+        for wanted in _spool_settings(config):
+            self._create(wanted)
 
     @property
     def routes(self) -> frozenset[str]:
@@ -110,7 +110,7 @@ class SpoolsComponent(Component[Config]):
 
     async def start(self) -> None:
         """Open the spools, after the logs have started, and drain the records of the last run."""
-        async with undone(self):
+        async with stop_if_start_fails(self):
             await self._open_all(self._config)
         self.apply(self._config)
         self._watches = [
@@ -118,7 +118,7 @@ class SpoolsComponent(Component[Config]):
             keep("spools", self._watch_targets, "targets"),
         ]
 
-    async def prepare(self, change: Change) -> Config:
+    async def prepare(self, change: ConfigChange) -> Config:
         """Open the spools of another configuration. Open spools are neither changed nor closed until
         ``apply``."""
         await self._open_all(change.config)
@@ -136,7 +136,7 @@ class SpoolsComponent(Component[Config]):
     async def _prepare(self, config: Config) -> None:
         """Open the spools of a configuration. Raise SetupError if an open spool would get another target or
         broker."""
-        for wanted in _wanted(config):
+        for wanted in _spool_settings(config):
             now = self._open.get(wanted.route)
             if now is not None and now.wanted[:4] != wanted[:4]:
                 raise SetupError(
@@ -144,19 +144,19 @@ class SpoolsComponent(Component[Config]):
                     setting=f"routes.{wanted.route}.spool",
                     cure="restart the service, or give the route another name",
                 )
-            await self._begin(now or self._make(wanted))
+            await self._start_mirror(now or self._create(wanted))
         for broker, route in self._spools_with_records():
             if route not in self._open:
                 target = _target_of(config, route)
                 kind = config.brokers[target.broker].kind if target else "embedded"
-                removed = Wanted(route, broker, target or LogName(broker), kind, "never", 0)
-                await self._begin(self._make(removed))
+                removed = SpoolSettings(route, broker, target or LogName(broker), kind, "never", 0)
+                await self._start_mirror(self._create(removed))
 
     def apply(self, prepared: Config) -> None:
-        """Apply the settings of each spool. A spool that is no longer configured accepts no new events unless
-        its target fails, and is drained."""
+        """Apply the settings of each spool. A spool that is no longer configured takes new events only while
+        older ones wait in it, so that their order holds, and is drained."""
         self._config, self._expected = prepared, frozenset()
-        wanted = {each.route: each for each in _wanted(prepared)}
+        wanted = {each.route: each for each in _spool_settings(prepared)}
         for route, spool in self._open.items():
             now = wanted.get(route)
             spool.log.set(now.when if now else "never", now.most if now else spool.wanted.most)
@@ -184,7 +184,7 @@ class SpoolsComponent(Component[Config]):
         """Return the state of each spool."""
         return [await self._state(spool) for _, spool in sorted(self._open.items())]
 
-    def _make(self, wanted: Wanted) -> _Spool:
+    def _create(self, wanted: SpoolSettings) -> _Spool:
         """Create the switch and the backlog of a spool."""
         topic, name = spool_topic(wanted.route), wanted.target._replace(spooled=wanted.route)
         spool, group = self._logs[wanted.broker], self._group(wanted.route)
@@ -199,35 +199,35 @@ class SpoolsComponent(Component[Config]):
             waits,
             when=wanted.when,
             most=wanted.most,
-            began=lambda cause: self._began(wanted.route, cause),
+            began=lambda cause: self._report_spooling(wanted.route, cause),
         )
         made = self._open[wanted.route] = _Spool(wanted, log, waits)
         self._some.set()
         self.publishing[name] = log
         return made
 
-    async def _begin(self, spool: _Spool) -> None:
+    async def _start_mirror(self, spool: _Spool) -> None:
         """Start the mirror of a spool, unless it runs already."""
         route, driver = spool.wanted.route, self._logs[spool.wanted.broker].driver
         if route in self._drains:
             return
-        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as in _make
+        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as in _create
         await driver.create_topic(spool_topic(route), driver.engine.settings.partitions)
-        drain = self._drains[route] = self._drain(spool, driver.engine.cluster)
+        drain = self._drains[route] = self._mirror(spool, driver.engine.cluster)
         await drain.start()
         records = spool.waits.records
         spool.log.spooling = records > 0
         if records:
             _log.warning("route %s: its spool has %d waiting records", route, records)
 
-    def _drain(self, spool: _Spool, cluster: str) -> Supervisor:
+    def _mirror(self, spool: _Spool, cluster: str) -> Supervisor:
         """Return the mirror that drains a spool.
 
         ``cluster`` is the identity of the log. It keeps the rows of several gateways apart in a shared store,
         because their records have the same topic, partition and position.
         """
         wanted = spool.wanted
-        drain = self._subscription(wanted)
+        drain = self._mirror_subscription(wanted)
         if not self._alone:
             drain = drain.model_copy(update={"id": spool_subscription(wanted.route, cluster)})
         return Supervisor(
@@ -242,7 +242,7 @@ class SpoolsComponent(Component[Config]):
             notify=self._notify,
         )
 
-    def _subscription(self, wanted: Wanted) -> Subscription:
+    def _mirror_subscription(self, wanted: SpoolSettings) -> Subscription:
         """Return the subscription of the mirror. Its retries block their key and never park it, because the
         committed position must show what is drained."""
         drain = Subscription(
@@ -258,9 +258,9 @@ class SpoolsComponent(Component[Config]):
         retry = Retry().model_copy(update={"schedule": SCHEDULE, "hold": len(SCHEDULE)})
         return drain.model_copy(update={"id": spool_subscription(wanted.route), "retry": retry})
 
-    def _began(self, route: str, cause: str) -> None:
+    def _report_spooling(self, route: str, cause: str) -> None:
         """Report that the events of a route go to its spool from now on."""
-        _log.warning("route %s: its events go to the spool: %s", route, cause)
+        _log.warning("route %s: its events wait in the spool: %s", route, cause)
         self._notify(SPOOLING, route, {"cause": cause})
 
     async def _watch_spools(self) -> None:
@@ -276,7 +276,7 @@ class SpoolsComponent(Component[Config]):
                     self._notify(SPOOLED, route, {"repeats": spool.log.repeats})
                 if looks % TRY_STORE == 0:
                     await self._read_store(route)
-                if spool.wanted.when == "never" and not self._routed(route) and spool.log.idle:
+                if spool.wanted.when == "never" and not self._has_route(route) and spool.log.idle:
                     async with self._closing:
                         await self._close(route)
 
@@ -294,7 +294,7 @@ class SpoolsComponent(Component[Config]):
         except SkybridgeError as error:
             _log.debug("route %s: the store does not answer: %s", route, error)
 
-    def _routed(self, route: str) -> bool:
+    def _has_route(self, route: str) -> bool:
         """Return True if the current or the next configuration has the route. Such a route keeps its switch
         even without a spool, because the router refers to it."""
         return route in self._expected or any(each.name == route for each in self._config.routes)
@@ -302,7 +302,7 @@ class SpoolsComponent(Component[Config]):
     async def _close(self, route: str) -> None:
         """Close a spool, and delete its topic if it is empty. Do nothing if a reload has brought the route
         back meanwhile."""
-        if self._routed(route):
+        if self._has_route(route):
             return
         spool = self._open.pop(route)
         if not self._open:
@@ -311,7 +311,7 @@ class SpoolsComponent(Component[Config]):
         self.publishing.pop(spool.wanted.target._replace(spooled=route), None)
         await drain.stop(ANSWER)
         driver = self._logs[spool.wanted.broker].driver
-        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as in _make
+        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as in _create
         if not spool.waits.records:
             await driver.forget(self._group(route))
             await driver.engine.delete_topic(spool_topic(route))
@@ -360,10 +360,10 @@ def _state_of(spool: _Spool, records: int) -> Literal["empty", "spooling", "drai
     return "spooling" if spool.log.away else "draining"
 
 
-def _wanted(config: Config) -> Sequence[Wanted]:
+def _spool_settings(config: Config) -> Sequence[SpoolSettings]:
     """Return the settings of all spools of a configuration."""
     return [
-        Wanted(
+        SpoolSettings(
             route.name,
             route.spool.broker,
             log_of(route, route.to[0]),

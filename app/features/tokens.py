@@ -44,7 +44,7 @@ _ERRORS = frozenset(
 def token_source(sasl: Sasl) -> TokenSource:
     """Return the source of tokens for SASL settings with the mechanism OAUTHBEARER."""
     if sasl.oauth is not None:
-        return ClientCredentials(sasl.oauth)
+        return GrantedTokens(sasl.oauth)
     if sasl.token_file is not None:
         return _of_file(sasl.token_file)
     token = sasl.token.get_secret_value() if sasl.token is not None else ""
@@ -68,7 +68,7 @@ def _of_file(path: Path) -> TokenSource:
     return source
 
 
-class Settings(Protocol):
+class OAuthSettings(Protocol):
     """The OAuth 2 settings of a broker or of a webhook."""
 
     @property
@@ -107,7 +107,7 @@ async def ask_directly(
         raise OSError(repr(error)) from error
 
 
-def through(client: HttpClient) -> Ask:
+def ask_through(client: HttpClient) -> Ask:
     """Return a function that requests tokens with a webhook's own client, and so with its address checks,
     certificates and proxy."""
 
@@ -128,7 +128,7 @@ def through(client: HttpClient) -> Ask:
     return ask
 
 
-class ClientCredentials:
+class GrantedTokens:
     """A source of tokens that an OAuth 2 server grants for client credentials.
 
     A token is cached until shortly before it expires. Concurrent callers wait for the same request.
@@ -144,7 +144,7 @@ class ClientCredentials:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: OAuthSettings,
         within: float = GRANTED_WITHIN,
         *,
         audience: str = "",
@@ -169,7 +169,7 @@ class ClientCredentials:
             return self._token
         if self._asking is None:
             self._asking = asyncio.create_task(self._renew())
-            self._asking.add_done_callback(self._asked)
+            self._asking.add_done_callback(self._request_done)
         return await asyncio.shield(self._asking)
 
     def forget(self, token: str) -> None:
@@ -177,7 +177,7 @@ class ClientCredentials:
         if token == self._token:
             self._until = 0.0
 
-    def _asked(self, task: asyncio.Task[str]) -> None:
+    def _request_done(self, task: asyncio.Task[str]) -> None:
         """Forget the finished request. Its exception is marked as read, because the callers that waited have
         received it."""
         self._asking = None
@@ -186,12 +186,12 @@ class ClientCredentials:
 
     async def _renew(self) -> str:
         """Request a token and store it."""
-        granted = await self._granted()
+        granted = await self._request_token()
         self._token = granted.access_token
         self._until = time.monotonic() + granted.expires_in - self._renew_before
         return self._token
 
-    async def _granted(self) -> TokenGrant:
+    async def _request_token(self) -> TokenGrant:
         """Request a token. Raise NoToken if the server grants none."""
         no_token = f"no token from {self._settings.token_endpoint}"
         # RFC 6749 2.3.1

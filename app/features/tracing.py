@@ -58,7 +58,7 @@ async def end_traces() -> None:
     await asyncio.to_thread(close_traces)
 
 
-def traced(sink: Sink, subscription: Subscription, config: Config) -> Sink:
+def with_traces(sink: Sink, subscription: Subscription, config: Config) -> Sink:
     """Return a sink that records a span of each attempt, or the sink itself if traces are off."""
     found = traces()
     if found is None:

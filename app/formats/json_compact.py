@@ -45,7 +45,8 @@ def _without_data(text: bytes) -> CloudEvent | None:
 
 
 def _attributes(head: bytes) -> dict[str, str] | None:
-    """Return valid attributes with unique names, or None if the general reader must decide.
+    """Return valid attributes with unique names. None means that the slower general reader must decode the
+    document.
 
     If no text has an escape, every quote is punctuation. Four quotes per member then prove that no name is
     repeated.

@@ -101,7 +101,7 @@ class Sink(Protocol):
         return 0
 
     async def stop(self) -> None:
-        """Close what the sink created itself."""
+        """Close the connections and tasks that the sink created itself."""
         return
 
 

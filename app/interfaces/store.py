@@ -29,7 +29,8 @@ class Owners(Protocol):
     ) -> None:
         """Record the owner's epoch after an assignment: writes with any other epoch are refused from now on.
 
-        With ``newest``, for logs whose epochs grow, raises StaleOwner if a greater epoch is recorded.
+        With ``newest``, for logs whose epochs grow, raises StaleOwner if a greater epoch is recorded. Without
+        it, the last caller is the owner.
         """
 
 
@@ -247,7 +248,7 @@ class Consents(Protocol):
         """
 
     async def take(self, digests: Collection[bytes]) -> Mapping[bytes, str | None]:
-        """Return the rates of addresses that were called. Each is returned once."""
+        """Return the rates that webhooks gave when they called these addresses. Each consent is returned once."""
 
     async def close(self, digest: bytes) -> Mapping[bytes, str | None]:
         """Close an address, and return its rate if it was called and not taken yet."""

@@ -122,7 +122,7 @@ class AppendProcessor:
     def fail_permanently(self, error: Exception) -> None:
         """Accept no appends until a restart, which reads what the disk really has."""
         if not self.broken:
-            _log.critical("log %s stops accepting: %s", self._settings.name, error)
+            _log.critical("log %s accepts no more records: %s", self._settings.name, error)
             self.broken = (
                 f"the log failed and accepts no more records ({error}). "
                 "Check the disk, then start again"

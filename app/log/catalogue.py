@@ -66,7 +66,9 @@ class Catalogue:
         if not is_topic_name(name):
             raise BrokerRefused(f"{name[:80]!r} is not a valid topic name", kind="unknown-topic")
         if len(self.topics) >= self.max_topics:
-            raise BoundReached(f"the log has {len(self.topics)} topics, its bound")
+            raise BoundReached(
+                f"the log has {len(self.topics)} topics; its bound is {self.max_topics}"
+            )
         self._check_room(partitions)
         with db:
             db.execute("INSERT INTO topics(name, partitions) VALUES(?, ?)", (name, partitions))

@@ -242,6 +242,7 @@ class Engine:
         return await asyncio.to_thread(run)
 
     def health(self) -> Health:
+        """Return whether the log accepts records, and why not."""
         if self._writer is None:
             return Health(healthy=False, cause=f"log {self.settings.name} is not running")
         cause = self._writer.storing.broken or self._writer.storing.full

@@ -43,6 +43,7 @@ class Identities:
         self.oldest_ms = 1 << 62
 
     def load(self, db: apsw.Connection) -> None:
+        """Read all identities from the file."""
         now = self._now()
         for route, topic, most, until, entries in db.execute(
             "SELECT route, topic, most, until_ms, entries FROM identities ORDER BY number"
@@ -51,13 +52,16 @@ class Identities:
             self.remember((route, topic), _read(entries), most, now)
 
     def begin(self, now_ms: int) -> IdentityCheck:
+        """Start the check of the identities of a commit group."""
         return IdentityCheck(self, self._broker, now_ms)
 
     def note(self, kept: Kept, key: bytes) -> bytes | None:
+        """Return the stored note of an event, or None for an event that is new."""
         recent = self._recent.get(kept)
         return None if recent is None else recent.get(key)
 
     def remember(self, kept: Kept, entries: Iterable[Entry], most: int, now_ms: int) -> None:
+        """Add identities to the memory of a route and topic, at most ``most`` of them."""
         recent = self._recent.setdefault(kept, Recent())
         before = len(recent)
         recent.remember(entries, most, now_ms)

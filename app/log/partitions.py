@@ -53,7 +53,7 @@ class PartitionLog:
 
     @property
     def earliest(self) -> int:
-        """Return the lowest offset that the partition may have, or the next offset if it is empty."""
+        """Return the offset at which the partition begins, or the next offset if it is empty."""
         return self.segments[0].base if self.segments else self.next_offset
 
     def segment_of(self, offset: int) -> Segment | None:

@@ -37,6 +37,7 @@ class Producers:
         self._bound, self._share = bound, share_of(bound)
 
     def load(self, db: apsw.Connection) -> None:
+        """Read all states from the file."""
         for producer, topic, number, epoch, time_ms, batches in db.execute(
             "SELECT id, topic, partition, epoch, time_ms, batches FROM producers ORDER BY time_ms"
         ):
@@ -44,6 +45,7 @@ class Producers:
             self.keep((producer, Partition(topic, number)), state, "")
 
     def begin(self) -> SequenceCheck:
+        """Start the check of the numbered batches of a commit group."""
         return SequenceCheck(self)
 
     def get(self, key: Key) -> ProducerState | None:
@@ -90,7 +92,7 @@ class Producers:
         return list(islice(quiet, max(0, count)))
 
     def reserve_id(self, db: apsw.Connection) -> int:
-        """Return a producer id that no producer has had, and store it first.
+        """Reserve a producer id that no producer has had. The id is durable before it is returned.
 
         Ids that a producer brought from another log, or invented, are skipped. Otherwise records of one producer
         would be taken for repeats of another, and acknowledged without being stored."""

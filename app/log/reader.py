@@ -42,6 +42,7 @@ class LogReader:
         threading.Thread(target=self._main, args=(opening,), name=name, daemon=True).start()
 
     def run(self, job: Callable[[apsw.Connection], T]) -> asyncio.Future[T]:
+        """Run a job in the thread, and return the future of its result."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put((job, future))
         return future

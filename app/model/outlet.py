@@ -94,7 +94,11 @@ def _shown(value: object) -> object:
     return value
 
 
-_SECRET = {"type": "object", "required": ["secret"], "properties": {"secret": {"type": "string"}}}
+_SECRET = {
+    "type": "object",
+    "required": ["secret"],
+    "properties": {"secret": {"type": "string", "description": "a secret"}},
+}
 _SCHEMA = WithJsonSchema(
     {"anyOf": [{"type": "string"}, {**_SECRET, "additionalProperties": False}]}
 )

@@ -16,14 +16,14 @@ _EVENT = {"attributes": "{$attributes}", "data": "{$data}"}
 class SlackRequest(Strict):
     """A message to a Slack channel by an incoming webhook."""
 
-    preset: Literal["slack"]
+    preset: Literal["slack"] = Field(description="a message by an incoming webhook of Slack")
     text: Text = Field(description="the message, a template; Slack's markup in values is escaped")
 
 
 class TeamsRequest(Strict):
     """A message to a Microsoft Teams channel by a workflow (an adaptive card)."""
 
-    preset: Literal["teams"]
+    preset: Literal["teams"] = Field(description="a card by a workflow of Microsoft Teams")
     text: Text = Field(description="the message, a template; values are plain text")
     title: Text | None = Field(None, description="a line in bold above the message, a template")
 
@@ -31,7 +31,7 @@ class TeamsRequest(Strict):
 class DiscordRequest(Strict):
     """A message to a Discord channel by a webhook; it mentions no person."""
 
-    preset: Literal["discord"]
+    preset: Literal["discord"] = Field(description="a message by a webhook of Discord")
     text: Text = Field(description="the message, a template; markdown in values is escaped")
     username: Text | None = Field(None, description="the name that the message shows as its author")
 
@@ -39,7 +39,7 @@ class DiscordRequest(Strict):
 class PagerDutyRequest(Strict):
     """An event of PagerDuty's Events API v2."""
 
-    preset: Literal["pagerduty"]
+    preset: Literal["pagerduty"] = Field(description="an event of PagerDuty's Events API v2")
     key: Text = Field(description=f"the integration key (routing key); {_KEY}")
     summary: Text = Field(description="what happened, in one line, a template")
     action: Literal["trigger", "acknowledge", "resolve"] = Field(
@@ -54,7 +54,9 @@ class PagerDutyRequest(Strict):
 class JiraRequest(Strict):
     """An alert of Jira Service Management (before, Opsgenie)."""
 
-    preset: Literal["jira_service_management"]
+    preset: Literal["jira_service_management"] = Field(
+        description="an alert of Jira Service Management"
+    )
     key: Text = Field(description=f"the API key of the integration; {_KEY}")
     message: Text = Field(description="title of the alert, a template")
     description: Text | None = Field(None, description="description of the alert, a template")
@@ -67,7 +69,7 @@ class JiraRequest(Strict):
 class ElasticsearchRequest(Strict):
     """Documents by Elasticsearch's bulk API; with ``batch`` many in one request."""
 
-    preset: Literal["elasticsearch"]
+    preset: Literal["elasticsearch"] = Field(description="documents by Elasticsearch's bulk API")
     index: Text = Field(description="name of the index or data stream, a template")
     operation: Literal["create", "index"] = Field(
         "create", description="create: a document with the same id stays; index: it is replaced"
@@ -81,7 +83,7 @@ class ElasticsearchRequest(Strict):
 class SplunkRequest(Strict):
     """Events by Splunk's HTTP Event Collector; with ``batch`` many in one request."""
 
-    preset: Literal["splunk_hec"]
+    preset: Literal["splunk_hec"] = Field(description="events by Splunk's HTTP Event Collector")
     key: Text = Field(description=f"the token of the collector; {_KEY}")
     event: Json = Field(_EVENT, description="the event: JSON with templates")
     source: Text = Field("{source}", description="source, a template")

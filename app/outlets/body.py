@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote_plus
 
-from app.event.json_pointer import compile_lookup
+from app.event.json_pointer import steps_of
 from app.event.json_text import written
 from app.event.value import CloudEvent, DataForm
 from app.model.outlet import DataBody, FormBody, JsonBody, SecretText, SecretValue, TextBody
 from app.outlets.places import Compiler, Markup, Optional, RenderJson, ValueAbsent
-from app.outlets.values import Unshapeable, data_of
+from app.outlets.values import EventView, Unshapeable
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -26,7 +26,7 @@ class BodyTemplate(NamedTuple):
     """A compiled body.
 
     Attributes:
-        render: returns the bytes. Raises Absent and Unshapeable.
+        render: returns the bytes. Raises ValueAbsent and Unshapeable.
         content_type: the media type of the bytes; None if the event has it.
     """
 
@@ -67,7 +67,7 @@ def compile_json(
     """Compile a JSON document. ``markup`` has the escaping for strings of members, by member name."""
     pieces = _merged(_pieces(document, compiler, setting, markup or {}))
 
-    def render(event: CloudEvent) -> bytes:
+    def render(event: EventView) -> bytes:
         made = b"".join([piece if isinstance(piece, bytes) else piece(event) for piece in pieces])
         return _demand_utf8(made, setting)
 
@@ -89,14 +89,10 @@ class _Member(NamedTuple):
 
     name: bytes
     pieces: list[Piece]
-    omits: bool
+    may_lack: bool
+    """Whether this member is left out for an event without its value."""
 
-    @property
-    def may_lack(self) -> bool:
-        """Return True if this member is left out for an event without its value."""
-        return self.omits and len(self.pieces) == 1 and not isinstance(self.pieces[0], bytes)
-
-    def render(self, event: CloudEvent) -> bytes | None:
+    def render(self, event: EventView) -> bytes | None:
         """Return the member; None if it is left out."""
         try:
             pieces = [each if isinstance(each, bytes) else each(event) for each in self.pieces]
@@ -118,11 +114,12 @@ def _pieces(
         optional = isinstance(inner, Optional)
         given = inner.text if isinstance(inner, Optional) else inner
         pieces = [*_pieces(given, compiler, at, markup, inside)]
-        return _Member(name, pieces, optional or compiler.omits)
+        omits = (optional or compiler.omits) and isinstance(given, str | SecretText)
+        return _Member(name, pieces, omits and not all(isinstance(each, bytes) for each in pieces))
 
     match value:
         case str() | SecretValue() | SecretText():
-            yield compiler.json_text(value, setting, escape)
+            yield from compiler.json_text(value, setting, escape)
         case dict():
             members = [
                 member(written(name) + b":", inner, f"{setting}.{name}", markup.get(name))
@@ -171,8 +168,8 @@ def _form(
 
 
 def pairs(
-    templates: Sequence[tuple[str, str | Callable[[CloudEvent], str]]],
-    event: CloudEvent,
+    templates: Sequence[tuple[str, str | Callable[[EventView], str]]],
+    event: EventView,
     *,
     omits: bool,
 ) -> Iterator[str]:
@@ -186,10 +183,10 @@ def pairs(
 
 
 def _value_at(pointer: str, setting: str) -> RenderJson:
-    find = compile_lookup(pointer)
+    steps = steps_of(pointer)
 
-    def render(event: CloudEvent) -> bytes:
-        found = find(event)
+    def render(event: EventView) -> bytes:
+        found = event.at(steps)
         if found is None:
             raise ValueAbsent(setting)
         return _demand_utf8(found, setting)
@@ -197,9 +194,10 @@ def _value_at(pointer: str, setting: str) -> RenderJson:
     return render
 
 
-def _data(event: CloudEvent) -> bytes:
-    if event.data is None:
+def _data(event: EventView) -> bytes:
+    data = event.event.data
+    if data is None:
         raise ValueAbsent("body")
-    if event.data_form is DataForm.JSON:
-        return data_of(event) or b""
-    return event.data
+    if event.event.data_form is DataForm.JSON:
+        return event.data() or b""
+    return data

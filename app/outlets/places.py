@@ -14,10 +14,9 @@ from app.bindings.forwarding import is_field_value
 from app.errors import SetupError
 from app.event.json_text import FAULTS, string, written
 from app.event.templates import parse
-from app.event.value import CloudEvent
 from app.model.outlet import Missing, SecretText, SecretValue
 from app.model.secret import FileSecret
-from app.outlets.values import CURE, Find, Unshapeable, compile_value
+from app.outlets.values import CURE, EventView, Find, Unshapeable, compile_value
 
 MOST_PLACEHOLDERS = 64
 
@@ -26,10 +25,10 @@ Reveal = Callable[[FileSecret], str]
 Markup = Callable[[str], str]
 """Escape a text in the markup of a publisher, such as Slack's ``&lt;``."""
 Text = str | SecretValue | SecretText
-Render = Callable[[CloudEvent], str]
-"""Return the escaped text of a place. Raises Absent if the event lacks a value, and Unshapeable."""
-RenderJson = Callable[[CloudEvent], bytes]
-"""Return JSON for a place. Raises Absent if the event lacks a value, and Unshapeable."""
+Render = Callable[[EventView], str]
+"""Return the escaped text of a place. Raises ValueAbsent if the event lacks a value, and Unshapeable."""
+RenderJson = Callable[[EventView], bytes]
+"""Return JSON for a place. Raises ValueAbsent if the event lacks a value, and Unshapeable."""
 
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)*")
 _PATH_CURE = "begin with / and write characters other than A-Z a-z 0-9 -._~!$&'()*+,;=:@ as %XX"
@@ -68,27 +67,39 @@ class Value(NamedTuple):
     find: Find
     pointer: str = ""
 
-    def json(self, event: CloudEvent) -> bytes:
-        """Return the value as JSON. Raises Absent."""
-        value = self.find(event)
-        if value is None:
-            raise ValueAbsent(self.setting)
-        return value
+    def json(self) -> RenderJson:
+        """Return a function that returns the value as JSON. The function raises ValueAbsent."""
+        find, setting = self.find, self.setting
 
-    def plain(self, event: CloudEvent) -> str:
-        """Return the value as text: a string as it means, any other value as it is written. Raises Absent for null."""
-        value = self.json(event)
-        if value == _NULL:
+        def json(event: EventView) -> bytes:
+            value = find(event)
+            if value is None:
+                raise ValueAbsent(setting)
+            return value
+
+        return json
+
+    def plain(self, event: EventView) -> str:
+        """Return the value as text: a string as it means, any other value as it is written. Raises ValueAbsent for null."""
+        value = self.find(event)
+        if value is None or value == _NULL:
             raise ValueAbsent(self.setting)
         try:
             return string(value) if value.startswith(b'"') else value.decode()
         except FAULTS:
             raise Unshapeable(f"{self.text} is not UTF-8.", self.setting) from None
 
-    def inside(self, event: CloudEvent) -> bytes:
-        """Return the value as a part of a JSON string."""
-        value = self.json(event)
-        return value[1:-1] if value.startswith(b'"') else written(self.plain(event))[1:-1]
+    def inside(self) -> RenderJson:
+        """Return a function that returns the value as a part of a JSON string."""
+        find, plain = self.find, self.plain
+
+        def inside(event: EventView) -> bytes:
+            value = find(event)
+            if value is not None and value.startswith(b'"'):
+                return value[1:-1]
+            return written(plain(event))[1:-1]
+
+        return inside
 
 
 Part = str | Secret | Value
@@ -110,21 +121,17 @@ class Compiler:
 
     def json_text(
         self, text: Text, setting: str, markup: Markup | None = None
-    ) -> bytes | RenderJson:
-        """Compile a string of a JSON document; bytes if nothing in it depends on the event.
+    ) -> list[bytes | RenderJson]:
+        """Compile a string of a JSON document into its parts, constant or made of the event.
 
         A string that is one placeholder becomes the value itself, with its type, unless ``markup`` escapes it.
         """
         parts = self._parts(text, setting)
         if (constant := _constant(parts)) is not None:
-            return written(constant)
+            return [written(constant)]
         if markup is None and len(parts) == 1 and isinstance(parts[0], Value):
-            return parts[0].json
-        pieces = [_inside(part, markup) for part in parts]
-        return lambda event: (
-            b'"%b"'
-            % b"".join([piece if isinstance(piece, bytes) else piece(event) for piece in pieces])
-        )
+            return [parts[0].json()]
+        return [b'"', *[_inside(part, markup) for part in parts], b'"']
 
     def text(self, text: Text, setting: str, escape: Callable[[str], str] = str) -> str | Render:
         """Compile a text whose place keeps values in by ``escape``; a string if nothing depends on the event.
@@ -222,7 +229,7 @@ def _inside(part: Part, markup: Markup | None) -> bytes | RenderJson:
     if isinstance(part, str):
         return written(str(part))[1:-1]
     if markup is None:
-        return part.inside
+        return part.inside()
     return lambda event: written(markup(part.plain(event)))[1:-1]
 
 
@@ -251,7 +258,7 @@ def _segment(parts: Sequence[Part], setting: str) -> str | Render:
     if all(type(part) is str for part in parts):
         return "".join(map(str, parts))
 
-    def render(event: CloudEvent) -> str:
+    def render(event: EventView) -> str:
         segment = "".join([_coded(part, event, setting) for part in parts])
         if unquote(segment) in _NO_SEGMENT:
             detail = f"{setting} would have a segment that is empty, . or .., which names another resource."
@@ -261,7 +268,7 @@ def _segment(parts: Sequence[Part], setting: str) -> str | Render:
     return render
 
 
-def _coded(part: Part, event: CloudEvent, setting: str) -> str:
+def _coded(part: Part, event: EventView, setting: str) -> str:
     if isinstance(part, Value):
         return quote(_encodable(part.plain(event), setting), safe="")
     return quote(part, safe="") if isinstance(part, Secret) else part

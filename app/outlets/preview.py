@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 from app.delivery.target_url import read_url
@@ -14,12 +15,12 @@ from app.outlets.request import SPARE
 from app.routing.hops import Preview, ShapedPreview
 
 
-def compile_preview(subscriptions: Iterable[Subscription], max_body: int) -> Preview:
+def compile_preview(subscriptions: Iterable[Subscription], max_body: int = sys.maxsize) -> Preview:
     """Compile the requests of the subscriptions. A request that cannot be compiled is not shown.
 
     Args:
         subscriptions: the subscriptions.
-        max_body: most bytes of the body of an event.
+        max_body: most bytes of the body of an event; any number by default.
     """
     outlets: dict[str, Outlet] = {}
     for each in subscriptions:

@@ -13,7 +13,7 @@ from app.event.value import CloudEvent
 from app.model.outlet import DataBody, DataPart, RequestTemplates, SecretText, SecretValue
 from app.outlets.body import BodyTemplate, compile_body, pairs
 from app.outlets.places import Compiler, Render, Reveal, Value, ValueAbsent
-from app.outlets.values import Unshapeable
+from app.outlets.values import EventView, Unshapeable
 
 SPARE = 64 * 1024  # bytes that a request may have beyond the largest body of an event
 
@@ -75,6 +75,11 @@ class RequestTemplate:
         self._limit = limit
         fixed = isinstance(path, str) and all(isinstance(value, str) for _, value in query)
         self._target = self._target_of(_NO_EVENT) if fixed else None
+        typed = body is None or self._has_type or body.content_type is not None
+        fixed = typed and all(isinstance(value, str) for _, value in headers)
+        made = self._headers_of(_NO_EVENT) if fixed else []
+        self._names = tuple([name for name, _ in made]) if fixed else None
+        self._texts = tuple([text for _, text in made])
 
     def shape(self, event: CloudEvent) -> ShapedRequest:
         """Return the request of an event.
@@ -83,39 +88,38 @@ class RequestTemplate:
             Unshapeable: the event lacks values, all of which are listed; or a value does not fit its place; or the
                 request is too large.
         """
+        view = EventView(event)
         try:
-            target = self._target or self._target_of(event)
-            headers = [*self._headers_of(event)]
-            body = b""
-            if self._body is not None:
-                body = self._body.render(event)
-                if not self._has_type:
-                    headers.insert(0, ("Content-Type", self._body.type_of(event)))
+            target = self._target or self._target_of(view)
+            body = b"" if self._body is None else self._body.render(view)
+            if self._names is not None:
+                message = HttpMessage(self._names, self._texts, body)
+            else:
+                message = HttpMessage.of(self._headers_of(view), body)
         except ValueAbsent as absent:
-            raise lacking(self.values, event, str(absent.args[0])) from None
-        size = len(body) + len(target) + sum(len(value) for _, value in headers)
+            raise lacking(self.values, view, str(absent.args[0])) from None
+        size = len(body) + len(target) + sum(map(len, message.values))
         if size > self._limit:
             detail = f"The request would have {size} bytes; the most is {self._limit}."
             raise Unshapeable(detail, "request")
-        return ShapedRequest(self._method, target, HttpMessage.of(headers, body))
+        return ShapedRequest(self._method, target, message)
 
     def join(self, bodies: Sequence[bytes]) -> ShapedRequest:
         """Return one request with several bodies one after another. Nothing else of it may depend on an event."""
-        headers = [(name, value) for name, value in self._headers if isinstance(value, str)]
-        if self._body is not None:
-            headers.insert(0, ("Content-Type", self._body.type_of(_NO_EVENT)))
-        message = HttpMessage.of(headers, b"".join(bodies))
+        message = HttpMessage.of(self._headers_of(_NO_EVENT), b"".join(bodies))
         return ShapedRequest(self._method, self._target or self._target_of(_NO_EVENT), message)
 
-    def _target_of(self, event: CloudEvent) -> str:
+    def _target_of(self, event: EventView) -> str:
         behind = self._behind if isinstance(self._behind, str) else self._behind(event)
         path = self._path.removesuffix("/") + behind if behind else self._path
         own = [self._query] if self._query else []
         query = "&".join([*own, *pairs(self._parameters, event, omits=self._omits)])
         return f"{path}?{query}" if query else path
 
-    def _headers_of(self, event: CloudEvent) -> list[tuple[str, str]]:
+    def _headers_of(self, event: EventView) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
+        if self._body is not None and not self._has_type:
+            found.append(("Content-Type", self._body.type_of(event.event)))
         for name, value in self._headers:
             try:
                 found.append((name, value if isinstance(value, str) else value(event)))
@@ -125,10 +129,10 @@ class RequestTemplate:
         return found
 
 
-_NO_EVENT = CloudEvent({})
+_NO_EVENT = EventView(CloudEvent({}))
 
 
-def lacking(values: Sequence[Value], event: CloudEvent, setting: str) -> Unshapeable:
+def lacking(values: Sequence[Value], event: EventView, setting: str) -> Unshapeable:
     """Return the error for an event that lacks values: it lists every placeholder that has none."""
     faults = [
         Fault("missing-value", f"The event has no value for {value.text}.", value.setting)

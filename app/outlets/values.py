@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
+from msgspec import Raw
 
 from app.errors import Fault, SenderError, SetupError
-from app.event.json_pointer import compile_lookup, is_json
-from app.event.json_text import FAULTS, one
+from app.event.json_pointer import child_of, is_json, steps_of
+from app.event.json_text import FAULTS, members, one
 from app.event.templates import POINTER, Placeholder
 from app.event.types import is_name, is_timestamp
 from app.event.value import AttributeType, CloudEvent
@@ -31,7 +33,57 @@ CURE = (
     "a literal brace is {{ or }}"
 )
 
-Find = Callable[[CloudEvent], bytes | None]
+
+class EventView:
+    """An event while its request is shaped. Its data is parsed once for all placeholders."""
+
+    __slots__ = ("_members", "attributes", "event")
+
+    def __init__(self, event: CloudEvent) -> None:
+        self.event = event
+        self.attributes = event.attributes
+        self._members: Mapping[str, Raw] | None = None
+
+    def at(self, steps: Sequence[str]) -> bytes | None:
+        """Return the JSON text at the steps of a pointer; None if there is none, and for data that is not JSON."""
+        try:
+            found = self._top(steps[0])
+            for step in steps[1:]:
+                if found is None:
+                    return None
+                found = child_of(bytes(found).strip(), step)
+        except FAULTS:
+            return None
+        return None if found is None else bytes(found).strip()
+
+    def _top(self, step: str) -> Raw | None:
+        if self._members is None:
+            data = self.event.data
+            if not data or not is_json(self.event):
+                self._members = _EMPTY
+            elif data.lstrip().startswith(b"{"):
+                self._members = members(data)
+            else:
+                return child_of(one(data), step)
+        return self._members.get(step)
+
+    def data(self) -> bytes | None:
+        """Return the data as one JSON value: JSON as it came, other text as a string.
+
+        Raises:
+            Unshapeable: the data is declared as JSON and is none, or is neither JSON nor UTF-8.
+        """
+        data = self.event.data
+        if data is None:
+            return None
+        if self._members:  # parsed already, so it is JSON
+            return data.strip()
+        return _data(self.event, data)
+
+
+_EMPTY: Mapping[str, Raw] = MappingProxyType({})
+
+Find = Callable[[EventView], bytes | None]
 """Return the JSON text of a value of the event; None if the event does not have the value."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -76,15 +128,16 @@ def compile_value(placeholder: Placeholder, setting: str) -> Find:
 def _found(placeholder: Placeholder, setting: str) -> Find:
     match placeholder.kind, placeholder.name:
         case "pointer", pointer if POINTER.fullmatch(pointer):
-            return compile_lookup(pointer)
+            steps = steps_of(pointer)
+            return lambda event: event.at(steps)
         case "time", form if form:
             return _time(form, setting)
         case "", "$data":
-            return data_of
+            return EventView.data
         case "", "$attributes":
             return attributes_of
         case "", name if is_name(name):
-            return lambda event: attribute_of(event, name)
+            return lambda event: attribute_of(event.event, name)
     raise SetupError(f"{placeholder.text} names no value of an event", setting=setting, cure=CURE)
 
 
@@ -98,31 +151,25 @@ def attribute_of(event: CloudEvent, name: str) -> bytes | None:
     return _encode(text)
 
 
-def attributes_of(event: CloudEvent) -> bytes:
+def attributes_of(view: EventView) -> bytes:
     """Return a JSON object of all attributes, in their order of arrival."""
-    members = [
+    event = view.event
+    pairs = [
         _encode(name) + b":" + (attribute_of(event, name) or b"null") for name in event.attributes
     ]
-    return b"{" + b",".join(members) + b"}"
+    return b"{" + b",".join(pairs) + b"}"
 
 
-def data_of(event: CloudEvent) -> bytes | None:
-    """Return the data of an event as one JSON value: JSON as it came, other text as a string.
-
-    Raises:
-        Unshapeable: the data is declared as JSON and is none, or is neither JSON nor UTF-8.
-    """
-    if event.data is None:
-        return None
+def _data(event: CloudEvent, data: bytes) -> bytes | None:
     try:
         if not is_json(event):
-            return _encode(event.data.decode())
+            return _encode(data.decode())
         try:
-            return one(event.data) if event.data else None
+            return one(data) if data else None
         except FAULTS:
             if event.datacontenttype is not None:
                 raise
-            return _encode(event.data.decode())
+            return _encode(data.decode())
     except FAULTS:
         raise Unshapeable("The data is neither JSON nor UTF-8 text.", "{$data}") from None
 
@@ -133,7 +180,7 @@ def _time(form: str, setting: str) -> Find:
             cure = f"use {' '.join(_DIRECTIVES)}"
             raise SetupError(f"{directive} is no part of a time", setting=setting, cure=cure)
 
-    def find(event: CloudEvent) -> bytes | None:
+    def find(event: EventView) -> bytes | None:
         at = _moment(event.attributes.get("time", ""))
         if at is None:
             return None

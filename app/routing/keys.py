@@ -77,8 +77,10 @@ def compile_keys(policy: KeyPolicy) -> Keys:
 
 
 def _alike(policy: KeyPolicy) -> Keys | None:
-    """Return the function for a mapper that does not look at each event, or None. Its result None means that no
-    event has a key.
+    """Return the function that computes the keys of a batch by column, or None if the mapper must see each
+    event.
+
+    The function returns None if no event of the batch has a key.
     """
     match policy.mapper:
         case "partitionkey" | "attribute" as mapper:

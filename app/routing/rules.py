@@ -97,6 +97,8 @@ class Rules(Generic[T]):
     def first_of_all(self, run: Run) -> T | None:
         """Return the compiled value of the route that all events of a batch take, or None if it may differ
         between them.
+
+        Raises NoRoute if no route matches.
         """
         if self._read is None or not run.has_one(self._read):
             return None

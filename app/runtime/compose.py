@@ -7,17 +7,17 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from app.api.access.audit_trail import Trail
+from app.api.access.audit_trail import AuditRecorder
 from app.api.asked.brokers import Brokers
 from app.api.asked.process import Process
-from app.api.asked.readiness import Readiness
+from app.api.asked.readiness import ReadinessSource
 from app.api.asked.registry import Registry
 from app.api.asked.routes import KnownProducers, Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.front import create_app
-from app.api.http.given import Given
+from app.api.http.given import ServiceParts
 from app.api.status.asked import IntakeTallies, KafkaListeners, Measured, Spools, Volumes
-from app.api.status.configured import Configured
+from app.api.status.configured import CurrentConfiguration
 from app.api.status.recorder import Recorder
 from app.config.check.source import Source
 from app.config.load.loader import Loaded
@@ -31,13 +31,19 @@ from app.features.events.producers import ProducersComponent
 from app.features.events.routes import RoutesComponent
 from app.features.kafka import KafkaComponent
 from app.features.notifications import open_keeper, open_operator_events
-from app.features.parts import LAST_WORDS, Absent, LoggingComponent, Part, VolumesComponent
+from app.features.parts import (
+    LAST_WORDS,
+    AbsentFeature,
+    LoggingComponent,
+    SimpleComponent,
+    VolumesComponent,
+)
 from app.features.storage.component import StorageComponent
 from app.features.storage.stores import open_store, vault_of
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.component import SubscriptionsComponent, budget_of
-from app.features.subscriptions.registry import SubscriptionRegistry
-from app.features.subscriptions.sinks import Sinks
+from app.features.subscriptions.registry import ApiSubscriptionRegistry
+from app.features.subscriptions.sinks import SinkFactory
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.features.tracing import end_traces
 from app.gateway.issuers import Issuers
@@ -88,39 +94,42 @@ class _Composition:
     def service(self) -> Service:
         """Return the service with all its components."""
         service = Service(self.config, self.roles, self.clock, self.counters)
-        given = Given()
-        self._give_values(given)
+        given = ServiceParts()
+        self._add_values(given)
         for stage in self._stages(given):
             service.add(*stage)
-        trail = Trail(self.store, self.clock, self.notify)
+        trail = AuditRecorder(self.store, self.clock, self.notify)
         service.reloader = Reloader(
-            self.source, self.loaded, service.take_up, self.clock, self.counters, trail
+            self.source, self.loaded, service.apply_change, self.clock, self.counters, trail
         )
-        self._give(given, service)
+        self._add_components(given, service)
         return service
 
-    def _stages(self, given: Given) -> Sequence[Sequence[Component[Any] | None]]:
+    def _stages(self, given: ServiceParts) -> Sequence[Sequence[Component[Any] | None]]:
         """Return the components in the order in which they start. Those of one stage stop at once."""
         return (
-            (Part("traces", stop=end_traces),),
+            (SimpleComponent("traces", stop=end_traces),),
             (LoggingComponent(),),
             (StorageComponent(self.store, self.clock),),
-            (Part("issuers", stop=self.issuers.stop),),
+            (SimpleComponent("issuers", stop=self.issuers.stop),),
             (self.catalog,),
             (self.brokers,),
             (VolumesComponent(self.catalog),),
-            (_lasting("operator events", self.operator_events), _lasting("attempts", self.keeper)),
+            (
+                _last_to_stop("operator events", self.operator_events),
+                _last_to_stop("attempts", self.keeper),
+            ),
             (self.routes,),
             (self.producers,),
             (self.intakes,),
             (self.spools,),
             (self._admin(given),),
             (StreamsComponent(self.recorder, self.streams_end),),
-            (_watching(self.watcher),),
+            (_watcher_component(self.watcher),),
             (self.subscriptions, self.kafka, self.events),
         )
 
-    def _give_values(self, given: Given) -> None:
+    def _add_values(self, given: ServiceParts) -> None:
         """Add to the API's parts the values that are not components."""
         given.add(Process, Process(self.config.installation, self.roles, self.clock.monotonic()))
         given.add(Store, self.store)
@@ -130,19 +139,19 @@ class _Composition:
         given.add(Notify, self.notify)
         given.add(Brokers, self.brokers)
 
-    def _give(self, given: Given, service: Service) -> None:
+    def _add_components(self, given: ServiceParts, service: Service) -> None:
         """Add to the API's parts the components, each by the protocol that it implements."""
         given.add(Routes, self.routes)
         given.add(KnownProducers, self.producers)
         given.add(Subscriptions, self.subscriptions)
         given.add(Registry, self.registry)
-        given.add(IntakeTallies, self.intakes or Absent())
-        given.add(Spools, self.spools or Absent())
+        given.add(IntakeTallies, self.intakes or AbsentFeature())
+        given.add(Spools, self.spools or AbsentFeature())
         given.add(KafkaListeners, self.kafka)
         given.add(Volumes, service.part(VolumesComponent))
-        given.add(Readiness, service)
+        given.add(ReadinessSource, service)
         given.add(Measured, service)
-        given.add(Configured, service.reloader)
+        given.add(CurrentConfiguration, service.reloader)
 
     @cached_property
     def store(self) -> Store:
@@ -228,8 +237,8 @@ class _Composition:
         return Callbacks(base, self.store.consents, self.clock.now) if base else None
 
     @cached_property
-    def sinks(self) -> Sinks:
-        return Sinks(self.brokers.publishing, self.clock, self.callbacks, self.counters)
+    def sinks(self) -> SinkFactory:
+        return SinkFactory(self.brokers.publishing, self.clock, self.callbacks, self.counters)
 
     @cached_property
     def supervisor(self) -> Supervisor | None:
@@ -269,9 +278,9 @@ class _Composition:
         )
 
     @cached_property
-    def registry(self) -> SubscriptionRegistry:
+    def registry(self) -> ApiSubscriptionRegistry:
         """Return the registry of subscriptions for the API."""
-        return SubscriptionRegistry(
+        return ApiSubscriptionRegistry(
             self.catalog, forget=self.brokers.forget, look=self.subscriptions.look
         )
 
@@ -309,7 +318,7 @@ class _Composition:
         """Return the recorder of the history."""
         return Recorder(self.subscriptions, self.store, self.counters, self.clock, self.streams_end)
 
-    def _admin(self, given: Given) -> AdminComponent:
+    def _admin(self, given: ServiceParts) -> AdminComponent:
         """Return the admin listener."""
         guard = create_app(
             given,
@@ -320,13 +329,13 @@ class _Composition:
         return AdminComponent(self.config, guard)
 
 
-def _watching(watcher: Watcher | None) -> Part | None:
+def _watcher_component(watcher: Watcher | None) -> SimpleComponent | None:
     """Return the component of the watcher, or None without one."""
-    return None if watcher is None else Part("watching", watcher.start, watcher.stop)
+    return None if watcher is None else SimpleComponent("watching", watcher.start, watcher.stop)
 
 
-def _lasting(name: str, part: OperatorEvents | AttemptKeeper | None) -> Part | None:
+def _last_to_stop(name: str, part: OperatorEvents | AttemptKeeper | None) -> SimpleComponent | None:
     """Return a component that has LAST_WORDS seconds to stop after all others, or None without a part."""
     if part is None:
         return None
-    return Part(name, part.start, lambda: part.stop(LAST_WORDS))
+    return SimpleComponent(name, part.start, lambda: part.stop(LAST_WORDS))

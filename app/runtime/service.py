@@ -20,11 +20,11 @@ from app.api.status.families import Family, configuration_families, ready_famili
 from app.config.model.config import Config
 from app.console.files import Console
 from app.features.admin import AdminComponent
-from app.features.component import Change, Component, Role, stopped
+from app.features.component import Component, ConfigChange, Role, stop_part
 from app.features.events.component import EventsComponent
 from app.interfaces import Clock
 from app.runtime.reload.reloader import Reloader
-from app.runtime.reload.watching import hear, watch, watch_files
+from app.runtime.reload.watching import reload_on_signal, watch, watch_files
 from app.telemetry import Counters
 from app.telemetry.tasks import FAILURES, keep
 
@@ -97,14 +97,14 @@ class Service:
                 started.append(component)
         except BaseException:
             for component in reversed(started):
-                await stopped(component.name, component.stop(0.0), 0.0)
+                await stop_part(component.name, component.stop(0.0), 0.0)
             raise
         self._begun = True
         self.part(AdminComponent).log_missing_console()
         self._rereading = [
             keep("configuration-file", partial(watch, self.reloader, self.clock)),
             keep("named-files", partial(watch_files, self.reloader, self.clock)),
-            keep("configuration-signal", partial(hear, self.hung_up, self.reloader)),
+            keep("configuration-signal", partial(reload_on_signal, self.hung_up, self.reloader)),
         ]
 
     async def stop(self) -> None:
@@ -124,10 +124,10 @@ class Service:
         _log.info("draining for at most %g s", timeouts.drain)
         for stage in reversed(self._stages):
             await asyncio.gather(
-                *(stopped(each.name, each.stop(timeouts.drain), timeouts.drain) for each in stage)
+                *(stop_part(each.name, each.stop(timeouts.drain), timeouts.drain) for each in stage)
             )
 
-    async def take_up(self, change: Change) -> None:
+    async def apply_change(self, change: ConfigChange) -> None:
         """Apply another configuration to all components, or change nothing and raise what a component raised.
         Return when the replaced parts have ended, or are left to end in their own time."""
         components = list(self._components())

@@ -1,10 +1,9 @@
 """Shell. Durable state outside the log: parked messages, dead letters, attempts, subscriptions.
 
-One class per concern, each in its own file, implements its protocol of ``interfaces.store``; ``sql`` holds
-them on one database. ``tables`` is the whole schema, ``rows`` a message as columns and back,
-``owners`` the fence that an owner's writes pass, ``transactions`` the thread they run on; ``sqlite`` and
-``postgresql`` open a database so that a commit is durable.
-"""
+Each class implements one protocol of ``interfaces.store`` in a file of its own, and ``sql`` combines them on one
+database. ``tables`` is the schema. ``rows`` converts messages to columns and back. ``owners`` fences the writes of
+old owners. ``transactions`` runs all work on a thread. ``sqlite`` and ``postgresql`` open a database so that
+commits are durable."""
 
 from app.store.sql import SqlStore, open_shared_store, open_store
 

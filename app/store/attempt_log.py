@@ -1,4 +1,4 @@
-"""What became of events, by the attempts that a store keeps: for reports, which look and change nothing."""
+"""Read what happened to events from the attempts in a store, for reports."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from app.store.attempts import LONGEST
 from app.store.tables import attempts
 
 LONGEST_ID = LONGEST
-"""Characters of an event's id that are kept."""
+"""The number of characters of an event's id that are stored."""
 _GIVEN_UP = ("dead-letter", "disable", "expired")
 _UNSENT = "unsent"
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """All attempts of one subscription for one event. ``id`` has at most ``LONGEST_ID`` characters.
+    """The attempts of one subscription for one event.
 
-    ``delivered_ms``: when it first succeeded; None for never. ``given_up``: it became a dead letter, or its
-    subscription was disabled.
-    """
+    ``id`` is clipped to ``LONGEST_ID`` characters. ``delivered_ms`` is the first success, in ms since the epoch, or
+    None. ``given_up`` is True if the event became a dead letter or the subscription was disabled."""
 
     subscription: str
     source: str
@@ -37,11 +36,12 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 Reader = Callable[[int], list[Tried]]
-"""Takes the milliseconds since 1970 from which attempts count. Raises SetupError for a store that it cannot read."""
+"""A function that returns the attempts since a time in ms since the epoch. It raises SetupError if the store cannot
+be read."""
 
 
 def of_file(path: Path) -> Reader:
-    """SQLite, opened for reading only, also while a service writes."""
+    """Return a reader of an SQLite store, which opens the file read-only, also while a service writes."""
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
@@ -51,6 +51,7 @@ def of_file(path: Path) -> Reader:
 
 
 def of_database(dsn: str, timeout: float) -> Reader:
+    """Return a reader of a PostgreSQL store."""
     from app.store import postgresql  # noqa: PLC0415 - its client is heavy, and few need it
 
     engine = postgresql.engine_of(dsn, timeout)
@@ -67,7 +68,7 @@ def _read(engine: sa.Engine, since_ms: int, name: str, setting: str) -> list[Tri
         raise SetupError(
             f"the attempts of the store {name} cannot be read: {' '.join(str(cause).split())}",
             setting=setting,
-            cure="see that it is there and of this release (skybridge store status), or leave deliveries"
+            cure="check that the store exists and has this release's schema (skybridge store status), or leave deliveries"
             " out: --no-deliveries",
         ) from None
     finally:

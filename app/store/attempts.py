@@ -1,4 +1,4 @@
-"""What was tried: the wide lines that an operator asks for. Nothing hangs on a row of these."""
+"""The stored attempts, which operators search. Nothing else depends on these rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.interfaces import Attempt, AttemptChoice, EventName, HttpExchange
 from app.model.message import Partition
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import attempts as table
-from app.store.transactions import Storing, shared_transaction, transaction
+from app.store.transactions import StorePart, shared_transaction, transaction
 
 LONGEST = 600  # characters of an event's id
 
@@ -22,8 +22,8 @@ _write = msgspec.msgpack.Encoder().encode
 _read = msgspec.msgpack.Decoder(HttpExchange).decode
 
 
-class Attempts(Storing):
-    """Fills ``interfaces.Attempts``. A write that is repeated shows its attempts twice."""
+class Attempts(StorePart):
+    """The stored attempts. Implements ``interfaces.Attempts``. A repeated write stores its attempts twice."""
 
     @shared_transaction
     def add(
@@ -64,7 +64,9 @@ class Attempts(Storing):
 
     @transaction
     def trim(self, connection: Connection, *, before_ms: int, most: int) -> int:
-        """``id`` is in order of writing: what is below the first row too many is too many as well."""
+        """Delete attempts that are too old or too many, and return their number.
+
+        Ids are in the order of writing, so all rows below the first surplus row are surplus too."""
         old = connection.execute(delete(table).where(_c.started_ms < before_ms)).rowcount
         surplus = select(_c.id).order_by(_c.id.desc()).offset(most).limit(1)
         first = connection.scalar(surplus)
@@ -74,7 +76,7 @@ class Attempts(Storing):
 
 
 def _indexed(event_id: str) -> str:
-    """PostgreSQL has no index over more than 2,700 bytes."""
+    """Return an event id clipped to 600 characters, because PostgreSQL indexes at most 2,700 bytes."""
     return text(event_id)[:LONGEST]
 
 

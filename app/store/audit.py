@@ -1,4 +1,4 @@
-"""The uses of the admin listener, as rows: who changed or looked at what, when, and with which outcome."""
+"""The audit entries: who changed or looked at what by the admin listener, when, and with which outcome."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from app.interfaces import AuditChoice, AuditEntry
 from app.interfaces.audit import FOLDED_MS
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import audit
-from app.store.transactions import Storing, Transactions, shared_transaction, transaction
+from app.store.transactions import StorePart, Transactions, shared_transaction, transaction
 
 STRIDE = (
-    100  # rows by which a bound is exceeded at most: surplus ones are deleted at every hundredth id
+    100  # rows by which a bound may be exceeded: surplus rows are deleted at every hundredth id
 )
 LONGEST = 500  # characters of a text
 
@@ -23,7 +23,7 @@ _c = audit.c
 
 
 class AuditBounds(NamedTuple):
-    """Most rows of each kind."""
+    """The maximum number of rows of each kind."""
 
     change: int = 100_000
     login: int = 10_000
@@ -31,8 +31,8 @@ class AuditBounds(NamedTuple):
     refusal: int = 10_000
 
 
-class Audit(Storing):
-    """Fills ``interfaces.AuditTrail``. A write that is repeated shows its entry twice."""
+class Audit(StorePart):
+    """The stored audit entries. Implements ``interfaces.AuditTrail``. A repeated write stores its entry twice."""
 
     def __init__(self, transactions: Transactions, bounds: AuditBounds) -> None:
         super().__init__(transactions)
@@ -76,8 +76,10 @@ def _trim(connection: Connection, kind: str, most: int) -> None:
 
 
 def _folded(connection: Connection, entry: AuditEntry) -> dict[str, Any]:
-    """Delete the newest entry alike, and return the columns that continue it. On PostgreSQL another process may have
-    deleted it first: then there are two entries, and each use is counted once."""
+    """Delete the newest equal entry, and return the columns that continue it with a higher count.
+
+    On PostgreSQL another process may have deleted it first. Then there are two entries, and each use is still
+    counted once."""
     if not entry.folds:
         return {}
     mark = hashlib.sha256(repr(entry.alike).encode("utf-8", "surrogatepass")).hexdigest()
@@ -105,7 +107,7 @@ def _outcome(entry: AuditEntry) -> dict[str, Any]:
 
 
 def clipped(outside: str) -> str:
-    """As it is kept."""
+    """Return text of a request as the audit stores it, clipped to 500 characters."""
     return text(outside)[:LONGEST]
 
 

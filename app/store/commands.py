@@ -1,4 +1,4 @@
-"""What the API asks of whichever worker runs a subscription, and what it answers."""
+"""Commands that the API gives to the worker of a subscription, with their answers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from app.interfaces import Command
 from app.store import revision
 from app.store.rows import struct_of, values_of
 from app.store.tables import commands
-from app.store.transactions import Storing, transaction
+from app.store.transactions import StorePart, transaction
 
-VOID = 60_000  # milliseconds after which nobody takes a command any more
-KEPT = 3_600_000  # and after which its answer is forgotten
+VOID = 60_000  # ms after which a command is no longer taken
+KEPT = 3_600_000  # ms after which a command and its answer are deleted
 
 _c = commands.c
 
 
-class Commands(Storing):
-    """Fills ``interfaces.Commands``."""
+class Commands(StorePart):
+    """The stored commands for workers, with their answers. Implements ``interfaces.Commands``."""
 
     @transaction
     def ask(self, connection: Connection, command: Command) -> int:
@@ -43,7 +43,7 @@ class Commands(Storing):
 
 
 def _take(connection: Connection, subscriptions: Collection[str], now_ms: int) -> list[Command]:
-    """Rows that another takes at this moment are passed over."""
+    """Take the pending commands of these subscriptions. Rows that another process locks now are skipped."""
     rows = connection.execute(
         select(commands)
         .where(

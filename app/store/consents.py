@@ -1,4 +1,4 @@
-"""Where webhooks may consent later (spec 5.3): open addresses, and what was said there."""
+"""Callback addresses at which webhooks may consent later (webhook specification 4), and their answers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sqlalchemy import ColumnElement, Connection, delete, select, update
 from app.store import revision
 from app.store.rows import insert, text
 from app.store.tables import consents
-from app.store.transactions import Storing, transaction
+from app.store.transactions import StorePart, transaction
 
 _c = consents.c
 _CALLED = _c.called_ms.is_not(None)
 
 
-class Consents(Storing):
-    """Fills ``interfaces.Consents``."""
+class Consents(StorePart):
+    """The stored callback addresses for webhook consent. Implements ``interfaces.Consents``."""
 
     @transaction
     def open(
@@ -34,11 +34,13 @@ class Consents(Storing):
 
     @transaction
     def call(self, connection: Connection, digest: bytes, rate: str | None, now_ms: int) -> bool:
-        """Anybody may try keys: one that there is none of costs a look at the index."""
+        """Store the consent, and return True if the address is open.
+
+        Anyone may try addresses, so an unknown one costs only a look at the index."""
         here = (_c.digest == digest) & _c.called_ms.is_(None) & (_c.until_ms > now_ms)
         if connection.execute(select(_c.digest).where(here)).first() is None:
             return False
-        revision.grow(connection)  # the subscription that asked looks when it grows
+        revision.grow(connection)  # lets the waiting subscription look for the consent
         called = (
             update(consents)
             .where(here)

@@ -1,4 +1,4 @@
-"""Dead letters: what will not be delivered, until somebody redrives or discards it."""
+"""The stored dead letters: messages that are not delivered until an operator redrives or discards them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from app.errors import StoreFull
 from app.interfaces import DeadLetter, LetterChoice
 from app.store import parked, revision
 from app.store.owners import fence
-from app.store.rows import insert, kept_of, kept_values, make_way, text
+from app.store.rows import insert, message_row_of, message_row_values, move_conflicting, text
 from app.store.tables import dead_letters
-from app.store.transactions import Storing, Transactions, transaction
+from app.store.transactions import StorePart, Transactions, transaction
 
-STRIDE = 1_000  # rows after which all are counted again: other processes write, and people discard
+STRIDE = (
+    1_000  # rows after which all are counted again, because other processes write and delete too
+)
 
 
-class Room:
-    """A bound on the rows of a table, without counting them at every write. Several processes overstep it
-    together by at most STRIDE rows each.
-    """
+class RowBound:
+    """A bound on the rows of a table that does not count them at every write.
+
+    Several processes together exceed it by at most 1,000 rows each."""
 
     def __init__(self, table: Table, max_rows: int) -> None:
         self._table = table
         self._max_rows = max_rows
-        self._left = 0  # of what was there when it was last counted
+        self._left = 0  # rows that still fit, as of the last count
 
     def take(self, connection: Connection) -> bool:
-        """Whether a row that was just written may stay."""
+        """Return True if the row that was just written may stay."""
         if self._left <= 0:
             rows = connection.scalar(select(func.count()).select_from(self._table)) or 0
             self._left = min(STRIDE, self._max_rows - rows + 1)
@@ -44,12 +46,14 @@ AT_ONCE = 5_000  # letters that one transaction discards
 _c = dead_letters.c
 
 
-class DeadLetters(Storing):
-    """Fills ``interfaces.DeadLetters``. ``full``: why the last one was refused, until one is taken."""
+class DeadLetters(StorePart):
+    """The stored dead letters, up to a bound. Implements ``interfaces.DeadLetters``.
+
+    ``full`` is why the last letter was refused, or "" after a stored one."""
 
     def __init__(self, transactions: Transactions, max_rows: int) -> None:
         super().__init__(transactions)
-        self._room = Room(dead_letters, max_rows)
+        self._room = RowBound(dead_letters, max_rows)
         self._max_rows = max_rows
         self.full = ""
 
@@ -72,7 +76,7 @@ class DeadLetters(Storing):
         query = select(dead_letters).where(*_chosen(choice)).order_by(_c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(_c.id < before)
-        return [kept_of(DeadLetter, row) for row in connection.execute(query)]
+        return [message_row_of(DeadLetter, row) for row in connection.execute(query)]
 
     @transaction
     def count(self, connection: Connection, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
@@ -94,8 +98,8 @@ class DeadLetters(Storing):
         return {(at_ms, cause): count for at_ms, cause, count in rows}
 
     async def discard(self, choice: LetterChoice) -> int:
-        """A portion a transaction: a million letters must not keep others waiting, nor run into the
-        time-out."""
+        """Delete the chosen letters, 5,000 per transaction, so that other writes need not wait. Return their
+        number."""
         gone = 0
         while True:
             count = await self._transactions.run(_discard, choice)
@@ -107,7 +111,9 @@ class DeadLetters(Storing):
     def redrive(
         self, connection: Connection, choice: LetterChoice, *, rate: float, now_ms: int, limit: int
     ) -> int:
-        """Locked first: of two that redrive the same, the second moves what the first left."""
+        """Move the chosen letters to the parked rows, and return their number.
+
+        The letters are locked first, so that two redrives at once do not move the same ones."""
         query = select(dead_letters).where(*_chosen(choice)).order_by(_c.id).limit(limit)
         rows = connection.execute(query.with_for_update(skip_locked=True)).all()
         if rows:
@@ -118,10 +124,11 @@ class DeadLetters(Storing):
         return len(rows)
 
     def write(self, connection: Connection, letter: DeadLetter) -> None:
-        """A second write of the same message changes nothing, also where there is no room (rule 5)."""
-        values = kept_values(letter, dead_letters, detail=text(letter.detail))
+        """Write a letter in the current transaction. A second write of the same message changes nothing, even if
+        full."""
+        values = message_row_values(letter, dead_letters, detail=text(letter.detail))
         written = _insert(connection, values)
-        if not written and make_way(connection, dead_letters, [values]):
+        if not written and move_conflicting(connection, dead_letters, [values]):
             written = _insert(connection, values)
         if written and not self._room.take(connection):
             raise StoreFull(
@@ -138,7 +145,7 @@ class DeadLetters(Storing):
 
 
 def _insert(connection: Connection, values: Mapping[str, Any]) -> bool:
-    """Whether it was not there."""
+    """Insert a row, and return True if it was not there before."""
     wanted = insert(connection, dead_letters).values(values).on_conflict_do_nothing()
     return connection.execute(wanted.returning(_c.id)).first() is not None
 
@@ -149,7 +156,7 @@ def _discard(connection: Connection, choice: LetterChoice) -> int:
 
 
 def _hundreds(ids: list[int]) -> Iterator[list[int]]:
-    """SQLite takes a bounded number of parameters."""
+    """Yield the ids in lists of 500, because SQLite bounds the parameters of a statement."""
     for first in range(0, len(ids), 500):
         yield ids[first : first + 500]
 
@@ -180,7 +187,7 @@ def _named(choice: LetterChoice) -> Iterator[ColumnElement[bool]]:
 
 
 def _of_type(wanted: str) -> ColumnElement[bool]:
-    """Not LIKE: on SQLite it does not tell cases apart."""
+    """Return the condition for an event type or type prefix. LIKE is not used, because on SQLite it ignores case."""
     if not wanted.endswith("*"):
         return _c.event_type == wanted
     prefix = wanted[:-1]

@@ -1,8 +1,7 @@
-"""Secrets at rest: what the store keeps of a credential can be read with the key alone.
+"""Encrypt credentials in the store, so that only the key can read them.
 
-Fernet (AES-128-CBC with HMAC-SHA256) of ``cryptography``; two keys while the key changes. The key is
-not in the store: a copy of the database alone gives no credentials.
-"""
+The encryption is Fernet (AES-128-CBC with HMAC-SHA256) of ``cryptography``, with two keys while the key is rotated.
+The key is not in the store, so a copy of the database contains no readable credentials."""
 
 # ruff: noqa: PLC0415 - cryptography takes 7 MB, and few stores are encrypted
 
@@ -17,21 +16,22 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet, MultiFernet
 
 SEALED = "$fernet"
-"""The only member of the object that stands in a document in the place of a secret. No attribute, and no
-setting, is called so."""
+"""The only member of the JSON object that replaces a secret in a document. No setting has this name."""
 
 
 class Unreadable(SkybridgeError):
-    """Sealed under a key that we do not have, or changed since."""
+    """A secret was encrypted with an unknown key, or was changed."""
 
 
 def new_key() -> str:
+    """Return a new random key."""
     from cryptography.fernet import Fernet
 
     return Fernet.generate_key().decode()
 
 
 def is_key(text: str) -> bool:
+    """Return True if the text is a valid key."""
     from cryptography.fernet import Fernet
 
     try:
@@ -42,7 +42,11 @@ def is_key(text: str) -> bool:
 
 
 class Vault:
-    """``keys``: the present one first, then the one before. Without any it seals nothing."""
+    """Encrypts and decrypts secrets.
+
+    Args:
+        keys: the current key, then the previous one. Without keys nothing can be encrypted.
+    """
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._present: Fernet | None = None
@@ -55,27 +59,28 @@ class Vault:
 
     @property
     def locked(self) -> bool:
-        """Whether there is no key."""
+        """Return True if there is no key."""
         return self._present is None
 
     def seal(self, text: str) -> dict[str, str]:
+        """Encrypt a secret, and return the object that replaces it in a document."""
         if self._present is None:
-            raise Unreadable("there is no key to seal with")
+            raise Unreadable("there is no key to encrypt it with")
         return {SEALED: self._present.encrypt(text.encode()).decode()}
 
     def open(self, sealed: dict[str, str]) -> str:
-        """Raises Unreadable. What it says holds nothing of the secret."""
+        """Decrypt a secret. Raise Unreadable if no key fits; the message contains nothing of the secret."""
         if self._all is None:
-            raise Unreadable("there is no key to read it with")
+            raise Unreadable("there is no key to decrypt it with")
         from cryptography.fernet import InvalidToken
 
         try:
             return self._all.decrypt(sealed[SEALED]).decode()
         except InvalidToken:
-            raise Unreadable("it was sealed under another key") from None
+            raise Unreadable("it was encrypted with another key") from None
 
     def is_present(self, sealed: dict[str, str]) -> bool:
-        """Whether the present key reads it: one under the key before is to be sealed again."""
+        """Return True if the current key decrypts the secret. Otherwise the secret has to be encrypted again."""
         if self._present is None:
             return False
         from cryptography.fernet import InvalidToken
@@ -88,4 +93,5 @@ class Vault:
 
 
 def is_sealed(value: object) -> bool:
+    """Return True if a value of a document is an encrypted secret."""
     return isinstance(value, dict) and set(value) == {SEALED}

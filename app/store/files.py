@@ -1,9 +1,7 @@
-"""The file of an SQLite store: its user's alone, for it holds the data of events, and one process with workers a
-file, for SQLite tells two of them apart no better than one.
+"""The file of an SQLite store: private to its user, and used by one process with workers at a time.
 
-The lock is a file beside the store, so that a backup, or a look with another program, meets nothing. It
-goes with its process, however that ends.
-"""
+The lock is a separate file, so that backups and other programs are not blocked. It ends with its process, however
+that ends."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _log = logging.getLogger("skybridge.store")
 
 
 class SoleUse:
-    """``take`` until ``release``."""
+    """The right to run workers on an SQLite store, from ``take`` until ``release``."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -27,12 +25,16 @@ class SoleUse:
 
     @property
     def begun(self) -> bool:
-        """Whether any process ever asked."""
+        """Return True if any process has ever taken the lock."""
         return self._file.exists()
 
     def take(self) -> None:
-        """Its folder is there. Raises InUse when another process has it, OSError when no file can be
-        made."""
+        """Take the lock. The folder must exist.
+
+        Raises:
+            InUse: another process has the lock.
+            OSError: the file cannot be created.
+        """
         keep_private(self._file, _log)
         try:
             self._descriptor = take_lock(self._file)

@@ -1,4 +1,4 @@
-"""Why subscriptions deliver nothing: paused by a person, disabled by their target (W5)."""
+"""The stored halts of subscriptions: paused by an operator, or disabled by their target's answer 410."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from app.interfaces import Halt
 from app.store import revision
 from app.store.rows import insert, text
 from app.store.tables import halts
-from app.store.transactions import Storing, transaction
+from app.store.transactions import StorePart, transaction
 
 Kind = Literal["paused", "disabled"]
 
 _c = halts.c
 
 
-class Halts(Storing):
-    """Fills ``interfaces.Halts``. Said again, a halt keeps its time and takes the new cause."""
+class Halts(StorePart):
+    """The stored halts of subscriptions. Implements ``interfaces.Halts``.
+
+    A repeated halt keeps its time and gets the new cause."""
 
     @transaction
     def all(self, connection: Connection) -> Mapping[str, Halt]:
@@ -30,7 +32,7 @@ class Halts(Storing):
     def halt(
         self, connection: Connection, subscription: str, kind: Kind, cause: str, now_ms: int
     ) -> None:
-        revision.grow(connection)  # first: its lock puts all changes in a row
+        revision.grow(connection)  # first, because its row lock serialises all changes
         found = connection.execute(
             select(halts).where(_c.subscription == subscription)
         ).one_or_none()

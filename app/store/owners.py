@@ -1,5 +1,7 @@
-"""The owner of a partition, the fence that every write of an owner passes, and the numbers of what is parked
-in the order of its coming (rule 5). No clock is asked: those of two machines may differ."""
+"""The owners of partitions, the fence against old owners, and the numbers of parked rows.
+
+Every write of an owner passes the fence. Parked rows without lasting positions are numbered in their order of
+arrival. No clock is used, because the clocks of two machines may differ."""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from sqlalchemy import Connection, select, update
 
 from app.errors import StaleOwner
 from app.model.message import Partition
-from app.store.rows import Kept, in_partition, insert
+from app.store.rows import MessageRow, in_partition, insert
 from app.store.tables import owners
 from app.store.transactions import Transactions
 
 
 class Owners:
-    """Fills ``interfaces.Owners``."""
+    """The stored owners of partitions. Implements ``interfaces.Owners``."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -33,9 +35,10 @@ class Owners:
         await self._transactions.together(_own, subscription, broker, places, epoch, newest)
 
 
-def fence_all(connection: Connection, kept: Iterable[Kept]) -> None:
-    """``fence`` for the partition of each, in one order for all processes: two that lock the same
-    partitions wait for each other instead of for themselves."""
+def fence_all(connection: Connection, kept: Iterable[MessageRow]) -> None:
+    """Check the owner of the partition of each row, as ``fence`` does.
+
+    Partitions are locked in one order, so that two processes cannot deadlock."""
     claims: dict[tuple[str, str, str], set[tuple[int, int]]] = {}
     for each in kept:
         partition = each.message.partition
@@ -48,9 +51,13 @@ def fence_all(connection: Connection, kept: Iterable[Kept]) -> None:
 def fence(
     connection: Connection, subscription: str, broker: str, partition: Partition, epoch: int
 ) -> None:
-    """Raises StaleOwner when another owner is noted; where none is, this one is noted. The owner's
-    row is locked until the end of the transaction: nobody else becomes the owner before what is
-    written under this epoch is there for him to see."""
+    """Lock the partition's owner until the end of the transaction, and store this epoch if there is no owner.
+
+    No other process can become the owner before it sees what this transaction writes.
+
+    Raises:
+        StaleOwner: another epoch owns the partition.
+    """
     _fence(connection, subscription, broker, partition.topic, {(partition.number, epoch)})
 
 
@@ -61,7 +68,7 @@ def _fence(
     topic: str,
     claims: Collection[tuple[int, int]],
 ) -> None:
-    """Of partitions of one topic, by number and epoch: one statement for all of them."""
+    """Check partitions of one topic, given as numbers and epochs, in one statement."""
     noted = _epochs(connection, subscription, broker, topic, claims)
     new = [(number, epoch) for number, epoch in sorted(claims) if number not in noted]
     if new:
@@ -73,8 +80,8 @@ def _fence(
     for number, epoch in claims:
         if epoch != noted.get(number):
             raise StaleOwner(
-                f"{subscription}: {Partition(topic, number)} is owned under epoch"
-                f" {noted.get(number)}, refused a write under {epoch}"
+                f"{subscription}: {Partition(topic, number)} is owned with epoch"
+                f" {noted.get(number)}; a write with epoch {epoch} was refused"
             )
 
 
@@ -85,7 +92,7 @@ def _epochs(
     topic: str,
     claims: Collection[tuple[int, int]],
 ) -> dict[int, int]:
-    """Of those that have an owner, whose rows are locked in their order."""
+    """Lock the owners of these partitions in order, and return their epochs by partition number."""
     numbers = sorted({number for number, _ in claims})
     query = select(owners.c.partition, owners.c.epoch).where(
         owners.c.subscription == subscription,
@@ -97,11 +104,10 @@ def _epochs(
     return dict(map(tuple, found))
 
 
-def numbers(
+def next_numbers(
     connection: Connection, subscription: str, broker: str, partition: Partition, count: int
 ) -> range:
-    """The next so many of this partition, whose owner's row is there. They are above all that were ever
-    given, whatever became of the rows that got them."""
+    """Return the next ``count`` numbers of a partition that has an owner. They are higher than all earlier ones."""
     here = in_partition(owners, subscription, broker, partition)
     counted = update(owners).where(here).values(number=owners.c.number + count)
     last: int = connection.execute(counted.returning(owners.c.number)).scalar_one()
@@ -116,7 +122,7 @@ def _own(
     epoch: int,
     newest: bool,
 ) -> None:
-    """One statement however many partitions: a thousand subscriptions that start own thousands."""
+    """Store this epoch as the owner of many partitions in one statement."""
     rows = [_row(subscription, broker, partition, epoch) for partition in partitions]
     if not rows:
         return
@@ -145,7 +151,7 @@ def _demand_owned(
     for topic, number, noted in connection.execute(query):
         if (partition := Partition(topic, number)) in set(partitions):
             raise StaleOwner(
-                f"{subscription}: {partition} is owned under epoch {noted}, which is no older than {epoch}"
+                f"{subscription}: {partition} is owned with epoch {noted}, which is not older than {epoch}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Messages that wait in the store for their turn (rules 4 and 5), and those given back by a redrive."""
+"""Parked messages, which wait in the store for their turn, and redriven dead letters."""
 
 from __future__ import annotations
 
@@ -25,10 +25,17 @@ from sqlalchemy import (
 
 from app.interfaces import Parked, ParkedCount, ParkedKey, ParkedLane
 from app.model.message import Partition
-from app.store.owners import fence_all, numbers
-from app.store.rows import in_partition, insert, kept_of, kept_values, make_way, text
+from app.store.owners import fence_all, next_numbers
+from app.store.rows import (
+    in_partition,
+    insert,
+    message_row_of,
+    message_row_values,
+    move_conflicting,
+    text,
+)
 from app.store.tables import ONCE, parked
-from app.store.transactions import Storing, shared_transaction, transaction
+from app.store.transactions import StorePart, shared_transaction, transaction
 
 _c = parked.c
 _how_many_redriven = func.sum(case((_c.redriven, 1), else_=0))
@@ -38,8 +45,8 @@ _DONE_WITH = delete(parked).where(
 )
 
 
-class ParkedMessages(Storing):
-    """Fills ``interfaces.ParkedMessages``."""
+class ParkedMessages(StorePart):
+    """The stored parked messages and redriven dead letters. Implements ``interfaces.ParkedMessages``."""
 
     @shared_transaction
     def park(
@@ -47,7 +54,7 @@ class ParkedMessages(Storing):
     ) -> None:
         if rows:
             fence_all(connection, rows)
-            values = [kept_values(row, parked, detail=text(row.detail)) for row in rows]
+            values = [message_row_values(row, parked, detail=text(row.detail)) for row in rows]
             if numbered:
                 _number(connection, rows, values)
             _insert(connection, values)
@@ -97,7 +104,7 @@ class ParkedMessages(Storing):
                 _c.redriven,
                 _c.broker == broker,
                 tuple_(_c.topic, _c.partition).in_(_places(epochs)),
-                ~_is_behind(subscription, broker, epochs),
+                ~_waits_for_earlier(subscription, broker, epochs),
             )
             .order_by(_c.due_ms, _c.id)
             .limit(limit)
@@ -163,14 +170,15 @@ class ParkedMessages(Storing):
         rows = connection.execute(
             select(*columns).join_from(parked, found, _c.id == found.c.oldest).order_by(_c.id)
         )
-        return [ParkedKey(row.rows, row.given_back, kept_of(Parked, row)) for row in rows]
+        return [ParkedKey(row.rows, row.given_back, message_row_of(Parked, row)) for row in rows]
 
 
-def _is_behind(
+def _waits_for_earlier(
     subscription: str, broker: str, epochs: Mapping[Partition, int]
 ) -> ColumnElement[bool]:
-    """Return whether an earlier letter of the lane waits for longer. By the first rows of the lane (``parked_redriven``):
-    few are read, whether none of them waits or the first does."""
+    """Return the condition that an earlier letter of the lane is due later.
+
+    The index ``parked_redriven`` finds the first rows of the lane, so few rows are read."""
     earlier = parked.alias("earlier").c
     place = tuple_(earlier.topic, earlier.partition)
     return exists().where(
@@ -187,21 +195,29 @@ def _is_behind(
 def _insert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     wanted = insert(connection, parked).on_conflict_do_nothing()
     written = connection.execute(wanted, rows).rowcount
-    if written < len(rows) and make_way(connection, parked, rows):
+    if written < len(rows) and move_conflicting(connection, parked, rows):
         connection.execute(wanted, rows)
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:
+    """Delete parked rows by id."""
     connection.execute(delete(parked).where(_c.id.in_(ids)))
 
 
 def give_back(
     connection: Connection, letters: Sequence[Row[Any]], rate: float, now_ms: int
 ) -> None:
-    """Rows of dead letters as redriven ones, due one after the other at ``rate`` a second, behind those
-    of their subscription that are on their way: those that failed since wait for their own reasons.
+    """Move dead letters to the parked rows, in the current transaction.
 
-    A redriven row of the same message is done with, and about to be deleted by its id: it goes first."""
+    They are due one after the other at ``rate`` per second (0: all at once), after the untried redriven rows of
+    their subscription. A finished redriven row of the same message that is not deleted yet is deleted first.
+
+    Args:
+        connection: the connection of the transaction.
+        letters: rows of dead letters.
+        rate: letters per second.
+        now_ms: the time in ms since the epoch.
+    """
     gap = 1000 / rate if rate else 0.0
     ahead = _on_their_way(connection) if rate else {}
     rows = []
@@ -209,7 +225,7 @@ def give_back(
         due = ahead.get(letter.subscription, now_ms - gap) + gap
         ahead[letter.subscription] = due = max(due, now_ms)
         rows.append(_given_back(letter, int(due), now_ms))
-    make_way(connection, parked, rows)
+    move_conflicting(connection, parked, rows)
     connection.execute(_DONE_WITH, [{f"its_{name}": row[name] for name in ONCE} for row in rows])
     _insert(connection, rows)
 
@@ -233,10 +249,11 @@ def _given_back(letter: Row[Any], due_ms: int, now_ms: int) -> dict[str, Any]:
 def _number(
     connection: Connection, rows: Sequence[Parked], values: Sequence[dict[str, Any]]
 ) -> None:
-    """In the order in which they are given."""
+    """Give the rows the next numbers of their partitions, in the given order."""
     claims = [(row.subscription, row.broker, row.message.partition) for row in rows]
     given = {
-        claim: iter(numbers(connection, *claim, count)) for claim, count in Counter(claims).items()
+        claim: iter(next_numbers(connection, *claim, count))
+        for claim, count in Counter(claims).items()
     }
     for claim, row in zip(claims, values, strict=True):
         row["offset"] = next(given[claim])
@@ -245,7 +262,7 @@ def _number(
 def _lanes(
     connection: Connection, subscription: str, broker: str, partitions: Collection[Partition]
 ) -> dict[Partition, dict[bytes, ParkedLane]]:
-    """When the oldest may be tried: of the row with the lowest offset."""
+    """Return the parked lanes of the partitions, with their number of rows and the due time of their first row."""
     found: dict[Partition, dict[bytes, ParkedLane]] = {}
     for partition in partitions:
         mine = in_partition(parked, subscription, broker, partition) & (_c.redriven == false())
@@ -273,4 +290,4 @@ def _places(partitions: Collection[Partition]) -> list[tuple[str, int]]:
 def _read(
     connection: Connection, query: Any, epochs: Mapping[Partition, int] | None = None
 ) -> list[Parked]:
-    return [kept_of(Parked, row, epochs) for row in connection.execute(query)]
+    return [message_row_of(Parked, row, epochs) for row in connection.execute(query)]

@@ -1,9 +1,8 @@
-"""Opens the store in a PostgreSQL database, which several processes may share.
+"""Open the store in a PostgreSQL database, which several processes may share.
 
-READ COMMITTED, with the row of the owner locked before a fenced write (``owners``) and the rows that are
-handed out locked while they are (``SKIP LOCKED``): two processes wait for each other or pass each other
-by, and neither has to restart for the sake of a row that nobody else wants.
-"""
+The isolation level is READ COMMITTED. The owner's row is locked before a fenced write (``owners``), and received
+rows are locked with ``SKIP LOCKED``. So processes wait for each other or skip each other's rows, and no transaction
+has to restart because of a row that only it wants."""
 
 from __future__ import annotations
 
@@ -24,10 +23,10 @@ from app.tls import Copies, Pems, Tried
 
 SETTING = "store.dsn"
 _BOUNDS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
-_NO_KEY = "-"  # in place of a pass phrase: an empty one would make libpq ask the terminal for it
-_LOCK = 0x736B79  # held while the schema changes; the number means nothing elsewhere
+_NO_KEY = "-"  # instead of an empty pass phrase, for which libpq would ask on the terminal
+_LOCK = 0x736B79  # number of the advisory lock for schema changes
 
-# Of the connection, where the DSN does not say otherwise: one whose other end vanished is noticed.
+# Defaults of the connection, so that a dead peer is noticed. The DSN may override them.
 _MANNERS = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -43,15 +42,19 @@ _DURABLE = (
 
 
 def name_of(dsn: str) -> str:
-    """Where it is, for a person: no user, no password."""
-    said = conninfo_to_dict(dsn)
-    host, port = said.get("host") or "localhost", said.get("port") or "5432"
-    return f"postgresql://{host}:{port}/{said.get('dbname') or ''}"
+    """Return the address of a database for messages, without user and password."""
+    settings = conninfo_to_dict(dsn)
+    host, port = settings.get("host") or "localhost", settings.get("port") or "5432"
+    return f"postgresql://{host}:{port}/{settings.get('dbname') or ''}"
 
 
 def engine_of(dsn: str, timeout: float) -> Engine:
-    """One connection at a time, made again when its server went away. ``timeout`` bounds a statement, the
-    wait for a lock, and how long a process that stands still may keep one."""
+    """Return an engine with one connection, which is replaced after the server closed it.
+
+    Args:
+        dsn: the address of the database.
+        timeout: bounds a statement, the wait for a lock, and an idle transaction, in seconds.
+    """
     connection: dict[str, Any] = {
         **_MANNERS,
         "connect_timeout": max(2, round(timeout)),
@@ -74,16 +77,20 @@ def engine_of(dsn: str, timeout: float) -> Engine:
 
 
 def pems_of(dsn: str) -> Pems:
-    """Return the PEM files that libpq would read for this DSN, its variables and its folder in the home included. A key
-    in an engine (``pkcs11:...``) is no file, and ``sslrootcert=system`` neither."""
+    """Return the PEM files that libpq would read for this DSN, with its environment variables and default folder.
+
+    A key in an engine (``pkcs11:...``) and ``sslrootcert=system`` are not files."""
     defaults = {each.keyword: each.val for each in psycopg.pq.Conninfo.get_defaults()}
     given = {name.decode(): value.decode() for name, value in defaults.items() if value}
-    said: dict[str, Any] = {**given, **conninfo_to_dict(dsn)}
-    if said.get("sslmode") == "disable":
+    settings: dict[str, Any] = {**given, **conninfo_to_dict(dsn)}
+    if settings.get("sslmode") == "disable":
         return Pems(setting=SETTING)
-    cert, key = _file(said, "sslcert", "postgresql.crt"), _file(said, "sslkey", "postgresql.key")
-    paired = cert is not None and key is not None and said.get("sslcertmode") != "disable"
-    root = said.get("sslrootcert")
+    cert, key = (
+        _file(settings, "sslcert", "postgresql.crt"),
+        _file(settings, "sslkey", "postgresql.key"),
+    )
+    paired = cert is not None and key is not None and settings.get("sslcertmode") != "disable"
+    root = settings.get("sslrootcert")
     return Pems(
         setting=SETTING,
         cert=cert if paired else None,
@@ -92,36 +99,42 @@ def pems_of(dsn: str) -> Pems:
         cert_part="sslcert",
         key_part="sslkey",
         ca_part="sslrootcert",
-        password=said.get("sslpassword") or "",
+        password=settings.get("sslpassword") or "",
     )
 
 
-def _file(said: dict[str, Any], name: str, default: str) -> Path | None:
-    if given := said.get(name):
+def _file(settings: dict[str, Any], name: str, default: str) -> Path | None:
+    if given := settings.get(name):
         return None if ":" in given else Path(given)
     there = Path("~/.postgresql", default).expanduser()
     return there if there.is_file() else None
 
 
 def _files_of(pems: Pems) -> Callable[[], dict[str, str]]:
-    """Return what tells libpq of copies of the files as they were tried last. Raises SetupError for files that cannot
-    be used."""
+    """Return a function that returns the libpq settings for copies of the files, as they were last checked.
+
+    Raises:
+        SetupError: the files cannot be used.
+    """
     if not pems.files:
         return dict
     tried = Tried(pems, partial(Copies, pems))
 
-    def told() -> dict[str, str]:
+    def current_files() -> dict[str, str]:
         tried.look()
         copies = tried.current.pems
         named = {"sslcert": copies.cert, "sslkey": copies.key, "sslrootcert": copies.ca}
         return {name: str(path) for name, path in named.items() if path is not None}
 
-    return told
+    return current_files
 
 
 def open_engine(dsn: str, timeout: float) -> Engine:
-    """As ``engine_of``, with the schema of this release. Raises SetupError for a database that cannot be
-    used, or that a newer release wrote."""
+    """Return an engine as ``engine_of``, with the schema of this release.
+
+    Raises:
+        SetupError: the database cannot be used, or a newer release wrote it.
+    """
     engine = engine_of(dsn, timeout)
     with ExitStack() as undoing:
         undoing.callback(engine.dispose)
@@ -139,7 +152,7 @@ def open_engine(dsn: str, timeout: float) -> Engine:
 
 
 def _bring_up(connection: Connection, name: str) -> None:
-    """One process does it; those that start beside it wait, and find it done."""
+    """Upgrade the schema. One process does so; others that start at the same time wait."""
     for bound in _BOUNDS:
         connection.exec_driver_sql(f"SET LOCAL {bound} = 0")
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")

@@ -1,4 +1,4 @@
-"""Messages that wait to be pulled: locked while somebody has them, one of a lane at a time."""
+"""The pull queues: messages that wait for a consumer. A received message is locked, and blocks its lane."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from app.model.message import Partition
 from app.store.dead_letters import DeadLetters
 from app.store.owners import fence_all
 from app.store.pulled_sql import OFFERED, Values, statements
-from app.store.rows import make_way, message_of, text, written
+from app.store.rows import message_columns, message_of, move_conflicting, text
 from app.store.tables import pulled
 from app.store.transactions import Transactions
 
-BURIAL = 60_000  # milliseconds that a process has to bury worn-out messages
+DEAD_LETTER_LOCK = 60_000  # ms that a process has to dead-letter messages with too many deliveries
 
 
 class PullQueue:
-    """Fills ``interfaces.PullQueue``. The oldest of a lane is the one that was offered first. Tokens
-    fence what is done with a message that was handed out, not epochs: a client that pulls owns nothing.
+    """The messages of pull queues. Implements ``interfaces.PullQueue``.
 
-    A token is a secret and the id of its row. What was handed out together shares the secret: all of it
-    went to one consumer."""
+    The oldest message of a lane is the one that was offered first. Lock tokens, not epochs, fence the changes of a
+    received message, because a consumer owns no partition. A token is a secret and the id of its row. The messages
+    of one receive share the secret, because they went to one consumer."""
 
     def __init__(self, transactions: Transactions, letters: DeadLetters) -> None:
         self._transactions = transactions
@@ -101,12 +101,13 @@ def _offer(connection: Connection, rows: Sequence[Offered]) -> None:
         fence_all(connection, rows)
         sql = statements(connection)
         values = [
-            (row.subscription, row.broker, row.lane, row.at_ms, *written(row)) for row in rows
+            (row.subscription, row.broker, row.lane, row.at_ms, *message_columns(row))
+            for row in rows
         ]
         offered = sql.offered(values)
         count = connection.exec_driver_sql(sql.insert, offered).rowcount
         named = (dict(zip(OFFERED, each, strict=True)) for each in values)
-        if count < len(rows) and make_way(connection, pulled, named):
+        if count < len(rows) and move_conflicting(connection, pulled, named):
             connection.exec_driver_sql(sql.insert, offered)
 
 
@@ -119,7 +120,7 @@ def _receive(
     now_ms: int,
     consumer: str,
 ) -> list[Offered]:
-    """Rows that another takes at this moment are passed over, and with them the rest of their lanes."""
+    """Lock and return the oldest free messages. Rows that another process locks now are skipped with their lanes."""
     free = connection.exec_driver_sql(statements(connection).free, (subscription, now_ms, most))
     ids, left = [], most_bytes
     for number, size in free:
@@ -148,7 +149,7 @@ def _worn_out(
 ) -> list[Offered]:
     asked = (subscription, now_ms, most_deliveries)
     worn = connection.exec_driver_sql(statements(connection).worn, asked)
-    return _hand_out(connection, list(worn.scalars()), now_ms + BURIAL, 0)
+    return _hand_out(connection, list(worn.scalars()), now_ms + DEAD_LETTER_LOCK, 0)
 
 
 def _hand_out(
@@ -158,7 +159,8 @@ def _hand_out(
     deliveries: int,
     consumer: str = "",
 ) -> list[Offered]:
-    """Each under a token of its own, in one statement. ``deliveries``: how many are added."""
+    """Lock these rows, each with a token of its own, in one statement. ``deliveries`` is added to their delivery
+    count."""
     if not ids:
         return []
     sql = statements(connection)
@@ -211,10 +213,9 @@ def _change(
 def _held(
     connection: Connection, subscription: str | None, tokens: Collection[str], now_ms: int
 ) -> dict[str, int]:
-    """Ids of rows whose token holds, locked; of any subscription for None. A free row has no token, and none
-    finds it."""
+    """Lock the rows whose token is valid, and return their ids by token. ``subscription`` None means any."""
     sql = statements(connection)
-    known = [text(token) for token in tokens if token]  # no token of ours is changed by it
+    known = [text(token) for token in tokens if token]  # ``text`` changes no valid token
     rows = connection.exec_driver_sql(sql.held, (sql.listed(known), now_ms))
     return {token: number for token, number, its in rows if subscription in (None, its)}
 
@@ -226,7 +227,7 @@ def _count(connection: Connection, subscription: str) -> int:
 
 
 def _offered(row: Sequence[Any]) -> Offered:
-    """Of the columns ``pulled_sql.ROW``."""
+    """Return the message of a row with the columns ``pulled_sql.ROW``."""
     number, subscription, broker, lane, deliveries, token, until_ms, at_ms = row[:8]
     return Offered(
         subscription=subscription,

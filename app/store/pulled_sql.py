@@ -1,10 +1,9 @@
 # ruff: noqa: S608 - made of the names of columns and of marks, once
-"""The statements of ``pulled`` as text, one of each for a whole batch: SQLAlchemy would build the parameters of every
-row again, which cost more than the database itself.
+"""The SQL statements of ``pulled`` as text, each for a whole batch.
 
-Both databases have the same statements. They differ in the mark of a parameter, in how a list is one parameter
-(SQLite reads it from JSON), and in the locks of rows, which SQLite has no need of: it has one writer.
-"""
+SQLAlchemy would build the parameters of every row again, which costs more than the database itself. Both databases
+have the same statements, with different parameter marks. SQLite reads lists from JSON, and needs no row locks
+because it has one writer."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ Values = Sequence[Any]
 
 _LOCK = ("id", "subscription", "broker", "lane", "deliveries", "token", "locked_until_ms", "at_ms")
 ROW = (*_LOCK, *PLACE, *RECORD, *EVENT, "consumer")
-"""Columns of a row that is handed out, in their order."""
+"""The columns of a received message, in their order."""
 
 OFFERED = ("subscription", "broker", "lane", "at_ms", *WRITTEN)
-"""Columns that an offered row fills; nobody has it, and nobody had it."""
+"""The columns that an offered message fills. The other columns describe its lock and deliveries."""
 
-_NOBODY = "0, '', 0"
+_UNLOCKED = "0, '', 0"
 _OLDER = (
     "SELECT 1 FROM pulled AS older"
     " WHERE older.subscription = pulled.subscription AND older.lane = pulled.lane AND older.id < pulled.id"
@@ -36,22 +35,33 @@ _SIZE = "coalesce(length(body), 0) + length(headers)"
 
 
 class Statements:
-    """Of one database: as text, with its parameters.
+    """The statements for one database, with these parameters.
 
-    ``insert``    rows of ``OFFERED``, as ``offered`` makes them a parameter.
-    ``free``      subscription, now, most: id and bytes of the oldest of each lane, where it is free.
-    ``worn``      subscription, now, deliveries: ids of what is free and was handed out so often.
-    ``hand_out``  secret, until, deliveries to add, consumer, ids: the rows. The token of each is the secret and its id.
-    ``held``      tokens, now: token, id and subscription of those that hold.
-    ``found``     subscription, broker, topic, partition, position. ``named``: id of an event, and how many of the
-                  newest rows are walked.
-    ``rows``      ids. ``remove``: likewise.
-    ``release``   until, ids. ``renew``: likewise.
-    ``count``     subscription.
+    =============  ======================================================================
+    insert         rows of ``OFFERED``, as ``offered`` converts them
+    free           subscription, now, number: id and bytes of the oldest free messages
+                   of each lane
+    worn           subscription, now, deliveries: ids of free messages with as many
+    hand_out       secret, lock end, deliveries to add, consumer, ids: the locked rows,
+                   each with the secret and its id as its token
+    held           tokens, now: token, id and subscription of valid tokens
+    found          subscription, broker, topic, partition, position
+    named          event id, number of the newest rows to search
+    rows, remove   ids
+    release        next time, ids
+    renew          lock end, ids
+    count          subscription
+    =============  ======================================================================
     """
 
     def __init__(self, mark: str, among: str, lock: str) -> None:
-        """``mark``: of a parameter. ``among``: a list of a kind as one. ``lock``: of rows that are read."""
+        """Build the statements.
+
+        Args:
+            mark: the mark of a parameter.
+            among: the condition for a list of a type, passed as one parameter.
+            lock: the clause that locks the rows that are read.
+        """
         passing_by = f"{lock} SKIP LOCKED" if lock else ""
         row, these = _names(ROW), f"WHERE id {among.format('bigint')}"
         free = f"FROM pulled WHERE subscription = {mark} AND locked_until_ms <= {mark}"
@@ -87,10 +97,11 @@ class Statements:
         self.count = f"SELECT count(*) FROM pulled WHERE subscription = {mark}"
 
     def offered(self, rows: Sequence[Values]) -> Any:
+        """Return the rows of ``OFFERED`` as parameters of ``insert``."""
         raise NotImplementedError
 
     def listed(self, values: Collection[Any]) -> Any:
-        """As one parameter."""
+        """Return a list as one parameter."""
         raise NotImplementedError
 
     def _rows(self, mark: str) -> str:
@@ -108,11 +119,12 @@ class _Sqlite(Statements):
         return msgspec.json.encode(values).decode()
 
     def _rows(self, mark: str) -> str:
-        return f"VALUES ({', '.join([mark] * len(OFFERED))}, {_NOBODY})"
+        return f"VALUES ({', '.join([mark] * len(OFFERED))}, {_UNLOCKED})"
 
 
 class _PostgreSQL(Statements):
-    """A column of all rows is one parameter, and in binary: a third of what rows cost one by one."""
+    """The statements for PostgreSQL. Each column of all rows is one binary parameter, which costs a third of
+    separate rows."""
 
     def __init__(self) -> None:
         from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - 2 MB, which SQLite does not need
@@ -131,7 +143,7 @@ class _PostgreSQL(Statements):
         columns = ", ".join(f"%b::{kind}[]" for kind in self._kinds.values())
         names = _names(OFFERED)
         return (
-            f"SELECT {names}, {_NOBODY} FROM unnest({columns})"
+            f"SELECT {names}, {_UNLOCKED} FROM unnest({columns})"
             f" WITH ORDINALITY AS offered ({names}, place) ORDER BY place"
         )
 
@@ -141,6 +153,7 @@ def _names(columns: Sequence[str]) -> str:
 
 
 def statements(connection: Connection) -> Statements:
+    """Return the statements for the connection's database."""
     return _statements(connection.dialect.name)
 
 

@@ -1,4 +1,4 @@
-"""Ranges that are being delivered once more, one row a partition, with how far each is."""
+"""Requested replays, one row per partition, with their progress."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from app.store import revision
 from app.store.owners import fence
 from app.store.rows import struct_of, values_of
 from app.store.tables import replays as table
-from app.store.transactions import Storing, shared_transaction, transaction
+from app.store.transactions import StorePart, shared_transaction, transaction
 
 _c = table.c
 
 
-class Replays(Storing):
-    """Fills ``interfaces.Replays``."""
+class Replays(StorePart):
+    """The stored replays and their progress. Implements ``interfaces.Replays``."""
 
     @transaction
     def ask(self, connection: Connection, replays: Sequence[Replay]) -> list[int]:
-        revision.grow(connection)  # first: its lock puts all who ask in a row
+        revision.grow(connection)  # first, because its row lock serialises all requests
         if any(_all(connection, name) for name in {each.subscription for each in replays}):
             return []
         return [

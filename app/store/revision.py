@@ -1,4 +1,4 @@
-"""One number that grows with every change that workers are to take up. Plain functions."""
+"""The store's revision: a number that grows with every change that workers have to apply."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ _ROW = 1
 
 
 def grow(connection: Connection) -> int:
-    """The new number. Its row stays locked until the end of the transaction: numbers become visible in
-    their order."""
+    """Raise the revision, and return it.
+
+    Its row stays locked until the end of the transaction, so that revisions become visible in order."""
     first = insert(connection, revision).values(id=_ROW, number=1)
     number: int = connection.execute(
         first.on_conflict_do_update(
@@ -23,4 +24,5 @@ def grow(connection: Connection) -> int:
 
 
 def read(connection: Connection) -> int:
+    """Return the revision, 0 before the first change."""
     return connection.scalar(select(revision.c.number).where(revision.c.id == _ROW)) or 0

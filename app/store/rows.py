@@ -1,7 +1,6 @@
-"""Structs as columns of a row and back; a message byte for byte; and an INSERT as both databases have it.
+"""Convert structs to columns and back, messages byte for byte, and build an INSERT for both databases.
 
-A column and a field that mean the same bear the same name.
-"""
+A column and a field with the same meaning have the same name."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _TYPES: Mapping[int, Callable[[memoryview], Any]] = {
 
 
 class _Properties(msgspec.Struct, array_like=True):
-    """What few brokers have beside key, headers and body."""
+    """The message id, time and typed headers that only some brokers have."""
 
     message_id: bytes | None = None
     time_ms: int | None = None
@@ -48,36 +47,48 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 def values_of(struct: msgspec.Struct, table: Table, **others: Any) -> dict[str, Any]:
-    """The fields that are columns, but for the ``id``, which the store gives. ``others``: columns that are
-    no fields, or look different there."""
+    """Return the fields of a struct that are columns, without ``id``, which the store generates.
+
+    Args:
+        struct: the struct.
+        table: the table.
+        others: columns that are not fields, or have other values.
+    """
     names = [name for name in struct.__struct_fields__ if name in table.c and name != "id"]
     return {name: getattr(struct, name) for name in names} | others
 
 
 def struct_of(kind: type[Kind], row: Row[Any], **others: Any) -> Kind:
-    """``others``: fields that are no columns, or look different there."""
+    """Return a struct of the columns of a row.
+
+    Args:
+        kind: the type of the struct.
+        row: the row.
+        others: fields that are not columns, or have other values.
+    """
     columns = row._asdict()
     return kind(
         **{name: columns[name] for name in kind.__struct_fields__ if name in columns} | others
     )
 
 
-Kept = DeadLetter | Parked | Offered
+MessageRow = DeadLetter | Parked | Offered
 
 PLACE = ("topic", "partition", "position", "offset", "time_ms", "epoch")
 RECORD = ("key", "headers", "body", "content_type", "properties")
 EVENT = ("event_id", "event_source", "event_type")
 WRITTEN = PLACE + RECORD + EVENT
-"""Columns of a message and its event, in the order of ``written`` and ``message_of``."""
+"""Columns of a message and its event, in the order of ``message_columns`` and ``message_of``."""
 
 
-def kept_values(kept: Kept, table: Table, **others: Any) -> dict[str, Any]:
-    columns = dict(zip(WRITTEN, written(kept), strict=True))
+def message_row_values(kept: MessageRow, table: Table, **others: Any) -> dict[str, Any]:
+    """Return the columns of a struct with its message and event."""
+    columns = dict(zip(WRITTEN, message_columns(kept), strict=True))
     return values_of(kept, table, **columns, **others)
 
 
-def written(kept: Kept) -> tuple[Any, ...]:
-    """The message and its event, as ``WRITTEN`` names the columns."""
+def message_columns(kept: MessageRow) -> tuple[Any, ...]:
+    """Return the columns ``WRITTEN`` of the message and its event."""
     message, event = kept.message, kept.event
     record, partition = message.record, message.partition
     return (
@@ -98,12 +109,18 @@ def written(kept: Kept) -> tuple[Any, ...]:
     )
 
 
-def kept_of(
+def message_row_of(
     kind: type[Kind],
     row: Row[Any],
     epochs: Mapping[Partition, int] | None = None,
 ) -> Kind:
-    """``epochs``: of the reader; None: the message bears that of its writer."""
+    """Return the struct of a row with its message.
+
+    Args:
+        kind: the type of the struct.
+        row: the row.
+        epochs: the reader's epochs by partition, for the message; None keeps the writer's epoch.
+    """
     columns = row._asdict()
     event = EventName(*(columns[name] for name in EVENT))
     message = message_of(*(columns[name] for name in PLACE + RECORD))
@@ -125,7 +142,7 @@ def message_of(
     content_type: bytes | None,
     properties: bytes | None,
 ) -> Message:
-    """Of the columns ``PLACE`` and ``RECORD``."""
+    """Return the message of the columns ``PLACE`` and ``RECORD``."""
     record = Record(key, _read(headers), body, _as_text(content_type))
     if properties is not None:
         own = _decode_properties(properties)
@@ -139,8 +156,7 @@ def message_of(
 
 
 def text(outside: str) -> str:
-    """What comes from outside may be no Unicode, or hold the one character PostgreSQL has no place for:
-    stored readably all the same."""
+    """Return text that a database can store: invalid Unicode and NUL characters become replacement characters."""
     if outside.isascii() and "\0" not in outside:
         return outside
     return outside.encode("utf-8", "replace").decode().replace("\0", "�")
@@ -149,6 +165,7 @@ def text(outside: str) -> str:
 def in_partition(
     table: Table, subscription: str, broker: str, partition: Partition
 ) -> ColumnElement[bool]:
+    """Return the condition for rows of one partition of a subscription."""
     columns = table.c
     return and_(
         columns.subscription == subscription,
@@ -159,7 +176,7 @@ def in_partition(
 
 
 def _as_bytes(of_broker: str | None) -> bytes | None:
-    """A broker may have brought anything; a column of text holds less."""
+    """Return text of a broker as bytes, because a text column cannot hold every character."""
     return None if of_broker is None else of_broker.encode("utf-8", "surrogateescape")
 
 
@@ -176,7 +193,7 @@ def _properties_of(record: Record) -> bytes | None:
 
 
 def _packed(value: Any) -> Any:
-    """As MessagePack can hold it, at any depth that a broker's client can read."""
+    """Return a value in a form that MessagePack can hold, at any depth."""
     if isinstance(value, Decimal):
         return Ext(_DECIMAL, str(value).encode())
     if isinstance(value, bytearray):
@@ -187,7 +204,7 @@ def _packed(value: Any) -> Any:
 
 
 def _written(headers: tuple[Header, ...]) -> bytes:
-    """Names are text; one that was not UTF-8 on its broker is kept as its bytes."""
+    """Encode headers. A name that was not UTF-8 on its broker is stored as its bytes."""
     try:
         return _encode(headers)
     except UnicodeEncodeError:
@@ -199,7 +216,7 @@ def _written(headers: tuple[Header, ...]) -> bytes:
 def _read(stored: bytes) -> tuple[Header, ...]:
     try:
         return _decode(stored)
-    except msgspec.ValidationError:  # some name was no text
+    except msgspec.ValidationError:  # a name is stored as bytes
         return tuple(
             (name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"), value)
             for name, value in _decode_any(stored)
@@ -209,9 +226,14 @@ def _read(stored: bytes) -> tuple[Header, ...]:
 _CONTENT = ("key", "headers", "body")
 
 
-def make_way(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether other messages were at the positions of ``rows``, which must not be taken for these: the topic was
-    created again, or the broker is another cluster. They stay, under a position that no log gives."""
+def move_conflicting(
+    connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]
+) -> bool:
+    """Move stored messages away that have the positions of ``rows`` but other contents. Return True if there were
+    any.
+
+    Such a message is from an earlier topic of that name, or from another cluster. It stays in the table, under a
+    position that no log uses."""
     moved = False
     columns = table.c
     for row in rows:
@@ -227,7 +249,7 @@ def make_way(connection: Connection, table: Table, rows: Iterable[Mapping[str, A
 
 
 def insert(connection: Connection, table: Table) -> Any:
-    """An INSERT that knows ON CONFLICT. Both dialects write it alike, SQLAlchemy has two classes."""
+    """Return an INSERT statement that supports ON CONFLICT, for the connection's database."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - 2 MB, which SQLite does not need
 

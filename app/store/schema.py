@@ -1,8 +1,7 @@
-"""The schema of a database against the one that this release knows, and the way from one to the other.
+"""The schema revision of a database, and its upgrade to the one of this release.
 
-What is older is brought up by Alembic's revisions (``migrations``); what is newer is refused, because
-nobody here knows what it means (reliability R15).
-"""
+An older schema is upgraded by Alembic's revisions (``migrations``). A newer one is refused, because this release
+does not know it."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _log = logging.getLogger("skybridge.store")
 
 
 def found(connection: Connection) -> str | None:
-    """The revision of this database; None for one without tables of ours."""
+    """Return the revision of a database, or None if it has no tables of a store."""
     tables = set(sa.inspect(connection).get_table_names())
     if "alembic_version" in tables:
         number: str | None = connection.scalar(sa.select(alembic_version.c.version_num))
@@ -33,7 +32,7 @@ def found(connection: Connection) -> str | None:
 
 
 def demand_known(revision: str | None, name: str, setting: str) -> None:
-    """Raises SetupError for a schema of a newer release."""
+    """Raise SetupError if the schema is of a newer release."""
     if revision not in (None, FIRST_RELEASE, *KNOWN):
         raise SetupError(
             f"{name} was written by a newer release (schema {revision}, known {HEAD})",
@@ -43,7 +42,7 @@ def demand_known(revision: str | None, name: str, setting: str) -> None:
 
 
 def bring_up(connection: Connection, revision: str | None) -> None:
-    """From ``revision`` to the schema of this release, in the transaction of ``connection``."""
+    """Upgrade the schema from ``revision`` to the one of this release, in the current transaction."""
     if revision is None:
         _make(connection)
     elif revision != HEAD:
@@ -51,7 +50,7 @@ def bring_up(connection: Connection, revision: str | None) -> None:
 
 
 def _make(connection: Connection) -> None:
-    """A new one. What comes out is what all revisions in turn make of nothing (a test holds it to that)."""
+    """Create the schema of this release. A test compares it with the result of all revisions."""
     if connection.dialect.name == "postgresql":
         for index in HASHED:
             index.dialect_options["postgresql"]["using"] = "hash"
@@ -62,8 +61,8 @@ def _make(connection: Connection) -> None:
 
 
 def migrate(connection: Connection, revision: str) -> None:
-    """By Alembic's revisions up to this one."""
-    from alembic import command  # noqa: PLC0415 - heavy, and most starts need nothing of it
+    """Upgrade the schema to this revision with Alembic."""
+    from alembic import command  # noqa: PLC0415 - heavy, and most starts do not need it
     from alembic.config import Config  # noqa: PLC0415
 
     logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""The store: one database, one class a concern, one thread."""
+"""The store: one database, one class per concern, one thread."""
 
 from __future__ import annotations
 
@@ -38,8 +38,16 @@ def open_store(
     alone: bool = False,
     took: Histogram | None = None,
 ) -> SqlStore:
-    """The store in the SQLite file ``path``; nothing is opened before ``start``. ``alone``: no other
-    process that wants to be alone may open it. ``took``: how long operations take, by name."""
+    """Return the store in an SQLite file. The file is opened by ``start``.
+
+    Args:
+        path: the file.
+        timeout: seconds for one transaction.
+        max_letters: the bound on dead letters.
+        audited: the bounds on audit entries.
+        alone: whether no other process may open the store alone as well.
+        took: counts the seconds of each operation.
+    """
     sole_use = SoleUse(path) if alone else None
     engine = partial(sqlite.open_engine, path, sole_use)
     return SqlStore(Transactions(engine, str(path), timeout, took), max_letters, audited, sole_use)
@@ -53,8 +61,18 @@ def open_shared_store(
     audited: AuditBounds = AUDITED,
     took: Histogram | None = None,
 ) -> SqlStore:
-    """The store in a PostgreSQL database, for any number of processes. ``dsn`` as libpq reads it, URI
-    or ``name=value``. Raises SetupError for one that is none."""
+    """Return the store in a PostgreSQL database, for any number of processes.
+
+    Args:
+        dsn: the address of the database, as libpq reads it: a URI or ``name=value``.
+        timeout: seconds for one transaction.
+        max_letters: the bound on dead letters.
+        audited: the bounds on audit entries.
+        took: counts the seconds of each operation.
+
+    Raises:
+        SetupError: the DSN is not valid.
+    """
     from app.store import postgresql  # noqa: PLC0415 - its client is heavy, and few need it
 
     name = postgresql.name_of(dsn)
@@ -63,7 +81,7 @@ def open_shared_store(
 
 
 class SqlStore:
-    """Fills ``interfaces.Store``."""
+    """Implements ``interfaces.Store`` on one SQL database."""
 
     def __init__(
         self,
@@ -89,11 +107,11 @@ class SqlStore:
         self.audit: interfaces.AuditTrail = Audit(transactions, audited)
 
     async def start(self) -> None:
-        """Open or make the database. Raises SetupError for one that cannot be used."""
+        """Open or create the database. Raise SetupError if it cannot be used."""
         await self._transactions.start()
 
     async def stop(self) -> None:
-        """Finish what was asked for, then close."""
+        """Finish the pending writes, then close."""
         await self._transactions.stop()
         if self._sole_use is not None:
             self._sole_use.release()

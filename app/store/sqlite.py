@@ -1,9 +1,8 @@
-"""Opens the store's SQLite file so that a commit is durable when it returns.
+"""Open the SQLite file of the store, so that a commit is durable when it returns.
 
-A rollback journal, not WAL: the versions that Python brings may still have the WAL-reset defect, and a
-rollback journal with ``synchronous=EXTRA`` (which also syncs the directory after the journal is
-removed) survives a power cut at any moment (reliability 5.5).
-"""
+A rollback journal is used, not WAL, because Python's SQLite may still have the WAL-reset defect. A rollback journal
+with ``synchronous=EXTRA`` survives a power cut at any moment. EXTRA also syncs the directory after the journal is
+deleted."""
 
 from __future__ import annotations
 
@@ -23,16 +22,18 @@ from app.store import schema
 from app.store.files import SoleUse
 
 _SETTING = "store.path"
-LOCK_WAIT = 5_000  # milliseconds; another process is reading a backup, say
-_PATIENCE = 30.0  # seconds that a backup waits for those who write
+LOCK_WAIT = 5_000  # ms to wait for a lock, such as that of a backup in another process
+_PATIENCE = 30.0  # seconds that a backup waits for writers
 
 _log = logging.getLogger("skybridge.store")
 
 
 def open_engine(path: Path, sole_use: SoleUse | None = None) -> Engine:
-    """One connection, made by the first caller's thread and to be used on that thread only.
-    Raises SetupError for a file that cannot be used, that another process has for itself (``sole_use``),
-    or whose schema a newer release wrote."""
+    """Return an engine with one connection, for use on the calling thread only.
+
+    Raises:
+        SetupError: the file cannot be used, another process has the sole use, or a newer release wrote the schema.
+    """
     engine = create_engine(f"sqlite:///{path}", poolclass=StaticPool, hide_parameters=True)
     event.listen(engine, "connect", _make_durable)
     event.listen(engine, "begin", _begin)
@@ -56,7 +57,7 @@ def open_engine(path: Path, sole_use: SoleUse | None = None) -> Engine:
 
 
 def _bring_up(engine: Engine, path: Path) -> None:
-    """An older schema is brought to ours, with a copy of the file as it was beside it."""
+    """Upgrade an older schema, after a copy of the file was made in the same folder."""
     with engine.begin() as connection:
         revision = schema.found(connection)
         schema.demand_known(revision, str(path), _SETTING)
@@ -68,8 +69,9 @@ def _bring_up(engine: Engine, path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """A copy of the database that is whole: writers wait meanwhile. Through SQLite,
-    because what is in its journal belongs to it. ``target`` becomes it in one step, or not at all."""
+    """Copy a database completely while writers wait. The target changes in one step, or not at all.
+
+    SQLite makes the copy, because the content of its journal is part of the database."""
     keep_private(target, _log)
     reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True, timeout=_PATIENCE)
     with closing(reading), closing(sqlite3.connect(target, timeout=_PATIENCE)) as writing:
@@ -77,7 +79,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def _make_durable(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # we begin ourselves: the driver would only do so at a write
+    connection.isolation_level = None  # ``_begin`` begins: the driver would do so only at a write
     for pragma in (
         "journal_mode=DELETE",
         "synchronous=EXTRA",
@@ -87,5 +89,5 @@ def _make_durable(connection: Any, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """As a writer from the start: what was read in a transaction is still so when it writes."""
+    """Begin as a writer, so that rows that a transaction has read do not change before it writes."""
     connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""How far groups are in streams, which keep no places for them."""
+"""The positions of groups in RabbitMQ streams, which do not store them themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _columns = stream_offsets.c
 
 
 class StreamOffsets:
-    """Fills ``interfaces.OffsetStore``."""
+    """The stored positions of groups in streams. Implements ``interfaces.OffsetStore``."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -43,7 +43,9 @@ class StreamOffsets:
         stale = await self._transactions.run(_save, broker, group, epoch, dict(commits))
         if stale:
             names = ", ".join(map(str, stale))
-            raise StaleOwner(f"{group}: {names} have another owner, refused a place under {epoch}")
+            raise StaleOwner(
+                f"{group}: {names} have another owner; a commit with epoch {epoch} was refused"
+            )
 
 
 def _load(
@@ -62,7 +64,7 @@ def _load(
 def _start(
     connection: Connection, broker: str, group: str, commits: Mapping[Partition, Commit]
 ) -> None:
-    """Nobody owns these yet; the first member has said where the group begins (rule 10)."""
+    """Store start positions of a group for partitions that have none. They have no owner yet."""
     for partition, commit in commits.items():
         row = _row(broker, group, 0, partition, commit)
         connection.execute(insert(connection, stream_offsets).values(row).on_conflict_do_nothing())
@@ -75,7 +77,7 @@ def _own(
     epoch: int,
     partitions: Collection[Partition],
 ) -> dict[Partition, Commit]:
-    """Unconditional: the broker has just said so."""
+    """Make this epoch the owner, whatever epoch was stored, because the broker has just assigned the partitions."""
     known = _load(connection, broker, group, partitions)
     for partition in known:
         connection.execute(
@@ -91,7 +93,7 @@ def _save(
     epoch: int,
     commits: Mapping[Partition, Commit],
 ) -> list[Partition]:
-    """Those that were left as they are, because another epoch owns them."""
+    """Store the positions, and return the partitions that another epoch owns."""
     return [
         partition
         for partition, commit in commits.items()

@@ -1,4 +1,4 @@
-"""Subscriptions that the API made, each with the version that its next change must name."""
+"""Subscriptions that the API created, each with the version that its next change must name."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from app.interfaces import StoredSubscription
 from app.store import revision
 from app.store.rows import insert, struct_of, values_of
 from app.store.tables import commands, consents, halts, parked, pulled, replays, subscriptions
-from app.store.transactions import Storing, transaction
+from app.store.transactions import StorePart, transaction
 
 _c = subscriptions.c
-_ITS_OWN = (halts, commands, consents, replays, parked, pulled)  # go with it
+_ITS_OWN = (halts, commands, consents, replays, parked, pulled)  # deleted with the subscription
 
 
-class SubscriptionRegistry(Storing):
-    """Fills ``interfaces.SubscriptionRegistry``. A version is the revision of its change: one that was
-    deleted and made again bears no version that it had before."""
+class SubscriptionRegistry(StorePart):
+    """The stored subscriptions that the API created. Implements ``interfaces.SubscriptionRegistry``.
+
+    A version is the store's revision at its change. So a subscription that is deleted and created again never
+    repeats a version."""
 
     @transaction
     def all(self, connection: Connection) -> list[StoredSubscription]:
@@ -37,7 +39,7 @@ class SubscriptionRegistry(Storing):
         expected: int | None,
         now_ms: int,
     ) -> StoredSubscription:
-        version = revision.grow(connection)  # first: its lock puts all changes in a row
+        version = revision.grow(connection)  # first, because its row lock serialises all changes
         found = _get(connection, subscription)
         _demand(subscription, found, expected)
         row = StoredSubscription(
@@ -68,7 +70,7 @@ class SubscriptionRegistry(Storing):
 
     @transaction
     def clear(self, connection: Connection, subscription: str) -> None:
-        revision.grow(connection)  # its lock keeps the subscription from being made meanwhile
+        revision.grow(connection)  # its row lock prevents a creation meanwhile
         if _get(connection, subscription) is None:
             _clear(connection, subscription)
 

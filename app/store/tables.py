@@ -1,4 +1,4 @@
-"""Every table of the store. A change here brings its migration (``migrations``)."""
+"""The tables of the store. A change here needs a migration (``migrations``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sqlalchemy.types import TypeEngine
 
 metadata = MetaData()
 
-# Alembic's own: which revision this is.
+# Alembic's table of the schema's revision.
 alembic_version = Table(
     "alembic_version",
     metadata,
@@ -32,32 +32,34 @@ alembic_version = Table(
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
 
-# What releases before Alembic look at: they refuse a number that they do not know.
+# Read by releases before Alembic, which refuse a number that they do not know.
 skybridge_schema = Table(
     "skybridge_schema",
     metadata,
     Column("version", Integer, nullable=False),
 )
 
-# PostgreSQL counts in BIGINT; SQLite counts by itself in a column that is called INTEGER and nothing else.
+# PostgreSQL counts in BIGINT. SQLite generates ids only in a column of type INTEGER.
 _Id = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _id() -> Column[int]:
-    """In order of writing. No number is used twice (``sqlite_autoincrement``): a write that is repeated
-    must not mean another row."""
+    """Return the id column, in the order of writing.
+
+    No id is used twice (``sqlite_autoincrement``), so a repeated write cannot hit another row."""
     return Column("id", _Id, primary_key=True, autoincrement=True)
 
 
 def _filled(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
-    """Columns that are never NULL."""
+    """Return columns that are never NULL."""
     return [Column(name, kind, nullable=False) for name in names]
 
 
 def _message() -> tuple[Column[object], ...]:
-    """A message byte for byte, and the event in it: key and body may be NULL, which is not empty; headers
-    are MessagePack of ordered (name, value or nil) pairs, because names may repeat; the content type is
-    bytes, because columns of text do not hold every character."""
+    """Return the columns of a message, byte for byte, and of its event's names.
+
+    Key and body may be NULL, which differs from empty. Headers are MessagePack of ordered (name, value or nil)
+    pairs, because names may repeat. The content type is bytes, because text columns cannot hold every character."""
     return (
         *_filled(Text, "subscription", "broker", "topic"),
         Column("partition", Integer, nullable=False),
@@ -73,17 +75,18 @@ def _message() -> tuple[Column[object], ...]:
 
 
 def _properties() -> Column[bytes]:
-    """MessagePack of what few brokers have beside key, headers and body: message id, time, typed values of
-    headers. The last column, where its migration put it; NULL for none of them."""
+    """Return the column for the message id, time and typed headers that some brokers have, as MessagePack.
+
+    It is NULL for a message without any. It is the last column, because a migration added it."""
     return Column("properties", LargeBinary)
 
 
 ONCE = ("subscription", "broker", "topic", "partition", "position")
-"""Columns that a message is known by."""
+"""The columns that identify a message."""
 
 
 def _once() -> UniqueConstraint:
-    """Rule 5 of delivery: a message delivered again after a crash cannot be kept twice."""
+    """Return the constraint that a message is stored once, even if it is delivered again after a crash."""
     return UniqueConstraint(*ONCE)
 
 
@@ -179,7 +182,7 @@ subscriptions = Table(
     *_filled(BigInteger, "created_ms", "updated_ms"),
 )
 
-# Why a subscription delivers nothing: paused by a person, or disabled by its target's 410.
+# Why a subscription delivers nothing: paused by an operator, or disabled by its target's 410.
 halts = Table(
     "halts",
     metadata,
@@ -188,7 +191,7 @@ halts = Table(
     Column("since_ms", BigInteger, nullable=False),
 )
 
-# What the API asks of the worker that runs the subscription.
+# Commands of the API for the worker that runs the subscription.
 commands = Table(
     "commands",
     metadata,
@@ -202,7 +205,7 @@ commands = Table(
     sqlite_autoincrement=True,
 )
 
-# Addresses at which webhooks may consent later, by a digest of their key. ``called_ms``: when one did.
+# Addresses at which webhooks may consent later, by a digest of their key. ``called_ms`` is the time of the consent.
 consents = Table(
     "consents",
     metadata,
@@ -226,7 +229,7 @@ replays = Table(
     sqlite_autoincrement=True,
 )
 
-# One row: grows with every change that workers are to take up.
+# One row: its number grows with every change that workers have to apply.
 revision = Table(
     "revision",
     metadata,
@@ -234,8 +237,8 @@ revision = Table(
     Column("number", BigInteger, nullable=False),
 )
 
-# The present owner of each partition: a write under another epoch is refused (rule 5). ``number``: the
-# greatest that a parked row of it ever had; it never falls, also when those rows are gone.
+# The owner of each partition: a write with another epoch is refused. ``number`` is the highest number
+# of its parked rows so far. It never falls, even after those rows are deleted.
 owners = Table(
     "owners",
     metadata,
@@ -246,8 +249,8 @@ owners = Table(
     *_filled(BigInteger, "epoch", "number"),
 )
 
-# How far each group is in each stream: the lowest unfinished offset, the finished runs above it as text,
-# and the present owner, whose epoch fences the writes of others (rules 2 and 5).
+# The position of each group in each stream: the lowest unfinished offset, the finished runs above it as
+# text, and the owner's epoch, which fences the writes of others.
 stream_offsets = Table(
     "stream_offsets",
     metadata,
@@ -259,7 +262,7 @@ stream_offsets = Table(
     Column("finished", Text, nullable=False),
 )
 
-# The uses of the admin listener. ``status``: NULL until the answer is known.
+# The uses of the admin listener. ``status`` is NULL until the answer is known.
 audit = Table(
     "audit",
     metadata,
@@ -283,7 +286,8 @@ HASHED = [
     for index in table.indexes
     if index.name == f"{table.name}_by_event"
 ]
-"""Hashes on PostgreSQL, whose trees hold no long ids. Said where a schema is made: said with the index, it imports
-that dialect into every process."""
+"""Indexes that are hashes on PostgreSQL, whose trees hold no long ids.
+
+The option is set where a schema is created. Set here, it would import that dialect into every process."""
 (OF_REDRIVEN,) = [index for index in parked.indexes if index.name == "parked_redriven"]
-"""It has these rows alone, on PostgreSQL too."""
+"""The index that covers redriven rows only, on PostgreSQL too."""

@@ -1,8 +1,7 @@
-"""Runs the store's work on a thread of its own, so that a slow disk never stops the event loop.
+"""Run the store's work on a thread of its own, so that a slow disk never blocks the event loop.
 
-Writes that arrive while a transaction is being synced share the next one (``together``): a target
-that refuses everything costs a sync a group, not a sync an event.
-"""
+Writes that arrive during a transaction share the next one (``together``), so that many failing events cost one disk
+sync per group."""
 
 from __future__ import annotations
 
@@ -23,20 +22,28 @@ from app.telemetry import Histogram
 P = ParamSpec("P")
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
-Fate = Any  # what a work returned, or the Exception it raised
+WorkResult = Any  # the result of a work, or its Exception
 
-TIMEOUT = 5.0  # seconds; a write that takes longer is unknown, and every write may be repeated
-TRIES = 4  # of a transaction that met another process's
-MOST_IN_GROUP = 256  # works that share a transaction: the last of them waits for all
+TIMEOUT = 5.0  # seconds; the result of a longer write is unknown, so every write may be repeated
+TRIES = 4  # tries of a transaction that conflicts with another process
+MOST_IN_GROUP = 256  # works that share a transaction, because the last one waits for all
 
-_MET_ANOTHER = {"40001", "40P01"}  # PostgreSQL: serialization failure, deadlock
+_CONFLICTS = {"40001", "40P01"}  # PostgreSQL: serialization failure, deadlock
 _DISK_FULL = "53100"
 _log = logging.getLogger("skybridge.store")
 
 
 class Transactions:
-    """``open_engine`` runs on the thread, which alone uses what it opens. ``name`` of the database, for
-    a person: without its password."""
+    """Runs transactions on a thread, one after the other.
+
+    ``trouble`` is why the last group of writes failed, or "".
+
+    Args:
+        open_engine: opens the database, on the thread.
+        name: the database in messages, without its password.
+        timeout: seconds for one transaction.
+        took: counts the seconds of each operation, with the wait for its turn.
+    """
 
     def __init__(
         self,
@@ -48,23 +55,21 @@ class Transactions:
         self._open_engine = open_engine
         self._name = name
         self._timeout = timeout
-        self._took = (
-            Histogram() if took is None else took
-        )  # by operation: the wait for its turn is part of it
+        self._took = Histogram() if took is None else took  # seconds by operation
         self._thread: ThreadPoolExecutor | None = None
         self._engine: Engine | None = None
         self._pending: list[tuple[Work, asyncio.Future[Any]]] = []
         self._writer: asyncio.Task[None] | None = None
-        self.trouble = ""  # of the last group of writes; empty when it went well
+        self.trouble = ""
 
     async def start(self) -> None:
-        """Raises SetupError for a database that cannot be used."""
+        """Open the database. Raise SetupError if it cannot be used."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         loop = asyncio.get_running_loop()
         self._engine = await loop.run_in_executor(self._thread, self._open_engine)
 
     async def stop(self) -> None:
-        """Finish what was asked for, then close."""
+        """Finish the pending writes, then close."""
         if self._writer is not None:
             await self._writer
         engine, self._engine = self._engine, None
@@ -76,8 +81,12 @@ class Transactions:
     async def run(
         self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """One transaction; committed and synced when this returns. StoreUnavailable when it was not,
-        or not within the time-out: then it may have been all the same."""
+        """Run ``work`` in a transaction, which is durable when this returns.
+
+        Raises:
+            StoreUnavailable: the transaction failed or exceeded the time-out. After a time-out it may still have
+                succeeded.
+        """
         begun = perf_counter()
         try:
             return await self._run(work, *args, **kwargs)
@@ -94,18 +103,19 @@ class Transactions:
         try:
             async with asyncio.timeout(self._timeout):  # wait_for of 3.11 loses cancellations
                 return await asyncio.wrap_future(job)
-        except TimeoutError:  # the job is cancelled where it has not begun
+        except TimeoutError:  # a job that has not begun is cancelled
             raise StoreUnavailable(f"{self._name}: no answer in {self._timeout:g} s") from None
         except SQLAlchemyError as error:
             if _will_fail_again(error):
                 raise
-            raise _said(self._name, error) from error
+            raise _as_store_error(self._name, error) from error
 
     async def together(
         self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """As ``run``, in one transaction with whatever else waits for one. Each work has a fate of its
-        own: what one raises undoes nothing of the others."""
+        """Run ``work`` as ``run`` does, in one transaction with other waiting works.
+
+        Each work has a result of its own. An error of one does not undo the others."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._pending.append((lambda at: work(at, *args, **kwargs), done))
         if self._writer is None or self._writer.done():
@@ -117,8 +127,7 @@ class Transactions:
             self._note(work, begun)
 
     def _note(self, work: Callable[..., Any], begun: float) -> None:
-        """Also of what failed: a store that does not answer is a slow one. The functions of this package
-        are the operations, so they are few."""
+        """Record the duration of an operation, also of a failed one. Operations are the functions of this package."""
         concern = work.__module__.rpartition(".")[2]
         self._took[f"{concern}-{work.__name__.strip('_')}",].add(perf_counter() - begun)
 
@@ -126,19 +135,19 @@ class Transactions:
         while self._pending:
             group = self._pending[:MOST_IN_GROUP]
             del self._pending[: len(group)]
-            fates: Sequence[Fate]
+            fates: Sequence[WorkResult]
             try:
                 fates = await self._run(_each, [work for work, _ in group])
-            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            except Exception as error:  # noqa: BLE001 - becomes the result of every work
                 of_store = len(group) > 1 or isinstance(error, StoreUnavailable)
                 self.trouble = str(error) if of_store else ""
                 fates = [error] * len(group)
             else:
                 self.trouble = ""
             for (_, done), fate in zip(group, fates, strict=True):
-                self._tell(done, fate)
+                self._resolve(done, fate)
 
-    def _tell(self, done: asyncio.Future[Any], fate: Fate) -> None:
+    def _resolve(self, done: asyncio.Future[Any], fate: WorkResult) -> None:
         if done.done():  # its caller was cancelled
             return
         if isinstance(fate, Exception):
@@ -147,21 +156,20 @@ class Transactions:
             done.set_result(fate)
 
 
-class Storing:
-    """What the parts of a store have in common. Their methods are transactions: written as functions of
-    a connection, and run on the store's thread."""
+class StorePart:
+    """Base class of the parts of a store. Its methods are transactions, which run on the store's thread."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
 
-S = TypeVar("S", bound=Storing)
+S = TypeVar("S", bound=StorePart)
 
 
 def transaction(
     work: Callable[Concatenate[S, Connection, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """See ``Transactions.run``."""
+    """Turn a function of a connection into a method that runs as a transaction (``Transactions.run``)."""
 
     async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._transactions.run(work.__get__(self), *args, **kwargs)
@@ -172,7 +180,7 @@ def transaction(
 def shared_transaction(
     work: Callable[Concatenate[S, Connection, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """See ``Transactions.together``."""
+    """Turn a function of a connection into a method that shares a transaction (``Transactions.together``)."""
 
     async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._transactions.together(work.__get__(self), *args, **kwargs)
@@ -181,38 +189,38 @@ def shared_transaction(
 
 
 def _transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
-    """Begun again where the database gave it up for another process's (PostgreSQL: a deadlock)."""
+    """Run a work in a transaction, and repeat it after a conflict with another process (PostgreSQL: a deadlock)."""
     for _ in range(TRIES - 1):
         try:
             with engine.begin() as connection:
                 return work(connection)
         except SQLAlchemyError as error:
-            if not _met_another(error):
+            if not _is_conflict(error):
                 raise
             _log.debug("a transaction is repeated: %s", error)
     with engine.begin() as connection:
         return work(connection)
 
 
-def _each(connection: Connection, works: Sequence[Work]) -> list[Fate]:
-    if len(works) == 1:  # what it raises undoes the whole transaction, and nobody else's
+def _each(connection: Connection, works: Sequence[Work]) -> list[WorkResult]:
+    if len(works) == 1:  # an error undoes the transaction, which no other work shares
         return [work(connection) for work in works]
-    fates: list[Fate] = []
+    fates: list[WorkResult] = []
     for work in works:
         try:
             with connection.begin_nested():
                 fates.append(work(connection))
         except SQLAlchemyError as error:
             if not _will_fail_again(error):
-                raise  # not about the rows of this one work
+                raise  # the transaction as a whole has failed
             fates.append(error)
-        except Exception as error:  # noqa: BLE001 - the fate of this one work
+        except Exception as error:  # noqa: BLE001 - becomes the result of this work
             fates.append(error)
     return fates
 
 
-def _said(name: str, error: SQLAlchemyError) -> StoreUnavailable:
-    """StoreFull for a full disk, which is a full bound (rule 8)."""
+def _as_store_error(name: str, error: SQLAlchemyError) -> StoreUnavailable:
+    """Return the error of the database as StoreUnavailable, or as StoreFull for a full disk."""
     cause: object = error
     if isinstance(error, DBAPIError):
         cause = " ".join(str(error.orig).split())
@@ -220,13 +228,13 @@ def _said(name: str, error: SQLAlchemyError) -> StoreUnavailable:
     return kind(f"{name}: {cause}")
 
 
-def _met_another(error: SQLAlchemyError) -> bool:
-    """Nothing is wrong with it: begun again, the same transaction succeeds."""
-    return _state(error) in _MET_ANOTHER
+def _is_conflict(error: SQLAlchemyError) -> bool:
+    """Return True if the same transaction will succeed when repeated."""
+    return _state(error) in _CONFLICTS
 
 
 def _will_fail_again(error: SQLAlchemyError) -> bool:
-    """The rows themselves are at fault: a bug of ours, and no time will mend it."""
+    """Return True if the rows themselves are wrong, which is a bug and does not pass with time."""
     return isinstance(error, DataError | IntegrityError)
 
 

@@ -1,4 +1,4 @@
-"""What an operator does with a store beside the service: look, bring up, copy, put back."""
+"""Commands of an operator on a store: status, upgrade, backup and restore."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ _SETTING = "store.path"
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """``revision`` of its schema, "" for one that is not there yet; ``known``: that of this release.
-    ``rows`` by table, of those that are there."""
+    """The status of a store.
+
+    ``revision`` is that of its schema, or "" for a store that does not exist yet. ``known`` is the revision of this
+    release. ``rows`` counts the rows by table."""
 
     place: str
     revision: str
@@ -31,13 +33,14 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def look_at_file(path: Path) -> Standing:
-    """Nothing is made and nothing changed. Raises SetupError for a file that is no store."""
+    """Return the status of an SQLite store without changing it. Raise SetupError if the file is not a store."""
     if not path.exists():
         return Standing(str(path), "", schema.HEAD, {})
     return _look(sa.create_engine("sqlite://", creator=lambda: _reading(path)), str(path), _SETTING)
 
 
 def look_at_database(dsn: str, timeout: float) -> Standing:
+    """Return the status of a PostgreSQL store. Raise SetupError if it cannot be read."""
     from app.store import postgresql  # noqa: PLC0415 - its client is heavy, and few need it
 
     engine = postgresql.engine_of(dsn, timeout)
@@ -45,7 +48,8 @@ def look_at_database(dsn: str, timeout: float) -> Standing:
 
 
 def back_up(path: Path, target: Path) -> None:
-    """While services write: they wait for as long as it is read. ``target`` is whole, or not there."""
+    """Copy an SQLite store, also while services use it; their writes wait. ``target`` is complete or does not
+    exist."""
     if not path.exists():
         raise SetupError(
             f"the store {path} does not exist", setting=_SETTING, cure="name an existing store"
@@ -56,7 +60,7 @@ def back_up(path: Path, target: Path) -> None:
     part.unlink(missing_ok=True)
     try:
         sqlite.copy(path, part)
-        _demand_whole(part)
+        _require_complete(part)
         part.rename(target)
     except (sqlite3.Error, OSError) as error:
         raise SetupError(
@@ -68,8 +72,11 @@ def back_up(path: Path, target: Path) -> None:
 
 
 def restore(path: Path, source: Path) -> Path | None:
-    """Where the store that was there is kept now; None where there was none. Raises SetupError while a
-    process with workers uses it, and for a file that is no whole store of ours."""
+    """Replace an SQLite store by a backup. Return the new path of the previous store, or None if there was none.
+
+    Raises:
+        SetupError: a process with workers uses the store, or ``source`` is not a complete store.
+    """
     demand_restorable(source)
     path.parent.mkdir(parents=True, exist_ok=True)
     alone = SoleUse(path)
@@ -83,8 +90,8 @@ def restore(path: Path, source: Path) -> Path | None:
 
 
 def demand_restorable(source: Path) -> None:
-    """A whole store of a schema that this release knows. Raises SetupError."""
-    _demand_whole(source)
+    """Raise SetupError unless the file is a complete store of a schema that this release knows."""
+    _require_complete(source)
     found = look_at_file(source)
     schema.demand_known(found.revision or None, str(source), "")
     if not found.revision:
@@ -122,7 +129,7 @@ def _look(engine: sa.Engine, place: str, setting: str) -> Standing:
     return Standing(place, revision or "", schema.HEAD, rows)
 
 
-def _demand_whole(path: Path) -> None:
+def _require_complete(path: Path) -> None:
     try:
         with closing(_reading(path)) as connection:
             (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -133,6 +140,7 @@ def _demand_whole(path: Path) -> None:
 
 
 def _reading(path: Path) -> sqlite3.Connection:
-    """Not made where it is not there. What a killed process left half done is undone, where we may."""
+    """Open the file without creating it. With write access, SQLite undoes an unfinished transaction of a killed
+    process."""
     mode = "rw" if os.access(path, os.W_OK) else "ro"
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)

@@ -88,7 +88,7 @@ class Dispatcher:
                 wanted=self._components.reader.consumer_filter(self._attempts.count_filtered),
             )
         except PositionOutOfRange as error:
-            cure = "set start to a position that is held, a time, earliest or latest"
+            cure = "set start to a position that the log has, a time, earliest or latest"
             self._halt_at(f"{error}; {cure}")
             return None
 

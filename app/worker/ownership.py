@@ -155,4 +155,4 @@ class Ownership(DispatcherPart):
         epochs from one again; then the next try replaces the stored epoch."""
         self._refused = epoch
         self._next_try = self._clock.monotonic() + CONFIRMED
-        self.trouble = f"the ownership is retried in {CONFIRMED:g} s: {error}"
+        self.trouble = f"the store refused the ownership, next try in {CONFIRMED:g} s: {error}"

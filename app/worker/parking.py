@@ -68,7 +68,7 @@ class KeyParking(DispatcherPart):
         """Return why the subscription reads no more messages, or "" if the store has room."""
         if not self.full:
             return ""
-        return f"{self.row_count} events are parked: nothing more is taken until some are gone"
+        return f"{self.row_count} events are parked: no more messages are read until some are delivered or discarded"
 
     def has_room(self, rows: int) -> bool:
         """Return True if the store works and has room for this number of additional rows."""

@@ -120,7 +120,11 @@ class ReplayRunner(DispatcherPart):
             try:
                 await self._save(run)
             except (StoreUnavailable, StaleOwner) as error:
-                _log.info("%s: a replay goes on a little earlier: %s", run.row.subscription, error)
+                _log.info(
+                    "%s: the progress of a replay is not saved, so some messages are repeated: %s",
+                    run.row.subscription,
+                    error,
+                )
 
     async def _find(self) -> None:
         while self._stale:
@@ -179,7 +183,7 @@ class ReplayRunner(DispatcherPart):
 
     def _skips_expired(self, run: ReplayedRange, error: PositionOutOfRange) -> bool:
         """Move the replay to the earliest position that the log still has. Return False if that is no progress."""
-        _log.warning("%s: a replay begins later: %s", run.row.subscription, error)
+        _log.warning("%s: a replay skips messages that are gone: %s", run.row.subscription, error)
         if error.earliest in ("", run.range.next):
             return False
         run.range = ReplayRange(error.earliest, run.range.done)

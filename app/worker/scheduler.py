@@ -65,8 +65,9 @@ class Scheduler(DispatcherPart):
     def accepts_messages(self) -> bool:
         """Return True if the dispatcher may read more from the log.
 
-        A pull queue that is full but being emptied soon has room again. Then reading goes on, because a pause would
-        discard prefetched messages."""
+        Reading goes on while a full pull queue is being emptied, because a pause would discard prefetched messages.
+        It also goes on if the endpoint is doubtful and every held event was tried, so that an untried event can
+        probe it."""
         if self.only_sink_waits:
             return True
         if self._gate.halted or self._endpoint.flow is not BreakerState.PAUSED:

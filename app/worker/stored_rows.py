@@ -152,7 +152,7 @@ class StoredRows(DispatcherPart):
         except StaleOwner as error:
             owned.replaced(error)
         except StoreUnavailable as error:
-            self.trouble = f"rows that were delivered cannot be deleted: {error}"
+            self.trouble = f"delivered rows cannot be deleted: {error}"
             return False
         self.clear_trouble()
         for each in rows:

@@ -14,7 +14,7 @@ from typing import Any
 
 import lab
 import logs
-import signing_alone
+import sinks_alone
 import table
 from cost import Memory
 
@@ -33,8 +33,8 @@ PREFACE = """## Delivery
 A backlog of 0.6 kB events of 10,000 keys to one webhook: in order per key, 64 in flight, a filter, attempts kept for
 failures. CPU is that of the service's process from the first delivery to the last; the floors do the same work in
 the same round, and neither filter, nor sign, nor keep order (but for the lanes), nor repeat what failed. The signed
-request is that of the sink alone, without a service, in turns of 256 with the unsigned one: two drains of a whole
-service differ by more than a signature costs.
+and the shaped request are those of the sink alone, without a service, in turns of 256 with their floors: two drains of a
+whole service differ by more than a signature costs.
 """
 
 
@@ -116,7 +116,10 @@ class FromEmbedded(Way):
         self._beside = self.row("bare aiohttp client, same bytes", 0.7)
         self._receiving = self.row("bare ASGI, receives one request", 2.2)
         self._signed = Signed("a request of the sink alone, signed (v1)", "unsigned", 8)
-        self.rows.append(self._signed)
+        self._shaped = table.Row(
+            "a request of the sink alone, shaped by a template", "structured", 1.25
+        )
+        self.rows += [self._signed, self._shaped]
 
     def round(self, number: int) -> None:
         sink, floor = self.sink(), lab.Server("floors.py", "nothing")
@@ -129,14 +132,16 @@ class FromEmbedded(Way):
         for row, beside in ((self._beside, posted), (self._receiving, received)):
             row.measured.append(cost)
             row.floor.append(beside)
-        self._sign()
+        self._alone(self._signed, sinks_alone.signed)
+        self._alone(self._shaped, sinks_alone.shaped)
 
-    def _sign(self) -> None:
+    def _alone(self, row: table.Row, measure: Callable[[int], sinks_alone.Costs]) -> None:
+        """Measure two kinds of requests of a sink without a service."""
         sink = self.sink()
         with lab.stopping([sink]):
-            signed, unsigned = signing_alone.measure(sink.port)
-        self._signed.measured += signed
-        self._signed.floor += unsigned
+            measured, floor = measure(sink.port)
+        row.measured += measured
+        row.floor += floor
 
 
 class FromKafka(Way):

@@ -27,7 +27,7 @@ from app.interfaces import EventName, Offered
 from app.model.message import Message, Partition
 from app.store import open_shared_store, open_store
 from app.store.pulled_sql import OFFERED
-from app.store.rows import written
+from app.store.rows import message_columns
 
 NOW = 1_795_000_000_000
 Row = tuple[Any, ...]
@@ -49,7 +49,7 @@ def row(number: int) -> Row:
         at_ms=NOW,
         event=EventName(said["id"], said["source"], said["type"]),
     )
-    values = ("bench", "target", key, NOW, *written(offered))
+    values = ("bench", "target", key, NOW, *message_columns(offered))
     return tuple(value for name, value in zip(OFFERED, values, strict=True) if name != "position")
 
 

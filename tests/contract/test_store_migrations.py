@@ -18,7 +18,7 @@ from app.errors import SetupError
 from app.interfaces import AuditChoice, Commit, Halt
 from app.model.message import Partition
 from app.store import open_shared_store, open_store, schema
-from app.store.rows import kept_values
+from app.store.rows import message_row_values
 from app.store.tables import metadata, parked
 from postgres_server import fresh_database
 from store_house import (
@@ -152,7 +152,12 @@ async def test_numbers_go_on_above_those_that_a_clock_gave(database):
 
 def park_before(url: str, number: int) -> None:
     """A row of revision 0002, whose partition has an owner."""
-    row = {**kept_values(a_row(), parked), "position": "first", "offset": number, "at_ms": NOW}
+    row = {
+        **message_row_values(a_row(), parked),
+        "position": "first",
+        "offset": number,
+        "at_ms": NOW,
+    }
     engine = sa.create_engine(url)
     with engine.begin() as connection:
         schema.migrate(connection, "0002")

@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey
 from app.gateway import issuers
 from app.gateway.issuers import DISCOVERY, MAX_ANSWER
 from faulty_issuer import FaultyIssuer, IssuerAnswer
-from producer_house import KEY, House, bearer, one, posted, producer_house, producers
+from producer_house import KEY, ProducerListener, bearer, one, posted, producer_house, producers
 
 SIGNER = ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})
 KEYS = json.dumps({"keys": [SIGNER.as_dict(private=False)]}).encode()
@@ -70,7 +70,7 @@ def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyIssuer]:
 
 
 @pytest.fixture
-async def house(issuer: FaultyIssuer) -> AsyncIterator[House]:
+async def house(issuer: FaultyIssuer) -> AsyncIterator[ProducerListener]:
     async with producer_house(producers(issuer.address)) as house:
         yield house
 
@@ -85,7 +85,7 @@ def by_token(issuer: FaultyIssuer, kid: str = "1") -> bytes:
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_faulty_discovery_is_503_and_heals(
-    house: House,
+    house: ProducerListener,
     issuer: FaultyIssuer,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -115,7 +115,7 @@ async def test_a_faulty_discovery_is_503_and_heals(
 
 @pytest.mark.parametrize("fault", ["redirect", "other issuer", "no JSON"])
 async def test_keys_that_are_known_outlast_a_fault(
-    house: House, issuer: FaultyIssuer, fault: str
+    house: ProducerListener, issuer: FaultyIssuer, fault: str
 ) -> None:
     """Good tokens go on; one of a key that is not known may be good: 503, and 401 once the issuer has answered."""
     issuer.answers = good(issuer)
@@ -130,6 +130,6 @@ async def test_keys_that_are_known_outlast_a_fault(
     assert (await house.ask(by_token(issuer, kid="2"))).status == 401
 
 
-def a_minute_passes(house: House) -> None:
+def a_minute_passes(house: ProducerListener) -> None:
     (known,) = house.issuers._known.values()
     known._asked -= issuers.QUESTION_INTERVAL

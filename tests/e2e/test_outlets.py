@@ -11,9 +11,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import publisher_apis
+from app.model.secret import HIDDEN
+from app.store.encryption import new_key
 from configuration import configuration, subscription
 from service import Service, running
 from waiting import until
@@ -169,3 +172,66 @@ async def test_success_by_the_answer(
         found = await service.letters()
     assert found == {cause: 2 * count for cause, count in causes.items()}
     assert len(target.received) == tries
+
+
+async def test_explain_shows_the_request(target: WebhookTarget, tmp_path: Path) -> None:
+    """With its secrets hidden, and without the path of a secret URL; a value that is missing is said."""
+    request = {"preset": "pagerduty", **PRESETS["pagerduty"], "summary": "Order {pointer:/id}"}
+    one = subscription("oncall", target.url, request=request)
+    event = {
+        "specversion": "1.0",
+        "id": "e1",
+        "source": "/s",
+        "type": "t",
+        "time": "2026-11-27T00:00:00Z",
+    }
+    async with (
+        running(configuration(tmp_path, subscriptions=[one]), tmp_path) as service,
+        httpx.AsyncClient() as client,
+    ):
+
+        async def explained(data: dict[str, Any]) -> dict[str, Any]:
+            body = {**event, "datacontenttype": "application/json", "data": data}
+            headers = {"content-type": "application/cloudevents+json"}
+            answer = await client.post(
+                f"{service.admin_url}/v1/explain", json=body, headers=headers
+            )
+            (verdict,) = answer.json()[0]["hops"][0]["subscriptions"]
+            return dict(verdict)
+
+        verdict = await explained({"id": "A7"})
+        missing = await explained({})
+    shown = verdict["request"]
+    assert (shown["method"], shown["url"]) == ("POST", f"http://127.0.0.1:{target.port}/{HIDDEN}")
+    document = json.loads(shown["body"])
+    assert (document["routing_key"], document["payload"]["summary"]) == (HIDDEN, "Order A7")
+    assert missing["request"] is None
+    assert "{pointer:/id}" in missing["fault"]
+    assert target.received == []
+
+
+async def test_secrets_over_the_api(target: WebhookTarget, tmp_path: Path) -> None:
+    """They are stored encrypted, shown hidden, and kept by a change that sends back what was shown."""
+    settings = configuration(tmp_path, store={"encryption": {"key": new_key()}})
+    request = {"preset": "pagerduty", "key": {"secret": "sesame"}, "summary": "{id}"}
+    document = subscription("oncall", target.url, request=request)
+    async with running(settings, tmp_path) as service, httpx.AsyncClient() as client:
+        path = f"{service.admin_url}/v1/subscriptions"
+        made = await client.post(path, json=document)
+        assert made.status_code == 201, made.text
+        shown = made.json()
+        assert shown["sink"] == {"url": HIDDEN, "secret": True}
+        assert shown["request"]["key"] == {"secret": HIDDEN}
+        match = {"if-match": made.headers["etag"]}
+        kept = await client.put(f"{path}/oncall", json={**shown, "concurrency": 7}, headers=match)
+        assert kept.status_code == 200, kept.text
+        await service.send("e1")
+        await until(lambda: len(target.received) == 1)
+        elsewhere = {**shown, "sink": "http://127.0.0.2:9/hook"}
+        match = {"if-match": kept.headers["etag"]}
+        moved = await client.put(f"{path}/oncall", json=elsewhere, headers=match)
+    assert json.loads(target.received[0].body)["routing_key"] == "sesame"
+    assert moved.status_code == 422, "a kept secret would go to another host"
+    stored = b"".join(file.read_bytes() for file in tmp_path.glob("store.db*"))
+    assert b"sesame" not in stored
+    assert b"/hook" not in stored

@@ -22,9 +22,9 @@ from producer_house import (
     KEY,
     OTHER_KEY,
     SAN,
-    House,
+    Certificates,
     Pairs,
-    Papers,
+    ProducerListener,
     bearer,
     one,
     posted,
@@ -47,12 +47,12 @@ def issuer() -> Iterator[OidcIssuer]:
 
 
 @pytest.fixture
-def papers(tmp_path: Path) -> Papers:
-    return Papers(tmp_path)
+def papers(tmp_path: Path) -> Certificates:
+    return Certificates(tmp_path)
 
 
 @pytest.fixture
-async def house(issuer: OidcIssuer, papers: Papers) -> AsyncIterator[House]:
+async def house(issuer: OidcIssuer, papers: Certificates) -> AsyncIterator[ProducerListener]:
     async with producer_house(producers(issuer.url), tls=papers.tls) as house:
         house.tls = papers.client()
         yield house
@@ -66,7 +66,7 @@ class Sender(NamedTuple):
     tls: ssl.SSLContext | None = None
 
 
-def sender(kind: str, issuer: OidcIssuer, papers: Papers) -> Sender:
+def sender(kind: str, issuer: OidcIssuer, papers: Certificates) -> Sender:
     match kind:
         case "key":
             return Sender("shop", bearer(KEY))
@@ -101,7 +101,12 @@ SENT = [
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_every_kind_of_producer_may_send_what_it_may_and_nothing_else(
-    house: House, issuer: OidcIssuer, papers: Papers, kind: str, mode: str, target: str
+    house: ProducerListener,
+    issuer: OidcIssuer,
+    papers: Certificates,
+    kind: str,
+    mode: str,
+    target: str,
 ) -> None:
     """The matrix: what is allowed, a forbidden source, type, and both; in each mode, both ways in. A batch
     is refused whole, and each of its faults is named."""
@@ -124,7 +129,7 @@ async def test_every_kind_of_producer_may_send_what_it_may_and_nothing_else(
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_route_that_is_not_allowed_is_closed_by_its_name_too(
-    house: House, issuer: OidcIssuer, papers: Papers, kind: str, mode: str
+    house: ProducerListener, issuer: OidcIssuer, papers: Certificates, kind: str, mode: str
 ) -> None:
     """Whether it exists or not: nobody learns which routes there are."""
     who = sender(kind, issuer, papers)
@@ -228,7 +233,7 @@ WRONG: dict[str, Any] = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", WRONG)
 async def test_whoever_is_not_known_is_told_so(
-    house: House, issuer: OidcIssuer, case: str, mode: str
+    house: ProducerListener, issuer: OidcIssuer, case: str, mode: str
 ) -> None:
     """401 with a challenge, on both ways in; nothing of a credential comes back."""
     code, making = WRONG[case]
@@ -243,12 +248,14 @@ async def test_whoever_is_not_known_is_told_so(
     assert house.log.submits == []
 
 
-async def test_a_client_certificate_of_nobody_is_no_producer(house: House, papers: Papers) -> None:
+async def test_a_client_certificate_of_nobody_is_no_producer(
+    house: ProducerListener, papers: Certificates
+) -> None:
     """The right authority signed it, and it names no producer, or several."""
     stranger = await house.ask(posted("binary", one(), "/events"), papers.client("spiffe://x/y"))
     assert (stranger.status, problem(stranger)) == (401, (UNKNOWN, ["no-credential"]))
     listed = [{"name": n, "certificate": {"san": f"spiffe://x/{n}"}} for n in ("a", "b")]
-    house.become(listed)
+    house.apply_producers(listed)
     both = papers.client("spiffe://x/a", "spiffe://x/b")
     several = await house.ask(posted("binary", one(), "/events"), both)
     assert (several.status, problem(several)) == (401, (UNKNOWN, ["ambiguous-credential"]))
@@ -256,7 +263,7 @@ async def test_a_client_certificate_of_nobody_is_no_producer(house: House, paper
 
 @pytest.mark.parametrize("fault", ["of another authority", "expired"])
 async def test_a_certificate_that_is_not_good_gets_no_connection(
-    house: House, papers: Papers, fault: str
+    house: ProducerListener, papers: Certificates, fault: str
 ) -> None:
     """It is optional to show one, not to show a true one."""
     authority = trustme.CA() if fault == "of another authority" else None
@@ -267,7 +274,7 @@ async def test_a_certificate_that_is_not_good_gets_no_connection(
 
 
 async def test_the_refusal_comes_before_the_body_and_handshakes_need_no_credential(
-    house: House,
+    house: ProducerListener,
 ) -> None:
     """A sender that waits for 100 Continue never sends its body to a door that is shut."""
     peer = await house.connection()
@@ -281,7 +288,7 @@ async def test_the_refusal_comes_before_the_body_and_handshakes_need_no_credenti
         assert (await house.ask(request("/handshake/x", method=method))).status == 404
 
 
-async def test_answers_before_a_refusal_leave_first(house: House) -> None:
+async def test_answers_before_a_refusal_leave_first(house: ProducerListener) -> None:
     """And nothing behind it is taken."""
     peer = await house.connection()
     good = posted("binary", one(), "/events", bearer(KEY))
@@ -319,7 +326,7 @@ async def test_a_key_that_is_taken_away_is_refused_from_the_next_request_on() ->
             return [(await peer.answer()).status for peer in peers]
 
         assert await statuses() == [202, 202]
-        house.become([{"name": "shop", "keys": [OTHER_KEY]}])
+        house.apply_producers([{"name": "shop", "keys": [OTHER_KEY]}])
         assert await statuses() == [401, 202]
         for peer in peers:
             await peer.close()

@@ -12,17 +12,17 @@ import pytest
 
 from delivery_installation import numbered
 from postgres_server import fresh_database
-from pull_house import PATIENCE, Account, Consumer, PullService, id_of, token_of
+from pull_house import PATIENCE, Consumer, ConsumerRecord, PullServiceProcess, id_of, token_of
 
 Start = Callable[..., Any]
 
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
-    services: list[PullService] = []
+    services: list[PullServiceProcess] = []
 
-    async def started(**settings: Any) -> PullService:
-        service = PullService(tmp_path / f"service-{len(services)}", **settings)
+    async def started(**settings: Any) -> PullServiceProcess:
+        service = PullServiceProcess(tmp_path / f"service-{len(services)}", **settings)
         services.append(service)
         await service.start()
         return service
@@ -32,14 +32,14 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
         await service.close()
 
 
-async def letters(service: PullService) -> list[dict[str, Any]]:
+async def letters(service: PullServiceProcess) -> list[dict[str, Any]]:
     answer = await service.http.get(f"{service.admin}/v1/dead-letters", params={"limit": 1000})
     found = answer.json()
     return found if isinstance(found, list) else found["dead_letters"]
 
 
-async def account_of(consumers: list[PullService], events: int) -> Account:
-    account = Account()
+async def account_of(consumers: list[PullServiceProcess], events: int) -> ConsumerRecord:
+    account = ConsumerRecord()
     async with asyncio.timeout(PATIENCE * 2):
         await asyncio.gather(
             *(Consumer(each, account, seed).run(events) for seed, each in enumerate(consumers))
@@ -62,7 +62,7 @@ async def test_many_consumers_share_the_work(start: Start) -> None:
     assert await service.receive() == []
 
 
-async def taken(service: PullService, count: int) -> list[dict[str, Any]]:
+async def taken(service: PullServiceProcess, count: int) -> list[dict[str, Any]]:
     """So many, however many answers it takes."""
     found: list[dict[str, Any]] = []
     async with asyncio.timeout(PATIENCE):
@@ -150,7 +150,7 @@ async def test_a_waiting_consumer_does_not_hold_up_a_stop(start: Start) -> None:
     assert (await asyncio.wait_for(stream, PATIENCE)).text.startswith("retry:")
 
 
-async def watched(service: PullService, events: int, last: str) -> tuple[list[str], str]:
+async def watched(service: PullServiceProcess, events: int, last: str) -> tuple[list[str], str]:
     """So many events of the stream, and the id of the last of them."""
     seen: list[str] = []
     url, headers = f"{service.verbs}/events?start=earliest", {"last-event-id": last}

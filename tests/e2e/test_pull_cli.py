@@ -15,22 +15,22 @@ import pytest
 
 from delivery_installation import numbered
 from forked import SKYBRIDGE, completed
-from pull_house import PATIENCE, PullService
+from pull_house import PATIENCE, PullServiceProcess
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[PullService]:
-    service = PullService(tmp_path / "service", {"lock": "60s"})
+async def service(tmp_path: Path) -> AsyncIterator[PullServiceProcess]:
+    service = PullServiceProcess(tmp_path / "service", {"lock": "60s"})
     await service.start()
     yield service
     await service.close()
 
 
-async def run(service: PullService, *words: str) -> subprocess.CompletedProcess[str]:
+async def run(service: PullServiceProcess, *words: str) -> subprocess.CompletedProcess[str]:
     return await asyncio.to_thread(completed, *words, "--server", service.admin)
 
 
-async def causes(service: PullService) -> list[str]:
+async def causes(service: PullServiceProcess) -> list[str]:
     answer = await service.http.get(f"{service.admin}/v1/dead-letters")
     found = answer.json()
     return [each["cause"] for each in (found if isinstance(found, list) else found["dead_letters"])]
@@ -118,4 +118,4 @@ async def test_what_cannot_be_tailed_is_said(service, words):
 async def test_a_subscription_that_is_not_there_is_said(service):
     answer = await run(service, "pull", "nobody", "--no-follow")
     assert answer.returncode == 1
-    assert "there is no subscription nobody" in answer.stderr
+    assert "subscription nobody does not exist" in answer.stderr

@@ -172,7 +172,7 @@ async def test_a_reload_gives_nobody_the_burst_again() -> None:
         raw = posted("batch", one(), "/events", bearer(KEY))
         assert [(await house.ask(raw)).status for _ in range(2)] == [202, 202]
         slow = {**QUOTA, "events": "1/h"}
-        house.become([{"name": "shop", "keys": [KEY], "quota": slow}])
+        house.apply_producers([{"name": "shop", "keys": [KEY], "quota": slow}])
         assert (await house.ask(raw)).status == 429
 
 

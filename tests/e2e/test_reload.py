@@ -23,7 +23,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReloadService]:
 
 @pytest.fixture
 def service(shared: ReloadService) -> ReloadService:
-    shared.as_at_first()
+    shared.restore_first_settings()
     return shared
 
 
@@ -113,7 +113,7 @@ def test_sighup_makes_it_read_the_file(service: ReloadService) -> None:
     before = service.configuration()
     service.change(to_topic("hung-up"))
     service.hang_up()
-    assert service.until_taken("signal", before)["outcome"] == "ok"
+    assert service.until_reloaded("signal", before)["outcome"] == "ok"
     assert service.topic_of_next() == "hung-up"
 
 
@@ -194,9 +194,9 @@ def test_a_folder_mount_whose_link_moves_is_seen(tmp_path: Path) -> None:
         before = house.configuration()
         (mount / "..new").symlink_to("two")
         (mount / "..new").rename(mount / "..data")
-        assert house.until_taken("file", before)["outcome"] == "ok"
+        assert house.until_reloaded("file", before)["outcome"] == "ok"
         assert house.topic_of_next() == "swapped"
         (mount / "two" / "skybridge.yaml").write_text("version: 1\nbrokers: {")
-        refused = house.until_taken("file", house.configuration())
+        refused = house.until_reloaded("file", house.configuration())
         assert refused["faults"][0].startswith("line 2: error: no YAML")
         assert house.process.stop() == 0

@@ -143,7 +143,7 @@ TEXT = b"not a database, but long enough to be read as one" * 100
         ({"store.db": b""}, None, "is not a store"),
         ({"log-log.db": TEXT}, None, "is not a complete log"),
         ({"log-log.db": b""}, None, "is not a log of Skybridge"),
-        ({"log-other.db": TEXT}, None, "no broker or store for: log-other.db"),
+        ({"log-other.db": TEXT}, None, "no broker or store: log-other.db"),
         ({"store.db": TEXT}, f"{'0' * 64}  store.db\n", "store.db does not match its checksum"),
         ({"store.db": TEXT}, f"{'0' * 64}  store.db\n{'0' * 64}  a.db\n", "a.db is missing"),
         ({}, "", "SHA256SUMS is empty"),

@@ -19,7 +19,7 @@ from app.brokers.portable import PortableLog
 from app.brokers.security import ClientTls
 from app.config.model.brokers import OAuth as OAuthSettings
 from app.errors import BrokerError
-from app.features.tokens import ClientCredentials
+from app.features.tokens import GrantedTokens
 from app.model.start import EARLIEST
 from authority import Authority
 from broker_senders import assert_works
@@ -203,7 +203,7 @@ class TestTokens:
         issuer = WebhookTarget(lambda _: status(200, body=granted))
         await issuer.start()
         settings = {"token_endpoint": issuer.url, "client_id": "sky", "client_secret": PASSWORD}
-        source = ClientCredentials(OAuthSettings.model_validate(settings))
+        source = GrantedTokens(OAuthSettings.model_validate(settings))
         async with opened(guarded.address("sasl"), sasl=OAuth(token=source)) as log:
             await assert_works(log)
             assert len(issuer.received) == 1

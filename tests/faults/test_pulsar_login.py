@@ -207,7 +207,7 @@ async def test_a_wrong_secret_is_told_in_the_issuers_words(
     oauth2 = credentials(tmp_path, issuer, "admin", "not-the-secret")
     async with logged_in(guarded.urls, oauth2=oauth2) as log:
         words = await refused(log)
-    assert "invalid_client no such id and secret" in words
+    assert "invalid_client the client id or its secret is wrong" in words
     assert issuer.address in words
     assert "not-the-secret" not in words
     assert not issuer.granted

@@ -19,7 +19,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 import spark_install
 from kafka_install import Missing
 from lake_events import Produced, make_topic, produce
-from spark_cluster import Cluster, running_cluster
+from spark_cluster import SparkCluster, running_cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.nightly, pytest.mark.timeout(900)]  # five JVMs
 
@@ -48,7 +48,7 @@ pipeline:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     try:
         spark_install.install()
     except Missing as missing:
@@ -112,7 +112,7 @@ class House:
         assert (rows["events"].num_rows, rows["quarantine"].num_rows) == (events, sent.invalid)
 
 
-def test_archive_through_a_cluster(cluster: Cluster, kafka: str, tmp_path: Path) -> None:
+def test_archive_through_a_cluster(cluster: SparkCluster, kafka: str, tmp_path: Path) -> None:
     """The verb is the driver; executors of both workers read Kafka, decode, and write."""
     house = House(kafka, tmp_path, cluster.url)
     before = [len(each) for each in cluster.executors()]
@@ -124,7 +124,7 @@ def test_archive_through_a_cluster(cluster: Cluster, kafka: str, tmp_path: Path)
     assert "skybridge archive" in [each["name"] for each in state["completedapps"]]
 
 
-def test_archive_by_spark_submit(cluster: Cluster, kafka: str, tmp_path: Path) -> None:
+def test_archive_by_spark_submit(cluster: SparkCluster, kafka: str, tmp_path: Path) -> None:
     """``spark.master: ""``: the program is given to spark-submit, whose options count."""
     import pyspark
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from app.cli import exits
 from app.cli.commands import app as cli
-from app.cli.pipeline.query import OutputFormat, _tell
+from app.cli.pipeline.query import OutputFormat, _print_answer
 from app.errors import SetupError
 from app.pipeline.query import duck
 from app.pipeline.query.answer import Answer
@@ -384,7 +384,7 @@ def test_json_is_one_object_a_line_with_times_of_utc(
         " 170141183460469231731687303715884105727 AS largest"
         " FROM events WHERE time IS NOT NULL ORDER BY record_time LIMIT 2"
     )
-    _tell(ask(small_lake, sql), OutputFormat.JSON)
+    _print_answer(ask(small_lake, sql), OutputFormat.JSON)
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert first["id"] == small_lake.account.ids[0][1]
     assert first["time"].endswith("Z")
@@ -396,9 +396,9 @@ def test_csv_and_the_table_have_the_same_values(
     small_lake: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = ask(small_lake, "SELECT 'a,b' AS x, NULL AS y, 'k'::BLOB AS z")
-    _tell(answer, OutputFormat.CSV)
+    _print_answer(answer, OutputFormat.CSV)
     assert capsys.readouterr().out == 'x,y,z\n"a,b",,k\n'
-    _tell(answer, OutputFormat.TABLE)
+    _print_answer(answer, OutputFormat.TABLE)
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["X", "Y", "Z"],
         ["a,b", "-", "k"],

@@ -43,7 +43,7 @@ from lake_folders import lake_in, session_of
 from replaying import (
     BEGIN,
     ODD,
-    Kept,
+    KeepingOutlet,
     Row,
     binary,
     by_key,
@@ -180,7 +180,7 @@ async def test_what_is_chosen_is_what_the_filters_of_a_subscription_choose(
     wanted = compile_filters(choice.filters())
     meant = [row.record for row in rows if (found := _decoded(row.record)) and wanted(found.event)]
     assert 20 < len(meant) < 380
-    kept = Kept()
+    kept = KeepingOutlet()
     outcome = await replayed(spark, lake, Order(choice, "main/elsewhere"), kept)
     assert outcome.read == len(meant)
     assert sorted(map(repr, kept.records)) == sorted(map(repr, meant))
@@ -195,7 +195,7 @@ async def test_records_of_a_key_keep_their_order_whatever_the_clocks_of_producer
     choice = Choice(
         since=BEGIN + timedelta(seconds=50), until=BEGIN + timedelta(seconds=300), topics=("t1",)
     )
-    kept = Kept()
+    kept = KeepingOutlet()
     await replayed(spark, lake, Order(choice, "main/elsewhere"), kept, most=30)
     meant = [row for row in rows if row.topic == "t1" and 50 <= row.at < 300]
     order: dict[Any, list[Record]] = {}
@@ -414,7 +414,7 @@ REFUSED: Sequence[tuple[list[str], str]] = (
     (["--to", "orders"], "'orders' is not a target"),
     (["--to", "main/x", "--as", "0.3"], "'0.3' is not a form"),
     (["--to", "main/x", "--from", "yesterday"], "'yesterday' is not a time"),
-    (["--to", "nobody/x"], "there is no broker 'nobody'"),
+    (["--to", "nobody/x"], "broker 'nobody' does not exist"),
     (["--to", "main/x", "--filter", "type ="], "--filter"),
 )
 

@@ -8,29 +8,29 @@ from typing import Any
 
 import httpx
 
-from app.api.access.callers import Access
+from app.api.access.callers import AdminAccess
 from app.api.asked.brokers import Brokers
 from app.api.asked.process import Process
-from app.api.asked.readiness import Readiness
+from app.api.asked.readiness import ReadinessSource
 from app.api.asked.registry import Registry
 from app.api.asked.routes import KnownProducers, Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.front import create_app
-from app.api.http.given import Given
+from app.api.http.given import ServiceParts
 from app.api.status.asked import IntakeTallies, KafkaListeners, Measured, Spools, Volumes
-from app.api.status.configured import Configured
+from app.api.status.configured import CurrentConfiguration
 from app.api.status.recorder import Recorder
 from app.interfaces import Clock, Notify, Store
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
 _ITSELF = (
-    *(Brokers, IntakeTallies, KafkaListeners, Measured, Process, Readiness, Routes),
+    *(Brokers, IntakeTallies, KafkaListeners, Measured, Process, ReadinessSource, Routes),
     *(Subscriptions, Volumes),
 )
 _NAMED: Mapping[type[Any], str] = {
     Clock: "clock",
-    Configured: "configured",
+    CurrentConfiguration: "configured",
     Counters: "counters",
     KnownProducers: "producers",
     Notify: "notify",
@@ -57,9 +57,9 @@ class _Named:
         return getattr(self._service, self._name)(*arguments)
 
 
-def given_by(service: Any) -> Given:
+def given_by(service: Any) -> ServiceParts:
     """Return the components that the API needs, taken from a fake service or from its attributes."""
-    given = Given()
+    given = ServiceParts()
     parts: Sequence[tuple[type[Any], Any]] = (
         *((kind, service) for kind in _ITSELF),
         *((kind, _Named(service, name)) for kind, name in _NAMED.items()),
@@ -70,7 +70,7 @@ def given_by(service: Any) -> Given:
 
 
 def admin_app(
-    service: Any, allowed: Access | None = None, stopped: asyncio.Event | None = None
+    service: Any, allowed: AdminAccess | None = None, stopped: asyncio.Event | None = None
 ) -> Any:
     """Return the ASGI application of the admin API over a fake service.
 
@@ -83,7 +83,7 @@ def admin_app(
     given, stopped = given_by(service), stopped or asyncio.Event()
     parts = (given.of(Subscriptions), given.of(Store), given.of(Counters), given.of(Clock))
     recorder = Recorder(*parts, stopped)
-    return create_app(given, allowed=allowed or Access(), stopped=stopped, recorder=recorder)
+    return create_app(given, allowed=allowed or AdminAccess(), stopped=stopped, recorder=recorder)
 
 
 def client_of(

@@ -154,9 +154,13 @@ def _plain_type(value: Schema) -> str:
         return f"list of {_type(value['items'])}" if "items" in value else "list"
     if kind == "object":
         return "section by name" if any(_references(value)) else "map"
-    return {"string": "text", "number": "number", "integer": "number", "boolean": "true or false"}[
-        kind
-    ]
+    return {
+        "string": "text",
+        "number": "number",
+        "integer": "number",
+        "boolean": "true or false",
+        "any": "JSON",
+    }[kind]
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def decoded_by_row(batch: pa.RecordBatch) -> list[Record]:
         seen.extend(exact.records(some))
         return exact.decode_rows(some)
 
-    with patch.object(by_column, "judged_rows", noted):
+    with patch.object(by_column, "decode_rows", noted):
         by_column.decode_without_times(batch)
     return seen
 

@@ -25,7 +25,7 @@ from typing import Any
 import trustme
 
 from app.bindings.http import HttpMessage
-from app.features.tokens import through
+from app.features.tokens import ask_through
 from app.sinks import dns
 from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles
@@ -220,7 +220,7 @@ async def _handshake(poster: HttpClient, url: str) -> RequestResult:
 
 async def _token(poster: HttpClient, url: str) -> RequestResult:
     try:
-        status, _ = await through(poster)(url, {"grant_type": "x"}, ("id", "secret"), _PATIENCE)
+        status, _ = await ask_through(poster)(url, {"grant_type": "x"}, ("id", "secret"), _PATIENCE)
     except OSError as error:
         return None, str(error).partition(" ")[0]
     return status, ""

@@ -1,5 +1,8 @@
-"""Attempts, audit, subscriptions, halts, commands, consents, replays and places of the store in memory
-(``memory_store``)."""
+"""The tables of the in-memory store that do not hold messages.
+
+Attempts, audit, subscriptions, halts, commands, consents, replays and offsets belong to
+``memory_store``.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +126,7 @@ class SubscriptionRows:
         self, subscription: str, document: bytes, *, expected: int | None, now_ms: int
     ) -> StoredSubscription:
         found = self.rows.get(subscription)
-        self._demand(subscription, expected)
+        self._check_version(subscription, expected)
         row = StoredSubscription(
             id=subscription,
             version=self._store.grow(),
@@ -137,7 +140,7 @@ class SubscriptionRows:
     async def delete(self, subscription: str, *, expected: int | None) -> bool:
         if subscription not in self.rows and not expected:
             return False
-        self._demand(subscription, expected)
+        self._check_version(subscription, expected)
         self._store.grow()
         del self.rows[subscription]
         await self.clear(subscription)
@@ -159,7 +162,7 @@ class SubscriptionRows:
     async def revision(self) -> int:
         return self._store.revision
 
-    def _demand(self, subscription: str, expected: int | None) -> None:
+    def _check_version(self, subscription: str, expected: int | None) -> None:
         found = self.rows.get(subscription)
         version = 0 if found is None else found.version
         if expected is not None and expected != version:
@@ -298,7 +301,7 @@ class ReplayRows:
 
 
 class OffsetRows:
-    """By broker, group and partition: the epoch, and how far the group is."""
+    """Committed offsets by broker, group and partition, each with the epoch of its owner."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str, Partition], tuple[int, Commit]] = {}

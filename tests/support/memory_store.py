@@ -1,5 +1,8 @@
-"""A store in memory for tests. It may stand for the real one because it passes the same contract
-(tests/contract/test_store.py)."""
+"""An in-memory store for tests.
+
+The store passes the same contract as the real stores (tests/contract/test_store.py), so tests may
+use it instead of them.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,16 @@ from memory_waiting import Claim, ParkedRows, PulledRows, claim_of, known
 
 
 class MemoryStore:
-    """Fills ``interfaces.Store``. ``failures``: raised by the next writes of dead letters, parked and
-    offered rows, halts and consents; ``trouble``: why these can neither be read nor written for now. Each concern
-    has its rows in ``rows``; ``owners.epochs`` by partition."""
+    """A store that keeps all its tables in memory and can be made to fail.
+
+    The class implements ``interfaces.Store``. Each table has its rows in ``rows``.
+
+    Attributes:
+        failures: Errors that the next writes of dead letters, parked and offered rows, halts and
+            consents raise, in order.
+        trouble: The cause why the store can neither be read nor written. Empty if it works.
+        owners: The recorded owners; ``owners.epochs`` has the epoch of each partition.
+    """
 
     def __init__(self, max_letters: int = 1_000_000, audited: AuditBounds = AUDITED) -> None:
         self.failures: deque[Exception] = deque()
@@ -129,12 +139,12 @@ class _Letters:
             self._store.parked.remove({parked})
 
     def write(self, letter: DeadLetter) -> None:
-        self.room([letter])
+        self.check_room([letter])
         if not known(letter, self.rows):
             detail = letter.detail.encode("utf-8", "replace").decode().replace("\0", "�")
             self.rows.append(replace(letter, id=next(self._ids), detail=detail))
 
-    def room(self, letters: Sequence[DeadLetter]) -> None:
+    def check_room(self, letters: Sequence[DeadLetter]) -> None:
         self.full = ""
         new = sum(not known(letter, self.rows) for letter in letters)
         if new and len(self.rows) + new > self._max_rows:

@@ -1,4 +1,4 @@
-"""Parked and pulled messages of the store in memory (``memory_store``)."""
+"""The tables of parked and pulled messages of the in-memory store (``memory_store``)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def claim_of(kept: Any) -> tuple[Claim, int]:
 
 
 def _place(kept: Any) -> tuple[Any, ...]:
-    """With the content: another message may come to the same position."""
+    """Return the identity of a row: subscription, broker, partition, position and content.
+
+    The content is part of the identity, because another message may come to the same position.
+    """
     message, record = kept.message, kept.message.record
     what = record.key, record.headers, record.body
     return kept.subscription, kept.broker, message.partition, message.position, what
@@ -75,7 +78,8 @@ class ParkedRows:
         return found
 
     def _of(self, claim: Claim) -> list[Parked]:
-        """In order of their offsets; none that was redriven."""
+        """Return the parked rows of a claim in the order of their offsets, without the redriven
+        ones."""
         mine = [
             row
             for row in self.rows_by_id.values()
@@ -323,7 +327,7 @@ class PulledRows:
     async def bury(self, letters: Mapping[str, DeadLetter], now_ms: int) -> Mapping[str, bool]:
         self._store.fail()
         held = self._held(None, letters, now_ms)
-        self._store.letters.room([letters[token] for token in held])
+        self._store.letters.check_room([letters[token] for token in held])
         for token, row in held.items():
             self._store.letters.write(letters[token])
             self.rows.remove(row)

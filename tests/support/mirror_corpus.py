@@ -1,7 +1,9 @@
-"""The corpus as it lies in a source broker, and what must be left of it on another (16 pairs).
+"""The corpus as records of a source broker, and the check of the records that a mirror made of
+them.
 
-What a case becomes is reckoned from its own bytes and from what is declared below, never from what
-came out of a broker.
+Tests run it for 16 pairs of brokers. The expected event of a case is computed from the bytes of the
+case and the
+declarations below, never from what a broker returned.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from corpus_records import LOSSES, assert_same_event, expected_in_binary, is_acc
 
 KINDS = ("embedded", "kafka", "rabbitmq", "pulsar")
 CORPUS = {"embedded": "kafka", "kafka": "kafka", "rabbitmq": "rabbitmq", "pulsar": "pulsar"}
-MARK = "x-case"  # a foreign header that says which of them it is
+MARK = "x-case"  # a foreign header with the number of the case
 KEYS = (b"k-0", "ключ".encode(), b"k-2", b"\xff\x00\xfe", b"k-4")
 
 LOST_AT: Mapping[str, tuple[str, ...]] = {
@@ -29,23 +31,26 @@ LOST_AT: Mapping[str, tuple[str, ...]] = {
     "rabbitmq": ("empty-data", "repeated-foreign"),
     "pulsar": ("empty-data", "null-foreign", "binary-foreign", "repeated-foreign", "first-capital"),
 }
-"""What each broker cannot hold, wherever it comes from; the names are those of the corpus."""
+"""The losses that each target broker causes, whatever the source. Names are those of the corpus."""
 UNORDERED = {"pulsar"}
-"""Where foreign headers are all there, but in no order."""
+"""Brokers that keep all foreign headers, but not their order."""
 LONGEST_NAME = {"rabbitmq": 255 - len("ce-")}
-"""Bytes of an attribute's name that has to be the name of a header."""
+"""The greatest length in bytes of an attribute name that becomes a header name."""
 UNSENT = {"timestamp-before-1970"}
-"""What a client library may hold, and no broker's wire."""
-TOLD_ANEW: Mapping[str, Mapping[str, str]] = {
+"""Cases that a client library may hold in memory but no broker can transmit."""
+CHANGED_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "v1-extension-without-a-usable-character": {},
     "v3-map": {"crew": '{"lead":"Ada","size":"3"}'},
 }
-"""Documents of older versions with an extension that headers have no such name, or no such type, for: the
-attributes that read otherwise then. What they arrived as is told anew."""
+"""Attributes of documents of older versions that change when headers carry them, by case.
+
+Headers have no such name or no such type for these extensions. The expected event has the
+attributes listed here, and its record of arrival is that of the mirrored event.
+"""
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """One case as it was published to the source."""
+    """A case of the corpus as it was published to the source broker."""
 
     case: Case
     record: Record
@@ -53,8 +58,10 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 def sent_to(kind: str) -> list[Sent]:
-    """Every valid case in the form of that kind of broker, marked, each with a key: its own, or one
-    that it shares with others, so that there is an order to keep."""
+    """Return every valid case as a record of this kind of broker, with a mark and a key.
+
+    A record without a key gets one that it shares with others, so that there is an order to check.
+    """
     taken = [case for case in cases(CORPUS[kind]) if is_accepted(case) and case.name not in UNSENT]
     found = [(case, record_of(case)) for case in taken]
     documents = [case for case in cases("json") if "events" in case.expect and not is_batch(case)]
@@ -68,7 +75,7 @@ def _marked(kind: str, number: int, case: Case, record: Record) -> Sent:
     natives = {
         name: bytearray(value)
         if isinstance(value, bytes)
-        else value  # else a text that is no UTF-8
+        else value  # Only bytes are converted: a text here is not valid UTF-8.
         for name, value in record.natives.items()
     }
     record = replace(record, key=key, headers=(*record.headers, mark), natives=natives)
@@ -100,13 +107,16 @@ _AS_DOCUMENT: Mapping[str, Callable[[Case], Record]] = {
 
 
 def number_of(record: Record) -> int:
-    """Which case a record is."""
+    """Return the number of the case that a record carries in its mark."""
     (mark,) = [value for name, value in record.headers if name == MARK]
     return int(mark or b"")
 
 
 def is_refused(sent: Sent, target: str, writing: Writing) -> bool:
-    """A name that the target's headers cannot have; a document holds it."""
+    """Return True if the target cannot store the name of an attribute as a header name.
+
+    A structured document can carry any name.
+    """
     longest = LONGEST_NAME.get(target)
     if longest is None or (writing.mode == "as_received" and sent.event.document is not None):
         return False
@@ -116,7 +126,7 @@ def is_refused(sent: Sent, target: str, writing: Writing) -> bool:
 def assert_mirrored(
     sent: Sequence[Sent], mirrored: Sequence[Record], source: str, target: str, writing: Writing
 ) -> None:
-    """All of them once, each the same event under the same key, those of one key in their order."""
+    """Assert that each expected event arrived once, with the same content and key."""
     numbers = [number_of(record) for record in mirrored]
     due = [n for n, each in enumerate(sent) if not is_refused(each, target, writing)]
     assert sorted(numbers) == due
@@ -130,7 +140,11 @@ def assert_mirrored(
 
 
 def in_order(mirrored: Sequence[Record]) -> bool:
-    """``mirrored``: the records of one partition."""
+    """Return True if the records of each key are in the order of their numbers.
+
+    Args:
+        mirrored: The records of one partition.
+    """
     last: dict[bytes, int] = {}
     for record in mirrored:
         number = number_of(record)
@@ -145,9 +159,9 @@ def _assert_event(sent: Sent, record: Record, source: str, target: str, writing:
     due, came = expected_in_binary(sent.case, sent.event, writing), BINDINGS[target].decode(record)
     for name in LOST_AT[target]:
         due = LOSSES[name](due)
-    anew = TOLD_ANEW.get(sent.case.name)
-    if anew is not None and due.document is None:
-        attributes = {**due.event.attributes, **anew}
+    changed = CHANGED_ATTRIBUTES.get(sent.case.name)
+    if changed is not None and due.document is None:
+        attributes = {**due.event.attributes, **changed}
         event = replace(due.event, attributes=attributes, arrived=came.event.arrived)
         due = replace(due, event=event)
     if {source, target} & UNORDERED:

@@ -1,8 +1,9 @@
-"""Verifies a mirror from outside: what was acknowledged at its source is in its target, in order.
+"""Verify from outside that a mirror copies every acknowledged event of its source, in order.
 
-Like ``verifier``, whose journal and judgement it uses, it is a process of its own and shares no code
-with ``app``. It reads the target by other means than the service: a topic of Kafka by aiokafka alone,
-the embedded log's own file by another SQLite.
+The verifier uses the journal and the judgement of ``verifier``. Like it, this is a process of its
+own
+that shares no code with ``app``. It reads the target by other means than the service does. It reads a topic
+of Kafka with aiokafka, and the file of the embedded log with the SQLite of Python.
 
 ::
 
@@ -12,8 +13,9 @@ the embedded log's own file by another SQLite.
     mirror_verifier.py judge --journal FILE --rabbitmq HOST:PORT --topic NAME --partitions 4
     mirror_verifier.py judge --journal FILE --pulsar URL --topic NAME
 
-``post`` ends when everything is acknowledged, and tells how many answers were 503, how long the slowest event took and
-how many were accepted a second; ``judge`` prints one line of JSON, and may be asked again while the mirror is still at work.
+``post`` ends when every event is acknowledged. It prints how many answers were 503, the time of the
+slowest event in seconds and the accepted events per second. ``judge`` prints one line of JSON, and
+may run several times while the mirror still copies.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from verifier import (
 )
 
 Arrival = tuple[Numbered, int]
-"""An event, and when it was stored: milliseconds since the epoch."""
+"""An event and the time at which the target stored it, in ms since the epoch."""
 
 
 async def post(options: argparse.Namespace) -> None:
@@ -72,7 +74,7 @@ async def post(options: argparse.Namespace) -> None:
 
 
 async def read_topic(bootstrap_servers: str, topic: str) -> list[Arrival]:
-    """Everything there is by now, partition by partition in the order of offsets."""
+    """Return every event of a Kafka topic by partition, in the order of offsets."""
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False)
@@ -94,7 +96,7 @@ async def read_topic(bootstrap_servers: str, topic: str) -> list[Arrival]:
 
 
 async def _partitions(consumer: object, topic: str) -> set[int]:
-    consumer.subscribe([topic])  # type: ignore[attr-defined] # else the client asks for no topic
+    consumer.subscribe([topic])  # else the client fetches the metadata of no topic
     await consumer._client.force_metadata_update()  # type: ignore[attr-defined]
     found = consumer.partitions_for_topic(topic)  # type: ignore[attr-defined]
     consumer.unsubscribe()  # type: ignore[attr-defined]
@@ -102,7 +104,7 @@ async def _partitions(consumer: object, topic: str) -> set[int]:
 
 
 async def read_queues(address: str, topic: str, partitions: int) -> list[Arrival]:
-    """Everything that waits in the queues of a topic, by aio-pika alone. It is taken out."""
+    """Take every event out of the queues of a RabbitMQ topic with aio-pika, and return them."""
     import aio_pika
 
     arrivals: list[Arrival] = []
@@ -123,7 +125,7 @@ async def read_queues(address: str, topic: str, partitions: int) -> list[Arrival
 
 
 def read_pulsar(service_url: str, topic: str) -> list[Arrival]:
-    """Everything there is by now, partition by partition, by the library's own blocking classes."""
+    """Return every event of a Pulsar topic by partition, with the blocking client of the library."""
     import pulsar
 
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
@@ -143,7 +145,7 @@ def read_pulsar(service_url: str, topic: str) -> list[Arrival]:
 
 
 def read_file(path: Path) -> list[Arrival]:
-    """Every stored event, partition by partition in the order of offsets."""
+    """Return every event in the file of an embedded log by partition, in the order of offsets."""
     stored: list[Arrival] = []
     with contextlib.closing(sqlite3.connect(path)) as database:
         segments = "SELECT id FROM segments ORDER BY topic, partition, base_offset"

@@ -1,13 +1,14 @@
-"""``make nightly``: every test that ``make test`` leaves out, a file at a time, with its result in docs/nightly.md.
+"""Run every test that ``make test`` leaves out, file by file, and write
+docs/nightly.md.
 
 ::
 
-    make nightly                             all parts: hours
+    make nightly                             all folders: takes hours
     make nightly ARGS="--part faults"        one folder of tests
     make nightly ARGS="--part faults --again"
 
-The page is written after each file, so a run that was broken off goes on where it was: files that passed on this
-commit are left out, unless ``--again`` is said.
+The page is written after each file, so an interrupted run continues where it stopped. Files that
+passed on this commit are skipped, unless ``--again`` is given.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Row(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Nothing failed, and something ran."""
+        """Return True if no test of the file failed and at least one passed."""
         counts = {word.rstrip("s"): int(count) for count, word in _COUNTS.findall(self.result)}
         return bool(counts.get(PASSED)) and not (counts.get("failed") or counts.get("error"))
 
@@ -63,7 +64,7 @@ class Row(NamedTuple):
 
 
 def rows(page: Path = PAGE) -> dict[str, Row]:
-    """What the page says, by file."""
+    """Return the rows of the page by file."""
     if not page.exists():
         return {}
     found = (match.groupdict() for match in _ROW.finditer(page.read_text()))
@@ -72,7 +73,7 @@ def rows(page: Path = PAGE) -> dict[str, Row]:
 
 
 def files() -> list[str]:
-    """Those with tests of this kind."""
+    """Return the test files that have nightly tests."""
     words = ("--collect-only", "-q", "-m", "nightly", "-p", "no:randomly", "tests")
     said = subprocess.run(
         [sys.executable, "-m", "pytest", *words],
@@ -82,7 +83,8 @@ def files() -> list[str]:
 
 
 def run(file: str, commit: str) -> Row:
-    """One file to its end; what pytest said is in ``.servers/nightly``."""
+    """Run the nightly tests of one file to the end. The output of pytest goes to
+    ``.servers/nightly``."""
     log = LOGS / f"{file.removeprefix('tests/').replace('/', '.')}.log"
     begun = time.monotonic()
     with log.open("wb") as out:
@@ -96,7 +98,10 @@ def run(file: str, commit: str) -> Row:
 
 
 def outcome(said: str, code: int) -> str:
-    """Return the counts of pytest's last summary. Libraries may write more below it when the process ends."""
+    """Return the counts of the last summary that pytest printed.
+
+    Text after the summary is ignored, because libraries may write more when the process ends.
+    """
     summaries = _SUMMARY.findall(said)
     counts = _COUNTS.findall(summaries[-1]) if summaries else []
     return (
@@ -110,7 +115,10 @@ def write(known: Collection[Row], page: Path = PAGE) -> None:
 
 
 def _commit() -> str:
-    """A tree with changes is no commit: what passed on it is run again."""
+    """Return the short name of the commit, marked "with changes" if the working tree differs.
+
+    Results for a changed tree are never reused.
+    """
     name = git("rev-parse", "--short", "HEAD").strip()
     own = str(PAGE.relative_to(CHECKOUT))
     changes = [line for line in git("status", "--porcelain").splitlines() if line[3:] != own]
@@ -119,10 +127,12 @@ def _commit() -> str:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="nightly", description="The tests that make test leaves out."
+        prog="nightly", description="Run the tests that make test leaves out."
     )
     parser.add_argument("--part", action="append", help="a folder of tests, such as faults")
-    parser.add_argument("--again", action="store_true", help="also what passed on this commit")
+    parser.add_argument(
+        "--again", action="store_true", help="also run files that passed on this commit"
+    )
     asked = parser.parse_args(words)
     LOGS.mkdir(parents=True, exist_ok=True)
     commit, every, known = _commit(), files(), rows()

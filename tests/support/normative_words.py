@@ -1,7 +1,7 @@
-"""How many normative words (RFC 2119) each section of a specification holds.
+"""Count the normative words (RFC 2119) in each section of a specification.
 
-Prints the tables of ``tests/docs/normative_words.toml``, so that they can be counted again from the
-documents themselves::
+The program prints the tables of ``tests/docs/normative_words.toml``, so that a reader can count the
+documents again::
 
     python tests/support/normative_words.py 000 kafka-protocol-binding.md core spec.md
 """
@@ -22,7 +22,7 @@ _STRONG = ("MUST", "REQUIRED", "SHALL")
 
 
 def words_of(text: str) -> list[str]:
-    """The normative words in a text, in order; ``MUST NOT`` is one."""
+    """Return the normative words of a text in order. ``MUST NOT`` counts as one."""
     return [" ".join(word.split()) for word in _WORD.findall(text)]
 
 
@@ -31,7 +31,7 @@ def is_strong(word: str) -> bool:
 
 
 def counted(document: str) -> dict[str, Counter[bool]]:
-    """Section to how many words are of the MUST family (True) and of the SHOULD family (False)."""
+    """Return for each section the count of MUST words (key True) and of SHOULD words (key False)."""
     found: dict[str, Counter[bool]] = {}
     section = "0"
     lines = _KEY_WORDS.sub("", document).splitlines()

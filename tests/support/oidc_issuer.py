@@ -1,9 +1,11 @@
-"""An OpenID Connect issuer on loopback, as a process of its own: discovery, keys, and tokens of any claims.
+"""An OpenID Connect issuer on loopback, in a process of its own.
 
-GET  /.well-known/openid-configuration, /jwks     as any issuer
-POST /tokens       {"alg": ..., "kid": ..., "header": {...}, "claims": {...}} -> a signed token
-POST /rotate       new keys under new names; the old ones are withdrawn. Answers the new names.
-GET  /asked        how often the keys were asked for
+The issuer offers discovery, keys, and tokens with any claims::
+
+    GET  /.well-known/openid-configuration, /jwks     as any issuer
+    POST /tokens   {"alg": ..., "kid": ..., "header": {...}, "claims": {...}} -> a signed token
+    POST /rotate   replace all keys; the answer has the new key ids
+    GET  /asked    how often the keys were requested
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ HOUR = 3_600
 
 
 class Keys:
-    """One of each algorithm, named ``RS256-1`` in the first generation."""
+    """The signing keys of the issuer: one for each algorithm, with key ids such as ``RS256-1``."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -95,11 +97,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 class OidcIssuer:
-    """The process, as a test talks to it."""
+    """The client by which a test calls the issuer process."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -110,7 +112,13 @@ class OidcIssuer:
             return json.load(answer)
 
     def token(self, algorithm: str = "RS256", *, header: Any = None, **claims: Any) -> str:
-        """Of an hour, for audience ``skybridge``, unless ``claims`` say otherwise; None leaves one out."""
+        """Return a signed token that is valid for an hour, for the audience ``skybridge``.
+
+        Args:
+            algorithm: The algorithm of the signature.
+            header: More fields of the header of the token.
+            claims: Claims to add or replace. None removes a claim.
+        """
         now = time.time_ns() // 10**9
         full = {"iss": self.url, "aud": "skybridge", "iat": now, "exp": now + HOUR, **claims}
         kept = {name: value for name, value in full.items() if value is not None}
@@ -137,7 +145,7 @@ def oidc_issuer() -> Iterator[OidcIssuer]:
 
 
 def main() -> None:
-    warnings.simplefilter("ignore")  # the library warns of the name EdDSA
+    warnings.simplefilter("ignore")  # the library warns of the algorithm name EdDSA
     server = _Server(("127.0.0.1", 0), _Handler)
     server.keys = Keys()
     print(f"http://127.0.0.1:{server.server_port}", flush=True)

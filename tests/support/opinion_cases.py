@@ -1,4 +1,5 @@
-"""What the SDKs are asked: the corpus, and a list of nasty events written by one and read by another."""
+"""The questions for the SDKs: the corpus, and unusual events that one side writes and the other
+reads."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ from opinion_compare import Expected
 from opinion_ours import event_of, is_json
 
 FOLDERS = ("http", "kafka", "json")
-VERSIONS = ("1.0", "0.3")  # what every SDK knows
+VERSIONS = ("1.0", "0.3")  # the versions that every SDK supports
 WAYS = {"http": ("binary", "structured", "batch"), "kafka": ("binary", "structured")}
 EVENTS = Path(__file__).parent.parent / "opinions" / "events.json"
 _FORMAT = re.compile(rb"application/cloudevents(-batch)?\+(protobuf|avro|xml|cbor)")
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """One case of the corpus as a question. ``expected`` is None where it has to be refused."""
+class CorpusQuestion(msgspec.Struct, frozen=True):
+    """A case of the corpus as a question to an SDK. ``expected`` is None if an SDK must reject the
+    message."""
 
     id: str
     rules: tuple[str, ...]
@@ -33,12 +35,13 @@ class Asked(msgspec.Struct, frozen=True):
     expected: list[Expected] | None
 
 
-def corpus_questions() -> list[Asked]:
-    """The cases that concern what every SDK claims: versions 1.0 and 0.3, JSON, defaults."""
+def corpus_questions() -> list[CorpusQuestion]:
+    """Return the cases that every SDK claims to support: versions 1.0 and 0.3, JSON, default
+    settings."""
     return [asked for folder in FOLDERS for case in cases(folder) if (asked := _asked(case))]
 
 
-def _asked(case: Case) -> Asked | None:
+def _asked(case: Case) -> CorpusQuestion | None:
     binding, message = _message(case)
     if case.switches or "opaque" in case.expect or _other_format(message):
         return None
@@ -48,7 +51,7 @@ def _asked(case: Case) -> Asked | None:
         if any(event.attributes["specversion"] not in VERSIONS for event in expected):
             return None
     question = {"do": "read", "binding": binding, "message": message}
-    return Asked(f"{case.folder}/{case.file}:{case.name}", case.rules, question, expected)
+    return CorpusQuestion(f"{case.folder}/{case.file}:{case.name}", case.rules, question, expected)
 
 
 def _message(case: Case) -> tuple[str, dict[str, Any]]:
@@ -64,7 +67,7 @@ def _message(case: Case) -> tuple[str, dict[str, Any]]:
 
 
 def _other_format(message: Mapping[str, Any]) -> bool:
-    """Of the formats, JSON is the one that all of them have."""
+    """Return True if the message has an event format other than JSON, which not every SDK supports."""
     for name, value in message["headers"]:
         if name.lower() == "content-type" and value is not None:
             said = b64decode(value).strip().lower()
@@ -76,14 +79,16 @@ def _expected(event: Mapping[str, Any]) -> Expected:
     version = event.get("version", "1.0")
     data = event.get("data")
     said = event["attributes"].get("datacontenttype")
-    plain = data is not None and "base64" in data and said is None  # J10
+    plain = (
+        data is not None and "base64" in data and said is None
+    )  # base64 data without a content type is not JSON (JSON format 3.1)
     is_value = data is not None and ("json" in data or (not plain and declares_json(said)))
     attributes = {**event["attributes"], "specversion": version}
     return Expected(attributes, data_of(dict(event)), is_value)
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A nasty event that one side writes and another reads."""
+    """An unusual event that one side writes and another reads, over one binding, mode and version."""
 
     id: str
     binding: str
@@ -108,7 +113,7 @@ class Exchange(msgspec.Struct, frozen=True):
 
 
 def exchanges() -> Iterator[Exchange]:
-    """Every nasty event, over every binding and mode, in every version."""
+    """Yield every unusual event over each binding and mode, in each version."""
     given = json.loads(EVENTS.read_text())
     for binding, modes in WAYS.items():
         for mode in modes:
@@ -120,7 +125,7 @@ def exchanges() -> Iterator[Exchange]:
 
 def _in_version(event: Mapping[str, Any], version: str) -> dict[str, Any]:
     attributes = {"specversion": version, **event["attributes"]}
-    if version == "0.3":  # spec of 0.3: schemaurl, and no Boolean
+    if version == "0.3":  # version 0.3 calls it schemaurl and has no Boolean
         attributes = {
             {"dataschema": "schemaurl"}.get(name, name): "true" if value is True else value
             for name, value in attributes.items()

@@ -1,4 +1,4 @@
-"""Is the event that somebody read or wrote the expected one? What differs, by name."""
+"""Compare the event that an SDK read or wrote with the expected event, and name the differences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ _UNREADABLE = object()
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """``attributes`` under their names of 1.0, ``specversion`` as it arrived; ``json``: data is JSON."""
+    """The event that an SDK is expected to read.
+
+    Attributes:
+        attributes: The attributes under their names of version 1.0; ``specversion`` as it arrived.
+        data: The bytes of the data.
+        json: Whether the data is JSON.
+    """
 
     attributes: Mapping[str, str]
     data: bytes | None
@@ -34,10 +40,14 @@ def differences(
     *,
     exact_absence: bool = False,
 ) -> list[str]:
-    """What is not as it should be: ``name``, ``+name`` for one too many, ``-name`` for one lost.
+    """Return the attributes that differ: ``name`` if changed, ``+name`` if added, ``-name`` if
+    lost.
 
-    ``invented``       attributes that this reader is known to add, and that are not counted.
-    ``exact_absence``  no data and empty data are two things (K13); an SDK's view cannot tell them.
+    Args:
+        expected: The event as it should be.
+        seen: The event as the SDK read it.
+        invented: Attributes that this reader is known to add. They are not counted.
+        exact_absence: Whether to distinguish absent from empty data. No SDK distinguishes them.
     """
     wanted = dict(expected.attributes)
     found = _newest_names(seen["attributes"], wanted)
@@ -47,7 +57,9 @@ def differences(
         and expected.data is not None
         and found.get("datacontenttype", "").startswith(_JSON)
     ):
-        added -= {"datacontenttype"}  # J13: the implied type may be made explicit
+        added -= {
+            "datacontenttype"
+        }  # an SDK may state the content type that JSON implies (JSON format 3.1)
     named = [f"+{name}" for name in sorted(added)]
     named += [f"-{name}" for name in sorted(wanted.keys() - found.keys())]
     named += [
@@ -64,7 +76,7 @@ _JSON = "application/json"
 
 
 def _newest_names(attributes: Mapping[str, Any], wanted: Mapping[str, str]) -> dict[str, str]:
-    """The attributes under the names that are wanted, which are those of 1.0, as canonical texts."""
+    """Return the attributes as canonical texts, under the names that ``wanted`` uses."""
     found = {name: text_of(value) for name, value in attributes.items() if value is not None}
     if found.get("specversion") == "0.3":
         found.pop("datacontentencoding", None)
@@ -88,8 +100,10 @@ def _same_text(name: str, wanted: str, found: str) -> bool:
 
 
 def _instant(text: str) -> tuple[bool, datetime, Decimal]:
-    """RFC 3339 text as whole seconds in UTC and an exact fraction; the year 0, which Python has not,
-    by a flag and a year like it.
+    """Return an RFC 3339 time as a flag for the year 0, whole seconds in UTC and the exact
+    fraction.
+
+    Python has no year 0, so another leap year replaces it.
     """
     year_zero = text.startswith("0000")
     fraction = _FRACTION.search(text)
@@ -102,7 +116,7 @@ def _instant(text: str) -> tuple[bool, datetime, Decimal]:
 
 def _same_data(expected: Expected, found: Mapping[str, str] | None, exact: bool) -> bool:
     wanted = expected.data
-    if not exact and not wanted:  # no data, or empty data
+    if not exact and not wanted:  # no data and empty data are the same here
         return found is None or not next(iter(found.values()))
     if wanted is None or found is None:
         return wanted is found is None
@@ -120,7 +134,8 @@ def _same_data(expected: Expected, found: Mapping[str, str] | None, exact: bool)
 
 
 def _value(document: bytes) -> Any:
-    """The JSON value with its numbers exact, so that a large integer which was rounded shows."""
+    """Return the value of a JSON document with exact numbers, so that a rounded large integer
+    shows."""
     try:
         return json.loads(document, parse_float=Decimal)
     except ValueError:

@@ -1,6 +1,6 @@
 """Build the drivers of the official SDKs into ``.servers/opinions``, each from its own registry.
 
-A driver is built once for each state of its sources and lock file. Idempotent.
+A driver is built once for each state of its sources and its lock file.
 """
 
 from __future__ import annotations
@@ -17,14 +17,20 @@ from kafka_install import SERVERS, Missing, one_at_a_time
 
 SOURCES = Path(__file__).resolve().parents[1] / "opinions"
 HOME = SERVERS / "opinions"
-_BUILD_TIME = 600.0  # seconds for one step, with a cold cache
+_BUILD_TIME = 600.0  # seconds for one step with a cold cache
 
 
 @dataclass(frozen=True)
 class Sdk:
-    """One SDK: what has to be on the path, how its driver is built and how it is started.
+    """An SDK: the programs that it needs, how its driver is built, and how the driver is started.
 
-    ``{folder}`` stands for the folder it is built in; ``sources``: None for the folder of its name.
+    Attributes:
+        name: The name of the SDK, and of the folder of its sources unless ``sources`` is set.
+        release: The package and version under test.
+        needs: Programs that must be on the path.
+        steps: The commands that build the driver.
+        start: The command that starts the driver; ``{folder}`` is the folder of the build.
+        sources: The folder of the sources. None selects the folder with the name of the SDK.
     """
 
     name: str
@@ -73,10 +79,10 @@ SDKS: Mapping[str, Sdk] = {
 }
 
 CESQL = _of_java("cesql", "io.cloudevents:cloudevents-sql 4.0.1")
-"""CloudEvents SQL of the Java SDK: asked about expressions, not about messages."""
+"""The CloudEvents SQL package of the Java SDK. Its driver answers questions about expressions."""
 
 SIGNATURES = _of_node("signatures", "standardwebhooks 1.1.1")
-"""The npm package of Standard Webhooks: asked about signatures."""
+"""The npm package of Standard Webhooks. Its driver answers questions about signatures."""
 
 KAFKA_CLIENT = Sdk(
     "kafka-client",
@@ -86,7 +92,7 @@ KAFKA_CLIENT = Sdk(
     ("{folder}/opinion",),
     SOURCES.parent / "kafka_clients" / "go",
 )
-"""A client of Kafka in Go: asked what it sees of the embedded log's listener."""
+"""A Kafka client in Go. Its driver reports what the client sees of the embedded log's listener."""
 
 
 SPECTRAL = Sdk(
@@ -102,11 +108,14 @@ SPECTRAL = Sdk(
 
 OF_MAVEN = (SDKS["java"], CESQL)
 OF_NPM = (SDKS["javascript"], SIGNATURES, SPECTRAL)
-"""With those of Maven, what ``make test`` asks. Those in Go are built by the nightly tests that ask them."""
+"""The drivers from npm. ``make test`` asks these and those from Maven.
+
+The nightly tests build the drivers in Go that they ask.
+"""
 
 
 def installed(sdk: Sdk) -> Path:
-    """The folder of a driver that is ready to start, built if it was not."""
+    """Return the folder of a driver that is ready to start. The driver is built if necessary."""
     if not sdk.steps:
         return sdk.folder
     folder = HOME / f"{sdk.name}-{_digest(sdk)}"
@@ -130,7 +139,7 @@ def _digest(sdk: Sdk) -> str:
 def _build(sdk: Sdk, folder: Path) -> None:
     for program in sdk.needs:
         if shutil.which(program) is None:
-            raise Missing(f"{program} is not on the path")
+            raise Missing(f"{program} is not on the path. Cure: install it.")
     for old in HOME.glob(f"{sdk.name}-*"):
         shutil.rmtree(old)
     fresh = HOME / f"building-{sdk.name}"

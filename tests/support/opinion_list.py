@@ -1,4 +1,5 @@
-"""The checked-in list of where SDKs and Skybridge disagree, and its comparison with what was seen."""
+"""Read the checked-in list of disagreements between SDKs and Skybridge, and compare it with the
+results."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ VERDICTS = ("accepts", "refuses", "differs", "invalid")
 
 
 class Invention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An attribute that an SDK adds to events that have none; not counted in other cases."""
+    """An attribute that an SDK adds to events that have none. Other cases do not count it."""
 
     sdk: str
     attribute: str
@@ -25,9 +26,12 @@ class Invention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Stance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one SDK does in a class, and patterns of the ids of the cases where it shows, by verdict.
+    """The behaviour of one SDK in a class of cases.
 
-    ``wavers``  cases whose outcome changes from run to run, agreement included.
+    Attributes:
+        does: What the SDK does, in words.
+        accepts, refuses, differs, invalid: Patterns of the ids of cases with this verdict.
+        wavers: Patterns of cases whose outcome changes from run to run, agreement included.
     """
 
     does: str
@@ -51,9 +55,14 @@ class Stance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Disagreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A class of cases: what it is about, the clause that decides, who is right, who does what.
+    """A class of cases in which SDKs disagree with Skybridge.
 
-    ``right`` is ``open`` where the clause leaves a choice.
+    Attributes:
+        about: What the class is about.
+        clause: The clause of a specification that decides.
+        right: Who is right; ``open`` if the clause leaves a choice.
+        cause: Why they disagree.
+        sdks: What each SDK does, by its name.
     """
 
     about: str
@@ -64,6 +73,8 @@ class Disagreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of the list: attributes that SDKs invent, and classes of disagreements."""
+
     inventions: tuple[Invention, ...]
     classes: tuple[Disagreement, ...]
 
@@ -86,7 +97,7 @@ def disagreeing(opinions: Sequence[Opinion]) -> list[Opinion]:
 
 
 def unlisted(sdk: str, opinions: Sequence[Opinion], known: Listed) -> list[str]:
-    """Disagreements that no class has."""
+    """Return the disagreements of an SDK that no class of the list covers."""
     stances = known.stances(sdk)
     return [
         f"{each.case} {each.verdict}: {each.detail}"
@@ -96,7 +107,7 @@ def unlisted(sdk: str, opinions: Sequence[Opinion], known: Listed) -> list[str]:
 
 
 def vanished(sdk: str, opinions: Sequence[Opinion], known: Listed) -> list[str]:
-    """What is listed and was not seen: patterns of cases, and invented attributes."""
+    """Return the patterns and invented attributes on the list that the run did not show."""
     seen = disagreeing(opinions)
     gone = [
         f"{about}: {verdict} {pattern}"

@@ -1,4 +1,4 @@
-"""Skybridge, asked the same questions as the SDKs are."""
+"""Answer the questions for the SDKs with the code of Skybridge."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _data(event: CloudEvent) -> dict[str, str] | None:
 
 
 def event_of(given: Mapping[str, Any], version: str = "1.0") -> CloudEvent:
-    """The event that the questions describe, in our own terms; ``given`` is of ``version``."""
+    """Return the event that a question describes as a ``CloudEvent`` of the given version."""
     attributes = {
         name: text_of(value) for name, value in given["attributes"].items() if name != "specversion"
     }
@@ -70,7 +70,8 @@ def event_of(given: Mapping[str, Any], version: str = "1.0") -> CloudEvent:
 
 
 def text_of(value: Any) -> str:
-    """The canonical text of an attribute (core 1.3); of a Map before 1.0, compact JSON."""
+    """Return the canonical text of an attribute (core 1.3); for a Map of an older version, compact
+    JSON."""
     if isinstance(value, bool | int | dict | list):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return str(value)
@@ -92,7 +93,7 @@ def _written(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_json(event: CloudEvent) -> bool:
-    """J6: the data bytes are one JSON value."""
+    """Return True if the data bytes are one JSON value."""
     return event.data_form is DataForm.JSON or declares_json(event.datacontenttype)
 
 

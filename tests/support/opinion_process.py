@@ -1,4 +1,4 @@
-"""A driver of an SDK at work: one question a line in, one answer a line out."""
+"""Run the driver of an SDK, which reads one question a line and answers with one line."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from opinion_install import Sdk, command, installed
 from opinion_verdicts import Opinion, opinions_of
 
 Answer = dict[str, Any]
-"""``events`` or ``message``; or ``error``, what the SDK raised; or ``unable``: it has no such thing."""
+"""An answer has ``events`` or ``message``; ``error`` if the SDK raised; ``unable`` if it lacks the
+feature."""
 
 
 class Driver:
-    """One SDK, as a process that ends with the ``with`` block."""
+    """The driver process of one SDK. It ends with the ``with`` block."""
 
     def __init__(self, sdk: Sdk) -> None:
         self.name = sdk.name
@@ -45,6 +46,6 @@ class Driver:
 
 
 def asked(sdk: Sdk, invented: frozenset[str]) -> list[Opinion]:
-    """All that an SDK has to say."""
+    """Return the opinions of an SDK on every question."""
     with Driver(sdk) as driver:
         return opinions_of(driver, invented)

@@ -1,10 +1,12 @@
-"""Everybody's verdict on every question.
+"""The verdict on the answer of each SDK to each question.
 
-A verdict is empty where the SDK agrees, else one word:
+A verdict is empty if the SDK agrees, else one word:
 
-``accepts``  takes what is no valid message;    ``refuses``  will not read, or write, what is valid;
-``differs``  reads, or writes, another event;   ``invalid``  writes a message that is not valid;
-``unable``   has no such thing (batches), which is no disagreement.
+``accepts``  The SDK accepts an invalid message.
+``refuses``  The SDK does not read, or does not write, a valid event.
+``differs``  The SDK reads or writes another event.
+``invalid``  The SDK writes an invalid message.
+``unable``   The SDK lacks the feature (batches), which is no disagreement.
 """
 
 from __future__ import annotations
@@ -16,21 +18,31 @@ from typing import Any, Protocol
 
 import msgspec
 
-from opinion_cases import Asked, Exchange, corpus_questions, exchanges
+from opinion_cases import CorpusQuestion, Exchange, corpus_questions, exchanges
 from opinion_compare import Expected, differences
 from opinion_ours import Skybridge
 
 _OURS = Skybridge()
 
 
-class Asking(Protocol):
+class Answerer(Protocol):
     name: str
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]: ...
 
 
 class Opinion(msgspec.Struct, frozen=True):
-    """What ``sdk`` makes of one case. ``valid`` says what the case is; ``detail`` what was seen."""
+    """The verdict on what one SDK did with one case.
+
+    Attributes:
+        sdk: The name of the SDK.
+        case: The id of the case.
+        rules: The specification rules that the case tests.
+        valid: Whether the message of the case is valid.
+        verdict: One of the words of the module, or "".
+        detail: What the SDK answered, in words.
+        invented: The attributes that the SDK added.
+    """
 
     sdk: str
     case: str
@@ -41,10 +53,13 @@ class Opinion(msgspec.Struct, frozen=True):
     invented: frozenset[str] = frozenset()
 
 
-def opinions_of(asking: Asking, invented: frozenset[str]) -> list[Opinion]:
-    """On the corpus, on what we write, and on what it writes itself.
+def opinions_of(asking: Answerer, invented: frozenset[str]) -> list[Opinion]:
+    """Return the opinions of an SDK on the corpus, on messages that Skybridge writes, and on its
+    own.
 
-    ``invented``  attributes that it is known to add to whatever it reads or writes.
+    Args:
+        asking: The SDK under test.
+        invented: Attributes that the SDK is known to add to whatever it reads or writes.
     """
     found = [_on_corpus(asking, each, invented) for each in corpus_questions()]
     for exchange in exchanges():
@@ -54,21 +69,21 @@ def opinions_of(asking: Asking, invented: frozenset[str]) -> list[Opinion]:
     return found
 
 
-def _on_corpus(asking: Asking, asked: Asked, invented: frozenset[str]) -> Opinion:
+def _on_corpus(asking: Answerer, asked: CorpusQuestion, invented: frozenset[str]) -> Opinion:
     answer = asking.ask(asked.question)
     verdict, detail, extra = judged(answer, asked.expected, invented)
     valid = asked.expected is not None
     return Opinion(asking.name, asked.id, asked.rules, valid, verdict, detail, extra)
 
 
-def _reads_ours(asking: Asking, exchange: Exchange, invented: frozenset[str]) -> Opinion:
+def _reads_ours(asking: Answerer, exchange: Exchange, invented: frozenset[str]) -> Opinion:
     message = _OURS.ask(exchange.writing)["message"]
     answer = asking.ask(exchange.reading(message))
     verdict, detail, extra = judged(answer, [exchange.expected], invented)
     return Opinion(asking.name, f"reads/{exchange.id}", (), True, verdict, detail, extra)
 
 
-def _writes(asking: Asking, exchange: Exchange, invented: frozenset[str]) -> Opinion:
+def _writes(asking: Answerer, exchange: Exchange, invented: frozenset[str]) -> Opinion:
     answer = asking.ask(exchange.writing)
     verdict, detail, extra = _judged_message(answer, exchange, invented)
     return Opinion(asking.name, f"writes/{exchange.id}", (), True, verdict, detail, extra)
@@ -85,7 +100,9 @@ def _judged_message(
         return ("unable" if "unable" in answer else "refuses"), _said(answer), _NOTHING
     message = answer["message"]
     read = _OURS.ask(exchange.reading(message))
-    strict = exchange.binding == "kafka"  # K13; over HTTP an empty body is no data (H9)
+    strict = (
+        exchange.binding == "kafka"
+    )  # Over HTTP an empty body means no data; a Kafka record distinguishes the two.
     verdict, detail, extra = judged(read, [exchange.expected], invented, exact_absence=strict)
     if verdict == "refuses":
         return "invalid", detail, extra
@@ -96,7 +113,8 @@ def _judged_message(
 
 
 def _uncoded(message: Mapping[str, Any]) -> list[str]:
-    """HTTP 3.1.3.2: headers with characters that have to be percent-coded."""
+    """Return the names of headers with characters that must be percent-encoded (HTTP binding
+    3.1.3.2)."""
     return sorted(
         name
         for name, value in message["headers"]
@@ -112,7 +130,7 @@ def judged(
     *,
     exact_absence: bool = False,
 ) -> _Judgement:
-    """The verdict on what somebody read, with what was seen, and what it added of its own."""
+    """Return the verdict on an answer, its detail, and the attributes that the reader invented."""
     if "unable" in answer:
         return "unable", _said(answer), _NOTHING
     if "error" in answer:

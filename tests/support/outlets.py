@@ -1,4 +1,4 @@
-"""Outlets for tests: two events, and the compiled request of a setting."""
+"""Outlets for tests: two events, and the compiled request of a ``request`` setting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def compiled(
     hidden: bool = False,
     limit: int = 1 << 20,
 ) -> Outlet:
-    """Compile a setting ``request``; ``hidden`` writes asterisks for its secrets."""
+    """Compile a ``request`` setting into an outlet; ``hidden`` puts asterisks in place of its
+    secrets."""
 
     def reveal(secret: FileSecret) -> str:
         return HIDDEN if hidden else secret.get_secret_value()
@@ -40,5 +41,5 @@ def compiled(
 
 
 def shaped(settings: dict[str, Any], event: CloudEvent = EVENT, **more: Any) -> ShapedRequest:
-    """Return the request of an event."""
+    """Return the request that the settings make of an event."""
     return compiled(settings, **more).shape(event)

@@ -1,4 +1,4 @@
-"""The pages of the documentation: their fenced blocks and their links."""
+"""The pages of the documentation, with their fenced blocks and links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. ``reason`` is why it is not executed; empty for one that is."""
+    """A fenced block of a page. ``reason`` is why no test executes the block; "" if a test does."""
 
     page: Path
     line: int
@@ -46,6 +46,6 @@ def blocks(page: Path) -> list[Block]:
 
 
 def links(page: Path) -> list[str]:
-    """Targets inside the checkout, as written."""
+    """Return the link targets of a page that lie inside the checkout, as written."""
     found = _LINK.findall(page.read_text(encoding="utf-8"))
     return [target for target in found if "://" not in target and not target.startswith("mailto:")]

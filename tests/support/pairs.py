@@ -1,4 +1,5 @@
-"""Pairs of certificate and key that a test renews, mixes, encrypts and cuts, and a server that demands a client's."""
+"""Pairs of certificate and key that tests renew, mix, encrypt and cut, and a server that requires
+client certificates."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from cryptography.hazmat.primitives import serialization
 
 
 class Pair:
-    """``cert`` and ``key`` are files that ``renew`` replaces; ``write_cert`` and ``write_key`` replace one of them."""
+    """A certificate and its key in two files of one folder.
+
+    ``renew`` replaces both files; ``write_cert`` and ``write_key`` replace one of them.
+    """
 
     def __init__(self, folder: Path, authority: trustme.CA, name: str) -> None:
         self.cert, self.key = folder / f"{name}.crt", folder / f"{name}.key"
@@ -26,7 +30,8 @@ class Pair:
         return self._authority.issue_cert(f"{self._name}.example", **validity)
 
     def renew(self, **validity: Any) -> str:
-        """Return the serial number of the new certificate, as ``getpeercert`` writes it."""
+        """Replace both files, and return the serial number of the certificate as ``getpeercert``
+        writes it."""
         issued = self.issue(**validity)
         self.write_key(issued)
         return self.write_cert(issued)
@@ -39,7 +44,7 @@ class Pair:
         replace(self.key, issued.private_key_pem.bytes())
 
     def encrypt_key(self, *, pkcs8: bool = True) -> None:
-        """Encrypt the key in place: PKCS 8, or the older form with headers (RFC 1421)."""
+        """Encrypt the key in place, as PKCS 8 or in the older form with headers (RFC 1421)."""
         form = (
             serialization.PrivateFormat.PKCS8
             if pkcs8
@@ -57,14 +62,21 @@ def serial_of(issued: trustme.LeafCert) -> str:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """As cert-manager does: another file takes the name at once, so that every mark of the file changes."""
+    """Replace a file by renaming a new one, as cert-manager does, so that inode, time and size
+    change."""
     beside = path.with_suffix(".new")
     beside.write_bytes(content)
     beside.replace(path)
 
 
-class Demanding:
-    """What a server of ``demanding`` has seen: the serial number of each connection's client certificate."""
+class ClientCertificates:
+    """A record of the connections and requests that ``client_certificate_server`` accepted.
+
+    Attributes:
+        port: The port of the server.
+        serials: The serial number of the client certificate of each connection.
+        requests: The serial number of the client certificate of each request.
+    """
 
     def __init__(self) -> None:
         self.port = 0
@@ -73,16 +85,16 @@ class Demanding:
 
 
 @asynccontextmanager
-async def demanding(
+async def client_certificate_server(
     authority: trustme.CA, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
-) -> AsyncIterator[Demanding]:
-    """A server of HTTP that lets in clients of ``authority`` only, and answers each request 204."""
+) -> AsyncIterator[ClientCertificates]:
+    """Run an HTTP server that accepts only clients of ``authority`` and answers each request 204."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("hook.example", "localhost", "127.0.0.1").configure_cert(context)
     authority.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
     context.maximum_version = version
-    seen = Demanding()
+    seen = ClientCertificates()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         shown = str(writer.get_extra_info("peercert")["serialNumber"])

@@ -1,4 +1,4 @@
-"""Steps of the tests of parking, on the worker's ``rig``."""
+"""Steps that the parking tests share. They act on the ``rig`` of the worker tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.interfaces import Parked, SinkAnswer
 from waiting import until
 from worker_doubles import an_event
 
-BUSY = SinkAnswer(409, body=b"busy")  # of this event, not of the endpoint
+BUSY = SinkAnswer(409, body=b"busy")  # 409 blames this event, not the endpoint
 AT_ONCE = {"schedule": ["1h", "1h"], "hold": 0}
 
 
@@ -17,12 +17,13 @@ def rows(rig: Any) -> list[Parked]:
 
 
 def parked(rig: Any) -> list[int]:
-    """Numbers of the events that are rows, in order."""
+    """Return the numbers of the parked events, in order."""
     return [int(row.message.record.body or b"") for row in rows(rig)]
 
 
 async def parked_and_refused(rig: Any) -> None:
-    """Event 0 is parked, and at event 1, of another key, the endpoint asks for a pause of 10 s."""
+    """Park event 0, then let the endpoint ask for a pause of 10 s at event 1, which has another
+    key."""
     rig.sink.answer(0, BUSY)
     await rig.publish(an_event(0, "a"))
     await rig.begin(retry=AT_ONCE, concurrency=1)
@@ -33,7 +34,7 @@ async def parked_and_refused(rig: Any) -> None:
 
 
 async def parked_across(rig: Any, partitions: int) -> None:
-    """Six events of one subject, in so many partitions, are parked."""
+    """Park six events of one subject, spread over the given number of partitions."""
     await rig.log.create_topic("orders", partitions)
     for number in range(6):
         rig.sink.answer(number, BUSY)

@@ -1,4 +1,4 @@
-"""Bounds of the product, for tests that claim nothing about them: above any stall of a busy machine."""
+"""Timeouts for tests that do not test timeouts. They exceed any stall of a busy machine."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from app.brokers.portable import Bounds
 PATIENT = Bounds(publish_timeout=60.0, drain_timeout=60.0)
 PATIENT_GROUP = GroupTimes(session_timeout=120.0, rebalance_timeout=60.0)
 PATIENT_SERVICE = {"publish": "1m", "store": "1m", "webhook_dns": "1m", "webhook_connect": "1m"}
-"""``timeouts`` of a configuration."""
+"""The ``timeouts`` of a configuration."""

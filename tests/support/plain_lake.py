@@ -1,4 +1,5 @@
-"""A lake of many rows that PyIceberg writes, without Spark: a short query ends before all of them are read."""
+"""A lake of many rows that PyIceberg writes without Spark, so that a short query ends before it
+reads all rows."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from app.pipeline import tables
 from app.pipeline.session import CATALOG
 from app.pipeline.settings import Catalog, Lake
 
-FILE: Final = 50_000  # rows
+FILE: Final = 50_000  # rows in one data file
 
 _TEXT, _TIME = pa.string(), pa.timestamp("us", "UTC")
 _LOCATION: Final = (
@@ -47,7 +48,8 @@ FROM (SELECT range AS n, '{{"n": ' || range || ', "note": "' || sha256(range::VA
 
 
 def fill(folder: Path, count: int) -> Lake:
-    """Write ``count`` events and their records, ``FILE`` rows a file, into a new lake at ``folder``."""
+    """Write ``count`` events and their records into a new lake at ``folder``, ``FILE`` rows a data
+    file."""
     catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{folder}/catalog.db", warehouse=folder.as_uri())
     try:
         catalog.create_namespace("skybridge")
@@ -68,7 +70,7 @@ def fill(folder: Path, count: int) -> Lake:
 
 
 def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the columns of ``schema``; those that the rows lack are null."""
+    """Return the rows with the columns of ``schema``. Columns that the rows lack are null."""
     columns = [
         rows[each.name].cast(each.type)
         if each.name in rows.column_names

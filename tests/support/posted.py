@@ -1,4 +1,4 @@
-"""An endpoint that answers in a thread of its own: for tests that run the service and wait, without a loop."""
+"""An HTTP endpoint that answers in a thread of its own, for tests that run without an event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from email.message import Message
 from threaded_http import QuietHandler, ThreadedServer
 
 Answer = Callable[[str, Message], int]
-"""The status for a POST, by its path and its headers. It is asked in the thread of the request."""
+"""Return the status of a POST from its path and headers. The server calls it in the request's
+thread."""
 
 
 def accepted(_path: str, _headers: Message) -> int:
@@ -18,7 +19,7 @@ def accepted(_path: str, _headers: Message) -> int:
 
 @contextmanager
 def posted(answer: Answer = accepted) -> Iterator[str]:
-    """Its address, without a path; it is gone in the end."""
+    """Run the endpoint until the block ends, and yield its URL without a path."""
 
     class Handler(QuietHandler):
         def post(self) -> None:

@@ -1,12 +1,12 @@
-"""One real PostgreSQL on loopback, run as a process from the system's package.
+"""A real PostgreSQL on loopback, run as a process from the package of the system.
 
 ::
 
-    python -m postgres_server start       a server that stays; fixtures use it instead of their own
-    python -m postgres_server status      where it listens, and whether it answers
+    python -m postgres_server start       start a server that keeps running; fixtures use it
+    python -m postgres_server status      print where it listens, and whether it answers
     python -m postgres_server stop
 
-PostgreSQL refuses to run as root: then it runs as ``postgres``, or as ``nobody``.
+PostgreSQL refuses to run as root: then the server runs as ``postgres``, or as ``nobody``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from server_process import ServerProcess
 from service_process import free_ports
 from standing_server import Standing
 
-PROGRAMS = Path("/usr/lib/postgresql")  # one folder a version below it
+PROGRAMS = Path("/usr/lib/postgresql")  # has one folder for each installed version
 USER, PASSWORD = "sky", "not-to-be-shown"
 
 SETTINGS = {
@@ -37,13 +37,14 @@ SETTINGS = {
     "shared_buffers": "16MB",
     "max_connections": "60",
     "log_min_messages": "warning",
-    # What a killed process has given to the operating system is there: only a power cut would lose it.
+    # The operating system keeps the writes of a killed process; only a power cut would lose them.
     "fsync": "off",
 }
 
 
 def install() -> Path:
-    """The folder of its programs, of the newest version. The package comes from the system."""
+    """Return the folder of the programs of the newest installed version. Raise ``Missing`` if there
+    is none."""
     if found := shutil.which("initdb"):
         return Path(found).parent
     versions = sorted(PROGRAMS.glob("*/bin"), key=lambda each: float(each.parent.name))
@@ -53,11 +54,14 @@ def install() -> Path:
 
 
 class PostgresServer(ServerProcess):
-    """A SIGKILL and a SIGSTOP are for the process that takes connections: after the one the others notice
-    and end, after the other those that are open go on."""
+    """A PostgreSQL server whose postmaster receives the signals.
+
+    After a SIGKILL of the postmaster, the backends notice and end. After a SIGSTOP, open connections
+    continue to work.
+    """
 
     name = "PostgreSQL"
-    restarted_by = signal.SIGINT  # sessions of before are cut
+    restarted_by = signal.SIGINT  # a fast shutdown: it ends open sessions
 
     def __init__(self, *, outlives_us: bool = False) -> None:
         super().__init__(outlives_us=outlives_us)
@@ -108,8 +112,10 @@ class PostgresServer(ServerProcess):
 
 
 def fresh_database(dsn: str) -> str:
-    """Tables of one's own on the server of ``dsn``: a schema, which looks like an empty database. A real
-    one costs a thousand files, to be written and to be deleted."""
+    """Create an empty schema on the server, and return a DSN that uses it as its search path.
+
+    The schema looks like an empty database. A real database would cost a thousand files.
+    """
     name = f"store_{uuid.uuid4().hex}"
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")  # type: ignore[arg-type]
@@ -117,7 +123,7 @@ def fresh_database(dsn: str) -> str:
 
 
 def _unprivileged() -> str | None:
-    """Whom to run as, when we are root."""
+    """Return the user to run as if the tests run as root, else None."""
     if os.getuid() != 0:
         return None
     known = {each.pw_name for each in pwd.getpwall()}
@@ -128,7 +134,7 @@ STANDING = Standing(PostgresServer, install)
 
 
 def running() -> str | None:
-    """DSN of the server of ``start``, if it answers."""
+    """Return the DSN of the server that ``start`` started, or None if it does not answer."""
     ports = STANDING.ports()
     return None if ports is None else PostgresServer.addresses(ports)
 

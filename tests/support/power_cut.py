@@ -1,9 +1,10 @@
-"""A disk that forgets: an apsw VFS that knows which writes were synced, and can lose the rest.
+"""A disk that loses unsynced writes: an apsw VFS that knows which writes were synced.
 
-Files are really written, through the ordinary VFS. Beside each one stands its *durable image*: what
-an xSync has promised. A power cut at the n-th operation freezes, for every file, that image plus a
-random part of the writes since, some of them torn at a sector's edge, as a disk with a cache may
-leave them. ``restore`` writes the frozen images into a folder for the engine to open.
+Files are really written, through the ordinary VFS. For each file the disk also keeps the *durable
+image*:
+the content that an xSync has promised. A power cut at the n-th operation freezes that image for every
+file, with a random part of the later writes. Some of these are torn at the edge of a sector, as a disk
+with a cache may leave them. ``restore`` writes the frozen images into a folder for the engine to open.
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ SECTOR = 512
 
 
 class ForgetfulDisk:
-    """``cut_at``: the operation (write, truncate or sync) at which the power fails; 0: never.
-    ``kept``: how much of the unsynced writes a file may keep; one is drawn for each file.
+    """A disk whose power fails at a chosen operation.
+
+    Args:
+        seed: The seed of the random choices.
+        cut_at: The number of the operation (write, truncate or sync) at which the power fails; 0: never.
+        kept: Shares of its unsynced writes that a file may keep. One is drawn for each file.
     """
 
     def __init__(
@@ -62,7 +67,7 @@ class ForgetfulDisk:
         self._files.pop(Path(path).name, None)
 
     def step(self) -> None:
-        """One operation is about to happen."""
+        """Count an operation that is about to happen. Raise ``apsw.IOError`` if the power is off."""
         if self.is_cut:
             raise apsw.IOError("the power is off")
         self.operations += 1
@@ -71,7 +76,7 @@ class ForgetfulDisk:
             raise apsw.IOError("the power went off")
 
     def cut(self) -> None:
-        """Now, unless it was before."""
+        """Cut the power now, unless it was cut before."""
         with self.lock:
             if self.frozen is None:
                 files = self._files.items()
@@ -81,11 +86,11 @@ class ForgetfulDisk:
 
 
 class _Shadow:
-    """One file: what is promised, and what is not yet."""
+    """The durable image of one file, and its writes that were not synced yet."""
 
     def __init__(self) -> None:
         self.durable = bytearray()
-        self.pending: list[tuple[int, bytes | None]] = []  # None: truncated to there
+        self.pending: list[tuple[int, bytes | None]] = []  # None: truncate at the offset
 
     def sync(self) -> None:
         for offset, data in self.pending:

@@ -1,6 +1,7 @@
-"""The names of libraries that ``app`` uses though no documentation of the library has them.
+"""List the undocumented names of libraries that ``app`` uses.
 
-Two kinds: names that begin with an underscore, and names imported from a module that the library does not document.
+Such names begin with an underscore, or are imported from a module that the library does not
+document.
 ``PYTHONPATH=tests/support python -m private_names`` prints them.
 """
 
@@ -30,7 +31,7 @@ DOCUMENTED = {
     },
     "aiormq": {"aiormq", "aiormq.abc", "aiormq.exceptions"},
     "httpx": {"httpx"},
-    "kio": {"kio.index", "kio.schema", "kio.serial"},  # and what is below, but for underscores
+    "kio": {"kio.index", "kio.schema", "kio.serial"},  # and its submodules without an underscore
     "pamqp": {"pamqp"},
     "pulsar": {"pulsar"},
     "py4j": {"py4j"},
@@ -39,8 +40,11 @@ DOCUMENTED = {
     "typer": {"typer", "typer.core", "typer.main"},
     "uvicorn": {"uvicorn"},
 }
-"""Modules of the libraries that were leaned upon once. All of a library whose reference has every module, or whose
-only reference is that modules without an underscore are for users: kio, pamqp, py4j, ``pyspark.sql``."""
+"""The documented modules of each library.
+
+Some references name no modules, or only state that modules without an underscore are for users:
+kio, pamqp, py4j and ``pyspark.sql``. Of these every such module counts as documented.
+"""
 WHOLE = ("kio.", "pamqp.", "py4j.", "pyspark.sql.")
 PUBLIC_ATTRIBUTES = frozenset(
     {"_asdict", "_fields", "_field_defaults", "_replace", "_exit", "_make"}
@@ -48,22 +52,27 @@ PUBLIC_ATTRIBUTES = frozenset(
 
 
 class Use(NamedTuple):
+    """A place in ``app`` that uses an undocumented name. ``library`` is "" if the syntax does not
+    show it."""
+
     module: str
     line: int
-    library: str  # "" where the syntax does not tell
+    library: str  # "" if unknown from the syntax
     name: str
 
 
 def uses() -> list[Use]:
-    """Return each place in ``app``, by module and line."""
+    """Return every use of an undocumented name in ``app``, sorted by module and line."""
     return sorted(
         use for path in ROOT.rglob("*.py") for use in in_source(_module(path), path.read_text())
     )
 
 
 def in_source(module: str, source: str) -> Iterator[Use]:
-    """Yield the undocumented names of one module, whose classes are looked at by importing it where it has any that
-    extend those of a library."""
+    """Yield the uses of undocumented names in one module.
+
+    The module is imported if one of its classes may extend a class of a library.
+    """
     tree = ast.parse(source)
     ours = _defined(tree)
     for node in ast.walk(tree):
@@ -85,7 +94,8 @@ def in_source(module: str, source: str) -> Iterator[Use]:
 
 
 def patched() -> list[Use]:
-    """Return where a name of an imported library's module is replaced, or an entry of ``sys.modules`` is made."""
+    """Return the places where ``app`` replaces a name in the module of a library or adds to
+    ``sys.modules``."""
     found = []
     for path in ROOT.rglob("*.py"):
         tree = ast.parse(path.read_text())
@@ -103,7 +113,7 @@ def patched() -> list[Use]:
 
 
 def _modules_in(tree: ast.Module) -> Iterator[str]:
-    """Names that stand for modules of libraries."""
+    """Yield the names that a source file gives to imported modules of libraries."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [each.asname or each.name.partition(".")[0] for each in node.names]
@@ -134,7 +144,7 @@ def _is_documented(library: str, module: str) -> bool:
 
 
 def _inherited(module: str, node: ast.ClassDef) -> Iterator[Use]:
-    """What a class replaces, or uses, of a class of a library that it extends."""
+    """Yield the private names of a library's base class that a class overrides or uses."""
     names = {
         each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
     }
@@ -184,7 +194,8 @@ def _is_private(name: str) -> bool:
 
 
 def _is_own(node: ast.Attribute, ours: frozenset[str]) -> bool:
-    """Whether the name is asked of the object itself or of the standard library, or is one that its module defines."""
+    """Return True if the attribute belongs to the object itself, the standard library, or this
+    module."""
     value = node.value
     name = value.id if isinstance(value, ast.Name) else ""
     of_super = isinstance(value, ast.Call) and getattr(value.func, "id", "") == "super"
@@ -194,7 +205,7 @@ def _is_own(node: ast.Attribute, ours: frozenset[str]) -> bool:
 
 
 def _defined(tree: ast.Module) -> frozenset[str]:
-    """Names that the classes and functions of a module define."""
+    """Return the names that the classes and functions of a module define."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

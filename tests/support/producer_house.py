@@ -1,4 +1,4 @@
-"""An events listener with producers of every kind, on TLS, before a log that remembers what is published."""
+"""An events listener on TLS with producers of every kind, and a log that records what is published."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def bearer(credential: str) -> Pairs:
 
 
 @dataclass
-class House:
+class ProducerListener:
     server: EventsServer
     log: ScriptedLog
     counters: Counters
@@ -69,7 +69,7 @@ class House:
     tls: ssl.SSLContext | None = None
 
     async def ask(self, raw: bytes, tls: ssl.SSLContext | None = None) -> RawAnswer:
-        """Over a connection of its own."""
+        """Send a request on a new connection, and return the answer."""
         async with await RawConnection.open(self.server.port, tls or self.tls) as peer:
             await peer.send(raw)
             return await peer.answer()
@@ -77,8 +77,10 @@ class House:
     async def connection(self, tls: ssl.SSLContext | None = None) -> RawConnection:
         return await RawConnection.open(self.server.port, tls or self.tls)
 
-    def become(self, listed: Sequence[Mapping[str, Any]], *, is_open: bool = False) -> None:
-        """As a reload does."""
+    def apply_producers(
+        self, listed: Sequence[Mapping[str, Any]], *, is_open: bool = False
+    ) -> None:
+        """Apply a new list of producers, as a reload does."""
         resource = self.server.resource
         before = {} if resource.door is None else resource.door.producers.callers
         made = ProducerDirectory([Producer.model_validate(each) for each in listed], before)
@@ -96,8 +98,17 @@ async def producer_house(
     tls: Tls | None = None,
     clock: Clock | None = None,
     **bounds: Any,
-) -> AsyncIterator[House]:
-    """``bounds``: limits of the listener."""
+) -> AsyncIterator[ProducerListener]:
+    """Run a listener with these producers until the block ends.
+
+    Args:
+        listed: The producers, as in a configuration.
+        is_open: Whether the listener also accepts anonymous requests.
+        address_quota: The quota of each client address.
+        tls: The TLS settings of the listener.
+        clock: The clock of the listener.
+        bounds: Limits of the listener.
+    """
     clock = clock or SystemClock()
     log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
     publisher = publishing(ROUTES, log, counters, monotonic=clock.monotonic)
@@ -105,12 +116,12 @@ async def producer_house(
     addresses = None if address_quota is None else Addresses(address_quota)
     door = Door(made, issuers.of, clock, is_open=is_open, addresses=addresses)
     async with listening(publisher, counters=counters, door=door, tls=tls, **bounds) as server:
-        yield House(server, log, counters, issuers, clock)
+        yield ProducerListener(server, log, counters, issuers, clock)
     await issuers.stop()
 
 
-class Papers:
-    """A certificate authority, the listener's certificate, and those of its clients."""
+class Certificates:
+    """A certificate authority with the certificates of the listener and of its clients."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -132,7 +143,13 @@ class Papers:
     def client(
         self, *uris: str, authority: trustme.CA | None = None, expired: bool = False
     ) -> ssl.SSLContext:
-        """A client that trusts the listener, and shows a certificate with these names; none shows none."""
+        """Return a client context that trusts the listener.
+
+        Args:
+            uris: The URIs in the client certificate. Without any, the client has no certificate.
+            authority: The issuer of the certificate, if not the listener's authority.
+            expired: Whether the certificate has expired.
+        """
         context = ssl.create_default_context()
         self._authority.configure_trust(context)
         if uris:
@@ -143,7 +160,7 @@ class Papers:
 
 
 def _certificate(authority: trustme.CA, uris: Sequence[str], *, expired: bool) -> bytes:
-    """Key and certificate. The names are URIs, which the library of the authority cannot issue."""
+    """Return a key and a certificate in PEM. trustme cannot issue certificates for URIs."""
     issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     signer: Any = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -177,7 +194,7 @@ def one(
 
 
 def posted(mode: str, event: Mapping[str, str], target: str, credential: Pairs = ()) -> bytes:
-    """``event`` in a mode; a batch has an event before it that is allowed."""
+    """Return a request with ``event`` in a content mode. A batch has an allowed event before it."""
     if mode == "binary":
         headers = [(f"ce-{name}", value) for name, value in event.items()]
         return request(

@@ -1,4 +1,4 @@
-"""Prometheus's own ``promtool``: whether it takes rules, and which alerts fire on given series."""
+"""Check alert rules, and which alerts fire on given series, with the ``promtool`` of Prometheus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVERY = 30  # seconds between scrapes, and between evaluations
 
 
 def install() -> Path:
-    """The program ``promtool``. Raises Missing."""
+    """Return the path of ``promtool``. Raise ``Missing`` if it is not installed."""
     found = shutil.which("promtool")
     if found is None:
         raise Missing("promtool is not on the path (on Debian: apt-get install prometheus)")
@@ -23,13 +23,19 @@ def install() -> Path:
 
 
 def checked(rules: Path) -> str:
-    """What it says of a file of rules. Raises AssertionError for one that it does not take."""
+    """Return what promtool reports about a file of rules. Raise AssertionError if promtool rejects
+    it."""
     return _said("check", "rules", "--lint=all", "--lint-fatal", str(rules))
 
 
 def fires(rules: Path, series: Sequence[Mapping[str, str]], at: Mapping[str, Sequence[str]]) -> str:
-    """``series``: ``series`` and ``values`` as promtool writes them, a value each ``EVERY`` seconds. ``at``: for a
-    moment (``20m``) the alerts that are to fire then, those and no other. Raises AssertionError."""
+    """Assert that exactly these alerts fire on the series, and return the output of promtool.
+
+    Args:
+        rules: The file of rules.
+        series: ``series`` and ``values`` as promtool writes them, one value every ``EVERY`` seconds.
+        at: The alerts that must fire, and no others, at each moment (``20m``).
+    """
     tests = {
         "rule_files": [str(rules)],
         "evaluation_interval": f"{EVERY}s",
@@ -41,7 +47,7 @@ def fires(rules: Path, series: Sequence[Mapping[str, str]], at: Mapping[str, Seq
             }
         ],
     }
-    file = rules.with_name("fires.json")  # JSON is YAML
+    file = rules.with_name("fires.json")  # JSON is valid YAML
     file.write_text(json.dumps(tests))
     return _said("test", "rules", str(file))
 

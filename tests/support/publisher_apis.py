@@ -1,7 +1,8 @@
-"""Receivers that answer as publishers document: Slack, Teams, Discord, PagerDuty, Jira, Elasticsearch and Splunk.
+"""HTTP receivers that answer like Slack, Teams, Discord, PagerDuty, Jira, Elasticsearch and Splunk,
+by their documentation.
 
-Each is a function from a request to a raw answer of HTTP. A request that the publisher would refuse for its form is
-refused here in the same way. The words in ``order`` make the receiver refuse an event for its content.
+Each receiver is a function from a request to the raw bytes of an HTTP response. It rejects a malformed
+request as the product does. Words in the event make it reject the event (``BUSY``, ``GONE``, ``BAD``).
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from webhook_target import Received, status
 
 JSON = "Content-Type: application/json"
 BUSY, GONE, BAD = "busy", "gone", "bad"
-"""What an event asks of a receiver: a rate limit once, a refusal for good, a refusal in a successful answer."""
+"""Words by which an event asks for one rate limit, a permanent rejection, or a rejection inside a
+200."""
 
 
 def slack(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
-    """Incoming webhooks answer with plain words (docs.slack.dev, incoming webhooks: handling errors)."""
+    """Return a receiver like Slack's incoming webhooks, which answer in plain words
+    (docs.slack.dev)."""
 
     def answer(request: Received) -> bytes:
         try:
@@ -38,7 +41,10 @@ def slack(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
 
 
 def teams(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
-    """A workflow answers 202; the connector before it answers 200 with the error of the channel in words."""
+    """Return a receiver like those of Microsoft Teams.
+
+    A workflow answers 202. The older connector answers 200, with the error of the channel in words.
+    """
 
     def answer(request: Received) -> bytes:
         message = json.loads(request.body)
@@ -62,7 +68,8 @@ def teams(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
 
 
 def discord(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
-    """A webhook answers 204; 429 has ``retry_after`` in its body, in seconds with a fraction."""
+    """Return a receiver like Discord's webhooks: 204, or 429 with ``retry_after`` in the body, in
+    seconds."""
 
     def answer(request: Received) -> bytes:
         message = json.loads(request.body)
@@ -85,7 +92,8 @@ def discord(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
 
 
 def pagerduty(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
-    """The Events API v2 accepts with 202 (developer.pagerduty.com, events API v2)."""
+    """Return a receiver like PagerDuty's Events API v2, which accepts with 202
+    (developer.pagerduty.com)."""
 
     def answer(request: Received) -> bytes:
         event = json.loads(request.body)
@@ -104,7 +112,8 @@ def pagerduty(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
 
 
 def jira(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
-    """Integration events accept with 202; a wrong key is 403 (developer.atlassian.com, integration events)."""
+    """Return a receiver like Jira's integration events: 202, or 403 for a wrong key
+    (developer.atlassian.com)."""
 
     def answer(request: Received) -> bytes:
         alert = json.loads(request.body)
@@ -128,7 +137,8 @@ def jira(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
 
 
 def elasticsearch(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
-    """The bulk API answers 200 with a result for each item (elastic.co, bulk API)."""
+    """Return a receiver like Elasticsearch's bulk API: 200 with a result for each item
+    (elastic.co)."""
     documents: set[str] = set()
 
     def item(action: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +180,7 @@ def elasticsearch(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
 
 
 def splunk(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
-    """The HTTP Event Collector answers with a code in its body (help.splunk.com, HEC troubleshooting)."""
+    """Return a receiver like Splunk's HTTP Event Collector: a code in each body (help.splunk.com)."""
 
     def answer(request: Received) -> bytes:
         if request.header("authorization") != "Splunk key-of-the-test":

@@ -1,4 +1,5 @@
-"""Requests as publishers of webhooks sign them by their documentation, written without the code under test."""
+"""Signed webhook requests of several publishers, built from their documentation without the code
+under test."""
 
 from __future__ import annotations
 
@@ -15,13 +16,14 @@ JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 
 
 class Sent(NamedTuple):
-    """Headers in their order, and the body."""
+    """A webhook request: its headers in order, and its body."""
 
     headers: tuple[tuple[str, str], ...]
     body: bytes
 
     def but(self, name: str, value: str | None) -> Sent:
-        """With another value of one header, or without it."""
+        """Return the request with another value of one header, or without the header if the value
+        is None."""
         rest = tuple(pair for pair in self.headers if pair[0].lower() != name.lower())
         return Sent(rest if value is None else (*rest, (name, value)), self.body)
 
@@ -80,7 +82,7 @@ def stripe(payload: Any, at: float, *secrets: str) -> Sent:
 
 
 def slack(payload: Any, at: float, *, secret: str = SECRET) -> Sent:
-    """``bytes`` are a form."""
+    """Return a signed request of Slack. A payload of ``bytes`` is sent as a form."""
     body = text(payload)
     content = f"v0:{int(at)}:".encode() + body
     headers = (

@@ -1,4 +1,4 @@
-"""A service that does nothing but publish what it gets to one topic, as a process."""
+"""A service process that only publishes received events to one topic."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ from typing import Any
 from configuration import configuration, route
 from service_process import ServiceProcess
 
-PUBLISH = 1.0  # seconds: its publish time-out
+PUBLISH = 1.0  # seconds: the publish timeout of the service
 
 
 class PublishingService:
-    """``events`` and ``ready``: its addresses. ``broker``: its settings, for Kafka."""
+    """A service that publishes every event to one topic of Kafka.
+
+    Attributes:
+        events: The URL that accepts events.
+        ready: The URL of ``/readyz``.
+
+    Args:
+        folder: The folder of the process.
+        broker: The settings of the Kafka broker.
+        topic: The topic to which the service publishes.
+    """
 
     def __init__(self, folder: Path, broker: Mapping[str, Any], topic: str) -> None:
         settings = configuration(

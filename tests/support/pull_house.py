@@ -1,4 +1,5 @@
-"""Services whose one subscription, ``billing``, is pulled, as processes; and consumers that keep an account."""
+"""Service processes with the pull subscription ``billing``, and consumers that record what they
+receive."""
 
 from __future__ import annotations
 
@@ -18,13 +19,21 @@ from sending import BATCH
 from service_process import ServiceProcess
 from waiting import until
 
-PATIENCE = 240.0  # a bound: every wait ends with its condition
+PATIENCE = 240.0  # seconds: only a bound, because every wait ends with its condition
 SUBSCRIPTION = "billing"
 
 
-class PullService:
-    """One process on an embedded log of its own, or on the ``broker`` that is given. ``store``: that of the
-    configuration."""
+class PullServiceProcess:
+    """A service process with one pull subscription, on an embedded log or another broker.
+
+    Args:
+        folder: The folder of the process.
+        pull: The settings of the pull queue.
+        store: The store of the configuration. The default is SQLite.
+        role: The role that the process runs. "" means both.
+        broker: The settings of the broker, if not an embedded log.
+        settings: More settings of the subscription.
+    """
 
     def __init__(
         self,
@@ -96,9 +105,16 @@ def token_of(received: dict[str, Any]) -> str:
     return received["broker_properties"]["lock_token"]
 
 
-class Account:
-    """What consumers did, all together. ``twice``: events that two held at the same time; ``order``: by
-    key, in the order in which events were first finished."""
+class ConsumerRecord:
+    """A record of what all consumers did.
+
+    Attributes:
+        held: The key of each event that a consumer holds now, by its number.
+        twice: Events that two consumers held at the same time.
+        keys_twice: Keys of which two events were held at the same time.
+        order: By key, the numbers of events in the order in which they were finished.
+        finished: The count of finished events by verb.
+    """
 
     def __init__(self) -> None:
         self.held: dict[int, str] = {}
@@ -107,7 +123,7 @@ class Account:
         self.order: defaultdict[str, list[int]] = defaultdict(list)
         self.finished: Counter[str] = Counter()
 
-    def got(self, received: dict[str, Any]) -> None:
+    def received(self, received: dict[str, Any]) -> None:
         number, key = id_of(received), received["event"]["source"]
         if number in self.held:
             self.twice.append(number)
@@ -115,7 +131,7 @@ class Account:
             self.keys_twice.append(key)
         self.held[number] = key
 
-    def gave(self, received: dict[str, Any], verb: str) -> None:
+    def answered(self, received: dict[str, Any], verb: str) -> None:
         number, key = id_of(received), received["event"]["source"]
         del self.held[number]
         if verb != "release":
@@ -124,15 +140,15 @@ class Account:
 
 
 class Consumer:
-    """Receives a few, and acknowledges most of them: some it releases, some it rejects."""
+    """A consumer that acknowledges most events, releases some and rejects some, at random."""
 
-    def __init__(self, service: PullService, account: Account, seed: int) -> None:
+    def __init__(self, service: PullServiceProcess, account: ConsumerRecord, seed: int) -> None:
         self._service = service
         self._account = account
         self._random = random.Random(seed)
 
     async def run(self, finished: int) -> None:
-        """Until all of them have finished so many."""
+        """Receive and answer until all consumers together have finished so many events."""
         while self._account.finished.total() < finished:
             for received in await self._page():
                 await self._deal(received)
@@ -140,11 +156,13 @@ class Consumer:
     async def _page(self) -> list[dict[str, Any]]:
         page = await self._service.receive(self._random.randint(1, 8), wait=1)
         for received in page:
-            self._account.got(received)
+            self._account.received(received)
         return page
 
     async def _deal(self, received: dict[str, Any]) -> None:
         verb = self._random.choices(["acknowledge", "release", "reject"], [8, 1, 1])[0]
-        self._account.gave(received, verb)  # before it is asked for: then somebody else may have it
+        self._account.answered(
+            received, verb
+        )  # recorded before the request, because another consumer may then receive the event
         fates = await self._service.ask(verb, {"tokens": [token_of(received)]})
         assert fates["failed"] == []

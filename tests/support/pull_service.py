@@ -1,4 +1,4 @@
-"""A service that is made up, as far as pulling asks for one, over a log and a store in memory."""
+"""A fake service for tests of the pull API, over an in-memory log and store."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ VERBS = "/v1/subscriptions/billing"
 EVENTS = Partition("events", 0)
 
 
-class PullService(Service):
-    """What pulling asks of a service. ``settings``: of its subscription ``billing``."""
+class FakePullService(Service):
+    """A fake of what the pull API needs from a service.
+
+    ``settings`` has settings of the subscription ``billing``, and ``pull`` those of its pull queue.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +52,7 @@ class PullService(Service):
         return self.store.halts.rows
 
     async def offer(self, *records: Record) -> None:
-        """As the worker does, nudge included."""
+        """Store events in the pull queue as the worker does, and wake up waiting consumers."""
         rows = [self._row(record) for record in records]
         await self.store.pulled.offer(rows)
         self.wakeups.tell("billing")

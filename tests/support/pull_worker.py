@@ -1,4 +1,4 @@
-"""A pull subscription between a log in memory and a real store, with the clock in the test's hand."""
+"""A pull subscription between an in-memory log and a real store, on a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ from worker_doubles import a_subscription
 GROUP = "skybridge.test.billing"
 
 
-class Patient:
-    """A store whose calls fail while ``failing`` says so; ``calls`` counts what was ``asked`` of a concern."""
+class FailingTable:
+    """A wrapper of one table of a store whose calls fail while ``failing`` is set.
 
-    def __init__(self, concern: Any) -> None:
-        self._concern = concern
+    Attributes:
+        failing: The error that each call raises, or None.
+        calls: The count of calls.
+        asked: The names of the methods that were called.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
         self.failing: Exception | None = None
         self.calls = 0
         self.asked: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
-        real = getattr(self._concern, name)
+        real = getattr(self._table, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             self.calls += 1
@@ -43,8 +49,8 @@ class Patient:
         return call
 
 
-class Pulling:
-    """One worker of the subscription ``billing``; ``receive`` is what its consumers would do."""
+class PullWorker:
+    """One worker of the pull subscription ``billing``, with the calls of its consumers."""
 
     def __init__(self, store: Store) -> None:
         self.log = FakeLog()
@@ -58,7 +64,7 @@ class Pulling:
         self.task: asyncio.Task[None] | None = None
 
     async def begin(self, pull: dict[str, Any] | None = None, **settings: Any) -> None:
-        """A new worker on the same log and store, as after a restart of the process."""
+        """Start a new worker on the same log and store, as after a restart of the process."""
         self.log.killed = False
         subscription = a_subscription(**{"sink": {"pull": pull or {}}, **settings})
         bound = subscription.sink.pull.max_waiting
@@ -87,10 +93,10 @@ class Pulling:
         await self.log.submit("orders", records)
 
     async def kill(self) -> None:
-        """As SIGKILL: nothing is committed or said any more."""
+        """End the worker as SIGKILL does: nothing is committed or logged any more."""
         self.log.killed = True
         while self.task is not None and not self.task.done():
-            self.task.cancel()  # one that comes with an answer of the store is lost (wait_for)
+            self.task.cancel()  # repeated, because wait_for swallows a cancellation that meets an answer of the store
             await asyncio.wait([self.task], timeout=0.1)
 
     async def stop(self) -> None:
@@ -107,14 +113,14 @@ class Pulling:
         return self.dispatcher.status()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Time passes, until the condition holds."""
+        """Advance the clock until the condition holds."""
         async with asyncio.timeout(60):
             while not condition():
                 await self.clock.advance(0.25)
                 await asyncio.sleep(0.002)
 
     async def waiting(self, count: int) -> None:
-        """Time passes, until so many are rows."""
+        """Advance the clock until the pull queue has so many rows."""
         async with asyncio.timeout(60):
             while await self.store.pulled.count("billing") != count:
                 await self.clock.advance(0.25)

@@ -1,4 +1,4 @@
-"""The contract's harness for Pulsar."""
+"""The harness by which the broker contract makes Pulsar logs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ open_calm_log = partial(
     send_timeout=ANSWERED_WITHIN,
     bounds=CALM,
 )
-"""With the time-outs of a test that claims nothing about them."""
+"""Open a Pulsar log with long timeouts, for tests that do not test timeouts."""
 
 
 class PulsarHarness(Logs):
-    """Logs on one cluster."""
+    """A harness that makes logs on one Pulsar cluster."""
 
     capabilities = CAPABILITIES
     outside = "999999:0"
@@ -49,6 +49,6 @@ class PulsarHarness(Logs):
 
 
 def calm_log(addresses: tuple[str, str]) -> AbstractAsyncContextManager[PortableLog]:
-    """Runs until the block ends."""
+    """Run a log until the block ends."""
     service_url, admin_url = addresses
     return running(open_calm_log(name="pulsar", service_url=service_url, admin_url=admin_url))

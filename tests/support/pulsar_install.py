@@ -1,7 +1,7 @@
-"""Bring Apache Pulsar into ``.servers/`` of the checkout, with Maven. Idempotent.
+"""Install Apache Pulsar into ``.servers/`` of the checkout with Maven, unless it is there already.
 
-The distribution is one tarball of 245 MB on Maven Central; of it the jars and one configuration file
-are enough to run a standalone server, without the scripts around it.
+The distribution is one tarball of 245 MB on Maven Central. Only its jars and one configuration file are
+kept: they suffice to run a standalone server without the scripts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def installed() -> bool:
 
 
 def install() -> Path:
-    """The folder of the distribution."""
+    """Install Pulsar unless it is there, and return its folder."""
     install_once("Pulsar", HOME, _fill)
     return HOME
 
@@ -40,7 +40,7 @@ def _fill(fresh: Path) -> None:
 
 
 def _unpack(tarball: Path, where: Path) -> None:
-    """What a server needs, without the folder that everything in the tarball is in."""
+    """Extract the files that a server needs, without the top folder of the tarball."""
     with tarfile.open(tarball) as archive:
         for member in archive:
             member.name = member.name.partition("/")[2]

@@ -1,5 +1,7 @@
-"""What is in a topic of Pulsar, and what others put there, by the library's own blocking classes
-and by Pulsar's own tools, which share no code with the driver."""
+"""Read and write topics of Pulsar by means that share no code with the driver under test.
+
+These are the blocking classes of the library, and the command-line tools of Pulsar.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from pulsar_server import java
 
 
 class Stored(NamedTuple):
-    """One message, in the order of its partition."""
+    """A message that a Pulsar topic has stored."""
 
     partition: int
     key: str
@@ -28,12 +30,12 @@ def plain_client(service_url: str) -> pulsar.Client:
 
 
 def send_batch(service_url: str, topic: str, count: int) -> None:
-    """One entry that holds so many messages, as a producer that batches writes it."""
+    """Send ``count`` messages as one batch entry, as a batching producer does."""
     client = plain_client(service_url)
     producer = client.create_producer(
         topic,
         batching_enabled=True,
-        batching_max_publish_delay_ms=60_000,  # it ends with the flush
+        batching_max_publish_delay_ms=60_000,  # the flush ends the delay
     )
     for number in range(count):
         producer.send_async(b"%d" % number, lambda _result, _message_id: None, partition_key="k")
@@ -64,7 +66,7 @@ def _partition(client: pulsar.Client, name: str, number: int) -> list[Stored]:
 
 
 def run_tool(tool: str, arguments: Sequence[str]) -> str:
-    """Output of one of Pulsar's own command-line classes, which use its Java client."""
+    """Run a command-line class of Pulsar, which uses the Java client, and return its output."""
     home = install()
     options = (
         f"-Dlog4j.configurationFile={home}/log4j2.xml",

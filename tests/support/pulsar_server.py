@@ -1,10 +1,10 @@
-"""One real Pulsar on loopback: broker, bookie and metadata store in one process, from plain jars.
+"""A real Pulsar on loopback: broker, bookie and metadata store in one process, run from plain jars.
 
 ::
 
-    python -m pulsar_server install     fetch the distribution into .servers/ (idempotent)
-    python -m pulsar_server start       a server that stays; fixtures use it instead of their own
-    python -m pulsar_server status      where it listens, and whether it answers
+    python -m pulsar_server install     fetch the distribution into .servers/ unless it is there
+    python -m pulsar_server start       start a server that keeps running; fixtures use it
+    python -m pulsar_server status      print where it listens, and whether it answers
     python -m pulsar_server stop
 
 Tests use ``PulsarServer`` directly, or the session-wide fixture ``pulsar`` of ``tests/conftest.py``.
@@ -26,7 +26,7 @@ from service_process import free_ports
 from standing_server import Standing
 
 CLASSES = HOME / "server.jsa"
-AWAKE_WITHIN = 60.0  # seconds that one that was stopped has to find its bookie again
+AWAKE_WITHIN = 60.0  # seconds for a resumed server to find its bookie again
 _JVM = (
     "-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true",
@@ -47,9 +47,9 @@ PROPERTIES: Mapping[str, str] = {
     "advertisedAddress": "127.0.0.1",
     "bindAddress": "127.0.0.1",
     "bookkeeperMetadataServiceUri": "",
-    "allowAutoTopicCreation": "false",  # a topic exists because a test made it
+    "allowAutoTopicCreation": "false",  # a topic exists only if a test created it
     "acknowledgmentAtBatchIndexLevelEnabled": "true",
-    "defaultRetentionTimeInMinutes": "60",  # what was settled can be read again
+    "defaultRetentionTimeInMinutes": "60",  # so that tests can read acknowledged messages again
     "defaultRetentionSizeInMB": "512",
     "brokerShutdownTimeoutMs": "0",
     "numIOThreads": "2",
@@ -70,14 +70,18 @@ PROPERTIES: Mapping[str, str] = {
 
 
 class PulsarServer(ServerProcess):
-    """``settings``   beside or instead of ``PROPERTIES``.
-    ``headers``    what an administrator sends, where the server asks who he is.
-    ``options``    of its JVM.
+    """A standalone Pulsar server.
+
+    Args:
+        settings: Broker settings in addition to ``PROPERTIES``, or in place of them.
+        headers: HTTP headers with the credentials of an administrator.
+        outlives_us: Whether the server keeps running after this process.
+        options: Options of its JVM.
     """
 
     name = "Pulsar"
     ready_within = 300.0
-    restarted_by = signal.SIGKILL  # it takes its time over an orderly end
+    restarted_by = signal.SIGKILL  # an orderly end takes too long
 
     def __init__(
         self,
@@ -152,13 +156,15 @@ class PulsarServer(ServerProcess):
 
 
 def java(home: Path, *options: str) -> list[str]:
-    """A command line that lacks the class and its arguments."""
+    """Return the command line of a JVM with the jars of Pulsar, without a class and its arguments."""
     return ["java", *_JVM, *class_data.shared(CLASSES), *options, "-cp", f"{home}/lib/*"]
 
 
 def carries(admin_url: str, headers: Mapping[str, str]) -> bool:
-    """Whether the broker knows its cluster, which it must to take topics, and a message goes through it:
-    one that answers may still look for its bookie."""
+    """Return True if the broker accepts topics and messages can pass through it.
+
+    A broker that answers may still not know its cluster, or still be looking for its bookie.
+    """
     return _is_well(f"{admin_url}/admin/v2/namespaces/public/default", headers, 2) and _is_well(
         f"{admin_url}/admin/v2/brokers/health", headers, 30
     )
@@ -173,12 +179,12 @@ def _is_well(url: str, headers: Mapping[str, str], seconds: float) -> bool:
 
 
 def _urls(ports: Mapping[str, int]) -> tuple[str, str]:
-    """Of the service and of the administration."""
+    """Return the URLs of the service and of the administration."""
     return f"pulsar://127.0.0.1:{ports['port']}", f"http://127.0.0.1:{ports['web_port']}"
 
 
 def _merged(template: Path, properties: Mapping[str, str]) -> str:
-    """The distribution's own configuration, with these settings in place of its."""
+    """Return the configuration file of the distribution with these settings in place."""
     kept = [
         line
         for line in template.read_text().splitlines()
@@ -191,7 +197,10 @@ STANDING = Standing(PulsarServer, install)
 
 
 def running() -> tuple[str, str] | None:
-    """Service and admin address of the server of ``start``, if it answers."""
+    """Return the service URL and admin URL of the server that ``start`` started, or None.
+
+    None means that the server does not answer.
+    """
     ports = STANDING.ports()
     return None if ports is None else _urls(ports)
 

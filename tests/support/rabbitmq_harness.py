@@ -1,4 +1,5 @@
-"""The contract's harness for RabbitMQ, and topology made by another client."""
+"""The harness by which the broker contract makes RabbitMQ logs, and topology declared by another
+client."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from rabbitmq_server import RabbitServer
 
 
 class RabbitHarness(NumberedPlaces, Logs):
-    """Logs on one cluster."""
+    """A harness that makes logs on one RabbitMQ cluster."""
 
     capabilities = CAPABILITIES
 
@@ -37,7 +38,7 @@ class RabbitHarness(NumberedPlaces, Logs):
 
 
 class StreamHarness(RabbitHarness):
-    """With a store that outlives the logs."""
+    """A harness that makes logs on streams. Its store of offsets outlives the logs."""
 
     capabilities = STREAM_CAPABILITIES
 
@@ -50,7 +51,10 @@ class StreamHarness(RabbitHarness):
         return await super().make_log(bounds=bounds, **more)
 
     async def take_away(self) -> None:
-        """A stream that the server has not written down yet does not come back: see ``remember``."""
+        """Stop the server after it has written its streams to disk.
+
+        A stream that is not yet on disk does not come back (see ``RabbitServer.remember``).
+        """
         assert self._server is not None
         await asyncio.to_thread(self._server.remember)
         await super().take_away()
@@ -66,7 +70,7 @@ async def channel_to(address: str) -> AsyncIterator[aio_pika.abc.AbstractChannel
 
 
 async def until_there(address: str, queue: str, within: float = 60.0) -> None:
-    """A node that starts lets clients in before its streams have leaders."""
+    """Wait until a queue exists. A starting node accepts clients before its streams have leaders."""
     async with asyncio.timeout(within):
         while True:
             try:

@@ -1,4 +1,5 @@
-"""What RabbitMQ holds, by aio-pika's own high-level client: a second opinion on our driver."""
+"""Read the queues of RabbitMQ with the high-level client of aio-pika, which shares no code with the
+driver."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import aio_pika
 
 
 async def read_back(address: str, queue: str) -> list[aio_pika.abc.AbstractIncomingMessage]:
-    """Everything in the queue, in its order. It is taken out."""
+    """Take all messages out of a queue, and return them in order."""
     connection = await aio_pika.connect(f"amqp://guest:guest@{address}/")
     try:
         channel = await connection.channel()
@@ -30,6 +31,6 @@ async def read_back(address: str, queue: str) -> list[aio_pika.abc.AbstractIncom
 
 
 async def read_topic(address: str, topic: str, partitions: int) -> list[list[bytes]]:
-    """The bodies of each partition, in their order."""
+    """Take all messages out of a topic, and return their bodies by partition, in order."""
     queues = [await read_back(address, f"{topic}.{number}") for number in range(partitions)]
     return [[message.body for message in queue] for queue in queues]

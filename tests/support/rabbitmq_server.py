@@ -1,13 +1,13 @@
-"""One real RabbitMQ node on loopback, run as a process from the system's package.
+"""A real RabbitMQ node on loopback, run as a process from the package of the system.
 
 ::
 
-    python -m rabbitmq_server start       a server that stays; fixtures use it instead of their own
-    python -m rabbitmq_server status      where it listens, and whether it answers
+    python -m rabbitmq_server start       start a server that keeps running; fixtures use it
+    python -m rabbitmq_server status      print where it listens, and whether it answers
     python -m rabbitmq_server stop
 
-The node is one operating-system process, with its own name, ports, folders, cookie and name server
-(``epmd``): it meets no other node of the machine, and nothing of it stays behind.
+The node is one operating-system process with its own name, ports, folders, cookie and name server
+(``epmd``). It contacts no other node of the machine, and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def installed() -> bool:
 
 
 def install() -> Path:
-    """The folder of its programs. The package comes from the system, never from us."""
+    """Return the folder of the programs. Raise ``Missing`` if the system's package is not
+    installed."""
     if not installed():
         raise Missing("RabbitMQ is not installed (on Debian: apt-get install rabbitmq-server)")
     return SCRIPTS
@@ -72,7 +73,8 @@ class RabbitServer(ServerProcess):
 
     @staticmethod
     def answering(ports: Mapping[str, int]) -> bool:
-        """Whether a node begins the protocol when it is greeted."""
+        """Return True if a node on this port answers a greeting with the start of the AMQP
+        protocol."""
         return answer_to(ports["port"], GREETING)[7:11] == START_METHOD
 
     @property
@@ -80,7 +82,7 @@ class RabbitServer(ServerProcess):
         return [each.pid for each in (self._process, self._epmd) if each is not None]
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Lines of ``rabbitmq.conf``, from the next start on."""
+        """Add lines to ``rabbitmq.conf``. They apply from the next start."""
         self._own |= config
 
     def begin(self) -> None:
@@ -99,13 +101,15 @@ class RabbitServer(ServerProcess):
         super().stop()
 
     def ctl(self, *words: str) -> str:
-        """What ``rabbitmqctl`` answers: a second opinion, by a program that shares no code with ours."""
+        """Run ``rabbitmqctl``, which shares no code with the driver, and return its output."""
         return self._tool("rabbitmqctl", "--quiet", *words)
 
     def remember(self) -> None:
-        """What was declared survives a SIGKILL from here on. RabbitMQ 3.10 writes what it has confirmed to disk
-        seconds later: its log of exchanges and bindings, and the register of its quorum queues. One that is
-        killed before has routes that lead nowhere, or queues that never answer again."""
+        """Flush what was declared to disk, so that it survives a SIGKILL.
+
+        RabbitMQ 3.10 writes confirmed exchanges, bindings and the register of quorum queues to disk seconds
+        later. A node that is killed before has routes without queues, or queues that never answer.
+        """
         self.ctl("eval", "mnesia:sync_log(), [dets:sync(Table) || Table <- dets:all()].")
 
     def _tool(self, tool: str, *words: str) -> str:
@@ -130,7 +134,7 @@ class RabbitServer(ServerProcess):
     def _environment(self) -> dict[str, str]:
         folder = str(self.folder)
         own = {
-            "HOME": folder,  # of the cookie
+            "HOME": folder,  # the folder of the cookie
             "ERL_EPMD_PORT": str(self._epmd_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODENAME": self._node,
@@ -144,7 +148,7 @@ class RabbitServer(ServerProcess):
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
                 "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false +S 2:2 +sbwt none"
             ),
-            "RUNNING_UNDER_SYSTEMD": "true",  # the script becomes the node: one process to watch
+            "RUNNING_UNDER_SYSTEMD": "true",  # the script then replaces itself with the node, so there is one process to watch
         }
         return {**os.environ, **own}
 
@@ -153,7 +157,7 @@ STANDING = Standing(RabbitServer, install)
 
 
 def running() -> str | None:
-    """Where the server of ``start`` listens, if it answers."""
+    """Return the address of the server that ``start`` started, or None if it does not answer."""
     ports = STANDING.ports()
     return None if ports is None else f"127.0.0.1:{ports['port']}"
 

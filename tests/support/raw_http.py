@@ -1,6 +1,6 @@
-"""Raw HTTP over sockets for tests of the listener: bytes out, answers in, nothing hidden.
+"""Raw HTTP over sockets for tests of the listener.
 
-No client library stands between: a test says exactly which bytes travel and when.
+No client library is in between: a test decides exactly which bytes are sent and when.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-PATIENCE = 120.0  # seconds; every wait of these tests is bounded
+PATIENCE = 120.0  # seconds; the bound of every wait in these tests
 
 
 @dataclass
 class RawAnswer:
+    """A parsed HTTP response."""
+
     status: int
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -28,7 +30,7 @@ class Closed(Exception):
 
 
 class RawConnection:
-    """One connection. ``send`` writes bytes as they are; ``answer`` reads the next response."""
+    """A connection on which a test writes raw bytes and reads HTTP responses."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -51,7 +53,7 @@ class RawConnection:
             await self.writer.drain()
 
     async def answer(self, *, head: bool = False) -> RawAnswer:
-        """The next final response; interim ones (1xx) come as answers too."""
+        """Return the next response. Interim responses (1xx) are returned too."""
         async with asyncio.timeout(PATIENCE):
             return await self._answer(head)
 
@@ -87,7 +89,7 @@ class RawConnection:
         return [await self.answer() for _ in range(count)]
 
     async def closed(self) -> bytes:
-        """Wait until the peer closes; whatever it still sent."""
+        """Wait until the peer closes the connection, and return the bytes that it still sent."""
         async with asyncio.timeout(PATIENCE):
             try:
                 return await self.reader.read()
@@ -95,7 +97,7 @@ class RawConnection:
                 return b""
 
     def reset(self) -> None:
-        """Go without a word: the peer gets a reset, not an end of stream."""
+        """Abort the connection, so that the peer gets a reset instead of an end of stream."""
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
@@ -124,7 +126,7 @@ def request(
     length: bool = True,
     version: str = "1.1",
 ) -> bytes:
-    """The bytes of one request. ``length``: write Content-Length."""
+    """Return the bytes of one request; ``length`` decides whether there is a Content-Length."""
     head = f"{method} {target} HTTP/{version}\r\nhost: x\r\n".encode()
     for name, value in headers:
         text = value if isinstance(value, bytes) else value.encode()
@@ -137,7 +139,10 @@ def request(
 def event(
     number: int | str = 1, body: bytes = b"{}", *, target: str = "/events", **more: str
 ) -> bytes:
-    """A valid binary-mode event whose id is ``number``; ``more`` are further headers (``_`` is ``-``)."""
+    """Return a valid binary-mode event whose id is ``number``.
+
+    ``more`` are further headers, with ``_`` in place of ``-``.
+    """
     headers = [
         ("ce-specversion", "1.0"),
         ("ce-id", str(number)),

@@ -1,4 +1,4 @@
-"""A webhook on a loopback port whose connections a test plays by hand, byte for byte."""
+"""A webhook on a loopback port whose responses a test writes byte by byte."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 
 from loopback_server import LoopbackServer
 
-Play = Callable[["Played"], Awaitable[None]]
+Play = Callable[["PlayedConnection"], Awaitable[None]]
 
 
-class Played:
-    """One connection. ``number``: counted from 0."""
+class PlayedConnection:
+    """A connection that a test plays by hand. ``number`` counts connections from 0."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
@@ -25,7 +25,7 @@ class Played:
         return await self.reader.readuntil(b"\r\n\r\n")
 
     async def request(self) -> bytes:
-        """Head and body."""
+        """Return the head and body of the next request."""
         head = await self.head()
         (length,) = (
             int(line.partition(b":")[2])
@@ -34,15 +34,15 @@ class Played:
         )
         return head + await self.reader.readexactly(length)
 
-    async def say(self, *pieces: bytes) -> None:
-        """Each in a packet of its own."""
+    async def send(self, *pieces: bytes) -> None:
+        """Send each piece in a packet of its own."""
         for piece in pieces:
             self.writer.write(piece)
             await self.writer.drain()
             await asyncio.sleep(0.002)
 
-    async def until_left(self) -> int:
-        """How many bytes came until the other side hung up."""
+    async def bytes_until_closed(self) -> int:
+        """Return the count of bytes that came until the peer closed the connection."""
         count = 0
         try:
             while data := await self.reader.read(2**16):
@@ -52,14 +52,19 @@ class Played:
         return count
 
     def reset(self) -> None:
-        """As a process that died: no orderly end."""
+        """Abort the connection with a reset, as the death of a process does."""
         found = self.writer.get_extra_info("socket")
         found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
 
 class RawTarget(LoopbackServer):
-    """``connections``: so many came; ``gone``: so many have ended."""
+    """A webhook that runs ``play`` for each connection.
+
+    Attributes:
+        connections: The count of accepted connections.
+        gone: The count of ended connections.
+    """
 
     def __init__(self, play: Play) -> None:
         self.play = play
@@ -68,17 +73,17 @@ class RawTarget(LoopbackServer):
         super().__init__()
 
     async def start(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> str:
-        """Its URL."""
+        """Start to listen, and return the URL."""
         await self.listen(tls, host)
         shown = f"[{host}]" if ":" in host else host
         return f"http{'s' * (tls is not None)}://{shown}:{self.port}/hook"
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        played = Played(reader, writer, self.connections)
+        played = PlayedConnection(reader, writer, self.connections)
         self.connections += 1
         self._begin(self._run(played))
 
-    async def _run(self, played: Played) -> None:
+    async def _run(self, played: PlayedConnection) -> None:
         try:
             await self.play(played)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):

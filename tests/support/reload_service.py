@@ -1,4 +1,5 @@
-"""A service whose file is written anew while it runs, and what it says about that."""
+"""A service process whose configuration file changes while it runs, and what it reports about
+reloads."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ WITHIN = 120.0
 
 
 class ReloadService:
-    """``settings`` as they were written last. ``folder`` holds file, log, store and ``service.log``."""
+    """A service process that tests reload.
+
+    Attributes:
+        settings: The settings that were written last.
+        folder: The folder of the file, the log, the store and ``service.log``.
+    """
 
     def __init__(self, folder: Path, *, watch: str = "0s") -> None:
         self.folder = folder
@@ -46,15 +52,15 @@ class ReloadService:
             self.process.start()
             yield self
 
-    def as_at_first(self) -> None:
-        """In force again."""
+    def restore_first_settings(self) -> None:
+        """Write the first settings again, and reload them."""
         self.process.settings = copy.deepcopy(self._first)
         self.write()
         status, said = self.reload()
         assert status == 200, said
 
     def change(self, change: Callable[[Settings], object]) -> None:
-        """In the file; nobody is told."""
+        """Change the settings and write the file, without a reload."""
         change(self.settings)
         self.write()
 
@@ -62,7 +68,7 @@ class ReloadService:
         self.process.write()
 
     def line_of(self, text: str) -> int:
-        """The only line that has it."""
+        """Return the number of the only line of the file that contains the text."""
         lines = self.file.read_text().splitlines()
         (found,) = (n for n, line in enumerate(lines, 1) if text in line)
         return found
@@ -83,11 +89,11 @@ class ReloadService:
         return status, json.loads(text)
 
     def metrics(self) -> str:
-        """As Prometheus gets them."""
+        """Return the metrics in Prometheus's text format."""
         return self.process.ask("GET", "/metrics")[1]
 
     def metric(self, name: str) -> dict[str, float]:
-        """By what stands behind its name."""
+        """Return the values of a metric by its labels, as text."""
         lines = [
             line for line in self.metrics().splitlines() if line.startswith(f"skybridge_{name}")
         ]
@@ -95,19 +101,19 @@ class ReloadService:
         return {labels: float(value) for labels, value in pairs}
 
     def configuration(self) -> Mapping[str, Any]:
-        """What /status says of it."""
+        """Return what ``/status`` reports about the configuration."""
         found: Mapping[str, Any] = self.ask("GET", "/status")[1]["configuration"]
         return found
 
-    def until_taken(self, cause: str, before: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The first reload behind ``before``."""
+    def until_reloaded(self, cause: str, before: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Wait for the first reload after ``before``, and return its report."""
         wait_until(lambda: self.configuration()["last"] != before["last"], "a reload", WITHIN)
         found = self.configuration()["last"]
         assert found["cause"] == cause
         return found
 
     def post(self, number: int = 1, kind: str = "t") -> tuple[int, Any]:
-        """One event on a connection of its own. Status, and where it is stored."""
+        """Send one event on a new connection; return the status and the receipts."""
         headers = {"skybridge-key": "k", "prefer": "return=representation"}
         status, text = self.process.send(str(number), headers=headers, type=kind)
         return status, json.loads(text) if text else None

@@ -1,4 +1,5 @@
-"""Lakes filled by hand, outlets that keep what they get, and what a real topic has: for replay and redrive."""
+"""Lakes with given rows, outlets that keep their records, and the content of a real topic: for
+replay and redrive."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Row(NamedTuple):
-    """``at``: seconds after BEGIN."""
+    """A record of the raw table. ``at`` is its time in seconds after BEGIN."""
 
     topic: str
     partition: int
@@ -45,7 +46,7 @@ def binary(
     *more: Header,
     **attributes: str,
 ) -> Record:
-    """An event of 1.0 in binary mode."""
+    """Return a record of an event of version 1.0 in binary mode."""
     given = {
         "specversion": "1.0",
         "id": name,
@@ -58,7 +59,7 @@ def binary(
 
 
 def older(name: str, key: bytes | None = b"k") -> Record:
-    """An event of 0.3."""
+    """Return a record of an event of version 0.3 in binary mode."""
     given = {"specversion": "0.3", "id": name, "source": "/s", "type": "com.example.old"}
     headers = tuple((f"ce_{each}", text.encode()) for each, text in given.items())
     return Record(key, (*headers, ("ce_schemaurl", b"urn:x")), b"plain")
@@ -71,11 +72,12 @@ ODD: Sequence[Record] = (
     Record(b"k", (("ce_specversion", b"1.0"), ("ce_id", b"broken")), b"{"),
     binary("odd", b"k", ("ce_id", b"again"), ("x", None)),
 )  # fmt: skip
-"""Nulls, empties, repeats, bytes that are no text, and what is no event."""
+"""Odd records: nulls, empty values, repeated headers, bytes that are not text, and no valid event.
+"""
 
 
 def fill(spark: SparkSession, lake: Lake, rows: Iterable[Row]) -> None:
-    """As the archive leaves it, one file a call."""
+    """Append rows to the raw table as the archive does, with one data file for each call."""
     if not spark.catalog.tableExists(lake.table(tables.RAW_TABLE)):
         tables.make(spark, lake)
     columns = zip(*(row.raw() for row in rows), strict=True)
@@ -89,8 +91,8 @@ def rows_of(records: Iterable[Record], topic: str = "t") -> list[Row]:
     return [Row(topic, 0, n, n, record) for n, record in enumerate(records)]
 
 
-class Kept:
-    """An outlet."""
+class KeepingOutlet:
+    """An outlet that keeps the records it gets."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -102,7 +104,7 @@ class Kept:
 
 
 def open_topic(servers: str, topic: str, partitions: int = 3) -> Any:
-    """The topic, made; and a log that publishes to it."""
+    """Create a topic, and return a log that publishes to it."""
     make_topic(servers, topic, partitions)
     return open_calm_log(name="main", bootstrap_servers=servers)
 
@@ -116,7 +118,8 @@ def produce(servers: str, topic: str, records: Iterable[Record]) -> None:
 
 
 def stored(servers: str, topic: str) -> list[tuple[int, Record]]:
-    """All of a topic by a client not written here: partition by partition, each with its time in ms."""
+    """Return all records of a topic by partition, each with its time in ms, read by an independent
+    client."""
     return [
         (each.timestamp()[1], Record(each.key(), tuple(each.headers() or ()), each.value()))
         for each in messages(servers, topic)
@@ -124,7 +127,7 @@ def stored(servers: str, topic: str) -> list[tuple[int, Record]]:
 
 
 def by_key(records: Iterable[Record]) -> dict[bytes | None, list[Record]]:
-    """Those without a key in no order."""
+    """Return the records by key. Those without a key are sorted, because their order is undefined."""
     found: dict[bytes | None, list[Record]] = {}
     for record in records:
         found.setdefault(record.key, []).append(record)

@@ -1,7 +1,7 @@
-"""A small lake for report and query, and a plain account of what is in it.
+"""A small lake for report and query, with an independent account of its content.
 
-The rows are put into the three tables as the archive leaves them, without Kafka and without decoding, which
-have tests of their own. The account is kept while the rows are made: nothing of the pipeline has a say in it.
+The rows are appended to the three tables as the archive leaves them, without Kafka and decoding, which
+have tests of their own. The account is kept while the rows are made, without code of the pipeline.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MIDDLE = BEGIN + timedelta(hours=1)
 END = BEGIN + timedelta(hours=2)
 HOT = b"customer-0"
 LATE = "com.example.refund"
-"""A type that is first seen in the second hour."""
+"""A type that first occurs in the second hour."""
 
 ORDER = "com.example.order"
 """A type whose data changes after the first hour."""
@@ -60,7 +60,7 @@ _QUARANTINE = pa.schema(
 
 @dataclass
 class Account:
-    """What a report must say."""
+    """The values that a report must show."""
 
     records: int = 0
     invalid: int = 0
@@ -71,7 +71,7 @@ class Account:
     delays: list[float] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     ids: list[tuple[str, str, str]] = field(default_factory=list)
-    """(source, id, type) of every event, in order."""
+    """The (source, id, type) of every event, in order."""
 
     @property
     def events(self) -> int:
@@ -80,13 +80,18 @@ class Account:
 
 @dataclass
 class Made:
+    """A lake with its Spark session and its account."""
+
     session: SparkSession
     lake: Lake
     account: Account
 
 
 def made(folder: Path, count: int = 400) -> Made:
-    """In the Spark of the fixture ``spark``. The last ``WAITING`` records are not derived yet."""
+    """Fill a lake with ``count`` records, plus ``WAITING`` records that are not yet decoded.
+
+    It uses the Spark session of the fixture ``spark``.
+    """
     lake = lake_in(folder)
     session = session_of(lake)
     tables.make(session, lake)
@@ -115,7 +120,7 @@ def _append(session: SparkSession, lake: Lake, name: str, frame: DataFrame, **op
 
 @dataclass
 class Rows:
-    """Of each table."""
+    """The rows of each table."""
 
     raw: list[Record] = field(default_factory=list)
     events: list[Record] = field(default_factory=list)
@@ -123,8 +128,10 @@ class Rows:
 
 
 def records(count: int, account: Account, seed: int = 7) -> Rows:
-    """Two hours of them, evenly: one in twenty twice, one in fifty broken, a hot key, a new type, data that
-    changes.
+    """Return the records of two hours, evenly spread, and keep the account.
+
+    One in twenty is a duplicate, one in fifty is invalid. There is a hot key, a new type, and data that
+    changes its form.
     """
     chance = random.Random(seed)
     rows = Rows()
@@ -139,7 +146,7 @@ def records(count: int, account: Account, seed: int = 7) -> Rows:
 
 
 def waiting(count: int) -> list[Record]:
-    """Behind the others, in the same two hours."""
+    """Return records after the others, in the same two hours, that are not yet decoded."""
     return [
         {
             **_place(count + n),
@@ -154,7 +161,7 @@ def waiting(count: int) -> list[Record]:
 def _add(
     rows: Rows, n: int, at: datetime, key: bytes, chance: random.Random, account: Account
 ) -> bytes:
-    """One record, and what came of it; its value."""
+    """Add one record to the tables and the account, and return its value."""
     here = {**_place(n), "record_time": at, "key": key}
     kind = chance.random()
     value = b"{}"

@@ -1,4 +1,4 @@
-"""A report without a lake, for tests of its page: names from outside are as bad as they can be."""
+"""A report without a lake, for tests of its page. Its names contain hostile text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records by chance in every version and mode, broken ones among them; and what a Kafka has of them."""
+"""Random records in every version and mode, some of them broken, and the content of a Kafka topic."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def make_topics(servers: str, topics: Mapping[str, int]) -> None:
 
 
 def publish(servers: str, topic: str, records: Sequence[Record], partitions: int) -> None:
-    """In turn to the partitions, so that a key stands in several."""
+    """Publish the records to the partitions in turn, so that a key occurs in several partitions."""
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
     for n, record in enumerate(records):
         producer.produce(
@@ -130,7 +130,7 @@ def publish(servers: str, topic: str, records: Sequence[Record], partitions: int
 
 
 def read(servers: str, topic: str) -> list[tuple[int, Record]]:
-    """All records of a topic: partition by partition, each with its number."""
+    """Return all records of a topic with the number of their partition, partition by partition."""
     return [(each.partition(), _read(each)) for each in messages(servers, topic)]
 
 

@@ -1,4 +1,4 @@
-"""A log whose submits are settled when, and how, a test says."""
+"""A log whose submits end when a test decides, and with the results that it chooses."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ Identities = Sequence[Identity | None] | None
 
 @dataclass
 class Submitted:
+    """One call of ``submit``: its arguments and its future."""
+
     topic: str
     records: Sequence[Record]
     future: asyncio.Future[list[PublishResult]]
@@ -24,7 +26,12 @@ class Submitted:
 
 
 class ScriptedLog(Log):
-    """Only ``submit`` is here. ``at_once``: every record is stored before the call returns."""
+    """A log that only implements ``submit``.
+
+    Args:
+        name: The name of the log.
+        at_once: Whether every record is stored before ``submit`` returns.
+    """
 
     def __init__(self, name: str = "log", *, at_once: bool = False) -> None:
         self.name = name
@@ -45,7 +52,12 @@ class ScriptedLog(Log):
         return future
 
     def settle(self, which: int = 0, *results: BrokerError | None) -> None:
-        """The fates of one submit, in order: None for stored; those left out are stored."""
+        """End one submit with the results of its records, in order.
+
+        Args:
+            which: The index of the submit.
+            results: An error, or None for a stored record. Records without a result are stored.
+        """
         submitted = self.submits[which]
         fates = [*results, *[None] * (len(submitted.records) - len(results))]
         submitted.future.set_result([self._fate(submitted.topic, fate) for fate in fates])

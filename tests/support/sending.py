@@ -1,4 +1,4 @@
-"""Events as senders put them on the wire."""
+"""Events in the form in which senders put them on the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A real server on loopback, run as a process: what Kafka, Pulsar, RabbitMQ and PostgreSQL share."""
+"""A real server on loopback, run as a process: the common part of Kafka, Pulsar, RabbitMQ and
+PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def answer_to(port: int, question: bytes) -> bytes:
-    """The first bytes that a server on loopback answers; none where nothing answers soon."""
+    """Return the first bytes that a server on loopback answers, or b"" if it does not answer within
+    2 s."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.settimeout(2)
@@ -33,11 +35,12 @@ def answer_to(port: int, question: bytes) -> bytes:
 
 
 class ServerProcess(ABC):
-    """``start`` returns when it answers. Ports and data stay the same through kill and restart.
+    """A server in a child process. Its ports and data stay the same through kill and restart.
 
-    ``name``          for people.
-    ``ready_within``  seconds; beside busy neighbours a start takes its time.
-    ``restarted_by``  the signal that ends one which still runs.
+    Attributes:
+        name: The name of the product.
+        ready_within: The seconds in which a start must end, also on a busy machine.
+        restarted_by: The signal that ends a running server before a restart.
     """
 
     name: ClassVar[str]
@@ -52,22 +55,22 @@ class ServerProcess(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Start, and do not wait: one node of several answers only when others are there."""
+        """Start the server without waiting. One node of a cluster only answers once the others run."""
 
     @property
     def ports(self) -> Mapping[str, int]:
-        """What ``answering`` has to know."""
+        """Return the ports that ``answering`` and ``addresses`` need."""
         return {"port": self.port}
 
     @staticmethod
     @abstractmethod
     def answering(ports: Mapping[str, int]) -> bool:
-        """Whether a server there does its work; that a port is open is not enough."""
+        """Return True if a server on these ports does its work. An open port does not suffice."""
 
     @staticmethod
     @abstractmethod
     def addresses(ports: Mapping[str, int]) -> str:
-        """For people."""
+        """Return the addresses in words, for the console."""
 
     @property
     def pid(self) -> int:
@@ -76,7 +79,7 @@ class ServerProcess(ABC):
 
     @property
     def pids(self) -> list[int]:
-        """Of all that it started."""
+        """Return the ids of all processes that the server started."""
         return [self.pid]
 
     @property
@@ -105,20 +108,23 @@ class ServerProcess(ABC):
         return self.answering(self.ports)
 
     def kill(self) -> None:
-        """SIGKILL: what the operating system has not yet been given is lost."""
+        """End the server with SIGKILL. Writes that the operating system has not received are lost."""
         self._end(signal.SIGKILL)
 
     def end(self) -> None:
-        """SIGTERM: in order."""
+        """End the server with SIGTERM, which lets it stop in order."""
         self._end(signal.SIGTERM)
 
     def restart(self) -> None:
-        """Up again on the same ports and data, whether it was killed or is still running."""
+        """End the server if it runs, and start it on the same ports and data."""
         self._end(self.restarted_by)
         self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers. Returns when every thread stands."""
+        """Stop the server with SIGSTOP: connections stay open and nothing answers.
+
+        The call returns when every thread is stopped.
+        """
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
 
@@ -126,7 +132,7 @@ class ServerProcess(ABC):
         os.kill(self.pid, signal.SIGCONT)
 
     def revive(self) -> None:
-        """Up and awake, whatever a test has done to it."""
+        """Make the server run and answer, whether a test has stopped, killed or ended it."""
         assert self._process is not None
         if self._process.poll() is None:
             self.resume()
@@ -135,7 +141,7 @@ class ServerProcess(ABC):
             self.start()
 
     def stop(self) -> None:
-        """For good. The data is thrown away, so nothing is gained by asking politely."""
+        """Kill the server and delete its data."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -143,11 +149,11 @@ class ServerProcess(ABC):
         if self._process is None or self._process.poll() is not None:
             return
         self._process.send_signal(how)
-        self._process.send_signal(signal.SIGCONT)  # one that stands still hears nothing else
+        self._process.send_signal(signal.SIGCONT)  # a stopped process receives no other signal
         self._process.wait(self.ready_within)
 
     def _spawn(self, command: list[str], **more: Any) -> subprocess.Popen[bytes]:
-        """``more``: as of ``subprocess.Popen``."""
+        """Start a process of the server; ``more`` are arguments of ``subprocess.Popen``."""
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 command,
@@ -155,17 +161,17 @@ class ServerProcess(ABC):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # a Ctrl-C meant for the tests is not meant for the server
+                start_new_session=True,  # a Ctrl-C for the tests must not reach the server
                 preexec_fn=None if self._outlives_us else _die_with_parent(),  # noqa: PLW1509
                 **more,
             )
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Linux ends the server with us, even when we are killed and no fixture gets to clean up.
+    """Return a function that makes Linux end the child when this process ends, even by SIGKILL.
 
-    Safe beside threads: the child does nothing but this one system call. Its parent is the thread
-    that starts it, so only the main one will do.
+    The function is safe with threads, because the child only makes one system call. Linux counts the
+    thread that starts the child as its parent, so only the main thread gets the function.
     """
     if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
         return None

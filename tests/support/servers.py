@@ -1,11 +1,11 @@
-"""``make servers``: brings what tests run against, and says what is missing and how to cure it.
+"""Install the servers and tools that tests run against, and report missing ones with the cure.
 
-What is missing is no error on a laptop, where the tests that need it skip; with ``CI=true`` it is.
+A missing server is no error on a laptop, where the tests that need it skip. It is an error with ``CI=true``.
 
 ::
 
-    make servers                 bring them; print the configuration of those that run
-    make servers ARGS=--start    start them too, for a person; they stay
+    make servers                 install them; print the configuration of those that run
+    make servers ARGS=--start    start them too; they keep running
     make servers ARGS=--stop     end them
 """
 
@@ -37,10 +37,10 @@ import spark_install
 from app.cli.feed import payloads
 from app.errors import SetupError
 
-TOLD_FROM = 1.0  # seconds: what was there already is not told
+TOLD_FROM = 1.0  # seconds: a faster installation was there already and is not reported
 
 Part = tuple[str, Callable[[], object]]
-MAVENS: Sequence[Part] = (  # one after the other: they share a cache that takes one writer
+MAVENS: Sequence[Part] = (  # one after the other, because the Maven cache allows one writer
     ("Apache Kafka", kafka_install.install),
     ("Apache Pulsar", pulsar_install.install),
     *((sdk.release, partial(opinion_install.installed, sdk)) for sdk in opinion_install.OF_MAVEN),
@@ -50,14 +50,14 @@ OTHERS: Sequence[Part] = (
     ("PostgreSQL", postgres_server.install),
     ("Spark: Java and its jars", spark_install.install),
     *((sdk.release, partial(opinion_install.installed, sdk)) for sdk in opinion_install.OF_NPM),
-    ("Helm, and what its chart is held against", helm_install.install),
+    ("Helm, and the schemas for its chart", helm_install.install),
     ("The schema of AsyncAPI", asyncapi_install.install),
     ("GitHub's example payloads", lambda: payloads.payloads(payloads.cache_folder(os.environ))),
 )
 
 
 def bring_all() -> bool:
-    """Two at a time, each told when it is there. Whether all are."""
+    """Install everything, two at a time, and report each one. Return True if nothing is missing."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with (
@@ -84,12 +84,12 @@ def _is_there(name: str, bring: Callable[[], object], progress: Progress) -> boo
     finally:
         progress.remove_task(task)
     if (took := time.monotonic() - begun) > TOLD_FROM:
-        progress.console.print(f"{name}: there after {took:.0f} s", highlight=False)
+        progress.console.print(f"{name}: installed in {took:.0f} s", highlight=False)
     return True
 
 
 def configuration() -> Iterator[str]:
-    """The entries under ``brokers`` of those that run, to be pasted."""
+    """Yield the entries under ``brokers`` of the servers that run, ready to paste."""
     if address := kafka_server.running():
         yield f'main: {{kind: kafka, bootstrap_servers: "{address}", topics: {{create: true}}}}'
     if address := rabbitmq_server.running():
@@ -100,8 +100,8 @@ def configuration() -> Iterator[str]:
         yield f"pulsar: {{kind: pulsar, {urls}, topics: {{create: true}}}}"
 
 
-def tell(verb: str) -> bool:
-    """Whether a server could not be started or stopped; the others are told all the same."""
+def run_all(verb: str) -> bool:
+    """Run ``start`` or ``stop`` for each server. Return True if it failed for one of them."""
     programs = (kafka_server, rabbitmq_server, pulsar_server, postgres_server)
     commands = [[sys.executable, str(Path(each.__file__)), verb] for each in programs]
     failures = [subprocess.run(command, check=False).returncode for command in commands]
@@ -109,15 +109,17 @@ def tell(verb: str) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="servers", description="The servers that tests need.")
+    parser = argparse.ArgumentParser(
+        prog="servers", description="Install, start or stop the servers that tests need."
+    )
     verbs = parser.add_mutually_exclusive_group()
-    verbs.add_argument("--start", action="store_true", help="start them, for a person")
-    verbs.add_argument("--stop", action="store_true", help="end those of --start")
+    verbs.add_argument("--start", action="store_true", help="start them; they keep running")
+    verbs.add_argument("--stop", action="store_true", help="end the servers that --start started")
     asked = parser.parse_args()
     if asked.stop:
-        return int(tell("stop"))
+        return int(run_all("stop"))
     complete = bring_all()
-    failed = asked.start and tell("start")
+    failed = asked.start and run_all("start")
     if dsn := postgres_server.running():
         print(f'\n# To paste into skybridge.yaml:\nstore: {{kind: postgresql, dsn: "{dsn}"}}')
     if entries := list(configuration()):

@@ -1,4 +1,4 @@
-"""A service inside the test's own process. The only module of the tests that knows how one is made.
+"""A service inside the process of the test. No other module of the tests composes a service.
 
 ``running`` starts a service and stops it when the block ends. ``Service`` is for a test that times the start
 itself, or reloads. A service in a process of its own is ``service_process.ServiceProcess``.
@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.status.configured import Reload
+from app.api.status.configured import ReloadResult
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
 from app.config.check.source import Source
@@ -36,7 +36,7 @@ PATIENCE = 120.0  # seconds for one answer
 
 
 class Service:
-    """One service on one file. ``file`` is read again when it reloads."""
+    """A service on one configuration file. ``reload`` reads the file again."""
 
     def __init__(self, file: Path, environ: Mapping[str, str] | None = None) -> None:
         source = Source(file, environ or {})
@@ -45,7 +45,8 @@ class Service:
         self._service = compose(loaded, SystemClock(), source=source)
 
     async def start(self) -> None:
-        """Return when it accepts events. Raises SetupError."""
+        """Start the service, and return when it accepts events. Raise SetupError if it cannot
+        start."""
         await self._service.start()
 
     async def stop(self) -> None:
@@ -65,7 +66,7 @@ class Service:
 
     @property
     def logs(self) -> Mapping[str, PortableLog]:
-        """The logs of its brokers, by name."""
+        """Return the logs of the brokers by name."""
         return self._service.part(BrokersComponent).logs
 
     @property
@@ -74,7 +75,8 @@ class Service:
 
     @property
     def supervisor(self) -> Supervisor:
-        """The worker's subscriptions. Fails where the role ``worker`` is not run."""
+        """Return the supervisor of the subscriptions. Fail if the service does not run the role
+        ``worker``."""
         supervisor = self._service.part(SubscriptionsComponent).supervisor
         assert supervisor is not None
         return supervisor
@@ -83,12 +85,15 @@ class Service:
     def counters(self) -> Counters:
         return self._service.counters
 
-    async def reload(self) -> Reload:
+    async def reload(self) -> ReloadResult:
         """Read the file again, as ``POST /v1/config:reload`` does."""
         return await self._service.reloader.reload("api")
 
     async def send(self, id_: str, data: bytes | str | None = "{}", **attributes: str) -> None:
-        """Send one event in binary mode; it has to be accepted. Without data it has no content type."""
+        """Send one event in binary mode, and assert that it is accepted.
+
+        An event without data gets no content type.
+        """
         headers = event_headers(id_, **attributes)
         if data is not None:
             headers["content-type"] = "application/json"
@@ -97,16 +102,16 @@ class Service:
         assert answer.status_code == 202, answer.text
 
     async def get(self, path: str) -> Any:
-        """Return the JSON that the admin listener answers."""
+        """Return the JSON that the admin listener answers for a path."""
         return json.loads(await self.text(path))
 
     async def text(self, path: str) -> str:
-        """Return what the admin listener answers, whatever its status."""
+        """Return the text that the admin listener answers for a path, whatever its status."""
         async with _client() as client:
             return (await client.get(f"{self.admin_url}{path}")).text
 
     async def stored(self, *topics: str, broker: str = "log") -> int:
-        """Return how many records the topics have."""
+        """Return the count of records in the topics."""
         metadata = await self.logs[broker].metadata(list(topics))
         return sum(int(part.latest or 0) for topic in metadata.topics for part in topic.partitions)
 
@@ -119,7 +124,7 @@ class Service:
         ]
 
     async def letters(self) -> dict[str, int]:
-        """Return how many dead letters there are, by their cause."""
+        """Return the counts of dead letters by cause."""
         found: dict[str, int] = {}
         for (_, cause), count in (await self.store.letters.count(LetterChoice())).items():
             found[cause] = found.get(cause, 0) + count
@@ -130,7 +135,7 @@ class Service:
 async def running(
     settings: Mapping[str, Any], folder: Path, environ: Mapping[str, str] | None = None
 ) -> AsyncIterator[Service]:
-    """Run a service on these settings, which are written into ``folder``, until the block ends."""
+    """Write the settings into ``folder``, and run a service on them until the block ends."""
     service = Service(written(settings, folder), environ)
     await service.start()
     try:
@@ -140,7 +145,8 @@ async def running(
 
 
 def kafka_waits_for_subscriptions(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set how long a starting service keeps Kafka clients out until its subscriptions have their groups."""
+    """Set for how long a starting service rejects Kafka clients until its subscriptions have
+    groups."""
     monkeypatch.setattr(kafka, "TAKEN", seconds)
 
 

@@ -1,4 +1,4 @@
-"""``skybridge serve`` as a child process: started, found ready, killed or stopped by process id."""
+"""``skybridge serve`` as a child process, which a test starts, waits for, kills or stops."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ from forked import FORKER, Forked
 from sending import event_headers
 from waiting import wait_until
 
-READY_WITHIN = 240.0  # seconds; beside busy neighbours an interpreter takes its time
+READY_WITHIN = 240.0  # seconds; on a busy machine an interpreter starts slowly
 FIRST_PORT, ENOUGH_PORTS = 12_000, 5_000
-STOPS_WITHIN = 120.0  # the drain bound of the service, and what a busy machine adds
+STOPS_WITHIN = 120.0  # seconds: the drain bound of the service, plus a reserve for a busy machine
 
 
 def _begun_elsewhere() -> Iterator[int]:
-    """Ports below those that the system gives to whoever asks for any: one of these could go to somebody's
-    connection before its service has started, or while it is down. Each process of a run begins at another."""
+    """Yield ports below the ephemeral range of the system, endlessly.
+
+    The system could give an ephemeral port to another connection before the service starts, or while it is
+    down. Each process of a test run begins at a random port.
+    """
     ports = range(FIRST_PORT, _first_of_the_system())
     if len(ports) < ENOUGH_PORTS:
-        return itertools.repeat(0)  # any: the system leaves no others
+        return itertools.repeat(0)  # port 0, because the system has too few others
     begin = random.SystemRandom().randrange(len(ports))
     return itertools.cycle([*ports[begin:], *ports[:begin]])
 
@@ -38,7 +41,7 @@ def _begun_elsewhere() -> Iterator[int]:
 def _first_of_the_system() -> int:
     try:
         return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except OSError:  # not Linux: as IANA has it
+    except OSError:  # not Linux: the first ephemeral port of IANA
         return 49_152
 
 
@@ -46,14 +49,14 @@ _PORTS = _begun_elsewhere()
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different free ports of loopback; all are held until all are chosen."""
+    """Return different free ports of loopback. All are held until all are chosen."""
     held: list[socket.socket] = []
     try:
         while len(held) < count:
             held.append(each := socket.socket())
             try:
                 each.bind(("127.0.0.1", next(_PORTS)))
-            except OSError:  # somebody has it
+            except OSError:  # another process uses the port
                 held.pop().close()
         return [each.getsockname()[1] for each in held]
     finally:
@@ -62,7 +65,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def with_ports(settings: Mapping[str, Any]) -> Settings:
-    """Return the settings with a free port for each listener whose port is 0."""
+    """Return the settings with a free port in place of each listener's port 0."""
     ports = iter(free_ports(2))
     server = settings["server"]
     return merged(settings, {
@@ -73,10 +76,10 @@ def with_ports(settings: Mapping[str, Any]) -> Settings:
 
 
 class ServeProcess:
-    """``skybridge serve`` on a file that was written elsewhere, or on none.
+    """``skybridge serve`` on a file that another part of the test wrote, or on none.
 
-    Its standard error goes to ``<folder>/service.log``. It is forked from a process that has imported its modules
-    already (``forked``); ``program`` is what is run instead, with ``arguments``, from the next start on.
+    Standard error goes to ``<folder>/service.log``. The process is forked from one that has imported its modules
+    already (``forked``). If ``program`` is set, the next start runs it instead, with ``arguments``.
     """
 
     def __init__(
@@ -104,12 +107,12 @@ class ServeProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self, environ: Mapping[str, str] | None = None) -> None:
-        """Start, and return when ``/readyz`` answers 200."""
+        """Start the process, and return when ``/readyz`` answers 200."""
         self.begin(environ)
         wait_until(self.ready, f"ready service (see {self.log})", READY_WITHIN)
 
     def begin(self, environ: Mapping[str, str] | None = None) -> None:
-        """Start without waiting: the service may have a reason not to be ready."""
+        """Start the process without waiting, because the service may have a reason not to be ready."""
         env = {**os.environ, **(environ or {})}
         with self.log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
             files = {"stdin": nothing.fileno(), "stdout": log.fileno(), "stderr": log.fileno()}
@@ -120,7 +123,7 @@ class ServeProcess:
                 self._process = FORKER.start(self.arguments, cwd=self.folder, env=env, **files)
 
     def ready(self) -> bool:
-        """Return whether ``/readyz`` answers 200. Raises RuntimeError if the process has ended."""
+        """Return True if ``/readyz`` answers 200. Raise RuntimeError if the process has ended."""
         if self._process is not None and self._process.poll() is not None:
             raise RuntimeError(f"the service ended by itself:\n{self.log.read_text()[-2000:]}")
         return self.answers("/readyz") == 200
@@ -141,7 +144,7 @@ class ServeProcess:
         *,
         port: int | None = None,
     ) -> tuple[int, str]:
-        """Return status and text of an answer of the admin listener, or of another ``port``."""
+        """Send a request to the admin listener, or another ``port``, and return status and text."""
         connection = http.client.HTTPConnection("127.0.0.1", port or self.admin_port, timeout=60)
         try:
             connection.request(method, path, body, dict(headers or {}))
@@ -151,11 +154,11 @@ class ServeProcess:
             connection.close()
 
     def get(self, path: str) -> Any:
-        """Return the JSON that the admin listener answers, whatever its status."""
+        """Return the JSON that the admin listener answers for a path, whatever its status."""
         return json.loads(self.ask("GET", path)[1])
 
     def resident(self) -> int:
-        """Return the resident memory in bytes."""
+        """Return the resident memory of the process in bytes."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -193,13 +196,15 @@ class ServeProcess:
 
 
 class ServiceProcess(ServeProcess):
-    """One service on settings of the test's own. ``settings`` are what ``write`` puts into ``file``."""
+    """A service process on settings of the test, which ``write`` puts into ``file``."""
 
     def __init__(self, settings: Mapping[str, Any], folder: Path, *arguments: str) -> None:
         """Write the settings into ``folder/skybridge.yaml``, with free ports in place of 0.
 
         Args:
-            arguments: of ``skybridge serve``, after the file.
+            settings: The configuration.
+            folder: The folder of the file and the service's log.
+            arguments: Arguments of ``skybridge serve`` after the file.
         """
         self.settings = with_ports(settings)
         self.file = folder / "skybridge.yaml"
@@ -214,7 +219,7 @@ class ServiceProcess(ServeProcess):
         return f"http://127.0.0.1:{self.events_port}"
 
     def write(self) -> None:
-        """Write the settings as they are now; the service is not notified."""
+        """Write the current settings to the file, without a reload."""
         written(self.settings, self.file.parent)
 
     def send(
@@ -224,7 +229,7 @@ class ServiceProcess(ServeProcess):
         headers: Mapping[str, str] | None = None,
         **attributes: str,
     ) -> tuple[int, str]:
-        """Send one event in binary mode on a connection of its own; return status and text."""
+        """Send one event in binary mode on a new connection; return status and text."""
         named = {**event_headers(id_, **attributes), **(headers or {})}
         if data is not None:
             named.setdefault("content-type", "application/json")
@@ -233,7 +238,7 @@ class ServiceProcess(ServeProcess):
 
 @contextmanager
 def serving(settings: Mapping[str, Any], folder: Path, *arguments: str) -> Iterator[ServiceProcess]:
-    """Run a service until the block ends; it has to end in order."""
+    """Run a service until the block ends, and assert that it stops with exit code 0."""
     service = ServiceProcess(settings, folder, *arguments)
     with service.ended():
         service.start()

@@ -1,8 +1,9 @@
-"""One set of servers for all streams of a test run: each is started when a test first asks for it.
+"""One set of servers for all worker processes of a test run. Each server starts when a test first
+asks for it.
 
-``begin`` and ``end`` are for the process that a person started, ``shared`` is for any stream. A server runs below a
-process of its own, which ends it when the run is over, also when the run was killed: it reads a pipe whose other
-end is open for as long as the run.
+The process that a person started makes a ``RunOfTests`` and ends it. Any process calls ``shared``. A keeper process
+runs each server, and stops it when the run is over, also if the run was killed. The keeper reads a pipe
+whose other end is open as long as the run lives.
 """
 
 from __future__ import annotations
@@ -26,36 +27,44 @@ from kafka_install import Missing, one_at_a_time
 from server_process import ServerProcess
 
 RUN = "SKYBRIDGE_TEST_RUN"
-"""The variable that names the folder of the run."""
+"""The environment variable that names the folder of the run."""
 _LIFE = "life"
 
 
-class Kind(NamedTuple):
-    """``make``: with options of its JVM. ``found``: what a test is told. ``classes``: where its JVM keeps them."""
+class ServerKind(NamedTuple):
+    """A kind of server.
+
+    Attributes:
+        make: Make a server with the given options of its JVM.
+        found: Return the addresses of a server, for the tests.
+        classes: The class-data archive of its JVM, or None.
+    """
 
     make: Callable[[tuple[str, ...]], ServerProcess]
     found: Callable[[Any], list[str]]
     classes: Path | None = None
 
 
-KINDS: Mapping[str, Kind] = {
-    "kafka": Kind(
+KINDS: Mapping[str, ServerKind] = {
+    "kafka": ServerKind(
         lambda options: kafka_server.KafkaServer(options=options),
         lambda server: [server.bootstrap_servers],
         kafka_server.CLASSES,
     ),
-    "pulsar": Kind(
+    "pulsar": ServerKind(
         lambda options: pulsar_server.PulsarServer(options=options),
         lambda server: [server.service_url, server.admin_url],
         pulsar_server.CLASSES,
     ),
-    "rabbitmq": Kind(lambda _: rabbitmq_server.RabbitServer(), lambda server: [server.address]),
-    "postgres": Kind(lambda _: postgres_server.PostgresServer(), lambda server: [server.dsn]),
+    "rabbitmq": ServerKind(
+        lambda _: rabbitmq_server.RabbitServer(), lambda server: [server.address]
+    ),
+    "postgres": ServerKind(lambda _: postgres_server.PostgresServer(), lambda server: [server.dsn]),
 }
 
 
-class Run:
-    """The life of a test run, as long as it is not ended."""
+class RunOfTests:
+    """The life of a test run, from construction to ``end``."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="skybridge-run-"))
@@ -64,7 +73,7 @@ class Run:
         os.environ[RUN] = str(self._folder)
 
     def end(self) -> None:
-        """Returns when every server is gone."""
+        """End the run, and return when every server has stopped."""
         os.close(self._life)
         for kind in KINDS:
             with one_at_a_time(f"{kind}-kept", self._folder):
@@ -74,7 +83,11 @@ class Run:
 
 
 def shared(kind: str) -> list[str]:
-    """Where the one of this kind is to be found; started if it is the first time. Raises Missing."""
+    """Return the addresses of the server of this kind. The first call starts it.
+
+    Raises:
+        Missing: The server is not installed.
+    """
     folder = Path(os.environ[RUN])
     known = folder / f"{kind}.json"
     with one_at_a_time(kind, folder):
@@ -88,7 +101,8 @@ def shared(kind: str) -> list[str]:
 
 
 def _started(kind: str, folder: Path) -> str:
-    """What the keeper of a new one says in its only line."""
+    """Start a keeper, and return the line of JSON that it prints: the addresses, or what is
+    missing."""
     with (folder / f"{kind}.log").open("wb") as log:
         keeper = subprocess.Popen(
             [sys.executable, __file__, kind, str(folder)],
@@ -96,19 +110,19 @@ def _started(kind: str, folder: Path) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            start_new_session=True,  # a Ctrl-C ends the run, and that ends the server
+            start_new_session=True,  # a Ctrl-C ends the run, which in turn ends the server
         )
     assert keeper.stdout is not None
     with keeper.stdout:
         line = keeper.stdout.readline().decode()
-    keeper.returncode = 0  # nobody waits for it: it ends after us
+    keeper.returncode = 0  # the keeper ends after this process, so nothing waits for it
     if not line:
         raise RuntimeError(f"{kind} did not start: {(folder / f'{kind}.log').read_text()[-2000:]}")
     return line
 
 
-def keep(kind: Kind, life: Path) -> None:
-    """Start it, tell where it is, and stop it when the run is over."""
+def keep(kind: ServerKind, life: Path) -> None:
+    """Start a server, print its addresses, and stop it when the run is over."""
     lives = life.open("rb")
     with class_data.recorded(kind.classes) as options:
         server = kind.make(options)

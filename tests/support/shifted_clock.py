@@ -1,7 +1,7 @@
-"""A wall clock of its own for a process that is forked (``forked``), as another machine has.
+"""A wall clock that differs from the system's, for a forked process (``forked``).
 
-``SKYBRIDGE_TEST_CLOCK`` names a file of the seconds by which it differs. It is read at each look: what a test
-writes there is a step.
+``SKYBRIDGE_TEST_CLOCK`` names a file with the difference in seconds. The clock reads the file each time, so
+a test makes the clock jump by writing the file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A real standalone cluster of Spark on loopback: a master and workers, each a process of its own, from the
-jars that pyspark brings.
+"""A real standalone cluster of Spark on loopback: a master and workers as processes.
+
+They run from the jars of pyspark.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ HOST = "127.0.0.1"
 UP_WITHIN, DOWN_WITHIN = 120.0, 60.0  # seconds
 
 
-class Cluster:
-    """``folder``: for the work of executors, and logs."""
+class SparkCluster:
+    """A Spark cluster with one master. ``folder`` gets the logs and the files of the executors."""
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
         self.folder = folder
@@ -48,7 +49,7 @@ class Cluster:
         return self.folder / f"worker-{number}"
 
     def state(self) -> dict[str, Any] | None:
-        """What the master says of itself: workers, applications that run and that have ended."""
+        """Return the status of the cluster as JSON of the master, or None if it does not answer."""
         try:
             answer = httpx.get(f"http://{HOST}:{self._web}/json/", timeout=10, trust_env=False)
         except httpx.HTTPError:
@@ -60,11 +61,15 @@ class Cluster:
         return int((self.state() or {}).get("aliveworkers", 0))
 
     def executors(self) -> list[list[Path]]:
-        """By worker: a folder for each executor that it started."""
+        """Return the folders of the executors that each worker started."""
         return [sorted(self.work(n).glob("app-*/[0-9]*")) for n in range(self._workers)]
 
     def stop(self) -> list[int]:
-        """Workers first: each ends its executors. The ids of processes that would not end by themselves."""
+        """Stop the workers, which end their executors, then the master.
+
+        Returns:
+            The ids of processes that had to be killed.
+        """
         stubborn = []
         for process in reversed(self._processes):
             process.terminate()
@@ -77,14 +82,14 @@ class Cluster:
         self._processes.clear()
         return stubborn
 
-    def left(self) -> list[str]:
-        """Command lines of processes that still work in our folder."""
+    def leftover_processes(self) -> list[str]:
+        """Return the command lines of processes that still run in the folder of the cluster."""
         found = []
         for each in Path("/proc").glob("[0-9]*"):
             try:
                 if (each / "cwd").readlink().is_relative_to(self.folder):
                     found.append((each / "cmdline").read_text().replace("\0", " "))
-            except OSError:  # it has ended, or is not ours
+            except OSError:  # the process has ended, or belongs to another user
                 continue
         return found
 
@@ -112,15 +117,15 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(folder: Path) -> Iterator[Cluster]:
-    cluster = Cluster(folder)
+def running_cluster(folder: Path) -> Iterator[SparkCluster]:
+    cluster = SparkCluster(folder)
     try:
         cluster.start()
         yield cluster
     finally:
         stubborn = cluster.stop()
-    assert not stubborn, "they had to be killed"
-    assert not cluster.left(), "executors have outlived their workers"
+    assert not stubborn, "processes of the cluster had to be killed"
+    assert not cluster.leftover_processes(), "executors outlived their workers"
 
 
 def _until(holds: Callable[[], bool], within: float, what: str) -> None:

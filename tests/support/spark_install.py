@@ -1,6 +1,7 @@
-"""Bring what Spark needs beside pyspark: Java, and the jars that the product itself fetches. Idempotent.
+"""Install what Spark needs in addition to pyspark: Java, and the jars that the product itself
+fetches.
 
-They go where the product looks for them, so that a test never fetches what a user already has.
+The jars go where the product looks for them, so that a test never fetches what a user already has.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kafka_install import Missing
 
 
 def install() -> list[Path]:
-    """The jars; fetched once."""
+    """Fetch the jars unless they are there, and return their paths. Raise ``Missing`` without Java."""
     try:
         java.find(os.environ)
         return bring_jars(quiet=True)

@@ -1,4 +1,4 @@
-"""Spark for a whole test run: one small JVM, on loopback, gone in the end."""
+"""The Spark session of a whole test run: one small JVM on loopback, which ends with the run."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 _BRIEF = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JVM = " ".join((*_BRIEF, *class_data.shared(class_data.SPARK)))
-"""Tests end before the second compiler has paid for itself: it took two fifths of their CPU."""
+"""The JVM options. Without the second compiler tests need two fifths less CPU: they end too early
+for it."""
 
 _FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
-"""Each class that Spark writes and compiles, and each plan that it makes again after a stage, costs more than it saves.
-Verbs that are processes compile and plan as an operator's do.
+"""Settings for few rows, for which compiling code and planning again cost more than they save.
+
+Tests that run a verb as a process do not use them: there Spark compiles and plans as for an operator.
 """
 
 SPARK_CONFIG = """  spark:
@@ -41,18 +43,24 @@ SPARK_CONFIG = """  spark:
       spark.local.dir: "{folder}/scratch"
       spark.sql.shuffle.partitions: "2"
 """
-"""The end of a configuration file, below ``pipeline``; ``jvm`` is JVM."""
+"""The end of a configuration file, below ``pipeline``. ``jvm`` is JVM."""
 
 _LONGEST_END = 600
-"""Seconds: the first JVM of a checkout writes the data of its classes when it ends, minutes on a busy machine."""
+"""Seconds until the JVM has ended. The first JVM of a checkout writes its class data then, for
+minutes."""
 
 LEFT_OPEN = "ignore:unclosed <socket:ResourceWarning"
-"""pyspark leaves it to the garbage collector to close the sockets over which rows come."""
+"""A warning filter: pyspark leaves sockets to the garbage collector."""
 
 
 def spark_settings(folder: Path) -> Mapping[str, str]:
-    """``folder``: for what Spark puts on disk, which would else lie about where the test runs. Raises
-    Missing where Java or the jars cannot be had.
+    """Return the settings of Spark for tests.
+
+    Args:
+        folder: The folder for all files that Spark writes.
+
+    Raises:
+        Missing: Java or the jars are not available.
     """
     return {
         "spark.master": "local[2]",
@@ -74,7 +82,8 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
 
 @contextmanager
 def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Gone at the end. The first one of a checkout leaves the data of its classes."""
+    """Run a Spark session until the block ends. The first session of a checkout leaves its class
+    data."""
     with class_data.recorded(class_data.SPARK) as options:
         jvm = {"spark.driver.extraJavaOptions": " ".join((*_BRIEF, *options))} if options else {}
         with _session({**settings, **_FEW_ROWS, **jvm}) as session:
@@ -83,12 +92,12 @@ def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
 
 @contextmanager
 def _session(settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run what PATH has
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run the Python of PATH
     from pyspark import SparkConf
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    # pytest listens at its loggers with one handler for all: it would write everybody's entries as pyspark's
+    # pytest listens to loggers with one handler; pyspark would write the entries of all others
     PySparkLogger.addHandler = logging.Logger.addHandler
     conf = SparkConf().setAll(list(settings.items()))
     session = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -99,7 +108,7 @@ def _session(settings: Mapping[str, str]) -> Iterator[SparkSession]:
 
 
 def _end(session: SparkSession) -> None:
-    """The JVM too, which would else live as long as this process."""
+    """Stop the session and its JVM, which would otherwise live as long as this process."""
     from pyspark import SparkContext
 
     with warnings.catch_warnings():
@@ -109,6 +118,6 @@ def _end(session: SparkSession) -> None:
         SparkContext._gateway = SparkContext._jvm = None
         if gateway is not None:
             gateway.shutdown()
-            gateway.proc.stdin.close()  # it ends when nobody holds the other end
+            gateway.proc.stdin.close()  # the JVM ends when its standard input closes
             gateway.proc.wait(_LONGEST_END)
         gc.collect()

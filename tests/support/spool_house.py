@@ -1,4 +1,4 @@
-"""Spools on a real embedded log, drained by real subscriptions, before a target that a test makes go away."""
+"""Spools on a real embedded log, drained by real subscriptions to a target that a test takes away."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.config.load.loader import Loaded, load
 from app.config.model.config import Config
 from app.errors import BrokerRefused, BrokerUnavailable, UnclearRefusal
 from app.features.brokers.logs import declare_subscriptions
-from app.features.component import Change
+from app.features.component import ConfigChange
 from app.features.spools import SpoolsComponent
 from app.interfaces import PublishResult
 from app.model.log_name import LogName
@@ -27,7 +27,7 @@ from app.telemetry import Counters
 from memory_store import MemoryStore
 
 WITHIN = 60.0
-STOP = 5.0  # seconds for what the drain has under way
+STOP = 5.0  # seconds for records that the drain has in flight
 
 YAML = """
 version: 1
@@ -45,13 +45,20 @@ ELSEWHERE = ROUTES.replace("main", "other")
 NONE = "routes: [{name: others, to: {broker: main, topic: others}}]"
 
 
-def change_to(config: Config) -> Change:
-    """Another configuration, as a reload hands it to a component."""
-    return Change(Loaded.of(config), Difference(()))
+def change_to(config: Config) -> ConfigChange:
+    """Return a change to another configuration, as a reload passes it to a component."""
+    return ConfigChange(Loaded.of(config), Difference(()))
 
 
 class Target:
-    """Only what a route's target needs. ``fault``: what every record gets instead of a receipt."""
+    """A fake of the broker that is a route's target.
+
+    Attributes:
+        fault: The error that every record gets instead of a receipt, or None.
+        refused: Bodies that the broker rejects.
+        unclear: Bodies that get an unclear rejection until the broker has stored another record.
+        stored: The stored records with their topics.
+    """
 
     def __init__(self) -> None:
         self.name = "main"
@@ -59,11 +66,11 @@ class Target:
         self.driver = None
         self.fault: BrokerUnavailable | None = BrokerUnavailable("away")
         self.refused: set[bytes | None] = set()
-        self.unclear: set[bytes | None] = (
-            set()
-        )  # refused for good once others were stored meanwhile
+        self.unclear: set[bytes | None] = set()
         self.stored: list[tuple[str, Record]] = []
-        self._doubted: dict[bytes | None, int] = {}  # to how many were stored by then
+        self._doubted: dict[
+            bytes | None, int
+        ] = {}  # by body, the count of stored records at its first rejection
 
     def submit(
         self, topic: str, records: Any, _: Any = None
@@ -90,6 +97,8 @@ class Target:
 
 
 class SpoolHouse:
+    """Spools between an embedded log and a fake target. ``told`` has the operator events."""
+
     def __init__(self, folder: Path, store: MemoryStore | None = None) -> None:
         self.folder = folder
         self.target = Target()
@@ -106,7 +115,7 @@ class SpoolHouse:
 
     @asynccontextmanager
     async def running(self, routes: str = ROUTES, **disk: Any) -> AsyncIterator[SpoolHouse]:
-        """``disk``: more settings of the embedded log."""
+        """Run the spools until the block ends; ``disk`` has more settings of the embedded log."""
         config = self.config(routes)
         self.log = open_log(path=self.folder / "log", name="log", partitions=2, **disk)
         logs: Any = {"log": self.log, "main": self.target, "other": self.target}

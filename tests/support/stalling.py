@@ -1,6 +1,6 @@
-"""A service in a process of its own that says how long its event loop stood still.
+"""A service process that reports how long its event loop was blocked.
 
-On its standard input a line asks for the longest stall since the last answer, in milliseconds; ``end`` stops it.
+A line on standard input asks for the longest block since the last answer, in ms; ``end`` stops the service.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ BEAT = 0.001  # seconds
 
 
 class Stalling:
-    """The process as the test sees it."""
+    """The client by which a test talks to the process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         _, self.admin, self.events = self._line().split()
 
     def worst(self) -> float:
-        """Return the longest stall since the last call, in milliseconds."""
+        """Return the longest time for which the loop was blocked since the last call, in ms."""
         self._say("worst")
         return float(self._line())
 

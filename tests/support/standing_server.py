@@ -1,4 +1,4 @@
-"""A server that stays, for a person: what ``python -m kafka_server start`` and its like do."""
+"""A server that keeps running after the command: ``python -m kafka_server start`` and the like."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from server_process import ServerProcess
 
 
 class Standing:
-    """At most one of a kind, and where it is to be found."""
+    """The one server of a kind that keeps running. A file in ``.servers/`` has its ports and
+    processes."""
 
     def __init__(self, kind: type[ServerProcess], install: Callable[[], object]) -> None:
         self._kind = kind
@@ -24,7 +25,7 @@ class Standing:
         self._file = SERVERS / f"{kind.name.lower()}.json"
 
     def ports(self) -> Mapping[str, int] | None:
-        """Of the one that was started, if it answers."""
+        """Return the ports of the started server, or None if it does not answer."""
         ports: Mapping[str, int] | None = self._state().get("ports")
         return ports if ports and self._kind.answering(ports) else None
 
@@ -41,7 +42,9 @@ class Standing:
         if not (state := self._state()):
             print(f"{self._kind.name} was not started here")
             return
-        if self.ports() is not None:  # else the process ids may be somebody else's by now
+        if (
+            self.ports() is not None
+        ):  # If the server does not answer, the process ids may belong to other processes.
             for pid in state["pids"]:
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(state["folder"], ignore_errors=True)

@@ -1,4 +1,5 @@
-"""What every store keeps to: owners, dead letters, redrive. The rest stands in ``store_contract_*``."""
+"""The contract of every store: owners, dead letters and redrive. ``store_contract_*`` has the other
+parts."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ FENCED = {
 
 
 async def everything(store):
-    """What a refused write must not have changed."""
+    """Return the rows that a refused write must not have changed."""
     return (
         await store.letters.find(ALL),
         await store.parked.find(),
@@ -53,7 +54,7 @@ async def everything(store):
 class OwnersContract:
     @pytest.mark.parametrize("write", FENCED.values(), ids=FENCED.keys())
     async def test_every_write_of_an_owner_is_refused_under_a_stale_epoch(self, store, write):
-        """Rule 5: a worker that lost its partition may not write for it any more."""
+        """A worker that lost its partition may not write for it any more."""
         await store.parked.park([a_row(1)])
         await store.replays.ask([a_replay()])
         await store.owners.own(*MINE, [ORDERS], 5)
@@ -63,8 +64,9 @@ class OwnersContract:
         assert await everything(store) == before
 
     @pytest.mark.parametrize("later", [1, 2**62])
-    async def test_whoever_owned_last_is_the_owner_and_nobody_else(self, store, later):
-        """Epochs of different machines say nothing by which is greater."""
+    async def test_the_last_claim_makes_the_only_owner(self, store, later):
+        """Epochs of different machines cannot be compared: the last claim wins, even with a smaller
+        epoch."""
         await store.owners.own(*MINE, [ORDERS], 900)
         await store.owners.own(*MINE, [ORDERS], later)
         with pytest.raises(StaleOwner):
@@ -72,13 +74,13 @@ class OwnersContract:
         await store.letters.add(a_letter(epoch=later))
 
     async def test_owning_again_changes_nothing(self, store):
-        """Every write may be repeated."""
+        """A worker may repeat every write, so a repeated claim must be harmless."""
         for _ in range(2):
             await store.owners.own(*MINE, [ORDERS, PAYMENTS], 9)
         await store.letters.add(a_letter(epoch=9))
 
-    async def test_of_a_log_whose_epochs_grow_an_older_owner_is_refused(self, store):
-        """It was replaced, and asks late."""
+    async def test_a_log_with_growing_epochs_refuses_an_older_owner(self, store):
+        """The older owner was replaced, and its claim arrives late."""
         await store.owners.own(*MINE, [ORDERS], 6, newest=True)
         with pytest.raises(StaleOwner):
             await store.owners.own(*MINE, [PAYMENTS, ORDERS], 5, newest=True)
@@ -88,8 +90,9 @@ class OwnersContract:
         with pytest.raises(StaleOwner):
             await store.parked.park([a_row(2, epoch=6)])
 
-    async def test_whoever_did_not_ask_owns_nothing(self, store):
-        """Its place would not be known to what was written before."""
+    async def test_a_worker_without_a_claim_owns_nothing(self, store):
+        """The first write registers its epoch as the owner's; a write with any other epoch is
+        refused."""
         await store.parked.park([a_row(1, epoch=6)])
         for epoch in (5, 7):
             with pytest.raises(StaleOwner):
@@ -109,7 +112,8 @@ class LettersContract:
     @pytest.mark.parametrize("body", [None, b"", b"{}"])
     @pytest.mark.parametrize("content_type", [None, "", "a\0\udcff"])
     async def test_a_message_comes_back_byte_for_byte(self, store, key, body, content_type):
-        """A redrive sends what was received: null is not empty, headers repeat and keep their order."""
+        """A redrive sends what was received: null is not empty, and headers repeat and keep their
+        order."""
         headers = (*RECORD.headers, ("\udcff\udcfeb", b"odd"))
         letter = a_letter(record=Record(key, headers, body, content_type), lane=b"\0\xff")
         await store.letters.add(letter)
@@ -117,8 +121,9 @@ class LettersContract:
         assert replace(kept, id=0) == letter
 
     @pytest.mark.parametrize("value", TYPED, ids=repr)
-    async def test_what_is_beside_headers_comes_back_with_its_types(self, store, value):
-        """What its reader refused for its type is refused again: as null it would be an attribute unset."""
+    async def test_typed_headers_come_back_with_their_types(self, store, value):
+        """A redriven header value keeps its type, so that the reader rejects it again for the same
+        reason."""
         natives = {"ce-f": value, "nested": {"list": [value, "text", None]}}
         record = Record(None, (("ce-f", None),), b"", None, natives, "m-1", NOW)
         await store.letters.add(a_letter(record=record))
@@ -127,15 +132,15 @@ class LettersContract:
         back = kept.message.record.natives
         assert (type(back["ce-f"]), type(back["nested"]["list"][0])) == (type(value),) * 2
 
-    async def test_the_same_message_is_buried_once(self, store):
-        """Rule 5: after a crash between storing and committing, the message comes again."""
+    async def test_the_same_message_becomes_one_dead_letter(self, store):
+        """The worker reads the message again after a crash between storing and committing."""
         await store.letters.add(a_letter(cause="status-415"))
         await store.owners.own(*MINE, [ORDERS], 6)
         await store.letters.add(a_letter(cause="status-400", epoch=6))
         assert await store.letters.count(ALL) == {("billing", "status-415"): 1}
 
     async def test_the_newest_come_first_page_by_page(self, store):
-        """An operator looks at what happened last."""
+        """An operator looks at the latest dead letters first."""
         for offset in (3, 1, 2):
             await store.letters.add(a_letter(offset))
         first = await store.letters.find(ALL, 2)
@@ -159,8 +164,9 @@ class LettersContract:
             ({"type": "order._ade"}, []),
         ],
     )
-    async def test_a_choice_means_what_it_says(self, store, choice, meant):
-        """Discarding or redriving others than those meant is a loss, or an order gone."""
+    async def test_a_choice_selects_exactly_the_letters_it_describes(self, store, choice, meant):
+        """Discarding or redriving other letters than the chosen ones loses events or breaks their
+        order."""
         made, paid = EventName("1", "/shop", "order.Made"), EventName("2", "/shop", "order.paid")
         await store.letters.add(a_letter(1, event=made, at_ms=NOW + 1))
         await store.letters.add(a_letter(2, event=paid, at_ms=NOW + 2, cause="foreign"))
@@ -171,7 +177,8 @@ class LettersContract:
         assert len(await store.letters.find(ALL)) == 3 - len(meant)
 
     async def test_letters_are_counted_over_time(self, store):
-        """Intervals begin at whole multiples, so that two questions share them; empty ones are left out."""
+        """Intervals begin at whole multiples, so that two queries share them; empty intervals are
+        left out."""
         begin = NOW - NOW % 1000
         for offset, (at_ms, cause) in enumerate(
             [(begin, "timeout"), (begin + 999, "timeout"), (begin + 999, "foreign"), (begin + 2000, "foreign")]
@@ -192,15 +199,15 @@ class LettersContract:
         assert await store.letters.discard(LetterChoice(ids=ids)) == 2
         assert offsets(await store.letters.find(ALL)) == [1]
 
-    async def test_the_row_it_was_goes_in_the_same_step(self, store):
-        """Rule 2: a message is in one place, and never in none."""
+    async def test_the_parked_row_of_a_letter_is_deleted_in_the_same_step(self, store):
+        """A message is always in exactly one place, never in none."""
         await store.parked.park([a_row(1), a_row(2)])
         first, _ = await store.parked.find()
         await store.letters.add(a_letter(1), parked=first.id)
         assert offsets(await store.parked.find()) == [2]
 
     async def test_one_stale_letter_of_many_does_not_refuse_the_others(self, store):
-        """Writes share a commit; their fates are their own."""
+        """Writes of several letters share a commit, but each has its own result."""
         await store.owners.own(*MINE, [ORDERS], 5)
         letters = [a_letter(n, epoch=4 if n == 25 else 5) for n in range(50)]
         fates = await asyncio.gather(
@@ -210,7 +217,8 @@ class LettersContract:
         assert sum((await store.letters.count(ALL)).values()) == 49
 
     async def test_a_full_store_refuses_and_says_so_until_there_is_room(self, house):
-        """Rule 8: a bound pauses, and is named; what is there already is no second letter."""
+        """A full store pauses delivery and names its bound. A letter that is stored already needs
+        no more room."""
         store = await house.open(max_letters=2)
         await store.letters.add(a_letter(1))
         await store.letters.add(a_letter(2))
@@ -226,11 +234,12 @@ class LettersContract:
         assert (await store.health()).healthy
         assert offsets(await store.letters.find(ALL)) == [3, 2]
 
-    async def test_text_that_no_column_holds_is_stored_readably(self, store):
-        """What a target says comes from outside: it must not keep its event from being buried."""
-        await store.letters.add(a_letter(detail="it said \udcff and \0"))
+    async def test_text_that_no_column_can_hold_is_stored_in_readable_form(self, store):
+        """The detail is the target's text; a character that no column can hold must not prevent a
+        dead letter."""
+        await store.letters.add(a_letter(detail="it answered \udcff and \0"))
         (stored,) = await store.letters.find(ALL)
-        assert stored.detail == "it said ? and �"
+        assert stored.detail == "it answered ? and �"
 
 
 class RedriveContract:
@@ -238,7 +247,7 @@ class RedriveContract:
         return await store.parked.redriven(*MINE, {ORDERS: 5}, limit=100)
 
     async def test_the_oldest_become_rows_one_after_the_other(self, store):
-        """A target that just came back is not met by everything at once."""
+        """The rate protects a target that has just recovered from all dead letters at once."""
         for offset in range(1, 5):
             await store.letters.add(a_letter(offset))
         assert await store.letters.redrive(ALL, rate=2, now_ms=NOW, limit=3) == 3
@@ -256,8 +265,9 @@ class RedriveContract:
         await store.letters.redrive(ALL, rate=1, now_ms=NOW + 10, limit=2)
         assert [row.due_ms - NOW for row in await self.redriven(store)] == [0, 1000, 2000]
 
-    async def test_one_that_is_given_back_once_more_outlives_the_row_it_was(self, store):
-        """Its first row may be deleted late, for instance after a consumer rejected it: by its own id."""
+    async def test_a_letter_redriven_twice_survives_the_deletion_of_its_first_row(self, store):
+        """The worker may delete the first row late, for instance after a consumer rejected it: by
+        its own id."""
         await store.letters.add(a_letter())
         await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9)
         (first,) = await self.redriven(store)
@@ -267,8 +277,8 @@ class RedriveContract:
         (second,) = await self.redriven(store)
         assert second.message.position == first.message.position
 
-    async def test_one_that_failed_again_holds_up_no_other_lane(self, store):
-        """It waits for its own reasons: a day, perhaps."""
+    async def test_a_redriven_row_that_fails_again_delays_no_other_lane(self, store):
+        """A failed redriven row waits for its own retry, perhaps for a day."""
         await store.letters.add(a_letter(1))
         await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
         (failed,) = await self.redriven(store)
@@ -281,7 +291,8 @@ class RedriveContract:
         }
 
     async def test_the_letters_of_a_lane_wait_for_the_earlier_ones(self, store):
-        """Also for those of a later redrive, and until these are gone, not only due."""
+        """Letters also wait for earlier ones of a later redrive, until those are gone, not only
+        due."""
         for offset in (1, 2, 3, 4):
             await store.letters.add(a_letter(offset))
         ids = [letter.id for letter in reversed(await store.letters.find(ALL))]
@@ -298,8 +309,9 @@ class RedriveContract:
         await store.letters.add(a_letter(2), parked=second.id)
         assert offsets(await self.redriven(store)) == [3, 4]
 
-    async def test_letters_of_partitions_that_are_not_asked_for_hold_up_nobody(self, store):
-        """Their owner is another; a lane of an attribute has rows of several."""
+    async def test_letters_of_other_partitions_delay_no_letter(self, store):
+        """The other partitions have another owner; a lane of an attribute has rows of several
+        partitions."""
         await store.letters.add(a_letter(1, partition=PAYMENTS))
         await store.letters.add(a_letter(2))
         await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9)
@@ -309,7 +321,7 @@ class RedriveContract:
         assert offsets(await store.parked.redriven(*MINE, both, limit=9)) == [1]
         assert offsets(await self.redriven(store)) == [2]
 
-    async def test_without_a_rate_all_are_due_at_once_and_begin_anew(self, store):
+    async def test_without_a_rate_all_letters_are_due_at_once_with_new_attempts(self, store):
         letters = [a_letter(1), a_letter(2, subscription="audit")]
         for letter in letters:
             await store.letters.add(letter)
@@ -318,15 +330,16 @@ class RedriveContract:
         assert (row.redriven, row.steps, row.attempts, row.due_ms) == (True, 0, 0, NOW + 5)
         assert (row.message, row.lane, row.cause) == (letters[0].message, b"k", "status-415")
 
-    async def test_redriven_rows_are_in_no_ones_way(self, store):
-        """Their order is past: later events of their key do not wait for them."""
+    async def test_redriven_rows_delay_no_later_events(self, store):
+        """Redriven rows have lost their order already: later events of their key do not wait for
+        them."""
         await store.letters.add(a_letter(1))
         await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9)
         assert await store.parked.lanes(*MINE, [ORDERS]) == {}
         assert await store.parked.rows(*MINE, ORDERS, b"k", after=-1, limit=9) == []
         assert (await store.parked.count())[SUBSCRIPTION].redriven == 1
 
-    async def test_the_longest_due_of_the_partitions_asked_for_come_first(self, store):
+    async def test_the_longest_due_rows_of_the_given_partitions_come_first(self, store):
         for offset, partition in ((1, ORDERS), (2, PAYMENTS), (3, ORDERS)):
             await store.letters.add(a_letter(offset, partition=partition))
         await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
@@ -335,7 +348,7 @@ class RedriveContract:
         assert offsets(both) == [1, 2]
         assert await store.parked.redriven(*MINE, {}, limit=2) == []
 
-    async def test_one_that_waits_already_is_not_there_twice(self, store):
+    async def test_redriving_a_parked_message_adds_no_second_row(self, store):
         """The message came again after a crash, and is parked."""
         await store.letters.add(a_letter(1))
         await store.parked.park([a_row(1)])

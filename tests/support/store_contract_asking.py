@@ -1,5 +1,5 @@
-"""What every store keeps to: attempts, audit, subscriptions, halts, commands, replays, consents and places in
-streams."""
+"""The contract of every store: attempts, audit, subscriptions, halts, commands, replays, consents
+and offsets."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class AttemptsContract:
         assert await store.attempts.find(AttemptChoice()) == attempts[::-1]
         assert await store.attempts.find(AttemptChoice(), 1) == [attempts[2]]
 
-    async def test_nothing_that_is_known_is_kept_as_nothing(self, store):
-        """A connection that was refused has no status, a last try no next one."""
+    async def test_unknown_values_are_stored_as_none(self, store):
+        """A refused connection has no status, and a last attempt has no next one."""
         attempt = an_attempt(status=None, next_try_in=None)
         await store.attempts.add([attempt])
         assert await store.attempts.find(AttemptChoice()) == [attempt]
 
-    async def test_what_was_sent_and_answered_is_kept_byte_for_byte(self, store):
+    async def test_the_request_and_its_answer_are_stored_byte_for_byte(self, store):
         exchange = HttpExchange(
             line="POST /hook HTTP/1.1",
             headers=(("ce-id", "é"), ("ce-id", "again")),
@@ -81,30 +81,32 @@ class AttemptsContract:
             ({"subscription": "billing", "outcome": "retry"}, [1]),
         ],
     )
-    async def test_attempts_are_found_by_what_an_operator_knows(self, store, wanted, found):
+    async def test_attempts_are_found_by_event_subscription_and_outcome(self, store, wanted, found):
         await store.attempts.add(
             [an_attempt(1), an_attempt(2, outcome="delivered"), an_attempt(3, subscription="audit")]
         )
         assert [each.number for each in await store.attempts.find(AttemptChoice(**wanted))] == found
 
     async def test_an_event_is_found_by_an_id_of_any_length(self, store):
-        """Rule 8 lets 64 KiB in; a database has no index over so much, and one attempt that cannot be
-        written would hold up all others."""
+        """Skybridge accepts ids of up to 64 KiB, but a database cannot index such a long text.
+
+        One attempt that cannot be written would delay all others.
+        """
         long = random.Random(1).randbytes(20_000).hex()
         await store.attempts.add([an_attempt(1, event=EventName(long)), an_attempt(2)])
         (found,) = await store.attempts.find(AttemptChoice(event_id=long))
         assert found.number == 1
         assert long.startswith(found.event.id)
 
-    async def test_the_last_success_takes_the_place_of_the_one_before(self, store):
-        """Of its subscription alone; failures stay."""
+    async def test_the_last_success_replaces_the_previous_one(self, store):
+        """Only the last success of a subscription is kept; failures stay."""
         done = {"outcome": "delivered"}
         await store.attempts.add([an_attempt(1)], [an_attempt(2, **done)])
         await store.attempts.add([], [an_attempt(3, subscription="audit", **done)])
         await store.attempts.add([an_attempt(4)], [an_attempt(5, **done)])
         assert [each.number for each in await store.attempts.find(AttemptChoice())] == [5, 4, 3, 1]
 
-    async def test_what_is_too_old_or_too_many_goes_the_oldest_first(self, store):
+    async def test_attempts_beyond_age_or_count_are_deleted_oldest_first(self, store):
         await store.attempts.add([an_attempt(n) for n in range(1, 8)])
         assert await store.attempts.trim(before_ms=NOW + 3, most=100) == 2
         assert await store.attempts.trim(before_ms=0, most=3) == 2
@@ -118,7 +120,7 @@ def an_entry(n: int = 1, **values: Any) -> AuditEntry:
 
 
 async def put(store: Any, entry: AuditEntry, *, concluded: bool) -> None:
-    """At once, or first without its status, as a request that is under way."""
+    """Store an entry at once, or first without its status, as for a request in progress."""
     if not concluded:
         await store.audit.add(entry)
         return
@@ -154,7 +156,9 @@ class AuditContract:
             ({"who": "ana", "since_ms": NOW + 2, "until_ms": NOW + 4}, [2]),
         ],
     )
-    async def test_entries_are_found_by_what_an_auditor_asks(self, store, wanted, found):
+    async def test_entries_are_found_by_kind_caller_operation_object_and_time(
+        self, store, wanted, found
+    ):
         for each in (
             an_entry(1),
             an_entry(2, kind="look"),
@@ -166,7 +170,7 @@ class AuditContract:
         assert [each.at_ms - NOW for each in entries] == found
 
     async def test_looks_never_push_changes_out(self, house):
-        """Bounds by kind: whoever looks a thousand times hides no change."""
+        """The bound of entries is per kind, so that a thousand looks cannot hide a change."""
         store = await house.open(audited=AuditBounds(change=3, look=5, refusal=5))
         for n in range(3):
             await store.audit.add(an_entry(n))
@@ -191,8 +195,8 @@ class AuditContract:
         [("login", 200), ("login", 204), ("look", 200), ("refusal", 403), ("change", 422)],
     )
     @pytest.mark.parametrize("concluded", [False, True])
-    async def test_entries_alike_are_one_with_a_count(self, store, kind, status, concluded):
-        """The same kind, caller, address, operation, object and status."""
+    async def test_equal_entries_become_one_with_a_count(self, store, kind, status, concluded):
+        """Entries are alike if their kind, caller, address, operation, object and status are equal."""
         alike = {"kind": kind, "target": "billing", "status": status}
         for n in range(1, 6):
             await put(store, an_entry(n, detail=str(n), **alike), concluded=concluded)
@@ -222,7 +226,7 @@ class AuditContract:
         ]
         assert spans == [(200, None), (60, 90), (0, 59)]
 
-    async def test_an_entry_of_several_is_found_by_the_whole_of_its_time(self, store):
+    async def test_a_counted_entry_is_found_by_its_whole_time_span(self, store):
         for n in (1, 9):
             await store.audit.add(an_entry(n, kind="login", status=200))
         for wanted, count in (
@@ -234,14 +238,14 @@ class AuditContract:
             assert len(await store.audit.find(AuditChoice(**wanted))) == count
 
     async def test_a_repeated_entry_is_the_newest(self, store):
-        """Pages go by id, so it takes a new one."""
+        """Pages are ordered by id, so the repeated entry takes a new id."""
         await store.audit.add(an_entry(1, kind="login", status=200))
         between = await store.audit.add(an_entry(2, status=200))
         last = await store.audit.add(an_entry(3, kind="login", status=200))
         assert [each.id for each in await store.audit.find(AuditChoice())] == [last, between]
 
     async def test_text_from_outside_is_kept_readably(self, store):
-        """A path may hold what no column of text can; a name in it may be long."""
+        """A path may contain characters that no text column can hold, or a long name."""
         await store.audit.add(an_entry(target="a\0b\udc00" + "x" * 9000))
         (entry,) = await store.audit.find(AuditChoice())
         assert entry.target.startswith("a\ufffdb")
@@ -258,7 +262,7 @@ class RegistryContract:
         assert await store.subscriptions.all() == [first, kept]
 
     async def test_a_change_names_the_version_that_it_replaces(self, store):
-        """Two who edit at once: the second learns of the first."""
+        """If two operators edit at once, the second one learns of the first one's change."""
         one = await store.subscriptions.put("b", b"1", expected=0, now_ms=NOW)
         two = await store.subscriptions.put("b", b"2", expected=one.version, now_ms=NOW + 1)
         assert two.version > one.version > 0
@@ -272,7 +276,7 @@ class RegistryContract:
                     await store.subscriptions.delete("b", expected=stale)
         assert await store.subscriptions.get("b") == two
 
-    async def test_one_that_is_not_there_has_version_0(self, store):
+    async def test_a_missing_subscription_has_version_0(self, store):
         with pytest.raises(VersionConflict) as conflict:
             await store.subscriptions.put("b", b"1", expected=7, now_ms=NOW)
         assert conflict.value.found == 0
@@ -280,15 +284,16 @@ class RegistryContract:
             await store.subscriptions.delete("b", expected=7)
         assert await store.subscriptions.delete("b", expected=None) is False
 
-    async def test_one_that_is_made_anew_has_no_version_it_had_before(self, store):
-        """Whoever still holds an ETag of the old one must not change the new one by it."""
+    async def test_a_subscription_created_again_gets_a_greater_version(self, store):
+        """A client that still has an ETag of the old subscription must not change the new one with
+        it."""
         old = await store.subscriptions.put("b", b"1", expected=0, now_ms=NOW)
         assert await store.subscriptions.delete("b", expected=old.version) is True
         new = await store.subscriptions.put("b", b"1", expected=0, now_ms=NOW)
         assert new.version > old.version
 
-    async def test_what_is_its_own_goes_with_it_and_dead_letters_stay(self, store):
-        """Rule 7; dead letters wait for somebody to look."""
+    async def test_a_deleted_subscription_keeps_only_its_dead_letters(self, store):
+        """A deletion removes all work of the subscription, but an operator may still need its dead letters."""
         for name in (SUBSCRIPTION, "audit"):
             await store.subscriptions.put(name, b"{}", expected=0, now_ms=NOW)
             await store.halts.halt(name, "paused", "", NOW)
@@ -320,9 +325,12 @@ class RegistryContract:
         assert left == ["audit"] * 7
         assert len(await store.letters.find(ALL)) == 2
 
-    async def test_another_message_at_a_position_that_is_taken_is_kept_too(self, store):
-        """A topic is created again, or the broker is another cluster: offsets begin at 0 again. What was stored
-        is told to be finished, so nothing may be left out (rule 1); a redelivery is still kept once (rule 5)."""
+    async def test_another_message_at_the_same_position_is_stored_too(self, store):
+        """Offsets begin at 0 again in a recreated topic or another cluster.
+
+        The worker treats stored messages as finished, so each different message must be stored. A redelivered
+        message is still stored once.
+        """
         name = EventName("new", "/s", "t")
         record = Record(b"k", (), b"new")
         made = (a_row, store.parked.park), (an_offer, store.pulled.offer)
@@ -341,8 +349,9 @@ class RegistryContract:
         assert await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9) == 2
         assert [each.event.id for each in await store.parked.find()] == ["7", "new"]
 
-    async def test_what_a_worker_wrote_after_the_deletion_is_not_inherited(self, store):
-        """It runs until it has seen the deletion: a subscription made later under the id gets nothing of it."""
+    async def test_rows_written_after_the_deletion_are_not_inherited(self, store):
+        """A worker runs until it has seen the deletion. A later subscription with this id gets none
+        of its rows."""
         await store.subscriptions.put("audit", b"{}", expected=0, now_ms=NOW)
         for name in (SUBSCRIPTION, "audit"):
             await store.parked.park([a_row(subscription=name)])
@@ -353,8 +362,9 @@ class RegistryContract:
         offered = [await store.pulled.count(name) for name in (SUBSCRIPTION, "audit")]
         assert offered == [0, 1]
 
-    async def test_the_revision_grows_with_all_that_workers_take_up_and_nothing_else(self, store):
-        """They ask for it each second."""
+    async def test_the_revision_grows_only_with_changes_that_workers_apply(self, store):
+        """Workers ask for the revision every second, so it must grow only if they have something to
+        do."""
         await store.letters.add(a_letter())
         await store.consents.open(KEY, SUBSCRIPTION, until_ms=NOW + 1, now_ms=NOW)
         command = Command(subscription=SUBSCRIPTION, kind="test", body=b"", asked_ms=NOW)
@@ -394,8 +404,8 @@ class HaltsContract:
             await store.halts.allow("billing")
         assert await store.halts.all() == {}
 
-    async def test_a_disabled_one_that_is_paused_stays_disabled(self, store):
-        """W5: only a person who means it sends to a target that is gone."""
+    async def test_a_disabled_subscription_that_is_paused_stays_disabled(self, store):
+        """Only an operator may resume delivery to a target that answered 410."""
         await store.halts.halt("billing", "paused", "by ops", NOW)
         await store.halts.halt("billing", "disabled", "status-410", NOW + 1)
         await store.halts.halt("billing", "paused", "by ops", NOW + 2)
@@ -418,8 +428,8 @@ class CommandsContract:
         assert (await store.commands.get(number)).answer == b"[1]"
         assert await store.commands.get(number + 1) is None
 
-    async def test_one_that_nobody_took_within_a_minute_is_void(self, store):
-        """Whoever asked has gone."""
+    async def test_a_command_expires_after_a_minute(self, store):
+        """The caller waits for the answer for a minute only."""
         await store.commands.ask(self.command())
         assert await store.commands.take([SUBSCRIPTION], NOW + MINUTE) == []
 
@@ -433,13 +443,14 @@ class ConsentsContract:
     async def ask(self, store, key=KEY, now_ms=NOW):
         await store.consents.open(key, SUBSCRIPTION, until_ms=now_ms + HOUR, now_ms=now_ms)
 
-    async def test_a_consent_is_taken_once_by_who_asked(self, store):
-        """Spec 5.3: it came to any gateway, and the process that asked looks for its own keys."""
+    async def test_a_consent_is_taken_once_by_the_process_that_asked(self, store):
+        """The consent may reach any gateway, and the process that asked for it looks for its own
+        keys."""
         await self.ask(store)
         await self.ask(store, OTHER)
         assert await store.consents.take([KEY, OTHER]) == {}
         assert await store.consents.call(KEY, "60", NOW)
-        await self.ask(store)  # any write may come twice
+        await self.ask(store)  # the store must accept any write twice
         assert await store.consents.take([OTHER]) == {}
         assert await store.consents.take([]) == {}
         assert await store.consents.take([KEY, OTHER]) == {KEY: "60"}
@@ -448,21 +459,21 @@ class ConsentsContract:
         assert await store.consents.take([KEY, OTHER]) == {OTHER: None}
 
     async def test_an_address_serves_once(self, store):
-        """Whether the consent was taken already or not."""
+        """A second call of the address has no effect, whether the first consent was taken or not."""
         await self.ask(store)
         assert await store.consents.call(KEY, "60", NOW)
         assert not await store.consents.call(KEY, "9", NOW)
         assert await store.consents.take([KEY]) == {KEY: "60"}
         assert not await store.consents.call(KEY, "9", NOW)
 
-    async def test_one_that_is_unknown_or_has_ended_takes_none(self, store):
+    async def test_an_unknown_or_expired_address_accepts_no_consent(self, store):
         await self.ask(store)
         assert not await store.consents.call(OTHER, None, NOW)
         assert not await store.consents.call(KEY, None, NOW + HOUR)
         assert await store.consents.take([KEY]) == {}
 
-    async def test_one_that_is_closed_takes_none(self, store):
-        """What came before is told."""
+    async def test_a_closed_address_accepts_no_consent(self, store):
+        """A consent that came before the closing is returned."""
         for key in (KEY, OTHER):
             await self.ask(store, key)
         assert await store.consents.call(KEY, "60", NOW)
@@ -471,15 +482,15 @@ class ConsentsContract:
         assert await store.consents.close(OTHER) == {}
         assert not await store.consents.call(OTHER, None, NOW)
 
-    async def test_ended_ones_are_forgotten_with_the_next(self, store):
-        """Of processes that nobody has heard of since."""
+    async def test_the_next_open_deletes_expired_consents(self, store):
+        """The next open deletes expired consents, also those of processes that have ended."""
         await self.ask(store)
         assert await store.consents.call(KEY, None, NOW)
         await self.ask(store, OTHER, NOW + HOUR)
         assert await store.consents.take([KEY]) == {}
 
-    async def test_a_rate_that_is_no_text_is_stored_readably(self, store):
-        """It comes from outside, and is judged by who asked."""
+    async def test_a_rate_that_no_column_can_hold_is_stored_in_readable_form(self, store):
+        """The rate is the target's text. The process that asked for consent validates it."""
         await self.ask(store)
         assert await store.consents.call(KEY, "6\0é", NOW)
         assert await store.consents.take([KEY]) == {KEY: "6�é"}
@@ -496,15 +507,15 @@ class ReplaysContract:
             await store.replays.end(one)
         assert [each.id for each in await store.replays.all()] == [other]
 
-    async def test_of_two_that_ask_at_once_one_is_refused(self, store):
-        """One replay of a subscription at a time."""
+    async def test_one_of_two_concurrent_replays_is_refused(self, store):
+        """A subscription has one replay at a time."""
         both = (store.replays.ask([a_replay(), a_replay()]) for _ in range(2))
         asked = await asyncio.gather(*both)
         assert sorted(map(len, asked)) == [0, 2]
         assert len(await store.replays.all(SUBSCRIPTION)) == 2
         assert len(await store.replays.ask([a_replay(subscription="audit")])) == 1
 
-    async def test_progress_of_one_that_ended_is_nothing(self, store):
+    async def test_progress_of_an_ended_replay_is_ignored(self, store):
         await store.replays.save(replace(a_replay(), id=7), 5)
         assert await store.replays.all() == []
 
@@ -512,7 +523,7 @@ class ReplaysContract:
 class OffsetsContract:
     BROKER = "rabbit"
 
-    async def test_places_of_other_brokers_groups_and_topics_are_apart(self, store):
+    async def test_offsets_of_other_brokers_groups_and_topics_are_separate(self, store):
         """Two clusters may have a topic of the same name."""
         offsets = store.offsets
         await offsets.save_offsets(self.BROKER, GROUP, 5, {ORDERS: Commit(7, "f1:2-4")})
@@ -526,8 +537,9 @@ class OffsetsContract:
         ):
             assert await offsets.offsets(broker, group, [place]) == {}
 
-    async def test_an_older_owner_is_refused_and_what_is_still_its_own_is_saved(self, store):
-        """A zombie moves no place of its successor's, and loses no other by it."""
+    async def test_an_older_owner_is_refused_but_saves_its_own_partitions(self, store):
+        """A former owner moves no offset of its successor, and still saves those of its own
+        partitions."""
         offsets, mine = store.offsets, (self.BROKER, GROUP)
         await offsets.start_offsets(*mine, {ORDERS: Commit(1), PAYMENTS: Commit(1)})
         await offsets.own_offsets(*mine, 5, [ORDERS, PAYMENTS])
@@ -537,16 +549,16 @@ class OffsetsContract:
         known = await offsets.offsets(*mine, [ORDERS, PAYMENTS])
         assert known == {ORDERS: Commit(1), PAYMENTS: Commit(9)}
 
-    async def test_a_start_moves_nobody_who_has_a_place(self, store):
-        """Rule 10: it is used only where the group has no position."""
+    async def test_a_start_position_does_not_replace_an_offset(self, store):
+        """The start position is only used where the group has no committed offset."""
         offsets, mine = store.offsets, (self.BROKER, GROUP)
         await offsets.save_offsets(*mine, 5, {ORDERS: Commit(7)})
         await offsets.start_offsets(*mine, {ORDERS: Commit(99), PAYMENTS: Commit(3)})
         known = await offsets.offsets(*mine, [ORDERS, PAYMENTS])
         assert known == {ORDERS: Commit(7), PAYMENTS: Commit(3)}
 
-    async def test_whoever_owned_last_is_the_owner_and_nobody_else(self, store):
-        """The broker says who owns; the epochs of two machines say nothing by which is greater."""
+    async def test_the_last_claim_makes_the_only_owner(self, store):
+        """The broker decides who owns a partition; epochs of different machines cannot be compared."""
         offsets, mine = store.offsets, (self.BROKER, GROUP)
         await offsets.save_offsets(*mine, 1_000, {ORDERS: Commit(7)})
         await offsets.own_offsets(*mine, 10, [ORDERS])

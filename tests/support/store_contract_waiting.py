@@ -1,4 +1,4 @@
-"""What every store keeps to: parked messages, and those that wait to be pulled."""
+"""The contract of every store: parked messages, and messages in pull queues."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ class ParkedContract:
         return await store.parked.rows(*MINE, ORDERS, lane, after=after, limit=limit)
 
     async def test_rows_of_a_lane_come_in_the_order_of_their_offsets(self, store):
-        """Rule 5: however they were written."""
+        """The order does not depend on the order of the writes."""
         await store.parked.park([a_row(9), a_row(10), a_row(8, b"other")])
         await store.parked.park([a_row(2), a_row(5, partition=PAYMENTS)])
         assert offsets(await self.rows(store)) == [2, 9, 10]
         assert offsets(await self.rows(store, after=2)) == [9, 10]
         assert offsets(await self.rows(store, limit=1)) == [2]
 
-    async def test_rows_are_numbered_above_all_that_ever_were(self, store):
-        """Also when those are gone, and whoever writes them: a log without places has no order itself."""
+    async def test_new_rows_are_numbered_above_all_earlier_ones(self, store):
+        """A log without offsets has no order itself, so the store numbers its rows.
+
+        A number is never used again, even after its row is gone or the owner has changed.
+        """
         await store.parked.park([a_row(9), a_row(3), a_row(5, partition=PAYMENTS)], numbered=True)
         first = await self.rows(store)
         assert [row.message.position for row in first] == ["9", "3"]
@@ -60,28 +63,30 @@ class ParkedContract:
         assert replace(kept, id=0) == row
 
     async def test_rows_of_one_event_are_found(self, store):
-        """Whoever asks why it did not arrive knows its id alone."""
+        """An operator who asks why an event did not arrive only knows its id."""
         await store.parked.park([a_row(1), a_row(2)])
         assert offsets(await store.parked.find(event_id="2")) == [2]
         assert await store.parked.find("another", event_id="2") == []
 
     async def test_a_key_of_any_length_parks(self, store):
-        """Rule 8 lets 64 KiB in; a database has no index over so much, and a key that cannot park would
-        hold its lane for ever."""
+        """Skybridge accepts keys of up to 64 KiB, but a database cannot index such a long text.
+
+        A key that cannot be parked would block its lane for ever.
+        """
         key = random.Random(1).randbytes(20_000)
         lane = lane_id(key, None, ORDERS, "7")
         await store.parked.park([a_row(7, lane)])
         assert offsets(await self.rows(store, lane)) == [7]
 
     async def test_the_same_message_is_parked_once(self, store):
-        """It stays as it was first written."""
+        """The row keeps the values of the first write."""
         await store.parked.park([a_row(1, due_ms=1)])
         await store.owners.own(*MINE, [ORDERS], 6)
         await store.parked.park([a_row(1, due_ms=2, epoch=6), a_row(2, epoch=6)])
         assert [row.due_ms for row in await self.rows(store)] == [1, 0]
 
     async def test_all_are_parked_or_none(self, store):
-        """A lane with a gap would deliver its newest first."""
+        """A lane with a gap would deliver a newer event first."""
         await store.owners.own(*MINE, [PAYMENTS], 9)
         with pytest.raises(StaleOwner):
             await store.parked.park([a_row(1), a_row(2, partition=PAYMENTS, epoch=8)])
@@ -93,7 +98,7 @@ class ParkedContract:
         assert await store.parked.count() == {}
 
     async def test_a_lane_is_due_when_its_oldest_is(self, store):
-        """Rule 5: on assignment the owner loads the parked keys."""
+        """The new owner of a partition loads its parked keys."""
         await store.parked.park([a_row(3, due_ms=30), a_row(2, due_ms=20), a_row(9, b"b")])
         await store.parked.park([a_row(1, partition=PAYMENTS, due_ms=10)])
         await store.parked.park([a_row(1, subscription="audit")])
@@ -110,8 +115,8 @@ class ParkedContract:
             await store.parked.unpark([first, second])
         assert offsets(await self.rows(store)) == [3]
 
-    async def test_a_repeated_write_never_means_a_row_that_came_later(self, store):
-        """Numbers are not used twice: a repeat would take another message with it."""
+    async def test_a_repeated_write_never_affects_a_later_row(self, store):
+        """Row ids are never used twice: a repeated delete would remove another message."""
         await store.parked.park([a_row(1)])
         (gone,) = await self.rows(store)
         await store.parked.unpark([gone])
@@ -120,8 +125,8 @@ class ParkedContract:
         await store.parked.defer(replace(gone, due_ms=99))
         assert [(row.message.offset, row.due_ms) for row in await self.rows(store)] == [(2, 0)]
 
-    async def test_the_present_owner_finishes_rows_of_the_one_before(self, store):
-        """Rows read back get the present epoch."""
+    async def test_a_new_owner_finishes_rows_of_the_former_one(self, store):
+        """Rows that the new owner reads get its epoch."""
         await store.parked.park([a_row(1, epoch=5)])
         await store.owners.own(*MINE, [ORDERS], 6)
         (row,) = await self.rows(store)
@@ -176,7 +181,7 @@ class PulledContract:
         wanted = {"lock_ms": MINUTE, "now_ms": now, "most": most, "most_bytes": 1 << 20} | settings
         return await store.pulled.receive(SUBSCRIPTION, **wanted)
 
-    async def test_a_row_is_found_by_its_place_and_by_its_event_with_its_consumer(self, store):
+    async def test_a_row_is_found_by_position_and_by_event_id(self, store):
         offer = an_offer(1)
         await store.pulled.offer([offer, an_offer(2)])
         await self.receive(store, consumer="shop")
@@ -188,8 +193,8 @@ class PulledContract:
         assert at in await store.pulled.named(offer.event.id, 10)
         assert await store.pulled.named("no such event", 10) == []
 
-    async def test_a_lane_hands_out_one_at_a_time_its_oldest(self, store):
-        """Rule 3, for consumers that ask."""
+    async def test_a_lane_hands_out_only_its_oldest_event(self, store):
+        """Order per key also holds for consumers of a pull queue."""
         await store.pulled.offer([an_offer(1), an_offer(2), an_offer(5, b"b"), an_offer(6, b"b")])
         first = await self.receive(store)
         assert offsets(first) == [1, 5]
@@ -197,7 +202,7 @@ class PulledContract:
         await store.pulled.acknowledge(SUBSCRIPTION, [first[0].token], NOW)
         assert offsets(await self.receive(store)) == [2]
 
-    async def test_what_is_handed_out_comes_as_it_was_with_a_token_and_a_count(self, store):
+    async def test_a_received_event_is_unchanged_and_has_a_token_and_a_count(self, store):
         await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
         one, other = await self.receive(store)
         bare = replace(one, id=0, token="", locked_until_ms=0, deliveries=0)
@@ -205,12 +210,12 @@ class PulledContract:
         assert (one.deliveries, one.locked_until_ms) == (1, NOW + MINUTE)
         assert len({one.token, other.token, ""}) == 3
 
-    async def test_no_more_than_asked_for_the_oldest_first(self, store):
+    async def test_receive_returns_at_most_the_requested_count_oldest_first(self, store):
         await store.pulled.offer([an_offer(n, b"%d" % n) for n in range(5)])
         assert offsets(await self.receive(store, most=2)) == [0, 1]
         assert offsets(await self.receive(store, most=2)) == [2, 3]
 
-    async def test_the_one_that_goes_beyond_the_bytes_is_the_last(self, store):
+    async def test_the_event_that_exceeds_the_byte_bound_is_the_last(self, store):
         """An event that is larger than the bound is handed out, too."""
         await store.pulled.offer([an_offer(n, b"%d" % n) for n in range(5)])
         assert offsets(await self.receive(store, most_bytes=1)) == [0]
@@ -223,8 +228,8 @@ class PulledContract:
         await store.pulled.offer([])
         assert await store.pulled.count(SUBSCRIPTION) == 1
 
-    async def test_a_lock_that_ran_out_is_free_again(self, store):
-        """Whoever had it may have died."""
+    async def test_an_event_with_an_expired_lock_is_handed_out_again(self, store):
+        """The consumer that held the lock may have died."""
         await store.pulled.offer([an_offer(1)])
         (lost,) = await self.receive(store)
         assert await self.receive(store, NOW + MINUTE - 1) == []
@@ -245,8 +250,8 @@ class PulledContract:
         assert await store.pulled.locked("audit", tokens, NOW) == []
 
     @pytest.mark.parametrize("token", ["\0", "a\0b", "\ud800"])
-    async def test_what_can_be_no_token_is_nobodys(self, store, token):
-        """It comes from outside, and PostgreSQL has no place for every character."""
+    async def test_text_that_cannot_be_a_token_matches_no_lock(self, store, token):
+        """The token is the client's text, and PostgreSQL cannot store every character."""
         await store.pulled.offer([an_offer(1)])
         await self.receive(store)
         assert await store.pulled.locked(SUBSCRIPTION, [token], NOW) == []
@@ -285,7 +290,7 @@ class PulledContract:
         assert len(await self.receive(store, later + MINUTE)) == 1
 
     async def test_rejected_becomes_a_dead_letter_in_the_same_step(self, store):
-        """The token fences it, not an epoch: whoever pulls owns nothing."""
+        """The token protects the write, not an epoch, because a consumer owns no partition."""
         await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
         await store.owners.own(*MINE, [ORDERS], 9)
         one, other = await self.receive(store)
@@ -294,7 +299,7 @@ class PulledContract:
         assert offsets(await store.letters.find(ALL)) == [1]
         assert await store.pulled.locked(SUBSCRIPTION, [one.token, other.token], NOW) == [other]
 
-    async def test_where_there_is_no_room_nothing_is_buried(self, house):
+    async def test_a_full_store_rejects_no_pulled_event(self, house):
         store = await house.open(max_letters=1)
         await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
         one, other = await self.receive(store)
@@ -303,7 +308,7 @@ class PulledContract:
         assert await store.letters.find(ALL) == []
         assert await store.pulled.count(SUBSCRIPTION) == 2
 
-    async def test_worn_out_ones_are_locked_to_be_buried(self, store):
+    async def test_exhausted_events_are_locked_for_dead_lettering(self, store):
         await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
         for _ in range(2):
             for each in await self.receive(store, most=1):

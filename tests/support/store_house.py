@@ -1,4 +1,7 @@
-"""Where a store of the contract lives: opened as often as a test wants, each time as another process would."""
+"""The factory of stores for the store contract, and sample rows.
+
+A test may open the same data several times, each time as another process would.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,10 @@ from app.store import SqlStore, open_store
 
 ALL = LetterChoice()
 ORDERS, PAYMENTS = Partition("orders", 3), Partition("payments", 0)
-NOW = 1_700_000_000_000  # milliseconds
-PATIENT = 60.0  # seconds: a store's time-out where none is claimed; a disk may stall for twenty
+NOW = 1_700_000_000_000  # ms
+PATIENT = (
+    60.0  # seconds: a store timeout for tests that do not test it; a disk may stall for twenty
+)
 SUBSCRIPTION, BROKER = "billing", "main"
 RECORD = Record(
     b"\x00\xff key",
@@ -34,8 +39,9 @@ RECORD = Record(
 )
 
 
-class House:
-    """``make`` gives a store on the same data each time, not yet started."""
+class StoreFactory:
+    """A factory of started stores on the same data. ``make`` returns a new store that is not yet
+    started."""
 
     def __init__(self, make: Callable[..., Store]) -> None:
         self._make = make
@@ -53,8 +59,8 @@ class House:
 
 
 @asynccontextmanager
-async def housed(make: Callable[..., Store]) -> AsyncIterator[House]:
-    house = House(make)
+async def housed(make: Callable[..., Store]) -> AsyncIterator[StoreFactory]:
+    house = StoreFactory(make)
     try:
         yield house
     finally:
@@ -120,7 +126,7 @@ def an_attempt(number: int = 1, **values: Any) -> Attempt:
         "duration_ms": 1.5,
         "outcome": "retry",
         "status": 503,
-        "detail": "it said é",
+        "detail": "it answered é",
         "next_try_in": 2.25,
     }
     return Attempt(**fields | values)

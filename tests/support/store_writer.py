@@ -1,10 +1,10 @@
-"""A process that writes to a store until it is killed, and says what was acknowledged.
+"""A process that writes to a store until it is killed, and prints each acknowledged write.
 
 ::
 
     python -m store_writer <file or DSN>
 
-One line a write, after it returned: ``letter N``, ``parked N``, ``offset N``.
+It prints a line when a write has returned: ``letter N``, ``parked N`` or ``offset N``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ async def write(place: str) -> None:
     await store.start()
     for n in count():
         await asyncio.gather(
-            said(f"letter {2 * n}", store.letters.add(a_letter(2 * n))),
-            said(f"parked {2 * n + 1}", store.parked.park([a_row(2 * n + 1)])),
-            said(f"offset {n}", store.offsets.save_offsets(BROKER, GROUP, 5, {ORDERS: Commit(n)})),
+            print_after(f"letter {2 * n}", store.letters.add(a_letter(2 * n))),
+            print_after(f"parked {2 * n + 1}", store.parked.park([a_row(2 * n + 1)])),
+            print_after(
+                f"offset {n}", store.offsets.save_offsets(BROKER, GROUP, 5, {ORDERS: Commit(n)})
+            ),
         )
 
 
-async def said(what, work) -> None:  # type: ignore[no-untyped-def]
+async def print_after(what, work) -> None:  # type: ignore[no-untyped-def]
     await work
     print(what, flush=True)
 

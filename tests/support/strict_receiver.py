@@ -1,7 +1,8 @@
-"""A webhook that keeps the CloudEvents webhook specification to the letter, and says each breach.
+"""A webhook that checks every rule of the CloudEvents webhook specification and records each
+breach.
 
-It consents only to the origin it knows, by the name as a whole, grants a rate and counts whether it is
-kept to, demands the origin on each delivery, a body with its content type, and a credential.
+It consents only to the origin that it knows, by the whole name. It grants a rate and counts the deliveries
+of a minute. Each delivery needs the origin, a body with its content type, and the credential.
 """
 
 from __future__ import annotations
@@ -11,14 +12,22 @@ from dataclasses import dataclass, field
 
 from webhook_target import Received, WebhookTarget, status
 
-WINDOW = 60.0  # seconds that the rate is counted over
+WINDOW = 60.0  # seconds over which the rate is counted
 
 
 @dataclass
 class StrictReceiver:
-    """``consents``: how it answers OPTIONS. ``credential``: the Authorization that it takes, "" for any.
+    """A strict webhook.
 
-    ``breaches``  what was wrong, in words; a delivery with one is answered 400 or 401.
+    Attributes:
+        origin: The only origin to which it consents.
+        rate: The deliveries per minute that it grants, or None.
+        consents: Whether it consents at all when it answers OPTIONS.
+        credential: The Authorization header that it requires. "" accepts any.
+        strict_bodies: Whether a delivery needs a body with its content type.
+        breaches: What was wrong, in words. A delivery with a breach is answered 400.
+        target: The HTTP server.
+        also: Return the raw answer to a correct delivery, or None for 204.
     """
 
     origin: str = "bridge.example.com"

@@ -1,6 +1,6 @@
-"""A JVM of Spark that several processes use one after the other, as ``spark-submit`` gives them one.
+"""A JVM of Spark that several processes use one after the other, as ``spark-submit`` starts one.
 
-Each makes a context of its own in it and stops it. What a JVM costs to start, and to become warm, is paid once.
+Each process makes and stops its own context in the JVM. The JVM starts and warms up only once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from waiting import wait_until
 
 @contextmanager
 def submitted(folder: Path, settings: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-    """What stands in the environment of processes that use it."""
+    """Run the JVM until the block ends, and yield the environment variables for processes that use
+    it."""
     import pyspark
 
     said = folder / "gateway"
@@ -25,7 +26,7 @@ def submitted(folder: Path, settings: Mapping[str, str]) -> Iterator[Mapping[str
     with (folder / "gateway.log").open("ab") as log:
         jvm = subprocess.Popen(
             [Path(pyspark.__file__).with_name("bin") / "spark-submit", *words, "pyspark-shell"],
-            stdin=subprocess.PIPE,  # it ends when nobody holds the other end
+            stdin=subprocess.PIPE,  # the JVM ends when its standard input closes
             stdout=log,
             stderr=log,
             env={

@@ -1,4 +1,4 @@
-"""A supervisor with its log, store and clock in the test's hand; its sinks are the test's own."""
+"""A supervisor of subscriptions whose log, store, clock and sinks a test controls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Supervised(ABC):
         await self.ticking(self.supervisor.stop(drain))
 
     async def ticking(self, step: Coroutine[Any, Any, None]) -> None:
-        """The step, with the clock running on until it is done."""
+        """Await a step while the clock runs on."""
         task = asyncio.ensure_future(step)
         while not task.done():
             await self.clock.advance(0.1)

@@ -1,4 +1,4 @@
-"""A relay in front of a real server: cut, its server is down for whoever came through it; mended, it is back."""
+"""A TCP relay in front of a real server. While it is cut, its clients cannot reach the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHUNK = 1 << 16
 
 
 class TcpRelay:
-    """``address``: where to connect, the same before and after a cut. In threads of its own."""
+    """A relay that runs in its own threads. Its ``address`` stays the same after a cut."""
 
     def __init__(self, upstream: str) -> None:
         host, _, port = upstream.rpartition(":")
@@ -38,7 +38,7 @@ class TcpRelay:
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def cut(self) -> None:
-        """Nobody listens, and every connection ends."""
+        """Close the listener and every connection."""
         listener, self._listener = self._listener, None
         for each in [*([listener] if listener else []), *self._open]:
             _end(each)
@@ -62,7 +62,7 @@ class TcpRelay:
 
 
 def _end(each: socket.socket) -> None:
-    """Close alone does not wake a thread that reads it."""
+    """Shut a socket down and close it, because close alone does not wake a thread that reads."""
     with suppress(OSError):
         each.shutdown(socket.SHUT_RDWR)
     each.close()

@@ -1,4 +1,4 @@
-"""A server of HTTP/1 on loopback, in threads of its own: for tests that look at processes from outside."""
+"""An HTTP/1 server on loopback that runs in threads, for tests that observe processes from outside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """One request, which ``get``, ``post``, ``put`` or ``options`` of a subclass answers."""
+    """The handler of a request. Subclasses override ``get``, ``post``, ``put`` or ``options``."""
 
     def do_GET(self) -> None:
         self.get()
@@ -39,11 +39,11 @@ class QuietHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: a test's output is for tests."""
+        """Log nothing, so that the output of the tests stays readable."""
 
 
 class ThreadedServer(ThreadingHTTPServer):
-    """Serves while its ``with`` block runs."""
+    """A server that serves while its ``with`` block runs."""
 
     daemon_threads = True
 
@@ -53,7 +53,7 @@ class ThreadedServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Without a path."""
+        """Return the URL of the server without a path."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def __enter__(self) -> Self:

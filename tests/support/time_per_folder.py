@@ -1,4 +1,4 @@
-"""A pytest plugin: how long each folder of tests took. Loaded by ``-p time_per_folder``."""
+"""A pytest plugin that prints the time of each folder of tests. ``-p time_per_folder`` loads it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 
 
 def folder_of(nodeid: str) -> str:
-    """``tests/unit/bindings/test_http.py::test_x`` is of ``tests/unit``."""
+    """Return the folder of a test: ``tests/unit`` for ``tests/unit/bindings/test_http.py::test_x``."""
     parts = PurePosixPath(nodeid.partition("::")[0]).parts
     return "/".join(parts[: min(2, len(parts) - 1)])
 
 
 class TimePerFolder:
-    """Sums set-up, call and tear-down, so that a slow fixture shows as well as a slow test."""
+    """The sums of set-up, call and tear-down by folder. A slow fixture shows as well as a slow
+    test."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)

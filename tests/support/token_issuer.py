@@ -1,4 +1,5 @@
-"""An OAuth 2 issuer on loopback: signed tokens by client credentials, for whoever knows the secret."""
+"""An OAuth 2 issuer on loopback that signs tokens for clients with the right secret (client
+credentials)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from threaded_http import QuietHandler, ThreadedServer
 
 
 def signed(secret: bytes, **claims: Any) -> str:
-    """A JSON Web Token under HS256."""
+    """Return a JSON Web Token signed with HS256."""
     parts = [{"alg": "HS256", "typ": "JWT"}, claims]
     text = b".".join(_url(json.dumps(part).encode()) for part in parts)
     return b".".join([text, _url(hmac.digest(secret, text, hashlib.sha256))]).decode()
@@ -25,7 +26,12 @@ def _url(raw: bytes) -> bytes:
 
 
 class TokenIssuer(ThreadedServer):
-    """``granted``: whom it gave a token. ``lasting``: how long each counts, in seconds."""
+    """The token endpoint of the issuer.
+
+    Attributes:
+        granted: The ids of the clients that got a token, in order.
+        lasting: The lifetime of each token in seconds.
+    """
 
     def __init__(self, signing: bytes, secrets: dict[str, str]) -> None:
         super().__init__(_Handler)
@@ -39,7 +45,10 @@ class TokenIssuer(ThreadedServer):
         if form.get("grant_type") != "client_credentials":
             return 400, {"error": "unsupported_grant_type"}
         if self.secrets.get(client) != form.get("client_secret"):
-            return 401, {"error": "invalid_client", "error_description": "no such id and secret"}
+            return 401, {
+                "error": "invalid_client",
+                "error_description": "the client id or its secret is wrong",
+            }
         self.granted.append(client)
         token = signed(self.signing, sub=client, exp=time.time_ns() // 10**9 + self.lasting)
         return 200, {"access_token": token, "expires_in": self.lasting, "token_type": "Bearer"}

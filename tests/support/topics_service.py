@@ -1,4 +1,4 @@
-"""A service that is made up, as far as topics ask for one, over a log in memory."""
+"""A fake service for tests of the topics API, over an in-memory log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVENT = event_headers("7") | {"content-type": "application/json"}
 
 
 class Service:
-    """What topics ask of a service."""
+    """A fake of what the topics API needs from a service."""
 
     def __init__(self) -> None:
         self.log = FakeLog()

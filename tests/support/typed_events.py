@@ -1,4 +1,4 @@
-"""Events and bytes for the formats with typed attributes, and what must come back."""
+"""Events and bytes for the formats with typed attributes, and the events that decoding must return."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def mutated(document: bytes, changes: list[tuple[int, int, str]]) -> bytes:
 
 
 def read_or_fault(read: Callable[[bytes], object], document: bytes) -> object:
-    """What a reader answers: a value, or an error of ours. Anything else fails the test."""
+    """Return the result of a reader, or the ``SenderError`` that it raised. Other errors fail the
+    test."""
     try:
         return read(document)
     except SenderError as error:
@@ -55,7 +56,7 @@ def read_or_fault(read: Callable[[bytes], object], document: bytes) -> object:
 
 
 def outgoing(event: CloudEvent) -> CloudEvent:
-    """The event as another format must give it back: JSON says so (I4), bytes the same."""
+    """Return the event that another format must decode: JSON data gets its content type."""
     attributes = dict(event.attributes)
     if event.data_form is DataForm.JSON:
         attributes.setdefault("datacontenttype", "application/json")

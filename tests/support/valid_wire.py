@@ -1,4 +1,4 @@
-"""Valid documents and messages, few but of every kind, for properties that change them a little."""
+"""A few valid documents and messages of every kind, which property tests mutate."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ DOCUMENTS = [
 
 
 class Message(NamedTuple):
-    """What travels in binary mode: headers, and a broker's content-type property where it has one."""
+    """A message in binary mode. ``content_type`` is the content-type property of a broker that has
+    one."""
 
     headers: tuple[Header, ...]
     body: bytes | None

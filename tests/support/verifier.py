@@ -1,21 +1,21 @@
-"""The verifier: a process of its own that trusts nothing the service says about itself.
+"""Verify the service from outside, in a process that trusts none of its reports.
 
-It shares no code with ``app`` and speaks HTTP by hand (reliability R1, R3, section 3). It
+The verifier shares no code with ``app`` and speaks HTTP by hand. It
 
-* posts numbered events per key, one in flight a key, so that the order of acceptance is defined,
-  and repeats an event until it is acknowledged;
-* writes each acknowledged event to a journal, fsynced, before it posts that key's next one;
-* is the webhook itself, and notes every arrival in the order it came;
-* in a second run, reads the log's own file with another SQLite library than the service uses;
-* and judges: lost, duplicated, out of order per key, stored but never acknowledged.
+* posts numbered events per key, one at a time for each key, so that the order of acceptance is
+  defined, and repeats an event until it is acknowledged;
+* writes each acknowledged event to a journal, fsynced, before it posts the next one of the key;
+* is the webhook itself, and records every arrival in order;
+* in a second run, reads the file of the log with another SQLite library than the service uses;
+* counts the events that are lost, duplicated, out of order per key, or stored but never acknowledged.
 
 ::
 
     verifier.py run --events http://HOST:PORT/events --listen PORT --journal FILE --keys 100 ...
     verifier.py log --file FILE --journal FILE
 
-``run`` prints one line of JSON when everything acknowledged has arrived (or nothing moves any more),
-goes on receiving until its standard input closes, and then prints the report as a second line.
+``run`` prints one line of JSON when every acknowledged event has arrived, or nothing has moved for
+too long. It then receives until its standard input closes, and prints the report as a second line.
 """
 
 from __future__ import annotations
@@ -35,19 +35,22 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 Numbered = tuple[str, int]
-"""A key and the number of an event within it."""
+"""A key and the number of an event of that key."""
 
 BODY = re.compile(rb'{"key": "([^"]+)", "n": (\d+)}')
 SAMPLES = 10
-RETRY_PAUSE = 0.02  # seconds between tries while the service is down
+RETRY_PAUSE = 0.02  # seconds between attempts while the service is down
 NO_ANSWER = 60.0  # seconds after which a connection counts as broken; a disk may stall for twenty
-PATIENCE = 240.0  # seconds without an acknowledgement or an arrival after which a run is given up
+PATIENCE = 240.0  # seconds without an acknowledgement or an arrival after which a run fails
 
 
 @dataclass
 class Report:
-    """What became of the acknowledged events. ``samples`` show the first few of each kind;
-    ``busiest_second`` is the most arrivals within one second, where arrivals have a time.
+    """The counts of acknowledged and arrived events, and of each kind of fault.
+
+    Attributes:
+        busiest_second: The most arrivals within one second, where arrivals have a time.
+        samples: The first few events of each kind of fault.
     """
 
     acknowledged: int
@@ -67,7 +70,10 @@ class Report:
 
 
 def judge(acknowledged: Iterable[Numbered], arrivals: Iterable[Numbered]) -> Report:
-    """Order is judged on first arrivals: a repeat is a duplicate, not a break of order."""
+    """Compare arrivals with the acknowledged events, and return the report.
+
+    Only first arrivals count for the order: a repeat is a duplicate, not a break of order.
+    """
     acked = set(acknowledged)
     history = list(arrivals)
     report = Report(acknowledged=len(acked), arrived=len(history))
@@ -90,8 +96,9 @@ def judge(acknowledged: Iterable[Numbered], arrivals: Iterable[Numbered]) -> Rep
 
 
 class Journal:
-    """One line an event, on the disk before ``add`` returns; callers that come together share one
-    fsync.
+    """A file with one line for each event, which is on the disk before ``add`` returns.
+
+    Concurrent callers share one fsync.
     """
 
     def __init__(self, path: Path) -> None:
@@ -125,7 +132,7 @@ def read_journal(path: Path) -> list[Numbered]:
 
 
 def request_bytes(target: str, host: str, event: Numbered) -> bytes:
-    """A binary-mode POST whose key travels beside the event and whose body names it."""
+    """Return a binary-mode POST with the key in the header ``skybridge-key`` and in the body."""
     key, number = event
     body = json.dumps({"key": key, "n": number}).encode()
     head = (
@@ -144,9 +151,16 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]]:
 
 
 class Poster:
-    """One connection with its own keys: posts each key's events in order, until acknowledged. ``twice``: and
-    then each once more, as a sender does that forgets what it was told. ``rate``: most events a second, on
-    average; time without answers is made up for."""
+    """One connection that posts the events of its keys in order, each until it is acknowledged.
+
+    Args:
+        url: Where to post.
+        keys: The keys of this connection.
+        per_key: The count of events of each key.
+        journal: The journal of acknowledged events.
+        twice: Whether to post each acknowledged event again, like a sender that lost the answer.
+        rate: The most events per second on average. Time without answers is made up for.
+    """
 
     def __init__(
         self,
@@ -166,8 +180,8 @@ class Poster:
         self._journal = journal
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.repeats = 0
-        self.refused = 0  # answers 503
-        self.slowest = 0.0  # seconds until an event was accepted
+        self.refused = 0  # the count of answers 503
+        self.slowest = 0.0  # seconds from the first attempt to the acceptance of the slowest event
 
     async def run(self) -> None:
         begun = asyncio.get_running_loop().time()
@@ -215,7 +229,7 @@ class Poster:
 
 
 class Webhook:
-    """The receiving end: notes every arrival in the order the requests were complete."""
+    """The webhook, which records every arrival in the order in which the requests were complete."""
 
     def __init__(self) -> None:
         self.arrivals: list[Numbered] = []
@@ -253,10 +267,15 @@ class Webhook:
 async def while_moving(
     work: Awaitable[object], progress: Callable[[], object], patience: float
 ) -> None:
-    """Await ``work``, however long it takes.
+    """Await ``work`` without a time limit, as long as ``progress`` changes.
+
+    Args:
+        work: What to await.
+        progress: Return the current state of the work.
+        patience: Seconds in which the state must change.
 
     Raises:
-        TimeoutError: ``progress`` was the same for ``patience`` seconds.
+        TimeoutError: The state did not change for ``patience`` seconds.
     """
     task, before = asyncio.ensure_future(work), None
     try:
@@ -274,7 +293,7 @@ async def stdin_closed() -> None:
 
 
 async def run(options: argparse.Namespace) -> Report:
-    """Post everything, wait for everything, then judge when told to."""
+    """Post every event, wait for all arrivals, and return the report once standard input closes."""
     journal, webhook = Journal(options.journal), Webhook()
     server = await asyncio.start_server(webhook.serve, "127.0.0.1", options.listen)
     writing = asyncio.create_task(journal.run())
@@ -311,8 +330,9 @@ async def run(options: argparse.Namespace) -> Report:
 
 
 def read_log_file(path: Path) -> list[Numbered]:
-    """Every stored event, partition by partition in the order of offsets. Events are found by the
-    shape of their bodies in the last column, so that nothing of the record format is known here.
+    """Return every event in the file of the log, by partition and in the order of offsets.
+
+    Events are found by the pattern of their bodies in the last column, so the record format is not needed.
     """
     stored: list[Numbered] = []
     with contextlib.closing(sqlite3.connect(path)) as database:
@@ -328,12 +348,15 @@ def events_in(records: bytes) -> Iterable[Numbered]:
 
 
 def posting_options(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--events", required=True, help="where to post")
+    verb.add_argument("--events", required=True, help="URL that accepts events")
     verb.add_argument("--keys", type=int, default=100)
     verb.add_argument("--per-key", type=int, default=20)
     verb.add_argument("--connections", type=int, default=16)
     verb.add_argument(
-        "--patience", type=float, default=PATIENCE, help="seconds without progress, then it fails"
+        "--patience",
+        type=float,
+        default=PATIENCE,
+        help="fail after so many seconds without progress",
     )
 
 
@@ -343,9 +366,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     running = verbs.add_parser("run")
     posting_options(running)
     running.add_argument("--listen", type=int, required=True, help="port of the webhook")
-    running.add_argument(
-        "--twice", action="store_true", help="post each event again once acknowledged"
-    )
+    running.add_argument("--twice", action="store_true", help="post each acknowledged event again")
     reading = verbs.add_parser("log")
     reading.add_argument("--file", type=Path, required=True, help="the log's SQLite file")
     for verb in (running, reading):

@@ -1,4 +1,4 @@
-"""The verifier as a child process, beside a service that is disturbed."""
+"""Run the verifier as a child process while a test disturbs the service."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ CONNECTIONS = 16
 
 @dataclass(frozen=True)
 class Load:
-    """``keys`` times ``per_key`` events, and how often something dies while they are posted."""
+    """The size of a load: ``keys`` times ``per_key`` events.
+
+    ``kills`` is how often a process is killed while the events are posted.
+    """
 
     keys: int
     per_key: int
     kills: int
     connections: int = CONNECTIONS
-    twice: bool = False  # each event is posted again once it is acknowledged
+    twice: bool = False  # post each acknowledged event again
 
     @property
     def events(self) -> int:
@@ -31,7 +34,7 @@ class Load:
 
 
 def verifier(*arguments: str) -> list[str]:
-    """Isolated mode: neither this checkout nor the environment puts ``app`` on its path."""
+    """Return the command line of the verifier. Isolated mode keeps ``app`` off its path."""
     return [sys.executable, "-I", str(VERIFIER), *arguments]
 
 
@@ -61,12 +64,12 @@ def verifying(load: Load, journal: Path, events: int, webhook: int) -> Iterator[
 
 
 def acknowledged(journal: Path) -> int:
-    """How many events the verifier has had acknowledged by now."""
+    """Return the count of events that the verifier has had acknowledged so far."""
     return journal.read_bytes().count(b"\n")
 
 
 def stored(log: Path, journal: Path) -> dict[str, Any]:
-    """The verifier's report on the log's own file, ``<log>/log.db``, of a service that has left."""
+    """Return the verifier's report on ``<log>/log.db``, the file of a service that has ended."""
     found = subprocess.run(
         verifier("log", f"--file={log / 'log.db'}", f"--journal={journal}"),
         check=True,

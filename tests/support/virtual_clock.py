@@ -1,4 +1,4 @@
-"""A clock that moves only when a test says so."""
+"""A clock that only a test moves."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import heapq
 from itertools import count
 
 BEGIN = 1_700_000_000.0
-TURNS = 30  # of the loop, for what a timer sets going to come to rest
-QUIET = 3  # turns that nobody else wanted: between two timers that is rest
+TURNS = 30  # turns of the loop after which everything that a timer started is done
+QUIET = 3  # turns without ready callbacks that count as rest between two timers
 
 
 class VirtualClock:
-    """Fills ``interfaces.Clock``. Wall clock and monotonic clock move together. ``ahead``: seconds by which
-    the wall clock differs from other people's, which a test may change."""
+    """A clock that implements ``interfaces.Clock``. Wall clock and monotonic clock move together.
+
+    Attributes:
+        ahead: Seconds by which the wall clock is ahead of other machines. A test may change it.
+    """
 
     def __init__(self) -> None:
         self.ahead = 0.0
@@ -33,7 +36,7 @@ class VirtualClock:
         await done
 
     async def advance(self, seconds: float) -> None:
-        """Move on, waking sleepers in the order of their moments."""
+        """Advance the clock, and wake sleepers in the order of their deadlines."""
         await self.rest()
         end = self._now + seconds
         while self._sleepers and self._sleepers[0][0] <= end:

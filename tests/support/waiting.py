@@ -1,6 +1,6 @@
-"""The one way a test waits for something that another task, thread or process brings about.
+"""The one way in which a test waits for the effect of another task, thread or process.
 
-``until`` is awaited and lets the loop of the test go on; ``wait_until`` blocks the thread.
+``until`` is awaited and does not block the event loop. ``wait_until`` blocks the thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-PATIENCE = 240.0  # seconds; a bound and no claim: every wait ends with its condition
+PATIENCE = 240.0  # seconds; only a bound, because every wait ends with its condition
 
 Value = TypeVar("Value")
 
@@ -26,11 +26,12 @@ async def until(
     """Await until a condition, plain or asynchronous, is true, and return its value.
 
     Args:
-        condition: called once each ``turn`` seconds.
-        what: names in the error what did not happen.
-        within: seconds until TimeoutError is raised.
-        moved: the state of a long load. While it changes within each ``within`` seconds, the wait goes on,
-            so that a slow machine fails no test.
+        condition: Called every ``turn`` seconds.
+        what: What did not happen, for the text of the error.
+        within: Seconds until TimeoutError is raised.
+        turn: Seconds between two calls of the condition.
+        moved: Return the state of a long load. The bound restarts as long as the state changes, so
+            that a slow machine fails no test.
     """
     patience = _Patience(what, within, moved)
     while True:
@@ -49,7 +50,7 @@ def wait_until(
     turn: float = 0.02,
     moved: Callable[[], object] = lambda: None,
 ) -> Value:
-    """Block until a condition is true and return its value, as ``until`` does in a loop."""
+    """Block until a condition is true, and return its value. The arguments are those of ``until``."""
     patience = _Patience(what, within, moved)
     while not (value := condition()):
         patience.check()
@@ -58,7 +59,7 @@ def wait_until(
 
 
 class _Patience:
-    """The bound of one wait. It starts anew when the state of the load has changed."""
+    """The bound of one wait. The bound restarts when the state of the load has changed."""
 
     def __init__(self, what: str, within: float, moved: Callable[[], object]) -> None:
         self._what, self._within, self._moved = what, within, moved
@@ -66,7 +67,7 @@ class _Patience:
         self._deadline = time.monotonic() + within
 
     def check(self) -> None:
-        """Raise TimeoutError if the time is over and the state is the same as at its start."""
+        """Raise TimeoutError if the time is over and the state of the load has not changed."""
         if time.monotonic() <= self._deadline:
             return
         before, self._last = self._last, self._moved()

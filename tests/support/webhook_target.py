@@ -1,4 +1,4 @@
-"""A webhook on a free loopback port that answers as a test says, and remembers every byte it got."""
+"""A webhook on a free loopback port that answers as a test decides, and records every request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from loopback_server import LoopbackServer
 
 @dataclass
 class Received:
-    """``at``: the loop's clock. ``connection``: counted from 0, to tell re-use."""
+    """A request that the webhook received.
+
+    Attributes:
+        connection: The number of its connection, counted from 0.
+        at: The time of the event loop, in seconds.
+    """
 
     method: str
     path: str
@@ -48,8 +53,14 @@ def status(code: int, *headers: str, body: bytes = b"") -> bytes:
 
 
 class WebhookTarget(LoopbackServer):
-    """``answer`` gives the raw answer of a request, or None to close the connection without one.
-    ``consent`` is the raw answer to OPTIONS, which are kept apart, in ``asked``."""
+    """A webhook whose answers a test decides.
+
+    Attributes:
+        answer: Return the raw response to a request, or None to close the connection instead.
+        consent: Return the raw response to an OPTIONS request, or None to close the connection.
+        asked: The OPTIONS requests.
+        received: All other requests.
+    """
 
     def __init__(self, answer: Answer = lambda _: status(204)) -> None:
         self.answer = answer
@@ -111,6 +122,6 @@ class WebhookTarget(LoopbackServer):
 
 
 def to_loopback(subscription: Subscription) -> Sink:
-    """The sink of a subscription to a target that is here."""
+    """Return the webhook sink of a subscription, allowed to reach loopback addresses."""
     client = HttpClient(allow_private=("127.0.0.0/8",), connections=subscription.concurrency)
     return WebhookSink(subscription, client)

@@ -22,7 +22,8 @@ WORDS = {
 
 
 class Offence(NamedTuple):
-    """One place to rewrite. ``folder`` is a folder of ``app``, ``tests/support``, or a folder of pages."""
+    """A place to rewrite. ``folder`` is a folder of ``app``, ``tests/support``, or a folder of
+    pages."""
 
     kind: str
     folder: str

@@ -1,4 +1,5 @@
-"""A target, a store and events for tests of the worker, all in the test's hand."""
+"""A sink, a client, events and a subscription for tests of the worker, all under the control of the
+test."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from app.bindings.record import Record
 from app.interfaces import Outgoing, Sink, SinkAnswer
 from app.model.subscription import Subscription
 
-PATIENCE = 60.0  # a bound: every wait ends with its condition
+PATIENCE = 60.0  # seconds: only a bound, because every wait ends with its condition
 OK = SinkAnswer(204)
 
 
 def an_event(number: int, key: str | None = "k", **attributes: str) -> Record:
-    """A record of an event in binary mode; its id is ``number``, its data too."""
+    """Return the record of an event in binary mode, with ``number`` as its id and data."""
     named = {"specversion": "1.0", "id": str(number), "source": "/t", "type": "t", **attributes}
     headers = tuple((f"ce_{name}", text.encode()) for name, text in named.items())
     return Record(None if key is None else key.encode(), headers, str(number).encode())
@@ -35,13 +36,21 @@ def a_subscription(**settings: object) -> Subscription:
 
 
 def event_id(outgoing: Outgoing) -> str:
-    """The number of an event of ours; "" for a record that is none."""
+    """Return the id of the event in a request, or "" if the record is not an event."""
     return "" if outgoing.decoded is None else outgoing.decoded.event.attributes.get("id", "")
 
 
 class ScriptedSink(Sink):
-    """``script``: answers in turn by event id; ``default`` when it is used up. ``held`` ids do not get
-    an answer before ``release``. Records order, concurrency and what was sent when."""
+    """A sink that gives scripted answers, and records the order and concurrency of requests.
+
+    Attributes:
+        script: Answers in turn, by event id.
+        default: The answer when the script of an event is empty.
+        requests: The requests in the order in which they began.
+        answered: The ids of the answered requests, in order.
+        flying: The count of requests in flight.
+        most_flying: The greatest count of requests in flight.
+    """
 
     def __init__(self, default: SinkAnswer = OK) -> None:
         self.default = default
@@ -54,7 +63,7 @@ class ScriptedSink(Sink):
 
     @property
     def ids(self) -> list[str]:
-        """Of all attempts, in the order they were begun."""
+        """Return the event ids of all attempts, in the order in which they began."""
         return [event_id(request) for request in self.requests]
 
     def hold(self, *ids: object) -> None:
@@ -90,7 +99,7 @@ class ScriptedSink(Sink):
 
 
 class RecordingClient:
-    """Fills ``sinks.webhook.Client``: what would have been posted, in order, and its answer."""
+    """A webhook client that records the requests it would post, and gives a fixed answer."""
 
     def __init__(self, answer: SinkAnswer = OK) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""Bytes that were requests once, sent to a listener that must answer or close in a short time."""
+"""Send corrupted requests to a listener, which must answer or close the connection in a short time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKENS = [
 
 
 def wounded(chance: random.Random, seeds: Sequence[bytes]) -> bytes:
-    """One to three of ``seeds`` behind each other, with a few wounds."""
+    """Return one to three of ``seeds`` joined together, with a few random corruptions."""
     data = bytearray(b"".join(chance.choices(seeds, k=chance.randint(1, 3))))
     for _ in range(chance.randint(1, 5)):
         place = chance.randrange(len(data) + 1)
@@ -42,8 +42,16 @@ def wounded(chance: random.Random, seeds: Sequence[bytes]) -> bytes:
 
 
 async def sent(port: int, case: bytes, *, ends: bool = False) -> list[int]:
-    """Every status that came back before the peer closed, which it must do within the deadline. ``ends``: it
-    is told that nothing more comes."""
+    """Send a case, and return every status that came back before the peer closed the connection.
+
+    Args:
+        port: The port of the listener.
+        case: The bytes to send.
+        ends: Whether to send an end of stream after the bytes.
+
+    Raises:
+        TimeoutError: The peer did not close within ``PATIENCE`` seconds.
+    """
     async with await RawConnection.open(port) as peer:
         peer.writer.write(case)
         if ends:

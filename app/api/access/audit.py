@@ -14,7 +14,7 @@ from app.api.http import parameters
 from app.api.http.bodies import json_answer
 from app.api.http.parameters import LIMIT, LIMIT_MAX, Id, Moment, Text
 from app.api.http.slices import Slices
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.interfaces import AuditChoice, AuditKind
 
 
@@ -39,12 +39,12 @@ class AuditQuery(BaseModel):
     before: Id | None = Field(None, description="only entries with a lower id; next contains it")
 
 
-class AuditEntryView(View):
+class AuditEntryView(CopyingView):
     """One request to the admin listener, or several equal ones within an hour. An entry never contains event
     data or secrets."""
 
-    id: int
-    kind: AuditKind
+    id: int = Field(description="id of the entry")
+    kind: AuditKind = Field(description="change, login, look at event data, or refusal")
     at_ms: int = Field(
         description="when the request arrived, or the first of several, in ms since the epoch"
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from app.api.access.callers import Caller, caller_of
+from app.api.access.callers import AdminCaller, caller_of
 from app.api.http.moments import now_ms
 from app.errors import StoreUnavailable
 from app.interfaces import AuditEntry, AuditKind, Clock, Notify, Store
@@ -28,7 +28,7 @@ Scope = MutableMapping[str, Any]
 _log = logging.getLogger("skybridge.audit")
 
 
-class Trail:
+class AuditRecorder:
     """The writer of the audit of one admin listener."""
 
     def __init__(self, store: Store, clock: Clock, notify: Notify) -> None:
@@ -38,7 +38,13 @@ class Trail:
         self._used: dict[tuple[str, ...], float] = {}  # the oldest use first
 
     async def begin(
-        self, scope: Scope, caller: Caller, kind: AuditKind, operation: str, *, hourly: bool = False
+        self,
+        scope: Scope,
+        caller: AdminCaller,
+        kind: AuditKind,
+        operation: str,
+        *,
+        hourly: bool = False,
     ) -> None:
         """Write the entry of a request that is about to run, and remember it in ``caller``. Raise
         StoreUnavailable if the store cannot write it.
@@ -54,7 +60,7 @@ class Trail:
             self._remember(entry)
         caller.entry = msgspec.structs.replace(entry, id=number)
 
-    async def conclude(self, caller: Caller, status: int) -> None:
+    async def conclude(self, caller: AdminCaller, status: int) -> None:
         """Write the status of the answer into the entry of this request. If the store fails, log that and let
         the answer go out, because the operation is done."""
         entry, caller.entry = caller.entry, None
@@ -67,13 +73,13 @@ class Trail:
             _log.error("audit entry %d lacks its outcome, status %d: %s", entry.id, status, error)
         self._publish(entry)
 
-    async def refused(self, scope: Scope, caller: Caller, operation: str) -> None:
+    async def record_refusal(self, scope: Scope, caller: AdminCaller, operation: str) -> None:
         """Record a request that was refused with 403, because its token lacks a scope or does not reach the
         object."""
         entry = self._entry(scope, caller.name, "refusal", operation)
         await self._add(msgspec.structs.replace(entry, status=403))
 
-    async def reloaded(self, who: str, status: int, detail: str) -> None:
+    async def record_reload(self, who: str, status: int, detail: str) -> None:
         """Record a reload that a signal or a changed file caused, after it has ended."""
         entry = AuditEntry(
             kind="change",
@@ -86,7 +92,7 @@ class Trail:
         )
         await self._add(entry)
 
-    async def told(self, scope: Scope, who: str, operation: str, status: int) -> None:
+    async def record_login(self, scope: Scope, who: str, operation: str, status: int) -> None:
         """Record a login or a logout. A failing store does not prevent the login, because an operator must be
         able to log in and see the failure."""
         entry = self._entry(scope, who, "login", operation)
@@ -117,19 +123,19 @@ class Trail:
 
     def _is_first(self, entry: AuditEntry) -> bool:
         """Return True if the audit has no such use by this caller within the last hour."""
-        noted = self._used.get(_use(entry))
+        noted = self._used.get(_use_key(entry))
         return noted is None or self._clock.monotonic() - noted >= HOUR
 
     def _remember(self, entry: AuditEntry) -> None:
         """Remember the time of a use, and forget the oldest use beyond 1,024."""
-        self._used.pop(_use(entry), None)
-        self._used[_use(entry)] = self._clock.monotonic()
+        self._used.pop(_use_key(entry), None)
+        self._used[_use_key(entry)] = self._clock.monotonic()
         if len(self._used) > USES:
             del self._used[next(iter(self._used))]
 
 
-def _use(entry: AuditEntry) -> tuple[str, ...]:
-    """Return what makes two uses equal for the hourly audit."""
+def _use_key(entry: AuditEntry) -> tuple[str, ...]:
+    """Return the fields of an entry by which the hourly audit recognises a repeated use."""
     return entry.who, entry.address, entry.operation, entry.target
 
 
@@ -139,10 +145,10 @@ def published(entry: AuditEntry) -> dict[str, object]:
     return {name: getattr(entry, name) for name in named}
 
 
-class Outcomes:
+class AuditOutcomes:
     """A plain ASGI layer that writes the status of each answer into the audit before it is sent."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], trail: Trail) -> None:
+    def __init__(self, app: Callable[..., Awaitable[None]], trail: AuditRecorder) -> None:
         self._app = app
         self._trail = trail
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from app.access.rights import UNBOUND, TokenRestriction
-from app.api.access.redaction import Shown
+from app.api.access.redaction import Redaction
 from app.event.masking import compile_mask
 from app.interfaces import AuditEntry
 from app.model.scopes import ALL_SCOPES, EVERY_SCOPE, ON_LOOPBACK, Scope
@@ -32,7 +32,7 @@ class AccessToken(msgspec.Struct, frozen=True):
     binding: TokenRestriction = UNBOUND
 
 
-class Access(msgspec.Struct, frozen=True):
+class AdminAccess(msgspec.Struct, frozen=True):
     """The tokens of the admin listener and their limits. Without tokens, every caller on loopback has all
     rights.
 
@@ -46,12 +46,12 @@ class Access(msgspec.Struct, frozen=True):
     targets: tuple[str, ...] | None = None
 
     @classmethod
-    def by(cls, token: str | None) -> Access:
+    def by(cls, token: str | None) -> AdminAccess:
         """Return the access of one token with every scope, or without tokens if ``token`` is None or empty."""
         return cls([AccessToken(ALL_SCOPES, [token], EVERY_SCOPE)] if token else [])
 
 
-class Caller:
+class AdminCaller:
     """The caller of one request to the admin listener.
 
     Attributes:
@@ -65,7 +65,7 @@ class Caller:
         self,
         name: str,
         scopes: frozenset[Scope],
-        shown: Shown,
+        shown: Redaction,
         token: bytes = b"",
         binding: TokenRestriction = UNBOUND,
         targets: tuple[str, ...] | None = None,
@@ -78,7 +78,7 @@ class Caller:
         self.targets = targets
         self.entry: AuditEntry | None = None
 
-    def tell(self, *, target: str | None = None, detail: str = "") -> None:
+    def annotate_audit(self, *, target: str | None = None, detail: str = "") -> None:
         """Add the object of the operation and the amount of change to the audit entry of this request.
 
         Args:
@@ -90,43 +90,43 @@ class Caller:
             self.entry = msgspec.structs.replace(self.entry, target=target, detail=detail)
 
 
-class Callers:
-    """Finds the caller of a token. Only SHA-256 digests of the tokens are kept."""
+class CallerDirectory:
+    """A directory that finds the caller of a token. It keeps only SHA-256 digests of the tokens."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AdminAccess) -> None:
         mask = compile_mask(access.mask)
-        self._all, self._part = Shown(None), Shown(mask, access.mask)
+        self._all, self._part = Redaction(None), Redaction(mask, access.mask)
         self.open = not access.tokens
         self._targets = access.targets
         self._known = {
             digest_of(text.encode()): each for each in access.tokens for text in each.texts
         }
 
-    def anybody(self) -> Caller:
+    def local_caller(self) -> AdminCaller:
         """Return the caller of a listener without tokens, which has all rights."""
-        return Caller(ON_LOOPBACK, EVERY_SCOPE, self._all)
+        return AdminCaller(ON_LOOPBACK, EVERY_SCOPE, self._all)
 
     @property
     def digests(self) -> Collection[bytes]:
         """Return the digests of all accepted tokens."""
         return self._known.keys()
 
-    def by(self, token: bytes) -> Caller | None:
+    def by_token(self, token: bytes) -> AdminCaller | None:
         """Return the caller of a token, or None if the token is wrong. Every digest is compared, so that the
         time taken reveals nothing."""
         given = digest_of(token)
         fits = [each for digest, each in self._known.items() if hmac.compare_digest(digest, given)]
         return self._caller(fits[0], given) if fits else None
 
-    def of(self, digest: bytes) -> Caller | None:
+    def by_digest(self, digest: bytes) -> AdminCaller | None:
         """Return the caller of a token that was accepted before, by its digest. Return None if the token is
         no longer accepted."""
         token = self._known.get(digest)
         return None if token is None else self._caller(token, digest)
 
-    def admits(self, caller: Caller) -> bool:
+    def still_allows(self, caller: AdminCaller) -> bool:
         """Return True if a caller that was found earlier still has all the rights that it had then."""
-        now = self.anybody() if self.open else self.of(caller.token)
+        now = self.local_caller() if self.open else self.by_digest(caller.token)
         return (
             now is not None
             and caller.scopes <= now.scopes
@@ -134,10 +134,10 @@ class Callers:
             and now.shown.covers(caller.shown)
         )
 
-    def _caller(self, token: AccessToken, digest: bytes) -> Caller:
+    def _caller(self, token: AccessToken, digest: bytes) -> AdminCaller:
         whole = "data" in token.scopes
         shown, targets = (self._all, None) if whole else (self._part, self._targets)
-        return Caller(token.name, token.scopes, shown, digest, token.binding, targets)
+        return AdminCaller(token.name, token.scopes, shown, digest, token.binding, targets)
 
 
 def digest_of(token: bytes) -> bytes:
@@ -145,12 +145,12 @@ def digest_of(token: bytes) -> bytes:
     return hashlib.sha256(token).digest()
 
 
-def attach(scope: MutableMapping[str, Any], caller: Caller) -> None:
+def attach(scope: MutableMapping[str, Any], caller: AdminCaller) -> None:
     """Store the caller of a request in its ASGI scope."""
     scope[_KEY] = caller
 
 
-def caller_of(scope: MutableMapping[str, Any]) -> Caller | None:
+def caller_of(scope: MutableMapping[str, Any]) -> AdminCaller | None:
     """Return the caller of a request. Return None without a valid token, when only liveness, readiness and
     login answer."""
-    return cast("Caller | None", scope.get(_KEY))
+    return cast("AdminCaller | None", scope.get(_KEY))

@@ -16,8 +16,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.api.access.callers import Access, Caller, Callers, attach, caller_of, digest_of
-from app.api.access.sessions import Session, Sessions, cookie_name, csrf_of, id_in
+from app.api.access.callers import (
+    AdminAccess,
+    AdminCaller,
+    CallerDirectory,
+    attach,
+    caller_of,
+    digest_of,
+)
+from app.api.access.sessions import BrowserSession, BrowserSessions, cookie_name, csrf_of, id_in
 from app.api.access.wrong_tokens import WrongTokens
 from app.errors import SetupError
 
@@ -28,11 +35,11 @@ Asgi = Callable[
 
 LIVENESS, READINESS, SESSION = "/healthz", "/readyz", "/v1/session"
 CSRF_HEADER = "x-csrf-token"
-_LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITE = frozenset({b"", b"same-origin", b"none"})  # "none" means a person typed the address
 
 
-class Refusal(NamedTuple):
+class AccessRefusal(NamedTuple):
     """The answer to a request without access. ``wait`` is the seconds after which the client may try again,
     or 0 if waiting does not help."""
 
@@ -47,9 +54,9 @@ class Refusal(NamedTuple):
             yield "retry-after", str(math.ceil(self.wait))
 
 
-def _refusal(status: int, code: str, title: str, detail: str) -> Refusal:
+def _refusal(status: int, code: str, title: str, detail: str) -> AccessRefusal:
     problem = {"type": f"urn:skybridge:problem:{code}", "title": title, "status": status}
-    return Refusal(status, msgspec.json.encode({**problem, "detail": detail}))
+    return AccessRefusal(status, msgspec.json.encode({**problem, "detail": detail}))
 
 
 _NO_TOKEN = _refusal(
@@ -96,7 +103,7 @@ _OTHER_ORIGIN = _refusal(
 )
 
 
-_STRANGERS_MAY = {
+_IGNORED_REFUSALS = {
     READINESS: {_NO_TOKEN, _SESSION_OVER, _OTHER_HOST},
     SESSION: {_NO_TOKEN, _SESSION_OVER},
 }
@@ -113,15 +120,15 @@ def _without_slash(scope: Scope) -> Scope:
     return {**scope, "path": scope["path"][:-1]}
 
 
-class AccessOver(OSError):
+class AccessEnded(OSError):
     """Raised inside a streamed answer whose token or session has ended, as if the client had disconnected."""
 
 
-class Presented(NamedTuple):
+class PresentedSession(NamedTuple):
     """The session that a request presented, with its id. Nothing else keeps the id."""
 
     id: str
-    session: Session
+    session: BrowserSession
 
 
 class TokenGuard:
@@ -133,18 +140,18 @@ class TokenGuard:
     """
 
     def __init__(
-        self, app: Asgi, access: Access, monotonic: Callable[[], float] = time.monotonic
+        self, app: Asgi, access: AdminAccess, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._app = app
         self._wrong = WrongTokens(monotonic)
-        self.sessions = Sessions(monotonic)
-        self.admit(access)
+        self.sessions = BrowserSessions(monotonic)
+        self.apply(access)
 
-    def admit(self, access: Access) -> None:
+    def apply(self, access: AdminAccess) -> None:
         """Apply the tokens of a new configuration from the next request on, and end sessions of removed
         tokens."""
-        self._callers = Callers(access)
-        self.sessions.keep(self._callers.digests)
+        self._callers = CallerDirectory(access)
+        self.sessions.keep_only(self._callers.digests)
 
     @property
     def open(self) -> bool:
@@ -161,9 +168,11 @@ class TokenGuard:
         if caller is None:
             await self._app(scope, receive, send)
         else:
-            await self._while_it_lasts(caller, scope, receive, send)
+            await self._run_while_allowed(caller, scope, receive, send)
 
-    async def _while_it_lasts(self, caller: Caller, scope: Scope, receive: Any, send: Any) -> None:
+    async def _run_while_allowed(
+        self, caller: AdminCaller, scope: Scope, receive: Any, send: Any
+    ) -> None:
         """Run the application until the answer is complete or the caller's access ends.
 
         A stream ends when its token is removed or loses rights, and when its session ends. An open stream
@@ -171,33 +180,35 @@ class TokenGuard:
         """
         presented = presented_by(scope)
 
-        def lasts() -> bool:
+        def is_allowed() -> bool:
             session = presented is None or self.sessions.use(presented.id) is not None
-            return session and self._callers.admits(caller)
+            return session and self._callers.still_allows(caller)
 
         async def pass_on(message: Any) -> None:
-            if message.get("more_body") and not lasts():
-                raise AccessOver
+            if message.get("more_body") and not is_allowed():
+                raise AccessEnded
             await send(message)
 
         try:
             await self._app(scope, receive, pass_on)
         except Exception as error:
-            if lasts() or not _is_over(error):
+            if is_allowed() or not _is_end_of_access(error):
                 raise
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def log_in(self, scope: Scope, token: str) -> tuple[Caller, Presented] | Refusal:
-        """Begin a session for a token, and end the session of the request's cookie. A wrong token is counted
-        as one in the header is."""
+    def log_in(
+        self, scope: Scope, token: str
+    ) -> tuple[AdminCaller, PresentedSession] | AccessRefusal:
+        """Begin a session for a token, and end the session of the request's cookie. A wrong token counts
+        against the address, as a wrong bearer token does."""
         given = token.strip().encode(
             "utf-8", "surrogatepass"
         )  # a lone surrogate is in no token, but it must not raise here
-        caller = self._callers.by(given)
+        caller = self._callers.by_token(given)
         if caller is None:
             return self._note_wrong(scope)
         self.log_out(scope)
-        presented = Presented(*self.sessions.begin(digest_of(given)))
+        presented = PresentedSession(*self.sessions.begin(digest_of(given)))
         attach(scope, caller)
         scope[_PRESENTED] = presented
         return caller, presented
@@ -206,50 +217,54 @@ class TokenGuard:
         """End the session that the request's cookie names, if there is one."""
         self.sessions.end(id_in_cookie(scope))
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
+    def _refusal(self, scope: Scope) -> AccessRefusal | None:
         if scope["type"] != "http" or scope["path"] == LIVENESS:
             return None
         found = self._judge(scope)
-        if isinstance(found, Caller):
+        if isinstance(found, AdminCaller):
             attach(scope, found)
             return None
-        return None if found in _STRANGERS_MAY.get(scope["path"], ()) else found
+        return None if found in _IGNORED_REFUSALS.get(scope["path"], ()) else found
 
-    def _judge(self, scope: Scope) -> Caller | Refusal:
-        if scope["method"] not in _LOOKS and _is_of_another_origin(scope):
+    def _judge(self, scope: Scope) -> AdminCaller | AccessRefusal:
+        if scope["method"] not in _SAFE_METHODS and _is_of_another_origin(scope):
             return _OTHER_ORIGIN
         if self._callers.open:
-            return self._callers.anybody() if is_loopback(_host(scope)) else _OTHER_HOST
+            return self._callers.local_caller() if is_loopback(_host(scope)) else _OTHER_HOST
         given = _header(scope, b"authorization")
         if not given:
             return self._by_session(scope)
         scheme, _, token = given.partition(b" ")
-        caller = self._callers.by(token.strip()) if scheme.lower() == b"bearer" else None
+        caller = self._callers.by_token(token.strip()) if scheme.lower() == b"bearer" else None
         return self._note_wrong(scope) if caller is None else caller
 
-    def _by_session(self, scope: Scope) -> Caller | Refusal:
+    def _by_session(self, scope: Scope) -> AdminCaller | AccessRefusal:
         id_ = id_in_cookie(scope)
         if not id_:
             return _NO_TOKEN
         session = self.sessions.use(id_)
-        caller = None if session is None else self._callers.of(session.token)
+        caller = None if session is None else self._callers.by_digest(session.token)
         if session is None or caller is None:
             return _SESSION_OVER
-        if not _logs_in(scope) and scope["method"] not in _LOOKS and not _has_csrf(scope, id_):
+        if (
+            not _is_login(scope)
+            and scope["method"] not in _SAFE_METHODS
+            and not _has_csrf(scope, id_)
+        ):
             return _NO_CSRF
-        scope[_PRESENTED] = Presented(id_, session)
+        scope[_PRESENTED] = PresentedSession(id_, session)
         return caller
 
-    def _note_wrong(self, scope: Scope) -> Refusal:
+    def _note_wrong(self, scope: Scope) -> AccessRefusal:
         wait = self._wrong.note(peer_of(scope))
         return _THROTTLED._replace(wait=wait) if wait else _WRONG_TOKEN
 
 
-def _is_over(error: Exception) -> bool:
+def _is_end_of_access(error: Exception) -> bool:
     """Return True if ``error`` is the end of access, as this guard or Starlette raises it."""
     from starlette.requests import ClientDisconnect  # noqa: PLC0415 - loads with the application
 
-    return isinstance(error, AccessOver | ClientDisconnect)
+    return isinstance(error, AccessEnded | ClientDisconnect)
 
 
 def _forbid_storing(send: Any) -> Any:
@@ -266,7 +281,7 @@ def _forbid_storing(send: Any) -> Any:
     return send_marked
 
 
-async def _refuse(refusal: Refusal, send: Any) -> None:
+async def _refuse(refusal: AccessRefusal, send: Any) -> None:
     headers = [
         (b"content-type", b"application/problem+json"),
         (b"content-length", str(len(refusal.body)).encode()),
@@ -276,9 +291,9 @@ async def _refuse(refusal: Refusal, send: Any) -> None:
     await send({"type": "http.response.body", "body": refusal.body})
 
 
-def presented_by(scope: Scope) -> Presented | None:
+def presented_by(scope: Scope) -> PresentedSession | None:
     """Return the session that the request presented. Return None if it sent a token itself, or needed none."""
-    found: Presented | None = scope.get(_PRESENTED)
+    found: PresentedSession | None = scope.get(_PRESENTED)
     return found
 
 
@@ -298,7 +313,7 @@ def cookie_of(scope: Scope) -> str:
     return cookie_name(server[1], secure=scope.get("scheme") == "https" or forwarded == b"https")
 
 
-def _logs_in(scope: Scope) -> bool:
+def _is_login(scope: Scope) -> bool:
     """Return True for a login. The token in its body decides, even if the cookie has the session of another
     user."""
     return bool(scope["path"] == SESSION and scope["method"] == "POST")
@@ -309,7 +324,7 @@ def _has_csrf(scope: Scope, id_: str) -> bool:
     return hmac.compare_digest(given, csrf_of(id_).encode())
 
 
-def may_look(scope: Scope) -> bool:
+def may_read(scope: Scope) -> bool:
     """Return True if the caller may see more of a probe than its status."""
     caller = caller_of(scope)
     return caller is not None and "read" in caller.scopes and not caller.binding.is_bound
@@ -340,7 +355,7 @@ def _is_of_another_origin(scope: Scope) -> bool:
     return bool(origin) and origin.partition(b"://")[2].lower() != _header(scope, b"host").lower()
 
 
-def demand_token(host: str, access: Access) -> None:
+def demand_token(host: str, access: AdminAccess) -> None:
     """Raise SetupError if the admin listener would accept requests from other machines without a token."""
     if not access.tokens and not is_loopback(host):
         raise SetupError(

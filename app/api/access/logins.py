@@ -7,9 +7,15 @@ from typing import cast
 from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from app.api.access.audit_trail import Trail
+from app.api.access.audit_trail import AuditRecorder
 from app.api.access.callers import caller_of
-from app.api.access.guard import Presented, Refusal, TokenGuard, cookie_of, presented_by
+from app.api.access.guard import (
+    AccessRefusal,
+    PresentedSession,
+    TokenGuard,
+    cookie_of,
+    presented_by,
+)
 from app.api.access.operations import router
 from app.api.access.parts import ClockDep
 from app.api.access.sessions import csrf_of, set_cookie
@@ -77,10 +83,10 @@ async def log_in(
     if guard.open:
         return _view(clock, request)
     found = guard.log_in(request.scope, login.token.get_secret_value())
-    if isinstance(found, Refusal):
+    if isinstance(found, AccessRefusal):
         return Response(found.body, found.status, dict(found.headers), MEDIA_TYPE)
     caller, presented = found
-    await _trail(request).told(request.scope, caller.name, "log_in", 200)
+    await _trail(request).record_login(request.scope, caller.name, "log_in", 200)
     response.headers["set-cookie"] = set_cookie(cookie_of(request.scope), presented.id)
     return _view(clock, request)
 
@@ -92,7 +98,7 @@ async def log_out(request: Request) -> Response:
     caller, presented = caller_of(request.scope), presented_by(request.scope)
     if caller is not None and presented is not None:
         _guard(request).log_out(request.scope)
-        await _trail(request).told(request.scope, caller.name, "log_out", 204)
+        await _trail(request).record_login(request.scope, caller.name, "log_out", 204)
         headers["set-cookie"] = set_cookie(cookie_of(request.scope), "")
     return Response(status_code=204, headers=headers)
 
@@ -110,15 +116,15 @@ def _view(clock: Clock, request: Request) -> SessionView:
     )
 
 
-def _ends(clock: Clock, guard: TokenGuard, presented: Presented | None) -> str | None:
+def _ends(clock: Clock, guard: TokenGuard, presented: PresentedSession | None) -> str | None:
     if presented is None:
         return None
-    return rfc3339(clock.now() + guard.sessions.left(presented.session))
+    return rfc3339(clock.now() + guard.sessions.seconds_left(presented.session))
 
 
 def _guard(request: Request) -> TokenGuard:
     return cast("TokenGuard", request.app.state.guard)
 
 
-def _trail(request: Request) -> Trail:
-    return cast("Trail", request.app.state.trail)
+def _trail(request: Request) -> AuditRecorder:
+    return cast("AuditRecorder", request.app.state.trail)

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 
-from app.api.access.audit_trail import Trail
-from app.api.access.callers import Caller, caller_of
+from app.api.access.audit_trail import AuditRecorder
+from app.api.access.callers import AdminCaller, caller_of
 from app.api.access.parts import given_of
 from app.api.access.reach import OutsideBinding, demand_path
-from app.api.access.redaction import Shown
-from app.api.http.bodies import replayed
+from app.api.access.redaction import Redaction
+from app.api.http.bodies import with_read_body
 from app.api.http.problems import MissingScope, Refused
 from app.model.scopes import Scope
 
@@ -31,7 +31,7 @@ LARGEST_OF_STRANGERS = 8 << 10  # bytes of the body of an operation without logi
 LARGEST_MODEL = 64 << 10  # bytes of a body that FastAPI parses
 
 
-class Rule(NamedTuple):
+class OperationRule(NamedTuple):
     """The requirements of an operation for its caller.
 
     ``reach`` checks, for every operation, what a path names and what lists contain.
@@ -48,24 +48,28 @@ class Rule(NamedTuple):
     whole: bool = False
 
 
-_READ, _LOOK, _USE = Rule("read"), Rule("read", "look"), Rule("pull", "use")
-_OPERATE, _CONFIGURE = Rule("operate", "change"), Rule("configure", "change")
+_READ, _LOOK, _USE = (
+    OperationRule("read"),
+    OperationRule("read", "look"),
+    OperationRule("pull", "use"),
+)
+_OPERATE, _CONFIGURE = OperationRule("operate", "change"), OperationRule("configure", "change")
 
-RULES: Mapping[str, Rule] = {
-    "health": Rule(None),
-    "readiness": Rule(None),
-    "metrics": Rule("metrics", whole=True),
+RULES: Mapping[str, OperationRule] = {
+    "health": OperationRule(None),
+    "readiness": OperationRule(None),
+    "metrics": OperationRule("metrics", whole=True),
     "status": _READ,
-    "session": Rule(None),
-    "log_in": Rule(None),  # login and logout record themselves in the audit
-    "log_out": Rule(None),
+    "session": OperationRule(None),
+    "log_in": OperationRule(None),  # login and logout record themselves in the audit
+    "log_out": OperationRule(None),
     "history": _READ,
     "history_live": _READ,
-    "audit": Rule("read", whole=True),
-    "configuration": Rule("read", whole=True),
-    "check_configuration": Rule("configure", whole=True),
-    "plan_configuration": Rule("configure", whole=True),
-    "reload_configuration": Rule("configure", "change", whole=True),
+    "audit": OperationRule("read", whole=True),
+    "configuration": OperationRule("read", whole=True),
+    "check_configuration": OperationRule("configure", whole=True),
+    "plan_configuration": OperationRule("configure", whole=True),
+    "reload_configuration": OperationRule("configure", "change", whole=True),
     "topics": _READ,
     "topic": _READ,
     "offsets": _READ,
@@ -101,7 +105,7 @@ RULES: Mapping[str, Rule] = {
     "release": _USE,
     "reject": _USE,
     "renew": _USE,
-    "subscription_events": Rule("pull", "look"),
+    "subscription_events": OperationRule("pull", "look"),
     "dead_letters": _LOOK,
     "dead_letter": _LOOK,
     "count_dead_letters": _READ,
@@ -133,13 +137,13 @@ class Operation(APIRoute):
         async def guarded(request: Request) -> Response:
             caller = caller_of(request.scope)
             if rule.scope is not None:
-                await _admit(request, cast("Caller", caller), name, rule)
-            return await handle(await replayed(request, most) if reads_body else request)
+                await _admit(request, cast("AdminCaller", caller), name, rule)
+            return await handle(await with_read_body(request, most) if reads_body else request)
 
         return guarded
 
 
-async def _admit(request: Request, caller: Caller, name: str, rule: Rule) -> None:
+async def _admit(request: Request, caller: AdminCaller, name: str, rule: OperationRule) -> None:
     """Check the rule of an operation and begin its audit entry.
 
     Raises:
@@ -147,18 +151,18 @@ async def _admit(request: Request, caller: Caller, name: str, rule: Rule) -> Non
         OutsideBinding: The token does not reach what the path names.
         StoreUnavailable: The audit cannot be written.
     """
-    trail = cast("Trail", request.app.state.trail)
+    trail = cast("AuditRecorder", request.app.state.trail)
     if rule.scope not in caller.scopes:
-        await trail.refused(request.scope, caller, name)
+        await trail.record_refusal(request.scope, caller, name)
         raise MissingScope(name, cast("Scope", rule.scope), caller.name, caller.scopes)
     try:
         await demand_path(given_of(request), caller, name, request.path_params, whole=rule.whole)
     except OutsideBinding:
-        await trail.refused(request.scope, caller, name)
+        await trail.record_refusal(request.scope, caller, name)
         raise
     if rule.audited == "change":
         await trail.begin(request.scope, caller, "change", name)
-    elif rule.audited and (rule.scope == "pull" or caller.shown.some):
+    elif rule.audited and (rule.scope == "pull" or caller.shown.shows_data):
         await trail.begin(request.scope, caller, "look", name, hourly=rule.audited == "use")
 
 
@@ -167,7 +171,7 @@ def stream_answer(description: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {"text/event-stream": {}}, "description": description}}
 
 
-class Router(APIRouter):
+class OperationRouter(APIRouter):
     """A router whose routes are operations of the admin listener."""
 
     def operation(
@@ -189,20 +193,20 @@ class Router(APIRouter):
         return self.api_route(path, methods=[method], operation_id=name, responses=told, **more)
 
 
-def router(prefix: str = "", *, tags: list[str | Any]) -> Router:
+def router(prefix: str = "", *, tags: list[str | Any]) -> OperationRouter:
     """Return an empty router for the operations of one resource."""
-    return Router(prefix=prefix, tags=tags, route_class=Operation)
+    return OperationRouter(prefix=prefix, tags=tags, route_class=Operation)
 
 
-async def _caller(request: Request) -> Caller:
-    return cast("Caller", caller_of(request.scope))
+async def _caller(request: Request) -> AdminCaller:
+    return cast("AdminCaller", caller_of(request.scope))
 
 
-async def _shown(request: Request) -> Shown:
-    return cast("Caller", caller_of(request.scope)).shown
+async def _shown(request: Request) -> Redaction:
+    return cast("AdminCaller", caller_of(request.scope)).shown
 
 
-By = Annotated[Caller, Depends(_caller)]
+CallerDep = Annotated[AdminCaller, Depends(_caller)]
 """A handler parameter: the caller of the operation."""
-To = Annotated[Shown, Depends(_shown)]
+RedactionDep = Annotated[Redaction, Depends(_shown)]
 """A handler parameter: which event data the caller may see."""

@@ -7,12 +7,12 @@ from typing import Annotated, Any, TypeVar, cast
 from fastapi import Depends, Request
 
 from app.api.access.callers import caller_of
-from app.api.access.reach import Reached, reached
+from app.api.access.reach import ReachableParts, reachable_parts
 from app.api.asked.brokers import Brokers
 from app.api.asked.registry import Registry
 from app.api.asked.routes import Routes
 from app.api.asked.subscriptions import Subscriptions
-from app.api.http.given import Given
+from app.api.http.given import ServiceParts
 from app.interfaces import Clock, Notify, Store
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
@@ -20,16 +20,16 @@ from app.telemetry import Counters
 T = TypeVar("T")
 
 
-def given_of(request: Request) -> Given:
+def given_of(request: Request) -> ServiceParts:
     """Return the parts of the service that answers a request."""
-    return cast("Given", request.app.state.given)
+    return cast("ServiceParts", request.app.state.given)
 
 
-async def _reached(request: Request) -> Reached:
-    return await reached(given_of(request), caller_of(request.scope))
+async def _reached(request: Request) -> ReachableParts:
+    return await reachable_parts(given_of(request), caller_of(request.scope))
 
 
-Parts = Annotated[Reached, Depends(_reached)]
+Parts = Annotated[ReachableParts, Depends(_reached)]
 """A handler parameter: the parts of the service, limited to what the caller reaches."""
 
 

@@ -1,6 +1,6 @@
 """Limit the parts of a service to the subscriptions and topics that a bound token reaches.
 
-``demand_path`` checks what the path of a request names, before the body is read. ``reached`` gives each
+``demand_path`` checks what the path of a request names, before the body is read. ``reachable_parts`` gives each
 operation the parts limited to its caller. Lists and counts leave out everything else, and naming something
 else is a 403. No operation checks this by itself, except that ``produce`` and ``test`` check the source of an
 event.
@@ -22,12 +22,12 @@ from typing import Any, TypeGuard, TypeVar, cast
 from msgspec.structs import replace
 
 from app.access.rights import UNBOUND, TokenRestriction
-from app.api.access.callers import Caller
+from app.api.access.callers import AdminCaller
 from app.api.asked.brokers import Brokers
-from app.api.asked.readiness import Readiness
-from app.api.asked.registry import Document, Entry, Registry
+from app.api.asked.readiness import ReadinessSource
+from app.api.asked.registry import Document, Registry, SubscriptionEntry
 from app.api.asked.subscriptions import Subscriptions
-from app.api.http.given import Given
+from app.api.http.given import ServiceParts
 from app.api.http.problems import Refused
 from app.delivery.target_url import named_by
 from app.errors import BrokerRefused, StoreUnavailable
@@ -62,7 +62,7 @@ Sources = Mapping[str, tuple[str, Sequence[str]]]
 class OutsideBinding(Refused):
     """A refusal with 403: the token is bound and does not reach what the request names."""
 
-    def __init__(self, caller: Caller, what: str) -> None:
+    def __init__(self, caller: AdminCaller, what: str) -> None:
         detail = f"the token {caller.name} is bound to {caller.binding}: {what}"
         super().__init__(403, "outside-binding", detail)
 
@@ -71,7 +71,7 @@ class Reach:
     """The subscriptions and topics that one caller reaches. A caller reaches a subscription if the binding
     has its id and every topic that it reads."""
 
-    def __init__(self, caller: Caller, sources: Sources) -> None:
+    def __init__(self, caller: AdminCaller, sources: Sources) -> None:
         self._caller = caller
         self._binding: TokenRestriction = caller.binding
         self._sources = sources
@@ -137,13 +137,13 @@ class Reach:
             raise OutsideBinding(self._caller, what)
         for topic in wanted.source.topics:
             self.demand_topic(wanted.source.broker, topic)
-        for place in _written(wanted):
+        for place in _published_targets(wanted):
             self.demand_topic(place.broker, place.place)
         sends = binding.topics is not None or binding.event_sources is not None
         if sends and wanted.reply != IGNORE:
             what = "reply publishes events of any source from the target's answers, by a route"
             raise OutsideBinding(self._caller, what)
-        if before is None or _delivered(before) != _delivered(wanted):
+        if before is None or _delivery_settings(before) != _delivery_settings(wanted):
             self._demand_target(wanted, before)
 
     def _demand_target(self, wanted: Subscription, before: Subscription | None) -> None:
@@ -171,7 +171,7 @@ def _reached(subscription: Subscription) -> str:
     return url.partition("?")[0].rstrip("/") + "/-"
 
 
-def _written(subscription: Subscription) -> Iterator[Target | Exchange]:
+def _published_targets(subscription: Subscription) -> Iterator[Target | Exchange]:
     """Yield the topics or exchanges to which a subscription publishes: its sink and its dead-letter topic."""
     if isinstance(subscription.sink, Target | Exchange):
         yield subscription.sink
@@ -179,7 +179,7 @@ def _written(subscription: Subscription) -> Iterator[Target | Exchange]:
         yield subscription.dead_letter
 
 
-def _delivered(subscription: Subscription) -> tuple[object, ...]:
+def _delivery_settings(subscription: Subscription) -> tuple[object, ...]:
     """Return the settings that decide which events a subscription delivers where."""
     source, filters = subscription.source, subscription.filters
     return source, filters, subscription.sink, subscription.dead_letter
@@ -194,10 +194,10 @@ async def _sources(subscriptions: Subscriptions, registry: Registry) -> Sources:
         entries = await registry.entries()
     except StoreUnavailable:
         return found
-    return {each.id: _read_by(each) for each in entries if each.id not in found} | found
+    return {each.id: _source_of_document(each) for each in entries if each.id not in found} | found
 
 
-def _read_by(entry: Entry) -> tuple[str, Sequence[str]]:
+def _source_of_document(entry: SubscriptionEntry) -> tuple[str, Sequence[str]]:
     """Return the broker and topics that a document names. A document that cannot be parsed yields an empty
     topic, which no binding of topics includes."""
     source = entry.document.get("source")
@@ -208,7 +208,7 @@ def _read_by(entry: Entry) -> tuple[str, Sequence[str]]:
     return str(read.get("broker")), list(map(str, topics))
 
 
-async def reach_of(given: Given, caller: Caller) -> Reach:
+async def reach_of(given: ServiceParts, caller: AdminCaller) -> Reach:
     """Return the reach of a caller. For a caller that is not bound, the subscriptions are not read."""
     if not caller.binding.is_bound:
         return Reach(caller, {})
@@ -216,7 +216,12 @@ async def reach_of(given: Given, caller: Caller) -> Reach:
 
 
 async def demand_path(
-    given: Given, caller: Caller, operation: str, named: Mapping[str, Any], *, whole: bool
+    given: ServiceParts,
+    caller: AdminCaller,
+    operation: str,
+    named: Mapping[str, Any],
+    *,
+    whole: bool,
 ) -> None:
     """Raise OutsideBinding unless the caller reaches what the path of its request names.
 
@@ -233,7 +238,7 @@ async def demand_path(
         (await reach_of(given, caller)).demand_subscriptions(name)
 
 
-def demand_source(caller: Caller, source: str | None) -> None:
+def demand_source(caller: AdminCaller, source: str | None) -> None:
     """Raise OutsideBinding unless the caller may publish an event of this source. None means that the source
     cannot be read."""
     if not caller.binding.event_source(source or ""):
@@ -245,11 +250,11 @@ def demand_source(caller: Caller, source: str | None) -> None:
         raise OutsideBinding(caller, f"{what} is not included")
 
 
-class Reached:
+class ReachableParts:
     """The parts of a service, limited to what one caller reaches. ``reach`` is None for a caller without
     limits."""
 
-    def __init__(self, given: Given, reach: Reach | None) -> None:
+    def __init__(self, given: ServiceParts, reach: Reach | None) -> None:
         self._given = given
         self._reach = reach
 
@@ -262,17 +267,17 @@ class Reached:
         return part if view is None else cast("T", view(part, reach))
 
 
-async def reached(given: Given, caller: Caller | None) -> Reached:
+async def reachable_parts(given: ServiceParts, caller: AdminCaller | None) -> ReachableParts:
     """Return the parts of the service, limited to the caller. None is a caller without a token, whom only
     probes and the login answer."""
-    return Reached(given, await reach_of(given, caller) if _is_limited(caller) else None)
+    return ReachableParts(given, await reach_of(given, caller) if _is_limited(caller) else None)
 
 
-def _is_limited(caller: Caller | None) -> TypeGuard[Caller]:
+def _is_limited(caller: AdminCaller | None) -> TypeGuard[AdminCaller]:
     return caller is not None and (caller.binding != UNBOUND or caller.targets is not None)
 
 
-class _Within:
+class _LimitedView:
     """A limited view of a part. A subclass replaces the limited methods; all others are those of the part."""
 
     def __init__(self, whole: Any, reach: Reach) -> None:
@@ -283,7 +288,7 @@ class _Within:
         return getattr(self._whole, name)
 
 
-class BrokersWithin(_Within):
+class BrokersWithin(_LimitedView):
     """The brokers of the configuration, with logs that are limited to the topics that the caller reaches."""
 
     @property
@@ -291,7 +296,7 @@ class BrokersWithin(_Within):
         return {name: LogWithin(log, self._reach) for name, log in self._whole.logs.items()}
 
 
-class ReadinessWithin(_Within):
+class ReadinessWithin(_LimitedView):
     """The readiness of each role, without its causes."""
 
     async def readiness(self) -> Mapping[str, Any]:
@@ -300,7 +305,7 @@ class ReadinessWithin(_Within):
         return {role: each.model_copy(update={"causes": []}) for role, each in found.items()}
 
 
-class SubscriptionsWithin(_Within):
+class SubscriptionsWithin(_LimitedView):
     """The declared subscriptions and their state, limited to those that the caller reaches."""
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
@@ -318,33 +323,33 @@ class SubscriptionsWithin(_Within):
         return (each for each in found if self._reach.subscription(each.subscription))
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
-        return _of(self._reach, self._whole.waiting(subscription, event_id))
+        return _reachable(self._reach, self._whole.waiting(subscription, event_id))
 
 
-def _of(reach: Reach, found: Sequence[Any]) -> list[Any]:
+def _reachable(reach: Reach, found: Sequence[Any]) -> list[Any]:
     """Return the items whose subscription the caller reaches."""
     return [each for each in found if reach.subscription(each.subscription)]
 
 
-class RegistryWithin(_Within):
+class RegistryWithin(_LimitedView):
     """A registry of subscriptions that shows and changes only what the caller reaches."""
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[SubscriptionEntry]:
         return [each for each in await self._whole.entries() if self._reach.subscription(each.id)]
 
-    async def make(self, document: Document) -> Entry:
+    async def make(self, document: Document) -> SubscriptionEntry:
         if isinstance(name := document.get("id", ""), str):
             self._reach.demand_subscriptions(name)
-        made: Entry = await self._whole.make(document, self._reach.demand_document)
+        made: SubscriptionEntry = await self._whole.make(document, self._reach.demand_document)
         return made
 
-    async def change(self, entry: Entry, document: Document) -> Entry:
+    async def change(self, entry: SubscriptionEntry, document: Document) -> SubscriptionEntry:
         demand = self._reach.demand_document
-        changed: Entry = await self._whole.change(entry, document, demand)
+        changed: SubscriptionEntry = await self._whole.change(entry, document, demand)
         return changed
 
 
-class CountersWithin(_Within):
+class CountersWithin(_LimitedView):
     """The metrics without the series of subscriptions that the caller does not reach."""
 
     def values(self) -> Mapping[str, Mapping[tuple[str, ...], int]]:
@@ -355,7 +360,7 @@ class CountersWithin(_Within):
         }
 
 
-class LogWithin(_Within):
+class LogWithin(_LimitedView):
     """A log that shows only the topics that the caller reaches."""
 
     _whole: Log
@@ -394,7 +399,7 @@ class LogWithin(_Within):
         return self._reach.topic(self._whole.name, topic)
 
 
-class StoreWithin(_Within):
+class StoreWithin(_LimitedView):
     """A store whose dead letters, parked messages, attempts and pull queues are limited to the caller's
     subscriptions. Other tables are read by the id of a subscription, which ``demand_path`` has checked."""
 
@@ -406,7 +411,7 @@ class StoreWithin(_Within):
         self.pulled = PulledWithin(whole.pulled, reach)
 
 
-def _of_choice(verb: str, nothing: Callable[[], Any]) -> Any:
+def _limited_method(verb: str, nothing: Callable[[], Any]) -> Any:
     """Return a method of ``LettersWithin`` that limits its choice to subscriptions that the caller reaches.
 
     Args:
@@ -423,14 +428,14 @@ def _of_choice(verb: str, nothing: Callable[[], Any]) -> Any:
     return asked
 
 
-class LettersWithin(_Within):
+class LettersWithin(_LimitedView):
     """The dead letters of the subscriptions that the caller reaches."""
 
-    find = _of_choice("find", list)
-    count = _of_choice("count", dict)
-    count_over_time = _of_choice("count_over_time", dict)
-    discard = _of_choice("discard", int)
-    redrive = _of_choice("redrive", int)
+    find = _limited_method("find", list)
+    count = _limited_method("count", dict)
+    count_over_time = _limited_method("count_over_time", dict)
+    discard = _limited_method("discard", int)
+    redrive = _limited_method("redrive", int)
 
     async def _narrowed(self, choice: LetterChoice) -> LetterChoice | None:
         """Return the choice limited to subscriptions that the caller reaches, or None if it reaches none.
@@ -448,11 +453,11 @@ class LettersWithin(_Within):
             named = tuple({name for name, _ in await self._whole.count(choice)})
             if len(choice.ids) == 1:
                 self._reach.demand_subscriptions(*named)
-        reached = tuple(name for name in named if name and self._reach.subscription(name))
-        return replace(choice, subscriptions=reached) if reached else None
+        within = tuple(name for name in named if name and self._reach.subscription(name))
+        return replace(choice, subscriptions=within) if within else None
 
 
-class ParkedWithin(_Within):
+class ParkedWithin(_LimitedView):
     """The parked messages of the subscriptions that the caller reaches."""
 
     async def count(self) -> Mapping[str, ParkedCount]:
@@ -484,33 +489,33 @@ class ParkedWithin(_Within):
         return [subscription] if self._reach.subscription(subscription) else ()
 
 
-class AttemptsWithin(_Within):
+class AttemptsWithin(_LimitedView):
     """The attempts of the subscriptions that the caller reaches."""
 
     async def find(self, choice: AttemptChoice, limit: int = 100) -> list[Attempt]:
         if choice.subscription is not None:
             self._reach.demand_subscriptions(choice.subscription)
         named = [choice.subscription] if choice.subscription else self._reach.known
-        reached = tuple(filter(self._reach.subscription, named))
-        if not reached:
+        within = tuple(filter(self._reach.subscription, named))
+        if not within:
             return []
-        found: list[Attempt] = await self._whole.find(replace(choice, subscriptions=reached), limit)
+        found: list[Attempt] = await self._whole.find(replace(choice, subscriptions=within), limit)
         return found
 
 
-class PulledWithin(_Within):
+class PulledWithin(_LimitedView):
     """The pull queues of the subscriptions that the caller reaches."""
 
     async def named(self, event_id: str, most: int) -> list[Offered]:
-        return _of(self._reach, await self._whole.named(event_id, most))
+        return _reachable(self._reach, await self._whole.named(event_id, most))
 
 
-_OF_ANY: Mapping[type[Any], type[_Within]] = {Registry: RegistryWithin}
-_OF_BOUND: Mapping[type[Any], type[_Within]] = {
+_OF_ANY: Mapping[type[Any], type[_LimitedView]] = {Registry: RegistryWithin}
+_OF_BOUND: Mapping[type[Any], type[_LimitedView]] = {
     **_OF_ANY,
     Brokers: BrokersWithin,
     Counters: CountersWithin,
-    Readiness: ReadinessWithin,
+    ReadinessSource: ReadinessWithin,
     Store: StoreWithin,
     Subscriptions: SubscriptionsWithin,
 }

@@ -17,7 +17,7 @@ Withheld = Literal["", "masked", "data"]
 """The part of an event that was withheld: nothing, the masked places, or all data."""
 
 
-class Shown:
+class Redaction:
     """The redaction of events for one caller.
 
     Without the scope ``data``, a caller sees attributes, positions and masked data. Keys, extra headers, raw
@@ -33,18 +33,18 @@ class Shown:
         self._masks = tuple(masks)
 
     @property
-    def some(self) -> bool:
+    def shows_data(self) -> bool:
         """Return True if any event data may be shown."""
         return self._mask is None or bool(self._masks)
 
     @property
-    def everything(self) -> bool:
+    def shows_everything(self) -> bool:
         """Return True if nothing is redacted."""
         return self._mask is None
 
-    def covers(self, other: Shown) -> bool:
+    def covers(self, other: Redaction) -> bool:
         """Return True if everything that ``other`` shows may be shown here too."""
-        return self.everything or (not other.everything and self._masks == other._masks)
+        return self.shows_everything or (not other.shows_everything and self._masks == other._masks)
 
     def event(self, event: CloudEvent) -> tuple[CloudEvent, Withheld]:
         """Return the redacted event and what was withheld of it."""
@@ -57,8 +57,8 @@ class Shown:
 
     def text(self, text: str) -> str:
         """Return the text, or a replacement if it may not be shown."""
-        return text if self.everything or not text else NOT_SHOWN
+        return text if self.shows_everything or not text else NOT_SHOWN
 
 
-ALL = Shown(None)
+ALL = Redaction(None)
 """The redaction that shows everything."""

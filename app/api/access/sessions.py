@@ -24,7 +24,7 @@ HOST_PREFIX = "__Host-"  # a browser accepts such a cookie over TLS only, and fr
 _ID_BYTES = 32
 
 
-class Session(msgspec.Struct):
+class BrowserSession(msgspec.Struct):
     """A session of a browser. ``token`` is the digest of its token. ``begun`` and ``used`` are seconds of the
     monotonic clock."""
 
@@ -32,33 +32,33 @@ class Session(msgspec.Struct):
     begun: float
     used: float
 
-    def left(self, now: float) -> float:
+    def seconds_left(self, now: float) -> float:
         """Return the seconds until the session ends without further use. The result is 0 or negative if the
         session has ended."""
         return min(self.begun + LONGEST, self.used + IDLE) - now
 
 
-class Sessions:
+class BrowserSessions:
     """The sessions of this process, the least recently used first. They end with the process."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._sessions: dict[bytes, Session] = {}
+        self._sessions: dict[bytes, BrowserSession] = {}
 
-    def begin(self, token: bytes) -> tuple[str, Session]:
+    def begin(self, token: bytes) -> tuple[str, BrowserSession]:
         """Begin a session for the digest of a token. Return the session and its id, which only the browser
         knows from then on."""
         self._make_room(token)
         id_, now = secrets.token_urlsafe(_ID_BYTES), self._monotonic()
-        session = Session(token, now, now)
+        session = BrowserSession(token, now, now)
         self._sessions[digest_of(id_.encode())] = session
         return id_, session
 
-    def use(self, id_: str) -> Session | None:
+    def use(self, id_: str) -> BrowserSession | None:
         """Return the session of an id and mark it as used now. Return None if there is none or it has ended."""
         digest, now = digest_of(id_.encode()), self._monotonic()
         session = self._sessions.pop(digest, None)
-        if session is None or session.left(now) <= 0:
+        if session is None or session.seconds_left(now) <= 0:
             return None
         session.used = now
         self._sessions[digest] = session
@@ -68,21 +68,23 @@ class Sessions:
         """End the session of an id, if there is one."""
         self._sessions.pop(digest_of(id_.encode()), None)
 
-    def keep(self, tokens: Collection[bytes]) -> None:
+    def keep_only(self, tokens: Collection[bytes]) -> None:
         """End the sessions of all tokens but these, given by digest. The other tokens are no longer in the
         configuration."""
         self._sessions = {id_: one for id_, one in self._sessions.items() if one.token in tokens}
 
-    def left(self, session: Session) -> float:
+    def seconds_left(self, session: BrowserSession) -> float:
         """Return the seconds until a session ends without further use."""
-        return session.left(self._monotonic())
+        return session.seconds_left(self._monotonic())
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def _make_room(self, token: bytes) -> None:
         now = self._monotonic()
-        self._sessions = {id_: one for id_, one in self._sessions.items() if one.left(now) > 0}
+        self._sessions = {
+            id_: one for id_, one in self._sessions.items() if one.seconds_left(now) > 0
+        }
         own = [id_ for id_, one in self._sessions.items() if one.token == token]
         for id_ in own[: max(0, len(own) - OF_A_TOKEN + 1)]:
             del self._sessions[id_]

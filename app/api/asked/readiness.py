@@ -11,11 +11,11 @@ from pydantic import BaseModel, Field
 class RoleReadiness(BaseModel):
     """The readiness of one role of a process."""
 
-    ready: bool
+    ready: bool = Field(description="true if the role is ready")
     causes: list[str] = Field(description="why the role is not ready, each cause with its cure")
 
 
-class Readiness(Protocol):
+class ReadinessSource(Protocol):
     """A provider of the readiness of each role of this process."""
 
     async def readiness(self) -> Mapping[str, RoleReadiness]:

@@ -14,7 +14,7 @@ Document = Mapping[str, Any]
 of ``model.secret``."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class SubscriptionEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One subscription as the registry stores it.
 
     Attributes:
@@ -44,7 +44,7 @@ Demand = Callable[[Subscription, Subscription | None], None]
 may not make the change."""
 
 
-def anything(wanted: Subscription, before: Subscription | None) -> None:
+def accept_all(wanted: Subscription, before: Subscription | None) -> None:
     """Accept every subscription. This is the check of a caller without limits."""
 
 
@@ -56,20 +56,22 @@ class Registry(Protocol):
     def largest_document(self) -> int:
         """Return the size limit of a document in bytes."""
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[SubscriptionEntry]:
         """Return the subscriptions of the file first, then those of the API in order of creation."""
 
-    async def entry(self, subscription: str) -> Entry | None:
+    async def entry(self, subscription: str) -> SubscriptionEntry | None:
         """Return the entry of a subscription id, or None if the id is unknown."""
 
-    async def make(self, document: Document, demand: Demand = anything) -> Entry:
+    async def make(self, document: Document, demand: Demand = accept_all) -> SubscriptionEntry:
         """Store a new subscription. If the document has no id, the registry assigns one."""
 
-    async def change(self, entry: Entry, document: Document, demand: Demand = anything) -> Entry:
+    async def change(
+        self, entry: SubscriptionEntry, document: Document, demand: Demand = accept_all
+    ) -> SubscriptionEntry:
         """Replace the document of a subscription. Raise VersionConflict if ``entry`` is not the stored
         version."""
 
-    async def remove(self, entry: Entry) -> None:
+    async def remove(self, entry: SubscriptionEntry) -> None:
         """Delete the subscription and finish its events. Raise VersionConflict if ``entry`` is not the stored
         version."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from app.api.asked.registry import Entry
+from app.api.asked.registry import SubscriptionEntry
 from app.interfaces import Attempt, Halt, Waiting
 from app.model.metadata import GroupLag
 from app.model.subscription import Subscription
@@ -30,7 +30,7 @@ class Subscriptions(Protocol):
     async def statuses(self) -> Sequence[SubscriptionStatus]:
         """Return the status of each subscription that this process runs."""
 
-    async def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
+    async def states(self, entries: Sequence[SubscriptionEntry]) -> list[SubscriptionStatus]:
         """Return one status for each entry. It is ``broken`` if the subscription cannot run, and
         ``elsewhere`` if another process runs it."""
 

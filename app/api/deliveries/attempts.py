@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Query, Response
 
-from app.api.access.operations import To, router
+from app.api.access.operations import RedactionDep, router
 from app.api.access.parts import StoreDep, SubscriptionsDep
 from app.api.deliveries import views
 from app.api.deliveries.parked import ahead_of
@@ -26,7 +26,7 @@ routes = router("/v1/attempts", tags=["attempts"])
 async def attempts(
     store: StoreDep,
     subscriptions: SubscriptionsDep,
-    shown: To,
+    shown: RedactionDep,
     subscription: Annotated[
         Text | None, Query(description="id of the subscription; all by default")
     ] = None,
@@ -47,7 +47,7 @@ async def attempts(
         for each in await slices.each(subscriptions.attempts(subscription, REMEMBERED))
         if _is_wanted(each, event_id, outcome_text)
     ]
-    found = (await views.merged(stored, remembered, slices))[:limit]
+    found = (await views.merge_attempts(stored, remembered, slices))[:limit]
     waiting: list[Waiting] = []
     if event_id is not None and outcome is None:
         waiting += await _parked(store, subscription, event_id)

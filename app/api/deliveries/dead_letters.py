@@ -11,12 +11,12 @@ from typing import Annotated
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from app.api.access.operations import By, To, router
+from app.api.access.operations import CallerDep, RedactionDep, router
 from app.api.access.parts import BrokersDep, ClockDep, RoutesDep, StoreDep, SubscriptionsDep
-from app.api.access.redaction import Shown
+from app.api.access.redaction import Redaction
 from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
-from app.api.deliveries.redriving import Redriving
+from app.api.deliveries.redriving import Redriver
 from app.api.http import parameters
 from app.api.http.bodies import json_answer
 from app.api.http.moments import now_ms
@@ -37,11 +37,11 @@ from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Sto
 
 async def _redriving(
     store: StoreDep, subscriptions: SubscriptionsDep, routes: RoutesDep, clock: ClockDep
-) -> Redriving:
-    return Redriving(store, subscriptions, routes, clock)
+) -> Redriver:
+    return Redriver(store, subscriptions, routes, clock)
 
 
-RedrivingDep = Annotated[Redriving, Depends(_redriving)]
+RedrivingDep = Annotated[Redriver, Depends(_redriving)]
 
 AT_ONCE = 1_000  # the most letters that one request redrives
 INTERVALS = 1_000  # the most intervals of one count
@@ -102,7 +102,7 @@ routes = router("/v1/dead-letters", tags=["dead letters"])
 async def dead_letters(
     store: StoreDep,
     brokers: BrokersDep,
-    shown: To,
+    shown: RedactionDep,
     request: Request,
     query: Annotated[LetterQuery, Query()],
 ) -> Response:
@@ -115,7 +115,7 @@ async def dead_letters(
     found, more = await parameters.read_page(ask, query.limit, query.before)
     page = {
         "dead_letters": await Slices().rows(
-            found, lambda each: _listed(brokers.kinds, each, shown, query)
+            found, lambda each: _letter_answer(brokers.kinds, each, shown, query)
         ),
         "next": parameters.next_page(request, before=found[-1].id) if more else None,
     }
@@ -133,7 +133,7 @@ async def count(
     found = await letters.count(choice)
     times: Mapping[tuple[int, str], int] = {}
     if query.every is not None:
-        _demand_few(query, now_ms(clock))
+        _demand_few_intervals(query, now_ms(clock))
         times = await letters.count_over_time(choice, query.every * 1000)
     return views.DeadLetterCounts(
         total=sum(found.values()), counts=views.counts(found), over_time=views.over_time(times)
@@ -147,11 +147,11 @@ async def dead_letter(
     store: StoreDep,
     brokers: BrokersDep,
     subscriptions: SubscriptionsDep,
-    shown: To,
+    shown: RedactionDep,
     letter: LetterId,
 ) -> Response:
     """Return one dead letter with its event, its record in wire format, and its attempts."""
-    found = await _found(store, letter)
+    found = await _letter_by_id(store, letter)
     slices = Slices()
     attempts = await _history(subscriptions, store, found, slices)
     history = await slices.rows(attempts, lambda each: views.attempt(each, shown), PAGE_BYTES)
@@ -160,23 +160,23 @@ async def dead_letter(
 
 @routes.operation("POST /{letter}:resend", "resend_dead_letter", (404, 409, 422, 503))
 async def resend(
-    redriving: RedrivingDep, store: StoreDep, by: By, letter: LetterId
+    redriving: RedrivingDep, store: StoreDep, by: CallerDep, letter: LetterId
 ) -> views.Redriven:
     """Deliver one dead letter to its subscription again. Its attempts are counted from 1 again."""
-    found = await _found(store, letter)
+    found = await _letter_by_id(store, letter)
     choice = LetterChoice(subscriptions=(found.subscription,), ids=(letter,))
-    by.tell(target=f"{found.subscription}/{letter}")
+    by.annotate_audit(target=f"{found.subscription}/{letter}")
     return await redriving.redrive(choice, rate=0.0, limit=1, dry_run=False)
 
 
 @routes.operation("POST :discard", "discard_dead_letters", (422, 503))
-async def discard(store: StoreDep, by: By, order: DiscardOrder) -> views.Discarded:
+async def discard(store: StoreDep, by: CallerDep, order: DiscardOrder) -> views.Discarded:
     """Count dead letters, or with `dry_run: false` delete them permanently."""
     choice = order.choice()
     found = await store.letters.count(choice)
-    by.tell(target=", ".join(order.subscription), detail=_asked(order))
+    by.annotate_audit(target=", ".join(order.subscription), detail=_audit_detail_before(order))
     gone = 0 if order.dry_run else await store.letters.discard(choice)
-    by.tell(detail=_done(order, gone, sum(found.values())))
+    by.annotate_audit(detail=_audit_detail_after(order, gone, sum(found.values())))
     return views.Discarded(
         dry_run=order.dry_run,
         matched=sum(found.values()),
@@ -186,23 +186,23 @@ async def discard(store: StoreDep, by: By, order: DiscardOrder) -> views.Discard
 
 
 @routes.operation("POST :redrive", "redrive_dead_letters", (409, 422, 503))
-async def redrive(redriving: RedrivingDep, by: By, order: RedriveOrder) -> views.Redriven:
+async def redrive(redriving: RedrivingDep, by: CallerDep, order: RedriveOrder) -> views.Redriven:
     """Count dead letters, or with `dry_run: false` deliver the oldest of them to their subscriptions again.
 
     Each event keeps its id, and events of one key are delivered one at a time. An event that fails again
     becomes a dead letter again. To exclude such letters when you repeat the request, set `until` to `at_ms`
     of the first answer.
     """
-    by.tell(target=", ".join(order.subscription), detail=_asked(order))
+    by.annotate_audit(target=", ".join(order.subscription), detail=_audit_detail_before(order))
     done = await redriving.redrive(
         order.choice(), rate=order.rate, limit=order.limit, dry_run=order.dry_run
     )
-    by.tell(detail=_done(order, done.redriven, done.matched))
+    by.annotate_audit(detail=_audit_detail_after(order, done.redriven, done.matched))
     return done
 
 
-def _listed(
-    kinds: Mapping[str, str], letter: DeadLetter, shown: Shown, query: LetterQuery
+def _letter_answer(
+    kinds: Mapping[str, str], letter: DeadLetter, shown: Redaction, query: LetterQuery
 ) -> dict[str, object]:
     """Return the answer for one dead letter, with or without its message."""
     if query.messages:
@@ -210,7 +210,7 @@ def _listed(
     return views.named_letter(letter, shown)
 
 
-def _demand_few(query: CountQuery, until_ms: int) -> None:
+def _demand_few_intervals(query: CountQuery, until_ms: int) -> None:
     """Raise Refused with 422 if the count has more intervals than one answer may have."""
     every_ms = (query.every or 1) * 1000
     until_ms = until_ms if query.until is None else min(query.until, until_ms)
@@ -223,17 +223,17 @@ def _demand_few(query: CountQuery, until_ms: int) -> None:
         )
 
 
-def _asked(order: DiscardOrder | RedriveOrder) -> str:
+def _audit_detail_before(order: DiscardOrder | RedriveOrder) -> str:
     """Return the audit detail of a request, in case it fails."""
     return "dry run" if order.dry_run else ""
 
 
-def _done(order: DiscardOrder | RedriveOrder, done: int, matched: int) -> str:
+def _audit_detail_after(order: DiscardOrder | RedriveOrder, done: int, matched: int) -> str:
     """Return the audit detail of a request that succeeded."""
     return f"dry run, {matched} match" if order.dry_run else f"{done} of {matched}"
 
 
-async def _found(store: Store, letter: int) -> DeadLetter:
+async def _letter_by_id(store: Store, letter: int) -> DeadLetter:
     """Return a dead letter by id. Raise Refused with 404 if there is none."""
     found = await store.letters.find(LetterChoice(ids=(letter,)), 1)
     if not found:
@@ -257,6 +257,6 @@ async def _history(
     recent = await slices.each(subscriptions.attempts(letter.subscription, HISTORY))
     return [
         each
-        for each in await views.merged(stored, recent, slices)
+        for each in await views.merge_attempts(stored, recent, slices)
         if (each.partition, each.position) == (message.partition, message.position)
     ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from app.api.access.operations import To, router
+from app.api.access.operations import RedactionDep, router
 from app.api.access.parts import BrokersDep, StoreDep
 from app.api.deliveries import views
 from app.api.http import parameters
@@ -27,7 +27,7 @@ routes = router("/v1/parked", tags=["parked"])
 async def parked(
     store: StoreDep,
     brokers: BrokersDep,
-    shown: To,
+    shown: RedactionDep,
     request: Request,
     subscription: Of = None,
     limit: Annotated[
@@ -56,7 +56,7 @@ async def parked(
 @routes.operation("GET /keys", "parked_keys", (422, 503), response_model=views.ParkedKeys)
 async def keys(
     store: StoreDep,
-    shown: To,
+    shown: RedactionDep,
     subscription: Of = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="maximum number of keys")] = LIMIT,
 ) -> Response:

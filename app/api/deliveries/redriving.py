@@ -18,8 +18,8 @@ from app.model.spool import drained_route
 NO_SUBSCRIPTION = "the subscription does not exist. Create it again, or discard its letters"
 
 
-class Redriving:
-    """Redrives dead letters of the store."""
+class Redriver:
+    """A service that redrives dead letters of the store."""
 
     def __init__(
         self, store: Store, subscriptions: Subscriptions, routes: Routes, clock: Clock
@@ -40,15 +40,15 @@ class Redriving:
         """
         found = await self._store.letters.count(choice)
         known = {each.id: each.paused for each in await self._subscriptions.declared()}
-        gone = [name for name in choice.subscriptions if not self._is_there(name, known)]
+        gone = [name for name in choice.subscriptions if not self._exists(name, known)]
         if gone:
             raise Refused(409, "no-such-subscription", f"{', '.join(gone)}: {NO_SUBSCRIPTION}")
         at_ms = now_ms(self._clock)
         totals: Counter[str] = Counter()
         for (subscription, _), count in found.items():
             totals[subscription] += count
-        able = [name for name in sorted(totals) if self._is_there(name, known)]
-        moved = 0 if dry_run else await self._move(choice, able, rate=rate, limit=limit)
+        able = [name for name in sorted(totals) if self._exists(name, known)]
+        moved = 0 if dry_run else await self._redrive_each(choice, able, rate=rate, limit=limit)
         return views.Redriven(
             dry_run=dry_run,
             at_ms=at_ms,
@@ -61,16 +61,16 @@ class Redriving:
                 for name, count in sorted(totals.items())
                 if name not in able
             ],
-            waiting=await self._waiting(able, known),
+            waiting=await self._halted(able, known),
         )
 
-    def _is_there(self, subscription: str, known: Collection[str]) -> bool:
-        """Return True if a user declared the subscription, or if a route of the configuration has a spool
-        that uses it."""
+    def _exists(self, subscription: str, known: Collection[str]) -> bool:
+        """Return True if a user declared the subscription, or if it is the internal subscription of a route's
+        spool."""
         spooling = {route.name for route in self._routes.routes if route.spool is not None}
         return subscription in known or drained_route(subscription) in spooling
 
-    async def _move(
+    async def _redrive_each(
         self, choice: LetterChoice, able: Sequence[str], *, rate: float, limit: int
     ) -> int:
         """Redrive letters of these subscriptions, and return how many."""
@@ -85,7 +85,7 @@ class Redriving:
                 )
         return moved
 
-    async def _waiting(self, able: Sequence[str], paused: Mapping[str, bool]) -> dict[str, str]:
+    async def _halted(self, able: Sequence[str], paused: Mapping[str, bool]) -> dict[str, str]:
         """Return why some of these subscriptions deliver nothing now, by id."""
         halts = await self._store.halts.all()
         why = {name: "paused by its configuration" for name in able if paused.get(name)}

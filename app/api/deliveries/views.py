@@ -10,9 +10,9 @@ from typing import Annotated
 import msgspec
 from pydantic import AfterValidator, BaseModel, Field
 
-from app.api.access.redaction import Shown
+from app.api.access.redaction import Redaction
 from app.api.http.slices import Slices
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.api.topics import messages
 from app.api.topics.answers import MessageView
 from app.interfaces import (
@@ -33,25 +33,25 @@ Rounded = Annotated[float, AfterValidator(partial(round, ndigits=3))]
 class EventView(BaseModel):
     """Attributes that identify an event. They are empty for a record that is not an event."""
 
-    id: str
-    source: str
-    type: str
+    id: str = Field(description="attribute id")
+    source: str = Field(description="attribute source")
+    type: str = Field(description="attribute type")
 
 
-class _Delivered(View):
+class _Delivered(CopyingView):
     """A message of a topic that is delivered to a subscription."""
 
     subscription: str = Field(description="id of the subscription")
-    topic: str
-    partition: int
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     position: str = Field(description="position of the message in its partition")
-    event: EventView
+    event: EventView = Field(description="attributes that identify the event")
 
 
 class HeaderView(BaseModel):
     """A header field of a request or an answer."""
 
-    name: str
+    name: str = Field(description="name of the field")
     value: str | None = Field(description="null without the scope data")
 
 
@@ -119,7 +119,7 @@ class AttemptsView(BaseModel):
     )
 
 
-class DeadLetterView(View):
+class DeadLetterView(CopyingView):
     """An event that was given up."""
 
     id: int = Field(description="id of the dead letter")
@@ -130,7 +130,7 @@ class DeadLetterView(View):
     attempts: int = Field(description="number of attempts")
     status: int | None = Field(description="HTTP status of the last answer; null if there was none")
     at_ms: int = Field(description="when the event was given up, in ms since the epoch")
-    event: EventView
+    event: EventView = Field(description="attributes that identify the event")
     message: MessageView | None = Field(
         None, description="the message from its topic; null with messages=false"
     )
@@ -152,24 +152,24 @@ class DeadLetterPage(BaseModel):
 class CauseCount(BaseModel):
     """The number of dead letters of one subscription and cause."""
 
-    subscription: str
-    cause: str
-    count: int
+    subscription: str = Field(description="id of the subscription")
+    cause: str = Field(description="why the events were given up")
+    count: int = Field(description="number of dead letters")
 
 
 class IntervalCount(BaseModel):
     """The number of dead letters of one cause within one interval."""
 
     at_ms: int = Field(description="start of the interval, in ms since the epoch")
-    cause: str
-    count: int
+    cause: str = Field(description="why the events were given up")
+    count: int = Field(description="number of dead letters")
 
 
 class DeadLetterCounts(BaseModel):
-    """Numbers of dead letters."""
+    """The number of dead letters by subscription and cause, and over time."""
 
-    total: int
-    counts: list[CauseCount]
+    total: int = Field(description="number of all matching letters")
+    counts: list[CauseCount] = Field(description="matching letters by subscription and cause")
     over_time: list[IntervalCount] = Field(
         [], description="with every only: intervals with dead letters, the oldest first"
     )
@@ -211,19 +211,19 @@ class Redriven(BaseModel):
     )
 
 
-class ParkedView(View):
+class ParkedView(CopyingView):
     """A message that waits in the store."""
 
     id: int = Field(description="id of the row; rows are listed in this order")
     subscription: str = Field(description="id of the subscription")
     broker: str = Field(description="broker from which the message was read")
-    topic: str
-    partition: int
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     position: str = Field(description="position of the message in its partition")
     key: str | None = Field(
         description="key of the record as text; null if it has none, or without the scope data"
     )
-    event: EventView
+    event: EventView = Field(description="attributes that identify the event")
     redriven: bool = Field(
         description="true for a redriven dead letter; later events of its key do not wait for it"
     )
@@ -244,13 +244,13 @@ class ParkedPage(BaseModel):
     next: str | None = Field(description="path of the next page; null on the last page")
 
 
-class ParkedKeyView(View):
+class ParkedKeyView(CopyingView):
     """A parked key, described by its oldest message."""
 
-    subscription: str
-    broker: str
-    topic: str
-    partition: int
+    subscription: str = Field(description="id of the subscription")
+    broker: str = Field(description="name of the broker")
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     key: str | None = Field(
         description="key of the oldest record as text; null if it has none, or without the scope data"
     )
@@ -270,10 +270,10 @@ class ParkedKeys(BaseModel):
     keys: list[ParkedKeyView] = Field(description="parked keys, the longest wait first")
 
 
-class ParkedCountView(View):
+class ParkedCountView(CopyingView):
     """The number of parked messages of one subscription."""
 
-    subscription: str
+    subscription: str = Field(description="id of the subscription")
     rows: int = Field(description="number of parked messages")
     keys: int = Field(description="number of their keys")
     redriven: int = Field(description="number of redriven dead letters among the messages")
@@ -285,25 +285,30 @@ class ParkedCountView(View):
 class ParkedCounts(BaseModel):
     """The number of parked messages of each subscription."""
 
-    counts: list[ParkedCountView]
+    counts: list[ParkedCountView] = Field(description="number of parked messages by subscription")
 
 
 def dead_letter(
-    kinds: Mapping[str, str], letter: DeadLetter, shown: Shown, *, raw: bool = False, **more: object
+    kinds: Mapping[str, str],
+    letter: DeadLetter,
+    shown: Redaction,
+    *,
+    raw: bool = False,
+    **more: object,
 ) -> dict[str, object]:
     """Return the answer for a dead letter with its message. ``more`` adds members to the answer."""
     found = message(kinds, letter.broker, letter.message, shown, raw=raw)
     return named_letter(letter, shown, message=found, **more)
 
 
-def named_letter(letter: DeadLetter, shown: Shown, **more: object) -> dict[str, object]:
+def named_letter(letter: DeadLetter, shown: Redaction, **more: object) -> dict[str, object]:
     """Return the answer for a dead letter. The message is null, unless ``more`` has one."""
     given = {"message": None, "detail": shown.text(letter.detail), **more}
     return DeadLetterDetail.members(letter, **given)
 
 
 def message(
-    kinds: Mapping[str, str], broker: str, found: Message, shown: Shown, *, raw: bool = False
+    kinds: Mapping[str, str], broker: str, found: Message, shown: Redaction, *, raw: bool = False
 ) -> msgspec.Raw:
     """Return a message as JSON. ``kinds`` has the protocols of the configured brokers, which may lack the
     message's own broker."""
@@ -320,31 +325,31 @@ def over_time(found: Mapping[tuple[int, str], int]) -> list[IntervalCount]:
 
 
 def parked(
-    kinds: Mapping[str, str], row: Parked, shown: Shown, *, with_message: bool
+    kinds: Mapping[str, str], row: Parked, shown: Redaction, *, with_message: bool
 ) -> dict[str, object]:
     """Return the answer for a parked message."""
-    view = ParkedView.members(row, **_row(row, shown))
+    view = ParkedView.members(row, **_parked_members(row, shown))
     del view["message"]
     if not with_message:
         return view
     return view | {"message": message(kinds, row.broker, row.message, shown)}
 
 
-def attempt(each: Attempt, shown: Shown) -> AttemptView:
+def attempt(each: Attempt, shown: Redaction) -> AttemptView:
     """Return the answer for an attempt."""
     detail = shown.text(each.detail)
     more: dict[str, object] = {"request": None, "answer": None}
     if each.exchange is not None:
-        more = _wires(each.exchange, shown)
-    return AttemptView.of(each, **_place(each.partition), detail=detail, **more)
+        more = _exchange_views(each.exchange, shown)
+    return AttemptView.of(each, **_partition_members(each.partition), detail=detail, **more)
 
 
-def _wires(exchange: HttpExchange, shown: Shown) -> dict[str, object]:
+def _exchange_views(exchange: HttpExchange, shown: Redaction) -> dict[str, object]:
     """Return the request and the answer of an HTTP exchange."""
-    sent = _wire(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
+    sent = _wire_view(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
     if not exchange.status_line:
         return {"request": sent, "answer": None}
-    answer = _wire(
+    answer = _wire_view(
         exchange.status_line,
         exchange.answer_headers,
         exchange.answer_body,
@@ -354,10 +359,12 @@ def _wires(exchange: HttpExchange, shown: Shown) -> dict[str, object]:
     return {"request": sent, "answer": answer}
 
 
-def _wire(line: str, headers: Fields, body: bytes, size: int | None, shown: Shown) -> WireView:
+def _wire_view(
+    line: str, headers: Fields, body: bytes, size: int | None, shown: Redaction
+) -> WireView:
     """Return a request or an answer. Its body is shown completely or not at all, because the pointers of a
     mask cannot be applied to a clipped body."""
-    everything = shown.everything
+    everything = shown.shows_everything
     return WireView(
         line=line,
         headers=[
@@ -371,12 +378,12 @@ def _wire(line: str, headers: Fields, body: bytes, size: int | None, shown: Show
 
 def waiting(each: Waiting) -> WaitingView:
     """Return the answer for an event that waits for its first attempt."""
-    return WaitingView.of(each, **_place(each.partition))
+    return WaitingView.of(each, **_partition_members(each.partition))
 
 
-def parked_key(each: ParkedKey, shown: Shown) -> ParkedKeyView:
+def parked_key(each: ParkedKey, shown: Redaction) -> ParkedKeyView:
     """Return the answer for a parked key."""
-    about = _row(each.oldest, shown)
+    about = _parked_members(each.oldest, shown)
     return ParkedKeyView.of(each.oldest, **about, rows=each.rows, redriven=each.redriven)
 
 
@@ -388,35 +395,35 @@ def counts(found: Mapping[tuple[str, str], int]) -> list[CauseCount]:
     ]
 
 
-def _place(partition: Partition) -> dict[str, object]:
+def _partition_members(partition: Partition) -> dict[str, object]:
     return {"topic": partition.topic, "partition": partition.number}
 
 
-def _row(row: Parked, shown: Shown) -> dict[str, object]:
+def _parked_members(row: Parked, shown: Redaction) -> dict[str, object]:
     """Return the members of an answer that describe a parked row. Bytes of the key that are not UTF-8 are
     escaped."""
     found = row.message
-    key = found.record.key if shown.everything else None
+    key = found.record.key if shown.shows_everything else None
     return {
-        **_place(found.partition),
+        **_partition_members(found.partition),
         "position": found.position,
         "key": None if key is None else key.decode("utf-8", "backslashreplace"),
         "detail": shown.text(row.detail),
     }
 
 
-async def merged(
+async def merge_attempts(
     stored: Sequence[Attempt], remembered: Sequence[Attempt], slices: Slices
 ) -> list[Attempt]:
     """Return attempts of the store and of memory, the newest first and each once. For an attempt in both, the
     store's is returned, because it has more details."""
     once: dict[tuple[object, ...], Attempt] = {}
     for each in (*remembered, *stored):
-        once[_try(each)] = each
+        once[_attempt_identity(each)] = each
         await slices.spend(1)
     return sorted(once.values(), key=attrgetter("started_ms", "number"), reverse=True)
 
 
-def _try(each: Attempt) -> tuple[object, ...]:
+def _attempt_identity(each: Attempt) -> tuple[object, ...]:
     """Return what identifies an attempt."""
     return each.subscription, each.partition, each.position, each.number, each.started_ms

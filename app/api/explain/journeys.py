@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from app.access.rights import NotAllowed, Rights
 from app.api.http import problems
-from app.api.http.views import FaultView, Problem, View
+from app.api.http.views import CopyingView, FaultView, Problem
 from app.api.topics import messages
 from app.api.topics.answers import RecordView
 from app.routing.hops import Hop, SubscriptionVerdict
@@ -59,19 +59,19 @@ class FilterView(BaseModel):
 class RouteVerdictView(BaseModel):
     """A route and its decision about the event."""
 
-    name: str
+    name: str = Field(description="name of the route")
     chosen: bool = Field(description="true if this route takes the event")
     asked: bool = Field(
         description="false if its filters were not evaluated, because an earlier route matched or the request "
         "named a route"
     )
-    filters: list[FilterView]
+    filters: list[FilterView] = Field(description="result of each filter")
     invalid: list[FaultView] = Field(
         [], description="faults of the data against the schema of the route"
     )
 
 
-class KeyView(View):
+class KeyView(CopyingView):
     """The key of the record, and how it was computed."""
 
     mapper: str = Field(description="key mapper of the route")
@@ -83,10 +83,19 @@ class KeyView(View):
     )
 
 
-class SubscriptionVerdictView(View):
+class ShapedRequestView(CopyingView):
+    """The request that a subscription would send to a target that does not speak CloudEvents."""
+
+    method: str
+    url: str = Field(description="URL; without path and query if they are a secret")
+    headers: list[tuple[str, str]] = Field(description="name and value of each header")
+    body: str = Field(description="body; secrets are hidden")
+
+
+class SubscriptionVerdictView(CopyingView):
     """A subscription of the topic, and its decision about the event."""
 
-    id: str
+    id: str = Field(description="id of the subscription")
     wants: bool = Field(description="true if the event meets its filters")
     sink: str = Field(description="sink to which it delivers")
     state: str | None = Field(
@@ -94,16 +103,19 @@ class SubscriptionVerdictView(View):
     )
     lane: str | None = Field(description="key of the lane in which the event is delivered")
     fault: str | None = Field(description="why the subscription cannot deliver the event")
-    filters: list[FilterView]
+    filters: list[FilterView] = Field(description="result of each filter")
     onward: HopView | None = Field(description="topic to which a mirror copies the event")
+    request: ShapedRequestView | None = Field(
+        description="shaped request to the sink; null if the subscription sends CloudEvents"
+    )
 
 
-class HopView(View):
+class HopView(CopyingView):
     """A topic that receives the event."""
 
-    broker: str
+    broker: str = Field(description="name of the broker")
     kind: str = Field(description="kind of the broker: embedded, kafka, rabbitmq or pulsar")
-    topic: str
+    topic: str = Field(description="name of the topic")
     by: str = Field(description="route or mirror that publishes the event to the topic")
     key: str | None = Field(description="key as text; null if there is none or it is not UTF-8")
     key_base64: str | None = Field(None, description="key that is not UTF-8")
@@ -124,21 +136,23 @@ class EventNameView(BaseModel):
     """The attributes that identify the event. They are null if the document has a format that Skybridge
     cannot read."""
 
-    specversion: str | None
-    id: str | None
-    source: str | None
-    type: str | None
+    specversion: str | None = Field(description="attribute specversion")
+    id: str | None = Field(description="attribute id")
+    source: str | None = Field(description="attribute source")
+    type: str | None = Field(description="attribute type")
 
 
 class JourneyView(BaseModel):
     """The journey of one event: every evaluated route with its reason, and every topic and subscription that
     receives it."""
 
-    event: EventNameView
+    event: EventNameView = Field(description="attributes that identify the event")
     accepted: bool = Field(description="true if the event would be accepted")
     refused: Problem | None = Field(description="problem that the sender would receive")
-    routes: list[RouteVerdictView]
-    key: KeyView | None
+    routes: list[RouteVerdictView] = Field(description="every route and its decision")
+    key: KeyView | None = Field(
+        description="key of the record, and how it was computed; null if no route takes the event"
+    )
     hops: list[HopView] = Field(description="topics that receive the event")
     outside: list[HopView] = Field(
         [],
@@ -172,7 +186,7 @@ def to_json(
 
 
 class _Writer:
-    """Converts the hops of a journey to JSON."""
+    """A converter of the hops of a journey to JSON."""
 
     def __init__(
         self, kinds: Mapping[str, str], partitions: Partitions, states: Mapping[str, str]
@@ -199,4 +213,5 @@ class _Writer:
             fault=verdict.fault or None,
             filters=msgspec.to_builtins(verdict.filters),
             onward=None if verdict.onward is None else self.hop(verdict.onward),
+            request=None if verdict.request is None else msgspec.to_builtins(verdict.request),
         )

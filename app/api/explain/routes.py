@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -22,6 +21,7 @@ from app.api.http.slices import Slices
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
+from app.outlets.preview import compile_preview
 from app.routing.hops import Hop
 from app.routing.journey import Guide, Journey
 from app.telemetry.slices import in_thread
@@ -74,8 +74,8 @@ async def explain(
     decoded = http.decode(request.headers.raw, await _body(request), max_batch=MOST)
     declared = await subscriptions.declared()
     given = routing.routes, declared, routing.resources, brokers.kinds, brokers.manners
-    guide = await in_thread(partial(Guide, *given))
-    _demand_few(len(decoded), guide.units)
+    guide = await in_thread(lambda: Guide(*given, preview=compile_preview(declared)))
+    _demand_few_events(len(decoded), guide.units)
     key_bytes = None if key is None else key.encode("latin-1")
     rights = None if producer is None else _rights(producers, producer)
     filtered = rights is not None and rights.limited
@@ -97,7 +97,7 @@ async def explain(
     return json_answer(content)
 
 
-def _demand_few(events: int, units: int) -> None:
+def _demand_few_events(events: int, units: int) -> None:
     """Raise Refused with 413 if the request would evaluate too many filters. One event is always explained."""
     if events > 1 and events * units > UNITS:
         raise Refused(
@@ -118,7 +118,7 @@ def _rights(producers: KnownProducers, producer: str) -> Rights:
 
 async def _body(request: Request) -> bytes:
     bodies.demand_identity(request)
-    return await bodies.bounded(request, LARGEST)
+    return await bodies.read_body(request, LARGEST)
 
 
 async def ask_partitions(logs: Mapping[str, Log], journeys: Collection[Journey]) -> Partitions:
@@ -130,7 +130,7 @@ async def ask_partitions(logs: Mapping[str, Log], journeys: Collection[Journey])
     ):
         wanted.setdefault(hop.broker, set()).add(hop.topic)
     asked = await asyncio.gather(
-        *(_ask(logs[broker], sorted(topics)) for broker, topics in wanted.items())
+        *(_partition_counts(logs[broker], sorted(topics)) for broker, topics in wanted.items())
     )
     return {
         (broker, topic): count
@@ -139,7 +139,7 @@ async def ask_partitions(logs: Mapping[str, Log], journeys: Collection[Journey])
     }
 
 
-async def _ask(log: Log, topics: Sequence[str]) -> Mapping[str, int]:
+async def _partition_counts(log: Log, topics: Sequence[str]) -> Mapping[str, int]:
     try:
         async with asyncio.timeout(WITHIN):
             metadata = await log.metadata(topics)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from app.api.deliveries.views import AttemptView, EventView
 from app.api.explain.journeys import FilterView
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 
 Fate = Literal[
     "delivered",
@@ -26,7 +26,7 @@ Fate = Literal[
 """The fate of an event at a subscription. ``queued`` and ``pulled`` are for subscriptions with a pull queue."""
 
 
-class LookedView(View):
+class LookedView(CopyingView):
     """A place that was searched, and the searched range of time."""
 
     where: str = Field(
@@ -44,13 +44,13 @@ class LookedView(View):
     detail: str = Field("", description="why the search is not complete, and the cure")
 
 
-class PlaceView(View):
+class PlaceView(CopyingView):
     """A record of the event in a log."""
 
-    broker: str
+    broker: str = Field(description="name of the broker")
     kind: str = Field(description="kind of the broker: embedded, kafka, rabbitmq, pulsar or spool")
-    topic: str
-    partition: int
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     offset: int | None = Field(description="null if the broker has no numbered offsets")
     position: str = Field(description="position, in the form that peek and replay accept")
     time_ms: int = Field(description="time of the record in its log, in ms since the epoch")
@@ -63,19 +63,19 @@ class PlaceView(View):
 class RouteTakenView(BaseModel):
     """The route that the event took, and why."""
 
-    name: str
+    name: str = Field(description="name of the route")
     computed: bool = Field(
         description="true if computed from the current routes; false if recorded when the event arrived"
     )
     why: str = Field(description="clauses of the route's filters that matched")
-    filters: list[FilterView]
+    filters: list[FilterView] = Field(description="result of each filter")
 
 
 class FateView(BaseModel):
     """The fate of the event at one subscription."""
 
-    subscription: str
-    fate: Fate
+    subscription: str = Field(description="id of the subscription")
+    fate: Fate = Field(description="what happened to the event")
     computed: bool = Field(
         description="true if computed from the current filters and positions of the subscription; false if a row "
         "of the store or the memory of a worker shows it"
@@ -85,8 +85,10 @@ class FateView(BaseModel):
         description="state of the subscription, such as running, paused or disabled"
     )
     topic: str | None = Field(description="topic from which the subscription reads the event")
-    partition: int | None
-    position: str | None
+    partition: int | None = Field(description="number of the partition; null if unknown")
+    position: str | None = Field(
+        description="position of the event in its partition; null if unknown"
+    )
     behind: EventView | None = Field(
         description="if waiting: the earlier event of its key for which it waits"
     )
@@ -110,10 +112,10 @@ class FateView(BaseModel):
 class EventFoundView(BaseModel):
     """One event, identified by its source and id."""
 
-    id: str
-    source: str
-    type: str
-    subject: str | None
+    id: str = Field(description="attribute id of the event")
+    source: str = Field(description="attribute source of the event")
+    type: str = Field(description="attribute type of the event")
+    subject: str | None = Field(description="attribute subject of the event; null if it has none")
     time: str | None = Field(description="attribute time, as the sender wrote it")
     received_ms: int | None = Field(
         description="when the event arrived, which is the time of its first record, in ms since the epoch"

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from app.api.access.redaction import Shown
-from app.api.asked.registry import Entry, Registry
+from app.api.access.redaction import Redaction
+from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
 from app.api.deliveries.parked import ahead_of
 from app.api.find.answers import FateView
-from app.api.find.records import Sighting
-from app.api.find.rows import Rows, offered_at
+from app.api.find.records import FoundRecord
+from app.api.find.rows import EventRows, offered_at
 from app.api.http.slices import ROW, Slices
 from app.api.status.asked import Spools
 from app.delivery.event_age import Ages
@@ -42,7 +42,7 @@ _GONE = (
 )
 
 
-class Now(NamedTuple):
+class StateSnapshot(NamedTuple):
     """The state of the service that is read once for all events of a request.
 
     Attributes:
@@ -51,30 +51,30 @@ class Now(NamedTuple):
     """
 
     store: Store
-    shown: Shown
+    shown: Redaction
     now_ms: int
     subscriptions: Sequence[Subscription]
     explain: Mapping[str, Explainer]
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, SubscriptionEntry]
     states: Mapping[str, SubscriptionStatus]
     committed: Committed
     drained: Mapping[tuple[str, str], Sequence[int]]
 
 
-async def asked(
+async def take_snapshot(
     subscriptions: Subscriptions,
     registry: Registry,
     spools: Spools,
     store: Store,
-    shown: Shown,
+    shown: Redaction,
     now_ms: int,
-) -> Now:
+) -> StateSnapshot:
     """Read the state of the service."""
     declared = await subscriptions.declared()
     entries = await registry.entries()
     states = await subscriptions.states(entries)
     lag = await subscriptions.lag()
-    return Now(
+    return StateSnapshot(
         store,
         shown,
         now_ms,
@@ -84,14 +84,14 @@ async def asked(
         {each.id: each for each in states},
         {
             (name, each.topic, each.partition): each.committed
-            for name, each in _owned(states, lag)
+            for name, each in _lag_by_subscription(states, lag)
             if each.committed is not None
         },
         {(each.broker, spool_topic(each.route)): each.drained for each in await spools.states()},
     )
 
 
-def _owned(
+def _lag_by_subscription(
     states: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
 ) -> Iterator[tuple[str, GroupLag]]:
     """Yield the lag of each group with the id of its subscription."""
@@ -100,7 +100,7 @@ def _owned(
 
 
 async def fates(
-    now: Now, rows: Rows, sightings: Sequence[Sighting], slices: Slices
+    now: StateSnapshot, rows: EventRows, sightings: Sequence[FoundRecord], slices: Slices
 ) -> list[FateView]:
     """Return what happened at each subscription, for each record that it reads. Deleted subscriptions are
     included if rows name them."""
@@ -108,53 +108,59 @@ async def fates(
     of_subscription = await rows.by_subscription(slices)
     for subscription in now.subscriptions:
         await slices.spend(1 + len(sightings))
-        places = [each for each in sightings if _reads(subscription, each)]
-        mine = of_subscription.get(subscription.id, Rows())
+        places = [each for each in sightings if _reads_record(subscription, each)]
+        mine = of_subscription.get(subscription.id, EventRows())
         if places:
             found += [
-                await _Fate(now, subscription, _at(mine, each), each).view(slices)
+                await _FateFinder(now, subscription, _rows_at(mine, each), each).view(slices)
                 for each in places
             ]
-        elif any((mine.attempts, mine.waiting, mine.kept())):
-            found.append(await _Fate(now, subscription, mine, None).view(slices))
+        elif any((mine.attempts, mine.waiting, mine.with_record())):
+            found.append(await _FateFinder(now, subscription, mine, None).view(slices))
     known = {each.id for each in now.subscriptions}
     gone = sorted(of_subscription.keys() - known)
     return found + [
-        await _Fate(now, name, of_subscription[name], None).view(slices)
+        await _FateFinder(now, name, of_subscription[name], None).view(slices)
         for name in gone
         if of_subscription[name].stored
     ]
 
 
-def _reads(subscription: Subscription, place: Sighting) -> bool:
+def _reads_record(subscription: Subscription, place: FoundRecord) -> bool:
     """Return True if the subscription reads the topic of the record."""
     source = subscription.source
     return source.broker == place.broker and place.message.partition.topic in source.topics
 
 
-def _at(rows: Rows, place: Sighting) -> Rows:
+def _rows_at(rows: EventRows, place: FoundRecord) -> EventRows:
     """Return the rows of one record, because the same event may have arrived several times. Return all rows
     if positions of the log do not last."""
     message = place.message
     if not message.position.isdecimal():
         return rows
     at = message.partition, message.position
-    return Rows(*([each for each in table if _place(each) == at] for table in rows.tables()))
+    return EventRows(
+        *([each for each in table if _place_of(each) == at] for table in rows.tables())
+    )
 
 
-def _place(row: Attempt | DeadLetter | Parked | Offered | Waiting) -> tuple[Partition, str]:
+def _place_of(row: Attempt | DeadLetter | Parked | Offered | Waiting) -> tuple[Partition, str]:
     """Return the partition and position that a row names."""
     if isinstance(row, Attempt | Waiting):
         return row.partition, row.position
     return row.message.partition, row.message.position
 
 
-class _Fate:
-    """Determines what happened to one record at one subscription. A deleted subscription is given by its id
+class _FateFinder:
+    """A search for what happened to one record at one subscription. A deleted subscription is given by its id
     alone."""
 
     def __init__(
-        self, now: Now, subscription: Subscription | str, rows: Rows, place: Sighting | None
+        self,
+        now: StateSnapshot,
+        subscription: Subscription | str,
+        rows: EventRows,
+        place: FoundRecord | None,
     ) -> None:
         self._now = now
         self._subscription = None if isinstance(subscription, str) else subscription
@@ -167,9 +173,9 @@ class _Fate:
         newest = self._rows.attempts[-ATTEMPTS:]
         attempts = await slices.each((views.attempt(each, self._now.shown) for each in newest), ROW)
         await slices.spend(ROW)
-        found = await self._known() or self._by_attempts()
+        found = await self._by_rows() or self._by_attempts()
         if found is None:
-            found = await slices.run(self._computed())
+            found = await slices.run(self._compute())
         return self._view(attempts, **found)
 
     def _view(
@@ -181,7 +187,7 @@ class _Fate:
         computed: bool = False,
         **more: Any,
     ) -> FateView:
-        place, position = self._where()
+        place, position = self._find_place()
         state = self._now.states.get(self._id)
         usual: dict[str, Any] = dict.fromkeys(
             (
@@ -211,59 +217,59 @@ class _Fate:
             from_attributes=True,
         )
 
-    def _where(self) -> tuple[Partition | None, str | None]:
+    def _find_place(self) -> tuple[Partition | None, str | None]:
         """Return the partition and position of the event, from its record or else from a row."""
         if self._sighting is not None:
             return self._sighting.message.partition, self._sighting.message.position
         for table in self._rows.tables():
             for row in table:
-                return _place(row)
+                return _place_of(row)
         return None, None
 
-    async def _known(self) -> dict[str, Any] | None:
+    async def _by_rows(self) -> dict[str, Any] | None:
         """Return the fate that a row or the memory of a worker shows, or None."""
         rows = self._rows
         if rows.parked:
-            return await self._parked(rows.parked[-1])
+            return await self._parked_fate(rows.parked[-1])
         if rows.letters:
             letter = rows.letters[0]
             detail = f"given up after {letter.attempts} attempts: {letter.cause}"
             return {"fate": "dead-letter", "detail": detail, "dead_letter": letter.id}
-        offered = await self._offered()
+        offered = await self._pull_row()
         if offered is not None:
-            return self._pulled(offered)
+            return self._pull_fate(offered)
         if rows.waiting:
             waiting = rows.waiting[0]
             if waiting.behind is None:
-                return self._waits("a worker holds it for its first attempt")
-            return self._waits(
+                return self._waiting_fate("a worker holds it for its first attempt")
+            return self._waiting_fate(
                 "a worker holds it until an earlier event of its key is done", waiting.behind
             )
         return None
 
-    def _waits(self, detail: str, behind: EventName | None = None) -> dict[str, Any]:
+    def _waiting_fate(self, detail: str, behind: EventName | None = None) -> dict[str, Any]:
         """Return the fate of an event that waits, possibly for an earlier event of its key."""
-        return {"fate": "waiting", "detail": detail + self._hindered(), "behind": behind}
+        return {"fate": "waiting", "detail": detail + self._state_suffix(), "behind": behind}
 
-    async def _parked(self, row: Parked) -> dict[str, Any]:
+    async def _parked_fate(self, row: Parked) -> dict[str, Any]:
         """Return the fate of an event with a parked row."""
         due = {"next_attempt_ms": row.due_ms}
         if row.redriven:
             detail = f"its dead letter was redriven, with {row.attempts} attempts since"
-            return {"fate": "redriven", "detail": detail + self._hindered(), **due}
+            return {"fate": "redriven", "detail": detail + self._state_suffix(), **due}
         if not row.attempts:
             try:
                 ahead = await ahead_of(self._now.store, row)
             except StoreUnavailable:
                 ahead = None
             if ahead is not None:
-                return self._waits(
+                return self._waiting_fate(
                     "parked in the store until an earlier event of its key is done", ahead
                 )
         detail = f"its key is parked after {row.attempts} attempts: {row.cause or 'waits'}"
-        return {"fate": "parked", "detail": detail + self._hindered(), **due}
+        return {"fate": "parked", "detail": detail + self._state_suffix(), **due}
 
-    async def _offered(self) -> Offered | None:
+    async def _pull_row(self) -> Offered | None:
         """Return the event's row in the pull queue, or None."""
         if self._rows.offered:
             return self._rows.offered[-1]
@@ -274,7 +280,7 @@ class _Fate:
             return None
         return await offered_at(self._now.store, subscription.id, self._sighting)
 
-    def _pulled(self, row: Offered) -> dict[str, Any]:
+    def _pull_fate(self, row: Offered) -> dict[str, Any]:
         """Return the fate of an event in a pull queue."""
         if row.locked_until_ms > self._now.now_ms and row.token:
             return {
@@ -296,7 +302,9 @@ class _Fate:
             case "delivered":
                 return {"fate": "delivered", "detail": f"delivered by attempt {last.number}"}
             case "disable":
-                return self._waits("its endpoint answered 410, so the subscription is disabled")
+                return self._waiting_fate(
+                    "its endpoint answered 410, so the subscription is disabled"
+                )
             case "dead-letter":
                 return {"fate": "unknown", "computed": True, "detail": _GONE}
         if self._is_finished():
@@ -306,10 +314,10 @@ class _Fate:
         if last.next_try_in is not None:
             due = round(last.started_ms + last.duration_ms + last.next_try_in * 1000)
         what = "was not sent" if last.outcome == "unsent" else "failed"
-        detail = f"attempt {last.number} {what}" + self._hindered()
+        detail = f"attempt {last.number} {what}" + self._state_suffix()
         return {"fate": "retrying", "detail": detail, "next_attempt_ms": due}
 
-    def _computed(self) -> Steps[dict[str, Any]]:
+    def _compute(self) -> Steps[dict[str, Any]]:
         """Compute the fate from the filters and the committed position of the subscription, in steps."""
         subscription, sighting = self._subscription, self._sighting
         if subscription is None or sighting is None:
@@ -318,21 +326,22 @@ class _Fate:
         verdicts = yield from explain.steps(sighting.decoded.event)
         failing = next((each for each in verdicts if not each.passes), None)
         if failing is not None:
-            return self._filtered(failing)
+            return self._filtered_fate(failing)
         finished = self._is_finished()
         if finished is None:
             detail = (
-                "its filters pass; the position of the subscription is unknown" + self._hindered()
+                "its filters pass; the position of the subscription is unknown"
+                + self._state_suffix()
             )
             return {"fate": "unknown", "computed": True, "detail": detail}
         if not finished:
             return {
                 "computed": True,
-                **self._waits("its filters pass; it is not finished yet"),
+                **self._waiting_fate("its filters pass; it is not finished yet"),
             }
-        return {"computed": True, **self._finished(subscription, sighting)}
+        return {"computed": True, **self._finished_fate(subscription, sighting)}
 
-    def _filtered(self, failing: FilterVerdict) -> dict[str, Any]:
+    def _filtered_fate(self, failing: FilterVerdict) -> dict[str, Any]:
         """Return the fate of an event that a filter rejects."""
         return {
             "fate": "filtered",
@@ -342,7 +351,7 @@ class _Fate:
             "because": self._now.shown.text(failing.because),
         }
 
-    def _finished(self, subscription: Subscription, sighting: Sighting) -> dict[str, Any]:
+    def _finished_fate(self, subscription: Subscription, sighting: FoundRecord) -> dict[str, Any]:
         """Return the fate of an event whose filters pass and whose position is committed."""
         entry = self._now.entries.get(subscription.id)
         created = None if entry is None else entry.created_ms
@@ -352,7 +361,7 @@ class _Fate:
             and subscription.start != "earliest"
         ):
             return {"fate": "unknown", "detail": "the subscription was created after it arrived"}
-        if (age := self._age(subscription, sighting)) is not None:
+        if (age := self._expired_fate(subscription, sighting)) is not None:
             return age
         if isinstance(subscription.sink, Pull):
             return {
@@ -368,7 +377,9 @@ class _Fate:
         )
         return {"fate": "delivered", "detail": detail}
 
-    def _age(self, subscription: Subscription, sighting: Sighting) -> dict[str, Any] | None:
+    def _expired_fate(
+        self, subscription: Subscription, sighting: FoundRecord
+    ) -> dict[str, Any] | None:
         """Return the fate of a finished event that may have expired, or None if it cannot have expired yet."""
         ages = Ages(0, honour=subscription.expirytime == "honour")
         expirytime = sighting.decoded.event.attributes.get("expirytime")
@@ -387,7 +398,7 @@ class _Fate:
     def _is_finished(self) -> bool | None:
         """Return whether the committed position is after the event. Return None if the order of positions is
         unknown."""
-        place, position = self._where()
+        place, position = self._find_place()
         if place is None or position is None:
             return None
         committed = self._now.committed.get((self._id, place.topic, place.number))
@@ -395,7 +406,7 @@ class _Fate:
             return None
         return int(position) < int(committed)
 
-    def _hindered(self) -> str:
+    def _state_suffix(self) -> str:
         """Return the state of a subscription that does not run normally, to append to a detail."""
         state = self._now.states.get(self._id)
         if state is None or (state.state == "running" and not state.cause):

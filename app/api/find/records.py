@@ -34,7 +34,7 @@ MOST = 100  # the most records of one answer
 HOUR = 3_600_000  # milliseconds that are read if the request names no time
 
 
-class Wanted(NamedTuple):
+class WantedEvent(NamedTuple):
     """The event to search for. ``source`` is None for any source. ``since_ms`` is None if the request names
     no time."""
 
@@ -42,12 +42,12 @@ class Wanted(NamedTuple):
     source: str | None
     since_ms: int | None
 
-    def is_in(self, decoded: Decoded) -> bool:
+    def matches(self, decoded: Decoded) -> bool:
         """Return True if the record holds the event."""
         attributes = decoded.event.attributes
         return attributes.get("id") == self.id and self.source in (None, attributes.get("source"))
 
-    def may_be_in(self, record: Record) -> bool:
+    def may_match(self, record: Record) -> bool:
         """Return False if the record certainly does not hold the event. This check is fast; JSON may escape
         characters of the id, so True may be wrong."""
         needle, body = self.id.encode(), record.body or b""
@@ -56,7 +56,7 @@ class Wanted(NamedTuple):
         return needle in body or (b"\\" in body and b'"id"' in body)
 
 
-class Looked(msgspec.Struct, frozen=True, kw_only=True):
+class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of searching one place, as ``answers.LookedView`` shows it."""
 
     where: str
@@ -66,7 +66,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class Sighting(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record that holds the event, and the broker that has it."""
 
     broker: str
@@ -74,25 +74,25 @@ class Sighting(NamedTuple):
     decoded: Decoded
 
 
-class Searched(NamedTuple):
+class SearchResult(NamedTuple):
     """The records that a search found, and the places that it searched."""
 
-    sightings: list[Sighting]
-    looked: list[Looked]
+    sightings: list[FoundRecord]
+    looked: list[SearchReport]
 
 
 def event_in(kinds: Mapping[str, str], broker: str, message: Message) -> Decoded | None:
     """Return the event in a record. Return None if the record is not an event, or if its broker is no longer
     configured."""
     try:
-        broker, _, record = bound_for(broker, message)
+        broker, _, record = destination_of(broker, message)
         kind = kinds.get(broker)
         return None if kind is None else BINDINGS[kind].decode(record)
     except (SenderError, BrokerRefused):
         return None
 
 
-def bound_for(broker: str, message: Message) -> tuple[str, str, Record]:
+def destination_of(broker: str, message: Message) -> tuple[str, str, Record]:
     """Return the broker, topic and record of a message, or of its target if the message is in a spool. Raise
     BrokerRefused if a message in a spool does not name its target."""
     if spooled_route(message.partition.topic) is None:
@@ -101,7 +101,7 @@ def bound_for(broker: str, message: Message) -> tuple[str, str, Record]:
     return destination.log, destination.topic, record
 
 
-class Search:
+class LogSearch:
     """A search for one event in all logs. ``now_ms`` is the time at which the search began."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Search:
         brokers: Brokers,
         subscriptions: Subscriptions,
         routes: Routes,
-        wanted: Wanted,
+        wanted: WantedEvent,
         now_ms: int,
     ) -> None:
         self._brokers = brokers
@@ -118,17 +118,17 @@ class Search:
         self._wanted = wanted
         self._now_ms = now_ms
 
-    async def run(self) -> Searched:
+    async def run(self) -> SearchResult:
         """Search all brokers concurrently. A broker that fails is reported in ``looked``."""
         logs = self._brokers.logs
         asked = (self._search(logs[name]) for name in self._brokers.kinds if name in logs)
-        found = Searched([], [])
+        found = SearchResult([], [])
         for each in await asyncio.gather(*asked):
             found.sightings.extend(each.sightings)
             found.looked.extend(each.looked)
         return found
 
-    async def _search(self, log: Log) -> Searched:
+    async def _search(self, log: Log) -> SearchResult:
         """Search one log, by its index or by time."""
         wanted = self._wanted
         start = wanted.since_ms
@@ -136,46 +136,48 @@ class Search:
             located = await log.locate(wanted.id, wanted.source, start or 0)
             if located is None:
                 return await self._by_time(log)
-            found, missed = await self._at(log, located.places), located.missed
+            found, missed = await self._records_at(log, located.places), located.missed
         except BrokerError as error:
-            return Searched([], [_unread(log.name, start, str(error))])
-        looked = Looked(
+            return SearchResult([], [_incomplete(log.name, start, str(error))])
+        looked = SearchReport(
             where=log.name,
             start_ms=start,
             until_ms=self._now_ms,
             complete=not missed,
             detail=missed,
         )
-        return Searched(found, [looked])
+        return SearchResult(found, [looked])
 
-    async def _at(self, log: Log, places: Iterable[tuple[Partition, str]]) -> list[Sighting]:
+    async def _records_at(
+        self, log: Log, places: Iterable[tuple[Partition, str]]
+    ) -> list[FoundRecord]:
         """Return the records of the event at these places."""
-        found: list[Sighting] = []
+        found: list[FoundRecord] = []
         for place, position in places:
             message = await message_at(log, place, position)
             if message is not None and message.time_ms >= (self._wanted.since_ms or 0):
-                found += self._seen(log, message)
+                found += self._matching(log, message)
             if len(found) == MOST:
                 break
         return found
 
-    def _seen(self, log: Log, message: Message) -> list[Sighting]:
+    def _matching(self, log: Log, message: Message) -> list[FoundRecord]:
         """Return a list with the record, or an empty list if the message does not hold the event."""
         decoded = event_in(self._brokers.kinds, log.name, message)
-        if decoded is None or not self._wanted.is_in(decoded):
+        if decoded is None or not self._wanted.matches(decoded):
             return []
-        return [Sighting(log.name, message, decoded)]
+        return [FoundRecord(log.name, message, decoded)]
 
-    async def _by_time(self, log: Log) -> Searched:
+    async def _by_time(self, log: Log) -> SearchResult:
         """Read the configured topics of a Kafka broker from a time on. Other brokers without an index are not
         searched."""
         kind, wanted, now_ms = self._brokers.kinds[log.name], self._wanted, self._now_ms
         if kind != "kafka":
             why = f"topics of {kind} cannot be searched, only the store and attempts"
-            return Searched([], [_unread(log.name, wanted.since_ms, why)])
+            return SearchResult([], [_incomplete(log.name, wanted.since_ms, why)])
         start = now_ms - HOUR if wanted.since_ms is None else wanted.since_ms
         topics, open_ended = await self._topics(log.name)
-        found = Searched([], [])
+        found = SearchResult([], [])
         gate, ends = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + WITHIN
         for each in await asyncio.gather(
             *(self._read_topic(log, topic, start, gate, ends) for topic in topics)
@@ -187,7 +189,7 @@ class Search:
             )
         if open_ended:
             why = f"topics whose names depend on attributes were not searched: {open_ended}"
-            found.looked.append(_unread(log.name, start, why))
+            found.looked.append(_incomplete(log.name, start, why))
         return found
 
     async def _topics(self, broker: str) -> tuple[list[str], str]:
@@ -206,9 +208,9 @@ class Search:
 
     async def _read_topic(
         self, log: Log, topic: str, start: int, gate: asyncio.Semaphore, ends: float
-    ) -> Searched:
+    ) -> SearchResult:
         """Read a topic from ``start`` until its end, or until the moment ``ends`` of the loop's clock."""
-        where, found = f"{log.name}/{topic}", list[Sighting]()
+        where, found = f"{log.name}/{topic}", list[FoundRecord]()
         why = ""
         try:
             async with asyncio.timeout_at(ends):
@@ -224,8 +226,10 @@ class Search:
             why = f"not all of the topic was read within {WITHIN:g} s. Cure: search from a later time with since"
         except BrokerError as error:
             why = str(error)
-        looked = Looked(where=where, start_ms=start, until_ms=None, complete=not why, detail=why)
-        return Searched(found, [looked])
+        looked = SearchReport(
+            where=where, start_ms=start, until_ms=None, complete=not why, detail=why
+        )
+        return SearchResult(found, [looked])
 
     async def _read_partition(
         self,
@@ -233,7 +237,7 @@ class Search:
         topic: str,
         end: PartitionMetadata,
         start: start_points.StartPoint,
-        found: list[Sighting],
+        found: list[FoundRecord],
         gate: asyncio.Semaphore,
     ) -> None:
         """Read a partition and add records of the event to ``found``."""
@@ -241,13 +245,13 @@ class Search:
         async with gate, aclosing(read(log, topic, end, start)) as messages:
             async for message in messages:
                 await slices.spend(READ + (size_of(message.record) >> 10))
-                if self._wanted.may_be_in(message.record) and len(found) < MOST:
-                    found += self._seen(log, message)
+                if self._wanted.may_match(message.record) and len(found) < MOST:
+                    found += self._matching(log, message)
 
 
-def _unread(where: str, start: int | None, why: str) -> Looked:
+def _incomplete(where: str, start: int | None, why: str) -> SearchReport:
     """Return the report of a place that was not searched completely."""
-    return Looked(where=where, start_ms=start, until_ms=None, complete=False, detail=why)
+    return SearchReport(where=where, start_ms=start, until_ms=None, complete=False, detail=why)
 
 
 async def message_at(log: Log, place: Partition, position: str) -> Message | None:
@@ -263,7 +267,7 @@ async def message_at(log: Log, place: Partition, position: str) -> Message | Non
     return None
 
 
-def once(sightings: Collection[Sighting]) -> list[Sighting]:
+def unique_records(sightings: Collection[FoundRecord]) -> list[FoundRecord]:
     """Return the records without repetitions, the oldest first."""
     by_place = {
         (each.broker, each.message.partition, each.message.position): each for each in sightings

@@ -16,7 +16,7 @@ import msgspec
 from fastapi import Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.access.operations import To, router
+from app.api.access.operations import RedactionDep, router
 from app.api.access.parts import (
     BrokersDep,
     ClockDep,
@@ -26,23 +26,23 @@ from app.api.access.parts import (
     SubscriptionsDep,
     uses,
 )
-from app.api.access.redaction import Shown
+from app.api.access.redaction import Redaction
 from app.api.asked.brokers import Brokers
 from app.api.explain.journeys import FilterView
 from app.api.explain.routes import UNITS
 from app.api.find.answers import EventFoundView, FoundView, LookedView, PlaceView, RouteTakenView
-from app.api.find.fates import Now, asked, fates
+from app.api.find.fates import StateSnapshot, fates, take_snapshot
 from app.api.find.records import (
-    Looked,
-    Search,
-    Sighting,
-    Wanted,
-    bound_for,
+    FoundRecord,
+    LogSearch,
+    SearchReport,
+    WantedEvent,
+    destination_of,
     event_in,
     message_at,
-    once,
+    unique_records,
 )  # fmt: skip
-from app.api.find.rows import Rows, rows_of, sighted
+from app.api.find.rows import EventRows, records_in_rows, rows_of
 from app.api.http.bodies import json_answer
 from app.api.http.moments import now_ms
 from app.api.http.parameters import Moment, Text
@@ -87,71 +87,75 @@ async def find_events(
     spools: SpoolsDep,
     store: StoreDep,
     clock: ClockDep,
-    shown: To,
+    shown: RedactionDep,
     query: Annotated[FindQuery, Query()],
 ) -> Response:
     """Return the producer of an event, the route that it took, its place in each log, and what happened at
     each subscription. `looked` lists the places that were searched."""
-    wanted, moment = Wanted(query.id, query.source, query.since), now_ms(clock)
+    wanted, moment = WantedEvent(query.id, query.source, query.since), now_ms(clock)
     slices = Slices()
     rows, looked = await rows_of(store, subscriptions, wanted, moment, slices)
-    searched = await Search(brokers, subscriptions, routing, wanted, moment).run()
-    now = await asked(subscriptions, registry, spools, store, shown, moment)
-    found = [*searched.sightings, *await sighted(brokers.kinds, rows, wanted, slices)]
-    every = once([*found, *await _tried(brokers, now, rows, found, wanted)])
+    searched = await LogSearch(brokers, subscriptions, routing, wanted, moment).run()
+    now = await take_snapshot(subscriptions, registry, spools, store, shown, moment)
+    found = [*searched.sightings, *await records_in_rows(brokers.kinds, rows, wanted, slices)]
+    every = unique_records([*found, *await _records_of_attempts(brokers, now, rows, found, wanted)])
     sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
-    before = {*map(_source, every)} - {*map(_source, sightings)}
+    before = {*map(_source_of, every)} - {*map(_source_of, sightings)}
     tried = [each.event.source for each in rows.attempts if each.event.source not in before]
-    by_source: dict[str, list[Sighting]] = {source: [] for source in map(_source, sightings)}
+    by_source: dict[str, list[FoundRecord]] = {source: [] for source in map(_source_of, sightings)}
     for each in sightings:
-        by_source[_source(each)].append(each)
+        by_source[_source_of(each)].append(each)
     sources = sorted(
-        dict.fromkeys([*by_source, *tried]), key=lambda each: -_received(by_source.get(each, ()))
+        dict.fromkeys([*by_source, *tried]), key=lambda each: -_arrival_ms(by_source.get(each, ()))
     )
     given = (
         routing.routes, now.subscriptions, routing.resources, brokers.kinds, brokers.manners,
     )  # fmt: skip
     guide = await in_thread(partial(Guide, *given))
-    ways = _Ways(guide, [each.name for each in routing.routes], slices)
+    ways = _JourneyFinder(guide, [each.name for each in routing.routes], slices)
     of_source = await rows.by_source(slices)
     events = [
-        await _event(
+        await _event_view(
             brokers,
             now,
             ways,
             wanted,
             source,
             by_source.get(source, ()),
-            of_source.get(source, Rows()),
+            of_source.get(source, EventRows()),
         )
         for source in sources[:MOST]
     ]
     return json_answer(
         {
-            "looked": [_looked(each) for each in (*looked, *searched.looked, *ways.looked)],
+            "looked": [_search_view(each) for each in (*looked, *searched.looked, *ways.looked)],
             "events": await slices.rows(events, lambda each: each),
         }
     )
 
 
-def _looked(each: Looked) -> dict[str, object]:
+def _search_view(each: SearchReport) -> dict[str, object]:
     """Return the answer for one searched place."""
     members = {**msgspec.structs.asdict(each), "from": each.start_ms, "to": each.until_ms}
     return LookedView.model_validate(members).model_dump(mode="json", by_alias=True)
 
 
-def _received(sightings: Sequence[Sighting]) -> int:
+def _arrival_ms(sightings: Sequence[FoundRecord]) -> int:
     """Return the time of the oldest of these records in ms since the epoch, or 0 without records."""
     return min((each.message.time_ms for each in sightings), default=0)
 
 
-def _source(sighting: Sighting) -> str:
+def _source_of(sighting: FoundRecord) -> str:
     return sighting.decoded.event.attributes["source"]
 
 
-async def _tried(
-    brokers: Brokers, now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted
-) -> list[Sighting]:
+async def _records_of_attempts(
+    brokers: Brokers,
+    now: StateSnapshot,
+    rows: EventRows,
+    found: Sequence[FoundRecord],
+    wanted: WantedEvent,
+) -> list[FoundRecord]:
     """Return records that only attempts name. An attempt names the place of its record in a log."""
     known = {(each.broker, each.message.partition, each.message.position) for each in found}
     read_from = {each.id: each.source.broker for each in now.subscriptions}
@@ -161,26 +165,26 @@ async def _tried(
         if each.subscription in read_from
     )
     unknown = (each for each in places if each not in known)
-    more: list[Sighting] = []
+    more: list[FoundRecord] = []
     for broker, partition, position in islice(unknown, MOST):
         log = brokers.logs.get(broker)
         if log is None or not log.capabilities.replayable:
             continue
         message = await message_at(log, partition, position)
         decoded = None if message is None else event_in(brokers.kinds, broker, message)
-        if message is not None and decoded is not None and wanted.is_in(decoded):
-            more.append(Sighting(broker, message, decoded))
+        if message is not None and decoded is not None and wanted.matches(decoded):
+            more.append(FoundRecord(broker, message, decoded))
     return more
 
 
-async def _event(
+async def _event_view(
     brokers: Brokers,
-    now: Now,
-    ways: _Ways,
-    wanted: Wanted,
+    now: StateSnapshot,
+    ways: _JourneyFinder,
+    wanted: WantedEvent,
     source: str,
-    sightings: Sequence[Sighting],
-    mine: Rows,
+    sightings: Sequence[FoundRecord],
+    mine: EventRows,
 ) -> EventFoundView:
     """Return the answer for one event."""
     attributes: Mapping[str, str] = {}
@@ -204,7 +208,9 @@ async def _event(
     )
 
 
-def sender_of(attested: Collection[str], sightings: Sequence[Sighting]) -> tuple[str | None, bool]:
+def sender_of(
+    attested: Collection[str], sightings: Sequence[FoundRecord]
+) -> tuple[str | None, bool]:
     """Return the name of the producer, and whether only a record claims it. A record that proves its producer
     takes precedence.
 
@@ -215,13 +221,13 @@ def sender_of(attested: Collection[str], sightings: Sequence[Sighting]) -> tuple
         for name, value in each.decoded.foreign:
             if name.lower() == PRODUCER and value:
                 text = value.decode("utf-8", "replace")
-                if _proves(attested, each):
+                if _proves_producer(attested, each):
                     return text, False
                 claimed = claimed or text
     return claimed, claimed is not None
 
 
-def _proves(attested: Collection[str], sighting: Sighting) -> bool:
+def _proves_producer(attested: Collection[str], sighting: FoundRecord) -> bool:
     """Return True if only Skybridge can have written the producer header of the record. The copy of a dead
     letter proves nothing, because it has the header from its source."""
     if any(name.startswith(MARK) for name, _ in sighting.decoded.foreign):
@@ -232,28 +238,29 @@ def _proves(attested: Collection[str], sighting: Sighting) -> bool:
     return spooled or sighting.broker in attested
 
 
-class _Ways:
-    """Computes the journey of each event in slices, until one request has evaluated ``UNITS`` filters."""
+class _JourneyFinder:
+    """A computation of the journey of each event, in slices, until one request has evaluated ``UNITS``
+    filters."""
 
     def __init__(self, guide: Guide, routes: Sequence[str], slices: Slices) -> None:
         self._guide = guide
         self._routes = routes
         self.slices = slices
         self._left = UNITS
-        self.looked: list[Looked] = []
+        self.looked: list[SearchReport] = []
 
-    async def journey(self, sightings: Sequence[Sighting]) -> Journey | None:
+    async def journey(self, sightings: Sequence[FoundRecord]) -> Journey | None:
         """Return the journey by which the event reached its records, or None if no route explains them.
 
         The current rules are tried first. If they lead elsewhere, each route is tried, because the request
         may have named it.
         """
-        places = {bound_for(each.broker, each.message)[:2] for each in sightings}
+        places = {destination_of(each.broker, each.message)[:2] for each in sightings}
         first = sightings[0]
         key = first.message.record.key
         for name in [None, *self._routes]:
             if self._left <= 0:
-                self._stop()
+                self._report_limit()
                 return None
             self._left -= self._guide.units
             journey = await self.slices.run(self._guide.steps(first.decoded, key, name))
@@ -261,18 +268,20 @@ class _Ways:
                 return journey
         return None
 
-    def _stop(self) -> None:
+    def _report_limit(self) -> None:
         """Report once that further routes were not evaluated."""
         if not self.looked:
             why = (
                 f"one request evaluates at most {UNITS} filters. Cure: name the source of the event"
             )
             self.looked.append(
-                Looked(where="routes", start_ms=None, until_ms=None, complete=False, detail=why)
+                SearchReport(
+                    where="routes", start_ms=None, until_ms=None, complete=False, detail=why
+                )
             )
 
 
-def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:
+def _route(journey: Journey, shown: Redaction) -> RouteTakenView | None:
     """Return the answer for the route that the event took, or None."""
     taken = next((each for each in journey.routes if each.chosen), None)
     if taken is None:
@@ -284,26 +293,33 @@ def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:
         name=taken.name,
         computed=True,
         why=why,
-        filters=[_verdict(each, shown) for each in taken.filters],
+        filters=[_filter_view(each, shown) for each in taken.filters],
     )
 
 
-def _verdict(verdict: FilterVerdict, shown: Shown) -> FilterView:
+def _filter_view(verdict: FilterVerdict, shown: Redaction) -> FilterView:
     """Return the answer for a filter. Values are redacted, because they may quote event data."""
     return FilterView(
         dialect=verdict.dialect,
         passes=verdict.passes,
         decided_by=verdict.decided_by,
         because=shown.text(verdict.because),
-        inner=[_verdict(each, shown) for each in verdict.inner],
+        inner=[_filter_view(each, shown) for each in verdict.inner],
     )
 
 
 def _places(
-    kinds: Mapping[str, str], now: Now, sightings: Sequence[Sighting], journey: Journey | None
+    kinds: Mapping[str, str],
+    now: StateSnapshot,
+    sightings: Sequence[FoundRecord],
+    journey: Journey | None,
 ) -> Iterator[PlaceView]:
     """Yield the answer for each record."""
-    by = {} if journey is None else {(hop.broker, hop.topic): hop.by for hop in _hops(journey.hops)}
+    by = (
+        {}
+        if journey is None
+        else {(hop.broker, hop.topic): hop.by for hop in _all_hops(journey.hops)}
+    )
     for broker, message, _ in sightings:
         place = message.partition
         in_spool = spooled_route(place.topic) is not None
@@ -315,12 +331,12 @@ def _places(
             offset=int(message.position) if message.position.isdecimal() else None,
             position=message.position,
             time_ms=message.time_ms,
-            by=by.get(bound_for(broker, message)[:2], ""),
-            waits=_waits(now, broker, message) if in_spool else None,
+            by=by.get(destination_of(broker, message)[:2], ""),
+            waits=_waits_in_spool(now, broker, message) if in_spool else None,
         )
 
 
-def _waits(now: Now, broker: str, message: Message) -> bool | None:
+def _waits_in_spool(now: StateSnapshot, broker: str, message: Message) -> bool | None:
     """Return whether a record of a spool is still to be published, or None if that is unknown."""
     place = message.partition
     drained = now.drained.get((broker, place.topic), ())
@@ -329,10 +345,10 @@ def _waits(now: Now, broker: str, message: Message) -> bool | None:
     return int(message.position) >= drained[place.number]
 
 
-def _hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+def _all_hops(hops: Sequence[Hop]) -> Iterator[Hop]:
     """Yield each hop, and the hops of its mirrors."""
     for hop in hops:
         yield hop
         for each in hop.subscriptions:
             if each.onward is not None:
-                yield from _hops([each.onward])
+                yield from _all_hops([each.onward])

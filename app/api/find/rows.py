@@ -10,7 +10,7 @@ import msgspec
 
 from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
-from app.api.find.records import Looked, Sighting, Wanted, event_in
+from app.api.find.records import FoundRecord, SearchReport, WantedEvent, event_in
 from app.api.http.parameters import read_page
 from app.api.http.slices import ROW, Slices
 from app.errors import StoreUnavailable
@@ -33,7 +33,7 @@ REMEMBERED = 10_000  # attempts that are read from the memory of this process
 WALKED = 100_000  # rows of the pull queues that are read, because they have no index by event
 
 
-class Rows(msgspec.Struct):
+class EventRows(msgspec.Struct):
     """Rows of the store and of memory with one event id. Attempts are sorted, the oldest first."""
 
     attempts: Sequence[Attempt] = ()
@@ -42,11 +42,11 @@ class Rows(msgspec.Struct):
     offered: Sequence[Offered] = ()
     waiting: Sequence[Waiting] = ()
 
-    async def by_source(self, slices: Slices) -> Mapping[str, Rows]:
+    async def by_source(self, slices: Slices) -> Mapping[str, EventRows]:
         """Return the rows of each source."""
         return await _grouped(self.tables(), attrgetter("event.source"), slices)
 
-    async def by_subscription(self, slices: Slices) -> Mapping[str, Rows]:
+    async def by_subscription(self, slices: Slices) -> Mapping[str, EventRows]:
         """Return the rows of each subscription."""
         return await _grouped(self.tables(), lambda each: str(each.subscription), slices)
 
@@ -59,14 +59,14 @@ class Rows(msgspec.Struct):
         """Return True if the store or an attempt names the event."""
         return any((self.attempts, self.letters, self.parked, self.offered))
 
-    def kept(self) -> list[DeadLetter | Parked | Offered]:
+    def with_record(self) -> list[DeadLetter | Parked | Offered]:
         """Return the rows that contain the record itself."""
         return [*self.letters, *self.parked, *self.offered]
 
 
 async def _grouped(
     tables: Sequence[Sequence[Any]], of: Callable[[Any], str], slices: Slices
-) -> Mapping[str, Rows]:
+) -> Mapping[str, EventRows]:
     """Return the rows by the name that ``of`` returns for each, in one pass."""
     found: dict[str, tuple[list[Any], ...]] = {}
     for number, table in enumerate(tables):
@@ -76,41 +76,41 @@ async def _grouped(
                 found[name] = tuple([] for _ in tables)
             found[name][number].append(row)
             await slices.spend(1)
-    return {name: Rows(*each) for name, each in found.items()}
+    return {name: EventRows(*each) for name, each in found.items()}
 
 
 async def rows_of(
-    store: Store, subscriptions: Subscriptions, wanted: Wanted, now_ms: int, slices: Slices
-) -> tuple[Rows, list[Looked]]:
+    store: Store, subscriptions: Subscriptions, wanted: WantedEvent, now_ms: int, slices: Slices
+) -> tuple[EventRows, list[SearchReport]]:
     """Return all rows of an event, and a report for each table. If a table does not answer, its report has
     the cause."""
-    looked = list[Looked]()
+    looked = list[SearchReport]()
     since = wanted.since_ms or 0
     remembered = [
         each
         for each in await slices.each(subscriptions.attempts(None, REMEMBERED))
         if each.event.id == wanted.id and wanted.source in (None, each.event.source)
     ]
-    rows = Rows(remembered, waiting=subscriptions.waiting(None, wanted.id))
+    rows = EventRows(remembered, waiting=subscriptions.waiting(None, wanted.id))
 
     async def ask(table: str, asked: Awaitable[tuple[list[T], bool]]) -> list[T]:
         try:
             found, more = await asked
         except StoreUnavailable as error:
-            looked.append(_looked(f"store {table}", wanted, None, str(error)))
+            looked.append(_report(f"store {table}", wanted, None, str(error)))
             return []
         why = (
             f"there are more than {len(found)} rows. Cure: name the source of the event"
             if more
             else ""
         )
-        looked.append(_looked(f"store {table}", wanted, now_ms, why))
+        looked.append(_report(f"store {table}", wanted, now_ms, why))
         return found
 
     choice = AttemptChoice(event_id=wanted.id, event_source=wanted.source)
     letters = LetterChoice(event_id=wanted.id, source=wanted.source)
-    stored = await ask("attempts", _most(store.attempts.find(choice, MOST)))
-    merged = await views.merged(stored, remembered, slices)
+    stored = await ask("attempts", _with_more(store.attempts.find(choice, MOST)))
+    merged = await views.merge_attempts(stored, remembered, slices)
     rows.attempts = [each for each in reversed(merged) if each.started_ms >= since]
 
     async def of_letters(limit: int, before: int | None) -> list[DeadLetter]:
@@ -122,24 +122,24 @@ async def rows_of(
     rows.letters = await ask("dead_letters", read_page(of_letters, MOST, None))
     rows.parked = await ask("parked", read_page(of_parked, MOST, None))
     if any(isinstance(each.sink, Pull) for each in await subscriptions.declared()):
-        rows.offered = await ask("pulled", _most(store.pulled.named(wanted.id, WALKED)))
+        rows.offered = await ask("pulled", _with_more(store.pulled.named(wanted.id, WALKED)))
     return rows, looked
 
 
-async def _most(asked: Awaitable[list[T]]) -> tuple[list[T], bool]:
+async def _with_more(asked: Awaitable[list[T]]) -> tuple[list[T], bool]:
     """Return the rows, and whether there may be more."""
     found = await asked
     return found, len(found) >= MOST
 
 
-def _looked(where: str, wanted: Wanted, until: int | None, why: str) -> Looked:
+def _report(where: str, wanted: WantedEvent, until: int | None, why: str) -> SearchReport:
     """Return the report of searching one table."""
-    return Looked(
+    return SearchReport(
         where=where, start_ms=wanted.since_ms, until_ms=until, complete=not why, detail=why
     )
 
 
-async def offered_at(store: Store, subscription: str, sighting: Sighting) -> Offered | None:
+async def offered_at(store: Store, subscription: str, sighting: FoundRecord) -> Offered | None:
     """Return the row of a record in a pull queue, or None. The table has an index by place."""
     message = sighting.message
     try:
@@ -150,14 +150,14 @@ async def offered_at(store: Store, subscription: str, sighting: Sighting) -> Off
         return None
 
 
-async def sighted(
-    kinds: Mapping[str, str], rows: Rows, wanted: Wanted, slices: Slices
-) -> list[Sighting]:
+async def records_in_rows(
+    kinds: Mapping[str, str], rows: EventRows, wanted: WantedEvent, slices: Slices
+) -> list[FoundRecord]:
     """Return the records that the rows contain."""
     found = []
-    for row in rows.kept():
+    for row in rows.with_record():
         await slices.spend(ROW + (len(row.message.record.body or b"") >> 10))
         decoded = event_in(kinds, row.broker, row.message)
-        if decoded is not None and wanted.is_in(decoded):
-            found.append(Sighting(row.broker, row.message, decoded))
+        if decoded is not None and wanted.matches(decoded):
+            found.append(FoundRecord(row.broker, row.message, decoded))
     return found

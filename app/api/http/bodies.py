@@ -21,7 +21,7 @@ def json_answer(content: object) -> Response:
     return Response(msgspec.json.encode(content), media_type=JSON)
 
 
-async def bounded(request: Request, most: int, refusal: Exception | None = None) -> bytes:
+async def read_body(request: Request, most: int, refusal: Exception | None = None) -> bytes:
     """Read the body of a request. Raise ``refusal``, or Refused with 413, as soon as more than ``most`` bytes
     have arrived."""
     found = bytearray()
@@ -32,13 +32,13 @@ async def bounded(request: Request, most: int, refusal: Exception | None = None)
     return bytes(found)
 
 
-async def replayed(request: Request, most: int) -> Request:
+async def with_read_body(request: Request, most: int) -> Request:
     """Read the body of a request within a limit, and return a request whose body can be read again.
 
     Raises:
         Refused: 413, as soon as more than ``most`` bytes have arrived.
     """
-    read = [{"type": "http.request", "body": await bounded(request, most), "more_body": False}]
+    read = [{"type": "http.request", "body": await read_body(request, most), "more_body": False}]
 
     async def receive() -> Any:
         return read.pop() if read else await request.receive()
@@ -50,7 +50,7 @@ async def read_object(request: Request, most: int, media_type: str = JSON) -> di
     """Return the JSON object in the body of a request. The media type must match, because a merge patch and a
     whole document would be mistaken for each other."""
     demand_type(request, media_type)
-    return json_object(await bounded(request, most))
+    return json_object(await read_body(request, most))
 
 
 def json_object(body: bytes) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def demand_identity(request: Request) -> None:
         )
 
 
-def merged(document: Any, patch: Any) -> Any:
+def merge_patch(document: Any, patch: Any) -> Any:
     """Apply a JSON Merge Patch (RFC 7396) and return a new document; the arguments are not changed. None in
     the patch removes a member, and a list replaces a whole list."""
     if not isinstance(patch, dict):
@@ -131,5 +131,5 @@ def merged(document: Any, patch: Any) -> Any:
         if value is None:
             result.pop(name, None)
         else:
-            result[name] = merged(result.get(name), value)
+            result[name] = merge_patch(result.get(name), value)
     return result

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 
-class Given:
+class ServiceParts:
     """The parts of a running service, by kind. Each handler looks up only the kinds that it uses."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ Id = Annotated[int, Field(ge=1, le=GREATEST_ID)]
 """The id of a row in the store."""
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     """Return a list with the text as its only item, an empty list for null, and any other value unchanged."""
     if value is None:
         return []
@@ -42,13 +42,13 @@ def _listed(value: object) -> object:
 
 Texts = Annotated[
     list[Text],
-    BeforeValidator(_listed, json_schema_input_type=Text | list[Text] | None),
+    BeforeValidator(_as_list, json_schema_input_type=Text | list[Text] | None),
     Field(max_length=100),
 ]
 """One text or several: a text, a list, or a repeated parameter."""
 
 
-def _moment(value: object) -> object:
+def _to_ms(value: object) -> object:
     """Return milliseconds since the epoch for RFC 3339 text or for a number."""
     if not isinstance(value, str):
         return number(value)
@@ -62,7 +62,7 @@ def _moment(value: object) -> object:
 
 Moment = Annotated[
     int,
-    BeforeValidator(_moment, json_schema_input_type=str | int),
+    BeforeValidator(_to_ms, json_schema_input_type=str | int),
     Field(ge=0, le=LATEST_MS),
 ]
 """A time in milliseconds since the epoch, which a client may also write as RFC 3339."""
@@ -152,11 +152,11 @@ def next_page(request: Request, **cursor: int) -> str:
     return f"{request.url.path}?{urlencode([*kept, *cursor.items()])}"
 
 
-async def known_only(request: Request) -> None:
+async def demand_known_parameters(request: Request) -> None:
     """Raise RequestValidationError with the names of all query parameters that the operation does not know. A
     filter that is ignored would return everything."""
     given = request.query_params.keys()
-    unknown = sorted(given - set(_known(request.scope["route"]))) if given else []
+    unknown = sorted(given - set(_known_names(request.scope["route"]))) if given else []
     if unknown:
         raise RequestValidationError([
             {"type": "unknown_parameter", "loc": ("query", name), "msg": "unknown to this operation"}
@@ -164,7 +164,7 @@ async def known_only(request: Request) -> None:
         ])  # fmt: skip
 
 
-def _known(route: APIRoute) -> Iterator[str]:
+def _known_names(route: APIRoute) -> Iterator[str]:
     """Yield the names of the query parameters of a route, also those inside a model."""
     for field in route.dependant.query_params:
         model = field.field_info.annotation

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from fastapi import Header
 
-from app.api.asked.registry import Entry
+from app.api.asked.registry import SubscriptionEntry
 from app.api.http.problems import Refused
 
 IfMatch = Annotated[
@@ -26,15 +26,19 @@ class Conditions(NamedTuple):
     if_match: str | None = None
     if_none_match: str | None = None
 
-    def check(self, entry: Entry | None) -> None:
+    def check(self, entry: SubscriptionEntry | None) -> None:
         """Raise Refused with 412 if the stored entry, or None if there is none, does not meet the conditions."""
         etag = None if entry is None else entry.etag
-        if self.if_match is not None and not _names(self.if_match, etag):
-            raise _failed(f"If-Match is {self.if_match}, but the ETag is {etag or 'none'}")
-        if self.if_none_match is not None and _names(_strong(self.if_none_match), etag):
-            raise _failed(f"If-None-Match is {self.if_none_match}, but the ETag is {etag}")
+        if self.if_match is not None and not _matches_etag(self.if_match, etag):
+            raise _precondition_failed(
+                f"If-Match is {self.if_match}, but the ETag is {etag or 'none'}"
+            )
+        if self.if_none_match is not None and _matches_etag(_as_strong(self.if_none_match), etag):
+            raise _precondition_failed(
+                f"If-None-Match is {self.if_none_match}, but the ETag is {etag}"
+            )
 
-    def demand(self) -> None:
+    def demand_if_match(self) -> None:
         """Raise Refused with 428 if the request has no If-Match. Without it, a change could undo the change
         of another client."""
         if self.if_match is None:
@@ -42,25 +46,27 @@ class Conditions(NamedTuple):
                 428, "precondition-required", "If-Match is missing. Send the ETag of a GET in it"
             )
 
-    def unchanged(self, entry: Entry) -> bool:
+    def unchanged(self, entry: SubscriptionEntry) -> bool:
         """Return True if the reader has this version already."""
-        return self.if_none_match is not None and _names(_strong(self.if_none_match), entry.etag)
+        return self.if_none_match is not None and _matches_etag(
+            _as_strong(self.if_none_match), entry.etag
+        )
 
 
-def _names(header: str, etag: str | None) -> bool:
+def _matches_etag(header: str, etag: str | None) -> bool:
     """Return True if the header names the ETag, by strong comparison: a weak tag equals none."""
     if etag is None:
         return False
     return header.strip() == "*" or etag in [tag.strip() for tag in header.split(",")]
 
 
-def _strong(header: str) -> str:
+def _as_strong(header: str) -> str:
     """Return the header with weak tags as strong ones. If-None-Match compares weakly (RFC 9110 13.1.2),
     because a proxy that compresses answers weakens their tags."""
     return header.replace('W/"', '"')
 
 
-def _failed(detail: str) -> Refused:
+def _precondition_failed(detail: str) -> Refused:
     """Return the refusal with 412."""
     return Refused(
         412, "precondition-failed", f"{detail}. Read it again, and change the new version"

@@ -92,13 +92,15 @@ async def resolve(
         return {each.number: StartPoint(getattr(each, begin)) for each in ends}
     if back := _BACK.fullmatch(begin):
         count = int(back[1])
-        return await _each(ends, lambda number: log.position_back(Partition(topic, number), count))
+        return await _for_each(
+            ends, lambda number: log.position_back(Partition(topic, number), count)
+        )
     places = places_of(begin)
     time_ms = time_of(begin) if places is None else None
     if time_ms is not None:
         return await by_time(log, topic, ends, time_ms)
-    named = _alone(ends, begin) if places is None else places
-    await _check(log, topic, ends, named)
+    named = _only_partition(ends, begin) if places is None else places
+    await _demand_existing(log, topic, ends, named)
     return resume(ends, named)
 
 
@@ -114,10 +116,10 @@ async def by_time(
     """Return, for each partition, the position of the first record stored at ``time_ms`` or later. Negative
     times count as 0, because Kafka's ListOffsets gives them another meaning."""
     since = max(0, time_ms)
-    return await _each(ends, lambda number: log.position_at(Partition(topic, number), since))
+    return await _for_each(ends, lambda number: log.position_at(Partition(topic, number), since))
 
 
-async def _each(ends: Sequence[PartitionMetadata], ask: _Ask) -> dict[int, StartPoint]:
+async def _for_each(ends: Sequence[PartitionMetadata], ask: _Ask) -> dict[int, StartPoint]:
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> StartPoint:
@@ -128,7 +130,7 @@ async def _each(ends: Sequence[PartitionMetadata], ask: _Ask) -> dict[int, Start
     return {each.number: place for each, place in zip(ends, found, strict=True)}
 
 
-def _alone(ends: Sequence[PartitionMetadata], position: str) -> StartPoints:
+def _only_partition(ends: Sequence[PartitionMetadata], position: str) -> StartPoints:
     """Return the start point of the only partition. Raise Refused with 400 if there are several."""
     if len(ends) != 1:
         raise Refused(
@@ -140,7 +142,7 @@ def _alone(ends: Sequence[PartitionMetadata], position: str) -> StartPoints:
     return {ends[0].number: StartPoint(position)}
 
 
-async def _check(
+async def _demand_existing(
     log: Log, topic: str, ends: Sequence[PartitionMetadata], places: StartPoints
 ) -> None:
     """Raise Refused for an unknown partition, and PositionOutOfRange for a position that the log does not

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from app.model.scopes import Scope
 
 
-class View(BaseModel):
+class CopyingView(BaseModel):
     """A base of answers that copy members of another object."""
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from app.api.access.guard import LIVENESS, READINESS, SESSION
-from app.api.access.operations import RULES, Rule
+from app.api.access.operations import RULES, OperationRule
 from app.api.subscriptions.schemas import schemas as subscription_schemas
 from app.model.scopes import MEANINGS, Scope
 
@@ -107,7 +107,7 @@ def _security(path: str, scope: Scope | None) -> list[dict[str, list[str]]]:
     return [{}, {"read": []}] if path == READINESS else []
 
 
-def _refusals(path: str, rule: Rule) -> Mapping[str, Any]:
+def _refusals(path: str, rule: OperationRule) -> Mapping[str, Any]:
     return (
         _guard(path)
         | ({"403": _NO_SCOPE} if rule.scope else {})

@@ -92,7 +92,7 @@ class Received(BaseModel):
 class ReceivedEvents(BaseModel):
     """Received events. Each is locked for this consumer."""
 
-    events: list[Received]
+    events: list[Received] = Field(description="the received events")
     lock: float = Field(description="seconds for which the events are locked")
 
 

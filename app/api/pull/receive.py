@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from app.api.asked.brokers import Brokers
 from app.api.http.moments import now_ms
 from app.api.http.slices import ROW, Slices
-from app.api.topics.messages import Reading
+from app.api.topics.messages import EventReader
 from app.bindings.record import Decoded
 from app.delivery.event_age import Ages
 from app.errors import BrokerError, StoreUnavailable
@@ -38,11 +38,11 @@ _log = logging.getLogger("skybridge.api")
 FIT, EXPIRED = "", "expired"
 _DETAILS = {MAX_DELIVERIES: "received max_deliveries times and never acknowledged"}
 
-Handed = tuple[Offered, Decoded | None]
+LockedEvent = tuple[Offered, Decoded | None]
 """A row that is locked for a consumer, and the event in it, or None if it cannot be decoded."""
 
 
-class Caller:
+class PullConsumer:
     """A client that waits for events, by the name of its token. ``gone`` is set when the connection is lost."""
 
     def __init__(self, name: str = "") -> None:
@@ -50,9 +50,9 @@ class Caller:
         self.gone = asyncio.Event()
 
 
-class HandingOut:
-    """Locks events of pull subscriptions for the consumers that call this process. ``stopped`` ends all
-    waiting when the service stops."""
+class PullReceiver:
+    """A receiver that locks events of pull subscriptions for the consumers that call this process.
+    ``stopped`` ends all waiting when the service stops."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class HandingOut:
         settings: PullSettings,
         most: int,
         seconds: float,
-        caller: Caller,
-    ) -> list[Handed]:
+        caller: PullConsumer,
+    ) -> list[LockedEvent]:
         """Return at least one event as soon as there is one, or none after ``seconds``. At most ``most``
         events are returned."""
         if not seconds:
-            return await self._take(subscription, settings, most, caller.name)
+            return await self._lock_page(subscription, settings, most, caller.name)
         deadline = asyncio.get_running_loop().time() + seconds
         turn = self._turns[subscription.id]
         if not await self._take_turn(turn, deadline, caller):
@@ -94,12 +94,12 @@ class HandingOut:
         finally:
             turn.release()
 
-    async def _take_turn(self, turn: asyncio.Lock, deadline: float, caller: Caller) -> bool:
+    async def _take_turn(self, turn: asyncio.Lock, deadline: float, caller: PullConsumer) -> bool:
         """Wait for the caller's turn to read the store. Return False if it did not come before the deadline;
         earlier callers found no events either."""
         asking = asyncio.ensure_future(turn.acquire())
         try:
-            await self._until(asking, deadline, caller)
+            await self._wait_until(asking, deadline, caller)
         except BaseException:
             if not asking.cancel():  # the lock was acquired meanwhile
                 turn.release()
@@ -112,8 +112,8 @@ class HandingOut:
         settings: PullSettings,
         most: int,
         deadline: float,
-        caller: Caller,
-    ) -> list[Handed]:
+        caller: PullConsumer,
+    ) -> list[LockedEvent]:
         """Read the store until there are events, the deadline passes, the caller is gone or the service
         stops."""
         loop = asyncio.get_running_loop()
@@ -123,15 +123,15 @@ class HandingOut:
             )  # before the read, so that no change is missed
             if caller.gone.is_set():  # events would be locked for a client that is gone
                 return []
-            handed = await self._take(subscription, settings, most, caller.name)
+            handed = await self._lock_page(subscription, settings, most, caller.name)
             if handed or self._stopped.is_set() or loop.time() >= deadline:
                 return handed
             woken = asyncio.ensure_future(wakeup.wait())
-            await self._until(woken, min(deadline, loop.time() + LOOK_EVERY), caller)
+            await self._wait_until(woken, min(deadline, loop.time() + LOOK_EVERY), caller)
             woken.cancel()
 
-    async def _until(
-        self, done: asyncio.Task[Literal[True]], moment: float, caller: Caller
+    async def _wait_until(
+        self, done: asyncio.Task[Literal[True]], moment: float, caller: PullConsumer
     ) -> None:
         """Wait for the task until a moment of the loop's clock, or until the caller is gone or the service
         stops."""
@@ -145,12 +145,12 @@ class HandingOut:
             for each in others:
                 each.cancel()
 
-    async def _take(
+    async def _lock_page(
         self, subscription: Subscription, settings: PullSettings, most: int, consumer: str
-    ) -> list[Handed]:
+    ) -> list[LockedEvent]:
         """Lock a page of events and return those that are still deliverable. If a page has none, the next
         page is read."""
-        reading, recent = Reading(self._brokers, subscription), self._wakeups.recent
+        reading, recent = EventReader(self._brokers, subscription), self._wakeups.recent
         slices = Slices()
         while True:
             rows = await self._store.pulled.receive(
@@ -164,17 +164,17 @@ class HandingOut:
             handed = await slices.each(
                 ((row, reading.read(row.message, recent.take(row))) for row in rows), ROW
             )
-            fit = await self._fit(subscription, settings, handed)
+            fit = await self._deliverable(subscription, settings, handed)
             if fit or not rows:
                 return fit
 
-    async def _fit(
-        self, subscription: Subscription, settings: PullSettings, handed: Sequence[Handed]
-    ) -> list[Handed]:
+    async def _deliverable(
+        self, subscription: Subscription, settings: PullSettings, handed: Sequence[LockedEvent]
+    ) -> list[LockedEvent]:
         """Return the events that are still deliverable, and finish the others, whose locks this request has.
         If that fails, they stay locked and are finished after the locks expire."""
-        fate_of = self._fates(subscription, settings)
-        fit: list[Handed] = []
+        fate_of = self._fate_function(subscription, settings)
+        fit: list[LockedEvent] = []
         others: defaultdict[str, list[Offered]] = defaultdict(list)
         for each in handed:
             if fate := fate_of(*each):
@@ -191,7 +191,7 @@ class HandingOut:
             )
         return fit
 
-    def _fates(
+    def _fate_function(
         self, subscription: Subscription, settings: PullSettings
     ) -> Callable[[Offered, Decoded | None], str]:
         """Return a function that decides about a row: ``FIT``, ``EXPIRED``, or the cause of a dead letter."""
@@ -293,11 +293,11 @@ class HandingOut:
             self._counters.add(name, subscription, label, by=by)
 
 
-def tell_received(
+def trace_receive(
     asked: Mapping[str, str],
     subscription: Subscription,
     kind: str,
-    handed: Sequence[Handed],
+    handed: Sequence[LockedEvent],
     began: float,
 ) -> None:
     """Record the trace span of one receive: a child of the client's span, linked with each received event.

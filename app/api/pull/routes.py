@@ -20,7 +20,7 @@ from app.api.http import bodies
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
 from app.api.pull.answers import Failed, Fates, Receive, ReceivedEvents, Reject, Release, Tokens
-from app.api.pull.receive import Caller, Handed, HandingOut, tell_received
+from app.api.pull.receive import LockedEvent, PullConsumer, PullReceiver, trace_receive
 from app.api.subscriptions.routes import subscription_of
 from app.api.topics import messages
 from app.api.topics.messages import json_of
@@ -45,15 +45,15 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 routes = router("/v1/subscriptions", tags=["pull"])
 
 
-async def _hands(request: Request) -> HandingOut:
-    return cast("HandingOut", request.app.state.hands)
+async def _hands(request: Request) -> PullReceiver:
+    return cast("PullReceiver", request.app.state.hands)
 
 
-Hands = Annotated[HandingOut, Depends(_hands)]
+Hands = Annotated[PullReceiver, Depends(_hands)]
 """A handler parameter: the receiver of this process."""
 
 
-def _verb(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Handler], Handler]:
+def _action(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Handler], Handler]:
     """Return a decorator that adds an operation of a subscription. ``kind`` describes the body for OpenAPI
     only; handlers read bodies themselves, within a limit."""
     content = {bodies.JSON: {"schema": kind.model_json_schema()}}
@@ -66,7 +66,7 @@ def _verb(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Handl
     )
 
 
-@_verb("receive", Receive, response_model=ReceivedEvents)
+@_action("receive", Receive, response_model=ReceivedEvents)
 async def receive(
     subscriptions: SubscriptionsDep,
     brokers: BrokersDep,
@@ -78,8 +78,8 @@ async def receive(
 ) -> Response:
     """Return waiting events, each locked for this consumer. Only the oldest event of each key is returned.
     The next one follows when it is acknowledged, rejected or a dead letter."""
-    asked = await _asked(request, Receive)
-    subscription, settings = await _pulled(subscriptions, name)
+    asked = await _read_request(request, Receive)
+    subscription, settings = await _pull_subscription(subscriptions, name)
     _demand_running(subscriptions, subscription)
     began = clock.now()
     async with _caller(request) as caller:
@@ -89,58 +89,58 @@ async def receive(
     kind = brokers.kinds[subscription.source.broker]
     if handed:
         counters.add("attempts", name, HANDED_OUT, by=len(handed))
-        tell_received(request.headers, subscription, kind, handed, began)
-    events = await Slices().rows(handed, lambda each: msgspec.Raw(_view(each, kind)))
+        trace_receive(request.headers, subscription, kind, handed, began)
+    events = await Slices().rows(handed, lambda each: msgspec.Raw(_received_json(each, kind)))
     return bodies.json_answer({"events": events, "lock": settings.lock})
 
 
-@_verb("acknowledge", Tokens)
+@_action("acknowledge", Tokens)
 async def acknowledge(
     subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
 ) -> Fates:
     """Acknowledge events. They are finished."""
-    asked = await _asked(request, Tokens)
-    await _pulled(subscriptions, name)
-    return _fates(await hands.acknowledge(name, _once(asked)))
+    asked = await _read_request(request, Tokens)
+    await _pull_subscription(subscriptions, name)
+    return _results(await hands.acknowledge(name, _unique_tokens(asked)))
 
 
-@_verb("release", Release)
+@_action("release", Release)
 async def release(
     subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
 ) -> Fates:
     """Give events back. They can be received again after the delay."""
-    asked = await _asked(request, Release)
-    await _pulled(subscriptions, name)
-    return _fates(await hands.release(name, _once(asked), asked.delay))
+    asked = await _read_request(request, Release)
+    await _pull_subscription(subscriptions, name)
+    return _results(await hands.release(name, _unique_tokens(asked), asked.delay))
 
 
-@_verb("reject", Reject)
+@_action("reject", Reject)
 async def reject(
     subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
 ) -> Fates:
     """Reject events. They become dead letters with the cause `rejected`."""
-    asked = await _asked(request, Reject)
-    subscription, _ = await _pulled(subscriptions, name)
-    tokens = _once(asked)
+    asked = await _read_request(request, Reject)
+    subscription, _ = await _pull_subscription(subscriptions, name)
+    tokens = _unique_tokens(asked)
     detail = asked.reason or "rejected by its consumer"
     try:
-        return _fates(await hands.reject(subscription, tokens, detail))
+        return _results(await hands.reject(subscription, tokens, detail))
     except BrokerError as error:
         failed = "dead-letter-topic", f"the copy of the dead letter is not stored: {error}"
-        return _fates(dict.fromkeys(tokens, False), failed)
+        return _results(dict.fromkeys(tokens, False), failed)
 
 
-@_verb("renew", Tokens)
+@_action("renew", Tokens)
 async def renew(
     subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
 ) -> Fates:
     """Extend the locks of events to their full length from now."""
-    asked = await _asked(request, Tokens)
-    _, settings = await _pulled(subscriptions, name)
-    return _fates(await hands.renew(name, _once(asked), settings.lock))
+    asked = await _read_request(request, Tokens)
+    _, settings = await _pull_subscription(subscriptions, name)
+    return _results(await hands.renew(name, _unique_tokens(asked), settings.lock))
 
 
-async def _asked(request: Request, kind: type[Asked]) -> Asked:
+async def _read_request(request: Request, kind: type[Asked]) -> Asked:
     """Return the body as a model of ``kind``. A missing body of ``receive`` means its defaults."""
     if kind is Receive and not _has_body(request):
         return kind()
@@ -157,7 +157,9 @@ def _has_body(request: Request) -> bool:
     return "transfer-encoding" in given or given.get("content-length", "0") != "0"
 
 
-async def _pulled(subscriptions: Subscriptions, name: str) -> tuple[Subscription, PullSettings]:
+async def _pull_subscription(
+    subscriptions: Subscriptions, name: str
+) -> tuple[Subscription, PullSettings]:
     """Return a pull subscription and its settings. Raise Refused with 409 if the subscription has another
     sink."""
     subscription = await subscription_of(subscriptions, name)
@@ -183,10 +185,10 @@ def _demand_running(subscriptions: Subscriptions, subscription: Subscription) ->
 
 
 @contextlib.asynccontextmanager
-async def _caller(request: Request) -> AsyncIterator[Caller]:
+async def _caller(request: Request) -> AsyncIterator[PullConsumer]:
     """Yield the client, and mark it as gone when its connection is lost, so that no events are locked for it."""
     known = caller_of(request.scope)
-    caller = Caller("" if known is None else known.name)
+    caller = PullConsumer("" if known is None else known.name)
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -200,7 +202,7 @@ async def _caller(request: Request) -> AsyncIterator[Caller]:
         watching.cancel()
 
 
-def _view(handed: Handed, kind: str) -> bytes:
+def _received_json(handed: LockedEvent, kind: str) -> bytes:
     """Return the JSON of ``answers.Received`` for a locked event."""
     row, decoded = handed
     about = {"lock_token": row.token, "delivery_count": row.deliveries}
@@ -212,12 +214,12 @@ def _view(handed: Handed, kind: str) -> bytes:
     return b'{"event":null,"broker_properties":%b,"record":%b}' % (properties, record)
 
 
-def _once(asked: Tokens) -> Sequence[str]:
+def _unique_tokens(asked: Tokens) -> Sequence[str]:
     """Return the tokens without repetitions."""
     return list(dict.fromkeys(asked.tokens))
 
 
-def _fates(done: Mapping[str, bool], why: tuple[str, str] = LOST) -> Fates:
+def _results(done: Mapping[str, bool], why: tuple[str, str] = LOST) -> Fates:
     """Return the answer for the results by token. ``why`` is the code and detail of each failure."""
     code, detail = why
     return Fates(

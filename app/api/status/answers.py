@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from app.api.asked.readiness import RoleReadiness
-from app.api.http.views import HealthView, View
+from app.api.http.views import CopyingView, HealthView
 from app.api.status.configuration_answers import ConfigurationState
 from app.api.subscriptions.answers import FILTER_ERRORS, SubscriptionView
 
@@ -24,16 +24,16 @@ class Readiness(BaseModel):
 class TargetView(BaseModel):
     """A target of a route."""
 
-    broker: str
-    topic: str
+    broker: str = Field(description="name of the broker")
+    topic: str = Field(description="name of the topic")
 
 
-class RouteView(View):
+class RouteView(CopyingView):
     """A route, and its events since the start of this process."""
 
-    name: str
-    to: list[TargetView]
-    content_mode: str
+    name: str = Field(description="name of the route")
+    to: list[TargetView] = Field(description="targets of the route")
+    content_mode: str = Field(description="content mode of its records")
     key: str = Field(description="key mapper of the route")
     events: int = Field(description="events that its brokers stored")
     unpublished: int = Field(description="events that a broker did not store")
@@ -77,10 +77,10 @@ class SpoolView(BaseModel):
     )
 
 
-class SenderView(View):
+class SenderView(CopyingView):
     """Events of one sender since the start of this process."""
 
-    name: str
+    name: str = Field(description="name in the configuration")
     events_per_second: float = Field(description="rate over about the last minute")
     last_event_seconds: float | None = Field(
         description="seconds since the last event; null if there was none"
@@ -120,7 +120,7 @@ class Attention(BaseModel):
     next: str = Field(description="command that repairs it or shows more")
 
 
-class Status(View):
+class Status(CopyingView):
     """The state of this process."""
 
     version: str = Field(description="version of Skybridge")
@@ -132,15 +132,17 @@ class Status(View):
         description="problems that an operator must solve, the gravest first"
     )
     uptime_seconds: float = Field(description="seconds since the start of this process")
-    routes: list[RouteView]
-    brokers: dict[str, HealthView]
+    routes: list[RouteView] = Field(description="routes of the configuration")
+    brokers: dict[str, HealthView] = Field(description="health of each broker, by name")
     store: HealthView = Field(
         description="the database of subscriptions, attempts, parked events and dead letters"
     )
     disks: dict[str, DiskView] = Field(
         description="volumes of embedded logs and of the SQLite store, by folder"
     )
-    subscriptions: list[SubscriptionView]
+    subscriptions: list[SubscriptionView] = Field(
+        description="subscriptions that this process runs"
+    )
     producers: list[ProducerView] = Field([], description="configured producers")
     intakes: list[IntakeView] = Field([], description="intakes of webhooks, under /in")
     counters: dict[str, dict[str, int]] = Field(

@@ -66,20 +66,22 @@ def _subscription(each: SubscriptionView) -> Iterator[Attention]:
     subject = f"subscription {name}"
     if each.state == "disabled":
         cause = each.cause.removeprefix("disabled: ")
-        detail = f"disabled, so nothing is sent: {cause}"
+        detail = f"disabled, nothing is sent: {cause}"
         command = f"skybridge subscriptions resume {name}"
         yield Attention(subject=subject, detail=detail, next=command)
     elif each.state in _DEAD:
         detail = f"{each.state}: {each.cause}"
         command = f"skybridge subscriptions show {name}"
         yield Attention(subject=subject, detail=detail, next=command)
-    elif (each.oldest or 0.0) > LATE and not _is_held_by_a_person(each):
+    elif (each.oldest or 0.0) > LATE and not _is_paused_by_operator(each):
         why = each.cause or each.last_error
-        detail = f"its oldest event has waited for {_span(each.oldest)}" + (why and f": {why}")
+        detail = f"its oldest event has waited for {_duration_text(each.oldest)}" + (
+            why and f": {why}"
+        )
         command = f"skybridge attempts --subscription {name}"
         yield Attention(subject=subject, detail=detail, next=command)
     if (each.parked.oldest_seconds or 0.0) > LATE:
-        waits = _span(each.parked.oldest_seconds)
+        waits = _duration_text(each.parked.oldest_seconds)
         detail = f"{each.parked.rows} events of {each.parked.keys} keys are parked, the oldest for {waits}"
         command = f"skybridge parked --subscription {name}"
         yield Attention(subject=subject, detail=detail, next=command)
@@ -90,13 +92,13 @@ def _subscription(each: SubscriptionView) -> Iterator[Attention]:
         yield Attention(subject=subject, detail=detail, next=command)
 
 
-def _is_held_by_a_person(each: SubscriptionView) -> bool:
+def _is_paused_by_operator(each: SubscriptionView) -> bool:
     """Return True if an operator or the configuration paused the subscription. A pause of the endpoint ends
     by itself."""
     return each.state == "paused" and each.paused_for is None
 
 
-def _span(seconds: float | None) -> str:
+def _duration_text(seconds: float | None) -> str:
     """Return a duration in days, hours and minutes."""
     minutes = int(seconds or 0) // 60
     hours, minutes = divmod(minutes, 60)

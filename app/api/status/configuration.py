@@ -9,18 +9,18 @@ import msgspec
 from fastapi import Request, Response
 
 from app.api.access.audit_trail import RELOAD
-from app.api.access.operations import By, router
+from app.api.access.operations import CallerDep, router
 from app.api.access.parts import uses
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
 from app.api.status.configuration_answers import CheckView, ConfigurationView, PlanView, ReloadView
-from app.api.status.configured import STATUS_OF_REFUSAL, Configured, Refusal
+from app.api.status.configured import STATUS_OF_REFUSAL, CurrentConfiguration, RefusalKind
 from app.errors import Fault, SenderError
 from app.model.judgement import Judgement, Remark
 
-ConfiguredDep = Annotated[Configured, uses(Configured)]
+ConfiguredDep = Annotated[CurrentConfiguration, uses(CurrentConfiguration)]
 
-_TITLES: Mapping[Refusal, str] = {
+_TITLES: Mapping[RefusalKind, str] = {
     "invalid-configuration": "The configuration is invalid",
     "needs-restart": "A changed setting needs a restart",
     "not-now": "The file cannot be applied now",
@@ -47,7 +47,7 @@ async def get(configured: ConfiguredDep) -> ConfigurationView:
 
 
 @routes.operation("POST /config:reload", RELOAD, (409, 422, 503))
-async def reload(configured: ConfiguredDep, by: By) -> ReloadView:
+async def reload(configured: ConfiguredDep, by: CallerDep) -> ReloadView:
     """Read the configuration file again and apply its changes.
 
     The reload is refused and nothing changes if the file is invalid. The answer is then 422 and lists every
@@ -55,7 +55,7 @@ async def reload(configured: ConfiguredDep, by: By) -> ReloadView:
     the store or another process of the service does not respond.
     """
     found = await configured.reload("api")
-    by.tell(detail=found.summary)
+    by.annotate_audit(detail=found.summary)
     if found.outcome == "refused":
         raise _refusal(found.refusal, found.faults)
     return ReloadView.of(found)
@@ -98,7 +98,7 @@ async def plan(configured: ConfiguredDep, request: Request) -> Response:
 async def _proposed(request: Request) -> bytes:
     """Return the proposed configuration in the body of the request."""
     bodies.demand_type(request, *_MEDIA_TYPES)
-    return await bodies.bounded(request, LARGEST)
+    return await bodies.read_body(request, LARGEST)
 
 
 def _faults(found: Judgement) -> list[Fault]:
@@ -116,6 +116,6 @@ def _fault(each: Remark) -> Fault:
     return Fault("invalid-setting", f"{where}{each.setting}: {each.message}{cure}", at=each.setting)
 
 
-def _refusal(kind: Refusal, faults: Sequence[Fault]) -> SenderError:
+def _refusal(kind: RefusalKind, faults: Sequence[Fault]) -> SenderError:
     """Return the error that answers a refused configuration."""
     return SenderError(_TITLES[kind], status=STATUS_OF_REFUSAL[kind], code=kind, faults=faults)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api.http.moments import rfc3339
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.api.status.configured import Cause, Outcome
 from app.errors import Fault
 
@@ -17,24 +17,24 @@ def _details(faults: Sequence[Fault]) -> list[str]:
     return [each.detail for each in faults]
 
 
-class ReloadView(View):
+class ReloadView(CopyingView):
     """The result of a reload."""
 
     at: Annotated[str, BeforeValidator(rfc3339)] = Field(description="time of the reload, RFC 3339")
     cause: Cause = Field(
         description="what caused it: the start, SIGHUP, a change of the file, or this API"
     )
-    outcome: Outcome
+    outcome: Outcome = Field(description="ok, unchanged or refused")
     digest: str = Field(description="digest of the configuration after the reload")
     changes: list[str] = Field(description="changes by setting; values of secrets are hidden")
     restarted: list[str] = Field(description="restarted subscriptions")
     faults: Annotated[list[str], BeforeValidator(_details)] = Field(
         description="reasons of the refusal, each with its line"
     )
-    warnings: list[str]
+    warnings: list[str] = Field(description="warnings about the configuration")
 
 
-class ConfigurationState(View):
+class ConfigurationState(CopyingView):
     """The current configuration and its reloads. Digests cover only settings that may be shown, so a changed
     secret does not change them."""
 
@@ -55,20 +55,20 @@ class ConfigurationView(ConfigurationState):
     )
 
 
-class RemarkView(View):
+class RemarkView(CopyingView):
     """An error or a warning about one setting."""
 
-    level: Literal["error", "warning"]
-    setting: str
+    level: Literal["error", "warning"] = Field(description="error or warning")
+    setting: str = Field(description="path of the setting")
     line: int = Field(description="line of the setting; 0 if it has none")
-    message: str
-    cure: str
+    message: str = Field(description="what is wrong")
+    cure: str = Field(description="how to repair it")
 
 
-class PlannedChangeView(View):
+class PlannedChangeView(CopyingView):
     """A change of one setting."""
 
-    setting: str
+    setting: str = Field(description="path of the setting")
     what: str = Field(description="added, removed, changed or moved")
     effect: Literal["live", "restart"] = Field(
         description="restart if the change needs one; live if a reload applies it"
@@ -85,7 +85,7 @@ class CheckView(BaseModel):
     more_remarks: int = Field(0, description="number of unlisted remarks")
 
 
-class PlanView(View):
+class PlanView(CopyingView):
     """The changes that a reload to a proposed configuration would make."""
 
     result: Literal["no-change", "changes", "needs-restart"] = Field(

@@ -13,11 +13,11 @@ from app.model.judgement import Judgement
 Cause = Literal["start", "signal", "file", "api"]
 """The cause of a reload."""
 Outcome = Literal["ok", "unchanged", "refused"]
-Refusal = Literal["", "invalid-configuration", "needs-restart", "not-now"]
+RefusalKind = Literal["", "invalid-configuration", "needs-restart", "not-now"]
 """The reason why a reload was refused; empty if it was not. ``not-now`` may pass without a change of the
 file."""
 
-STATUS_OF_REFUSAL: Mapping[Refusal, int] = {
+STATUS_OF_REFUSAL: Mapping[RefusalKind, int] = {
     "": 200,
     "invalid-configuration": 422,
     "needs-restart": 409,
@@ -25,7 +25,7 @@ STATUS_OF_REFUSAL: Mapping[Refusal, int] = {
 }
 
 
-class Reload(msgspec.Struct, frozen=True, kw_only=True):
+class ReloadResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one reload. ``at`` is in seconds since the epoch, and ``digest`` is of the configuration
     after the reload."""
 
@@ -37,7 +37,7 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
     restarted: Sequence[str] = ()
     faults: Sequence[Fault] = ()
     warnings: Sequence[str] = ()
-    refusal: Refusal = ""
+    refusal: RefusalKind = ""
 
     @property
     def status(self) -> int:
@@ -50,20 +50,20 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.outcome}, digest {self.digest}"
 
 
-class Configured(Protocol):
+class CurrentConfiguration(Protocol):
     """The current configuration of a service. ``last`` is the last reload, and ``taken`` the last that was
     not refused, or the start."""
 
     source: str
     digest: str
-    last: Reload
-    taken: Reload
+    last: ReloadResult
+    taken: ReloadResult
 
     @property
     def shown(self) -> Mapping[str, Any]:
         """Return every setting, with secrets hidden."""
 
-    async def reload(self, cause: Cause) -> Reload:
+    async def reload(self, cause: Cause) -> ReloadResult:
         """Read the file again and apply its changes."""
 
     async def judge(self, proposed: bytes) -> Judgement:

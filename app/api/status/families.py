@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from app.api.asked.readiness import RoleReadiness
 from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
-from app.api.status.configured import Configured
+from app.api.status.configured import CurrentConfiguration
 from app.api.subscriptions.answers import ParkedOfSubscription
 from app.model.metadata import GroupLag, Health
 from app.model.subscription_status import SubscriptionStatus
@@ -178,7 +178,7 @@ def certificate_families(certificates: Mapping[str, float]) -> Iterator[Family]:
     yield _gauge(name, text, "certificate", certificates)
 
 
-def configuration_families(now: Configured) -> Iterator[Family]:
+def configuration_families(now: CurrentConfiguration) -> Iterator[Family]:
     """Yield the digest of the configuration and the result of its last reload."""
     yield _gauge("config_info", "The configuration in force.", "digest", {now.digest: 1})
     for name, text, value in (

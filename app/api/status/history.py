@@ -19,7 +19,7 @@ from app.api.asked.process import Process
 from app.api.http.bodies import json_answer
 from app.api.http.problems import Refused
 from app.api.status.recorder import EVERY, Recorder
-from app.api.topics.records import RECONNECT_MS, streamed
+from app.api.topics.records import RECONNECT_MS, stream_response
 
 ProcessDep = Annotated[Process, uses(Process)]
 
@@ -30,10 +30,10 @@ class ProcessView(BaseModel):
     """The process that measured a history. Rates are of this process alone; backlogs in logs and in the store
     are of all processes."""
 
-    installation: str
+    installation: str = Field(description="name of the installation")
     role: str = Field(description="gateway, worker, or both with a comma between them")
-    host: str
-    pid: int
+    host: str = Field(description="name of the host")
+    pid: int = Field(description="id of the process")
 
 
 class Point(BaseModel):
@@ -60,7 +60,7 @@ class Point(BaseModel):
 class History(BaseModel):
     """The points of the last hour."""
 
-    process: ProcessView
+    process: ProcessView = Field(description="the process that measured these points")
     every: int = Field(description="seconds between points")
     points: list[Point] = Field(description="the oldest first")
 
@@ -94,7 +94,7 @@ async def live(
 ) -> StreamingResponse:
     """Stream a point every second as server-sent events. `data` is a point as in history, measured over that
     second. The stream ends with the service."""
-    return streamed(_blocks(_recorder(request), on))
+    return stream_response(_blocks(_recorder(request), on))
 
 
 async def _blocks(recorder: Recorder, on: bool) -> AsyncGenerator[bytes, None]:

@@ -159,7 +159,7 @@ def _histograms(counts: Counts) -> Iterator[Metric]:
         family = HistogramMetricFamily(f"skybridge_{name}", text, labels=labels)
         for texts, buckets in sorted(_by_labels(counts.get(name, {})).items()):
             seconds = buckets.pop(SUM, 0) / 1e6
-            family.add_metric(texts, _growing(buckets), seconds)
+            family.add_metric(texts, _cumulative(buckets), seconds)
         yield family
 
 
@@ -171,7 +171,7 @@ def _by_labels(counts: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], d
     return found
 
 
-def _growing(buckets: Mapping[str, int]) -> list[tuple[str, float]]:
+def _cumulative(buckets: Mapping[str, int]) -> list[tuple[str, float]]:
     """Return the cumulative count of each bucket, as Prometheus expects it."""
     bounds = sorted(buckets, key=lambda bound: float("inf") if bound == REST else float(bound))
     return list(zip(bounds, accumulate(buckets[bound] for bound in bounds), strict=True))

@@ -14,7 +14,7 @@ from app.telemetry import Counters
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Answer(NamedTuple):
+class ProbeAnswer(NamedTuple):
     """An HTTP answer of a probe."""
 
     status: int
@@ -22,10 +22,12 @@ class Answer(NamedTuple):
     body: bytes
 
 
-ALIVE = Answer(200, "text/plain; charset=utf-8", b"ok\n")
+ALIVE = ProbeAnswer(200, "text/plain; charset=utf-8", b"ok\n")
 
 
-async def probed(roles: asked.Readiness, only: str | None, *, looks: bool) -> Answer:
+async def answer_readiness(
+    roles: asked.ReadinessSource, only: str | None, *, looks: bool
+) -> ProbeAnswer:
     """Return the answer of the readiness probe. Unless ``looks`` is true, it has the status without the
     causes.
 
@@ -34,10 +36,10 @@ async def probed(roles: asked.Readiness, only: str | None, *, looks: bool) -> An
     found = await readiness(roles, only)
     shown = found if looks else Readiness(ready=found.ready)
     body = shown.model_dump_json(exclude_none=True).encode()
-    return Answer(200 if found.ready else 503, "application/json", body)
+    return ProbeAnswer(200 if found.ready else 503, "application/json", body)
 
 
-async def readiness(roles: asked.Readiness, only: str | None = None) -> Readiness:
+async def readiness(roles: asked.ReadinessSource, only: str | None = None) -> Readiness:
     """Return the readiness of all roles, or of one. A role that this process does not run is not ready."""
     every = await roles.readiness()
     found = {role: state for role, state in every.items() if only in {None, role}}
@@ -47,10 +49,10 @@ async def readiness(roles: asked.Readiness, only: str | None = None) -> Readines
     return Readiness(ready=all(each.ready for each in found.values()), roles=found)
 
 
-async def measure(counters: Counters, measured: Measured) -> Answer:
+async def measure(counters: Counters, measured: Measured) -> ProbeAnswer:
     """Return the metrics as Prometheus text."""
     from app.api.status.metrics import render  # noqa: PLC0415 - many processes are never scraped
 
     families = await measured.metrics()
     counts = counters.values()  # a copy, because the loop keeps counting
-    return Answer(200, METRICS_TYPE, await asyncio.to_thread(render, counts, families))
+    return ProbeAnswer(200, METRICS_TYPE, await asyncio.to_thread(render, counts, families))

@@ -28,16 +28,16 @@ EVERY = 10  # seconds between points of the ring
 POINTS = 360  # points of the ring, for an hour
 LIVE = 1.0  # seconds between points of the stream
 SPARED = 100  # an answer is kept for this multiple of the time that it took
-STANDS = 2.0  # seconds that an answer is kept at least
-STANDS_MOST = 60.0  # seconds that an answer is kept at most
+CACHED_AT_LEAST = 2.0  # seconds that an answer is kept at least
+CACHED_AT_MOST = 60.0  # seconds that an answer is kept at most
 
-_WELL = frozenset({"2xx", HANDED_OUT})  # outcomes of successful attempts
+_SUCCESSES = frozenset({"2xx", HANDED_OUT})  # outcomes of successful attempts
 
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Counts(NamedTuple):
+class CounterTotals(NamedTuple):
     """Totals of the counters since the start. ``at`` is in seconds of the monotonic clock, and ``publishes``
     has a count for each bucket of ``publish_seconds``."""
 
@@ -53,22 +53,22 @@ class Counts(NamedTuple):
 RATES = ("received", "published", "refused", "delivered", "failed")
 
 
-def counts_of(counters: Counters, at: float) -> Counts:
+def counts_of(counters: Counters, at: float) -> CounterTotals:
     """Return the totals of the counters now. ``at`` is the time of the monotonic clock in seconds."""
     deliveries, attempts = counters.series("deliveries"), counters.series("attempts")
     timings = counters.histogram("publish_seconds").values()
-    return Counts(
+    return CounterTotals(
         at=at,
         received=counters.total("events_received"),
         published=counters.total("events_published"),
         refused=counters.total("events_refused"),
         delivered=sum(each for labels, each in deliveries.items() if labels[-1] == "delivered"),
-        failed=sum(each for labels, each in attempts.items() if labels[-1] not in _WELL),
+        failed=sum(each for labels, each in attempts.items() if labels[-1] not in _SUCCESSES),
         publishes=[sum(each) for each in zip(*(timing.buckets for timing in timings), strict=True)],
     )
 
 
-def rates(now: Counts, before: Counts) -> dict[str, float]:
+def rates(now: CounterTotals, before: CounterTotals) -> dict[str, float]:
     """Return events per second between two totals, by name."""
     seconds = max(now.at - before.at, 1e-3)
     return {
@@ -76,7 +76,7 @@ def rates(now: Counts, before: Counts) -> dict[str, float]:
     }
 
 
-def quantile(share: float, now: Counts, before: Counts) -> float | None:
+def quantile(share: float, now: CounterTotals, before: CounterTotals) -> float | None:
     """Return a quantile of the publish duration between two totals, in milliseconds.
 
     Values are assumed to be spread evenly inside a bucket. Above the last bound, that bound is returned.
@@ -93,7 +93,7 @@ def quantile(share: float, now: Counts, before: Counts) -> float | None:
     return lower * 1000 if sum(added) else None
 
 
-class Standing:
+class CachedNumber:
     """A number that is expensive to ask for, cached for as long as its answer was expensive."""
 
     def __init__(
@@ -124,15 +124,15 @@ class Standing:
         except (SkybridgeError, TimeoutError):
             self._value = None
         now = self._monotonic()
-        self._until = now + min(STANDS_MOST, max(STANDS, SPARED * (now - begun)))
+        self._until = now + min(CACHED_AT_MOST, max(CACHED_AT_LEAST, SPARED * (now - begun)))
         at_rest = work is not None and work == self._work and self._value is not None
-        self._until_at_rest = begun + STANDS_MOST if at_rest else -math.inf
+        self._until_at_rest = begun + CACHED_AT_MOST if at_rest else -math.inf
         self._work = work
         return self._value
 
 
 class Recorder:
-    """Records the history of a process. ``run`` is its task. ``stopped`` ends the task and the streams."""
+    """A recorder of the history of a process. ``run`` is its task. ``stopped`` ends the task and the streams."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Recorder:
         self._newest: Mapping[str, object] = {}
         self.points: deque[Mapping[str, object]] = deque(maxlen=POINTS)
         asked = {"lag": self._lag, "parked": self._parked, "dead_letters": self._dead_letters}
-        self._standing = {name: Standing(ask) for name, ask in asked.items()}
+        self._standing = {name: CachedNumber(ask) for name, ask in asked.items()}
 
     async def run(self) -> None:
         """Record points until the service stops."""
@@ -162,7 +162,7 @@ class Recorder:
         try:
             while True:
                 begun = clock.monotonic()
-                if await self._is_over():
+                if await self._has_stopped():
                     return
                 now = counts_of(counters, clock.monotonic())
                 lags.append(max(0.0, now.at - begun - LIVE))
@@ -188,7 +188,7 @@ class Recorder:
         finally:
             self._watchers -= 1
 
-    async def _is_over(self) -> bool:
+    async def _has_stopped(self) -> bool:
         """Wait a second, or until the service stops. Return True if it has stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIVE):
@@ -200,7 +200,9 @@ class Recorder:
         turn, self._turn = self._turn, asyncio.Event()
         turn.set()
 
-    async def _point(self, now: Counts, before: Counts, lag: float) -> Mapping[str, object]:
+    async def _point(
+        self, now: CounterTotals, before: CounterTotals, lag: float
+    ) -> Mapping[str, object]:
         """Return a point with the rates between two totals and with the current backlogs."""
         work = None if self._watchers else now[1:]
         return {
@@ -210,7 +212,7 @@ class Recorder:
             "publish_p50_ms": quantile(0.5, now, before),
             "publish_p99_ms": quantile(0.99, now, before),
             "loop_lag_ms": round(lag * 1000, 3),
-            "rss_bytes": resident(),
+            "rss_bytes": resident_bytes(),
         }
 
     async def _lag(self) -> int | None:
@@ -225,7 +227,7 @@ class Recorder:
         return sum((await self._store.letters.count(LetterChoice())).values())
 
 
-def resident() -> int | None:
+def resident_bytes() -> int | None:
     """Return the resident memory of the process in bytes, or None if the system does not report it."""
     try:
         return int(_STATM.read_text().split()[1]) * _PAGE

@@ -8,7 +8,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from app.api.access import guard
-from app.api.access.operations import To, router
+from app.api.access.operations import RedactionDep, router
 from app.api.access.parts import CountersDep, Parts, uses
 from app.api.asked import readiness as asked
 from app.api.http.bodies import json_answer
@@ -17,7 +17,7 @@ from app.api.status.answers import Readiness, Status
 from app.api.status.asked import Measured
 
 MeasuredDep = Annotated[Measured, uses(Measured)]
-ReadinessDep = Annotated[asked.Readiness, uses(asked.Readiness)]
+ReadinessDep = Annotated[asked.ReadinessSource, uses(asked.ReadinessSource)]
 
 routes = router(tags=["operators"])
 
@@ -47,11 +47,13 @@ async def ready(
 
     With `role`, a restarting subscription does not take a gateway out of service.
     """
-    return _response(await probes.probed(readiness, role, looks=guard.may_look(request.scope)))
+    return _response(
+        await probes.answer_readiness(readiness, role, looks=guard.may_read(request.scope))
+    )
 
 
 @routes.operation("GET /status", "status", response_model=Status)
-async def status(parts: Parts, shown: To) -> Response:
+async def status(parts: Parts, shown: RedactionDep) -> Response:
     """Return the state of this process: roles, routes, brokers, subscriptions, counters."""
     return json_answer(await views.status(parts, shown))
 
@@ -62,5 +64,5 @@ async def measure(counters: CountersDep, measured: MeasuredDep) -> Response:
     return _response(await probes.measure(counters, measured))
 
 
-def _response(answer: probes.Answer) -> Response:
+def _response(answer: probes.ProbeAnswer) -> Response:
     return Response(answer.body, answer.status, media_type=answer.media_type)

@@ -9,11 +9,11 @@ import msgspec
 
 from app import __version__
 from app.access.caller import EventMeter
-from app.api.access.reach import Reached
-from app.api.access.redaction import Shown
+from app.api.access.reach import ReachableParts
+from app.api.access.redaction import Redaction
 from app.api.asked.brokers import Brokers
 from app.api.asked.process import Process
-from app.api.asked.readiness import Readiness
+from app.api.asked.readiness import ReadinessSource
 from app.api.asked.routes import KnownProducers, Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http.slices import Slices
@@ -26,13 +26,13 @@ from app.api.status.answers import (
 )
 from app.api.status.asked import IntakeTallies, KafkaListeners, Spools, Volumes
 from app.api.status.attention import attention
-from app.api.status.configured import Configured
+from app.api.status.configured import CurrentConfiguration
 from app.api.status.metrics import HISTOGRAMS, Counts
 from app.api.status.probes import readiness
 from app.api.subscriptions.answers import SubscriptionView
 from app.api.subscriptions.standings import (
-    Grouped,
-    Standings,
+    GroupedCounter,
+    SubscriptionStatusReader,
     brokers_of,
     filter_errors,
     grouped,
@@ -44,10 +44,10 @@ from app.telemetry import Counters
 SenderT = TypeVar("SenderT", ProducerView, IntakeView)
 
 
-async def status(parts: Reached, shown: Shown) -> msgspec.Raw:
+async def status(parts: ReachableParts, shown: Redaction) -> msgspec.Raw:
     """Return the status as JSON. Its subscriptions are created and encoded in slices."""
     slices, subscriptions = Slices(), parts.of(Subscriptions)
-    standings = Standings(
+    standings = SubscriptionStatusReader(
         subscriptions,
         parts.of(Brokers).logs,
         parts.of(Store),
@@ -62,11 +62,11 @@ async def status(parts: Reached, shown: Shown) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**members, "subscriptions": rows}))
 
 
-async def _status(parts: Reached, subscriptions: Sequence[SubscriptionView]) -> Status:
+async def _status(parts: ReachableParts, subscriptions: Sequence[SubscriptionView]) -> Status:
     """Return the status with these subscriptions."""
     totals = parts.of(Counters).values()
     process, now = parts.of(Process), parts.of(Clock).monotonic()
-    probe = await readiness(parts.of(Readiness))
+    probe = await readiness(parts.of(ReadinessSource))
     found = Status.of(
         process,
         version=__version__,
@@ -94,7 +94,7 @@ async def _status(parts: Reached, subscriptions: Sequence[SubscriptionView]) -> 
         ],
         kafka_listeners=parts.of(KafkaListeners).views(),
         spools=await parts.of(Spools).states(),
-        configuration=parts.of(Configured),
+        configuration=parts.of(CurrentConfiguration),
     )
     return found.model_copy(update={"attention": list(attention(found))})
 
@@ -120,7 +120,10 @@ def _routes(routes: Sequence[Route], counts: Counts) -> list[RouteView]:
 
 
 def _route(
-    each: Route, stored: Grouped, unstored: Grouped, failed: Mapping[tuple[str, ...], int]
+    each: Route,
+    stored: GroupedCounter,
+    unstored: GroupedCounter,
+    failed: Mapping[tuple[str, ...], int],
 ) -> RouteView:
     return RouteView.of(
         each,

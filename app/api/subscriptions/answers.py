@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.http.views import HealthView, View
+from app.api.http.views import CopyingView, HealthView
 
 FILTER_ERRORS = (
     "number of failures of its filter expressions on events since the start; the log has an example"
@@ -25,10 +25,10 @@ class ParkedOfSubscription(BaseModel):
     )
 
 
-class SubscriptionView(View):
+class SubscriptionView(CopyingView):
     """A subscription as its worker reports it."""
 
-    id: str
+    id: str = Field(description="id of the subscription")
     sink: str = Field(description="sink to which it delivers")
     broker: str = Field(description="broker from which it reads")
     broker_health: HealthView = Field(description="health of that broker")
@@ -53,7 +53,7 @@ class SubscriptionView(View):
     )
     restarts: int = Field(description="how often its worker was restarted after an error")
     last_error: str = Field(description="last failed attempt; shown only with the scope data")
-    parked: ParkedOfSubscription
+    parked: ParkedOfSubscription = Field(description="parked events of the subscription")
     dead_letters: dict[str, int] = Field(description="number of dead letters by cause")
     delivered: int = Field(description="events that this process delivered since its start")
     answers: dict[str, int] = Field(
@@ -63,10 +63,10 @@ class SubscriptionView(View):
     filter_errors: int = Field(description=FILTER_ERRORS)
 
 
-class Standing(View):
+class Standing(CopyingView):
     """The status of a subscription: everything that is not in its document."""
 
-    id: str
+    id: str = Field(description="id of the subscription")
     origin: Literal["file", "api"] = Field(
         description="where it was declared; a subscription of the file cannot be changed by the API"
     )

@@ -11,15 +11,15 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
-from app.api.access.operations import By, router
+from app.api.access.operations import CallerDep, router
 from app.api.access.parts import BrokersDep, RegistryDep, SubscriptionsDep, WakeupsDep
-from app.api.asked.registry import Entry, Registry
+from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
 from app.api.http.preconditions import Conditions, IfMatch
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
-from app.api.subscriptions.routes import Id, allow, answered, entry_of, made
+from app.api.subscriptions.routes import Id, allow, create_entry, document_answer, entry_of
 from app.api.subscriptions.schemas import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
 from app.api.subscriptions.start_positions import demand_held
 from app.errors import SenderError
@@ -55,15 +55,15 @@ async def create(
     registry: RegistryDep,
     subscriptions: SubscriptionsDep,
     wakeups: WakeupsDep,
-    by: By,
+    by: CallerDep,
     request: Request,
 ) -> Response:
     """Create a subscription. Its id is generated, and an id in the body is ignored."""
     document = await _document(registry, request)
     document.pop("id", None)
-    entry = await made(brokers, registry, subscriptions, wakeups, document)
-    by.tell(target=entry.id)
-    return answered(entry, _draft_of(entry), made_at=PATH)
+    entry = await create_entry(brokers, registry, subscriptions, wakeups, document)
+    by.annotate_audit(target=entry.id)
+    return document_answer(entry, _draft_of(entry), made_at=PATH)
 
 
 @routes.operation(
@@ -90,7 +90,7 @@ async def query(registry: RegistryDep) -> Response:
 async def retrieve(registry: RegistryDep, id: Id) -> Response:
     """Return a subscription. Secrets are replaced by placeholders."""
     entry = await entry_of(registry, id)
-    return answered(entry, _draft_of(entry))
+    return document_answer(entry, _draft_of(entry))
 
 
 @routes.operation(
@@ -115,7 +115,7 @@ async def update(
     document = await _document(registry, request)
     await demand_held(brokers, document, entry.document)
     changed = await registry.change(entry, document)
-    return answered(changed, _draft_of(changed), before=entry)
+    return document_answer(changed, _draft_of(changed), before=entry)
 
 
 @routes.operation(
@@ -150,7 +150,7 @@ async def _document(registry: Registry, request: Request) -> dict[str, Any]:
     return document
 
 
-def _draft_of(entry: Entry) -> dict[str, Any]:
+def _draft_of(entry: SubscriptionEntry) -> dict[str, Any]:
     """Return a subscription in the form of the draft. Raise Refused with 404 if the draft cannot express it."""
     draft = to_draft(entry.document)
     if draft is None:

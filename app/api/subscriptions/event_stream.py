@@ -29,17 +29,17 @@ from app.api.http.start_points import StartPoints
 from app.api.subscriptions.routes import subscription_of
 from app.api.topics import messages
 from app.api.topics.follow import HEARTBEAT_EVERY, Item, Tail, follow
-from app.api.topics.messages import Reading, json_of
+from app.api.topics.messages import EventReader, json_of
 from app.api.topics.records import (
     RECONNECT_MS,
     Follow,
     LastEventId,
     Stopped,
-    already,
     block,
     gap_json,
     led,
-    streamed,
+    set_event,
+    stream_response,
 )
 from app.api.topics.routes import ends_of
 from app.bindings.record import Decoded
@@ -93,11 +93,11 @@ async def events(
     """
     subscription = await subscription_of(subscriptions, name)
     log = _readable(brokers, subscription)
-    end = stopped if on else already()
+    end = stopped if on else set_event()
     tails = await _tails(log, subscription, start, last_event_id, end)
     kind = VerdictStream if explain else EventStream
     filters = await in_thread(partial(_compiled, subscription.filters))
-    return streamed(kind(brokers, subscription, tails, filters).lines(follow(tails, end)))
+    return stream_response(kind(brokers, subscription, tails, filters).lines(follow(tails, end)))
 
 
 def _readable(brokers: Brokers, subscription: Subscription) -> Log:
@@ -177,7 +177,7 @@ class EventStream:
         filters: _Filters,
     ) -> None:
         self._subscription = subscription
-        self._reading = Reading(brokers, subscription)
+        self._reading = EventReader(brokers, subscription)
         self._selection, self._explain = filters
         self._skips = subscription.on_foreign == "skip"
         self._kind = brokers.kinds[subscription.source.broker]
@@ -193,7 +193,7 @@ class EventStream:
         try:
             async with aclosing(items):
                 async for item in items:
-                    block = await self._written(item)
+                    block = await self._block_of(item)
                     await self._slices.spend(ROW + self._units + (len(block) >> 10))
                     if block:
                         yield block
@@ -201,10 +201,10 @@ class EventStream:
         except BrokerError as error:
             yield self._block("problem", msgspec.json.encode(problems.of_broker(error)))
 
-    async def _written(self, item: Item) -> bytes:
+    async def _block_of(self, item: Item) -> bytes:
         """Return the block of a message, a gap or a pause. It may be empty."""
         if isinstance(item, Message):
-            return await self._event(item) or self._sign_of_life()
+            return await self._event(item) or self._heartbeat()
         if item is None:
             return b": nothing new\n" + self._block()
         return self._block("gap", gap_json(item))
@@ -219,7 +219,7 @@ class EventStream:
             return self._block("record", messages.to_json(message, self._kind))
         return self._block(data=document)
 
-    def _sign_of_life(self) -> bytes:
+    def _heartbeat(self) -> bytes:
         """Return a block without data that reports the position, or nothing if a block was sent recently.
         Many messages may arrive without a wanted one."""
         if time.monotonic() - self._last_sent < HEARTBEAT_EVERY:
@@ -241,31 +241,31 @@ class VerdictStream(EventStream):
         }
         decoded = self._reading.read(message)
         if decoded is None:
-            verdict = self._foreign()
+            verdict = self._foreign_verdict()
         else:
-            verdict = await self._judged(decoded, message.record.key)
+            verdict = await self._verdict_of(decoded, message.record.key)
         return self._block("verdict", msgspec.json.encode({**place, **verdict}))
 
-    def _foreign(self) -> dict[str, object]:
+    def _foreign_verdict(self) -> dict[str, object]:
         """Return the verdict about a record that is not a CloudEvent."""
         verdict = "skipped" if self._skips else "no-event"
-        fault = f"the record is not a CloudEvent, and on_foreign is {self._subscription.on_foreign}"
+        fault = f"the record is not a CloudEvent (on_foreign: {self._subscription.on_foreign})"
         return {"event": None, "verdict": verdict, "lane": None, "fault": fault, "filters": []}
 
-    async def _judged(self, decoded: Decoded, key: bytes | None) -> dict[str, object]:
+    async def _verdict_of(self, decoded: Decoded, key: bytes | None) -> dict[str, object]:
         """Return the verdict about an event, with the result of each filter."""
         event = decoded.event
         filters = await self._slices.run(self._explain.steps(event))
         attributes = event.attributes
         return {
             "event": {name: attributes.get(name) for name in ("id", "source", "type")},
-            "verdict": self._word(event),
+            "verdict": self._verdict_word(event),
             "lane": lane_words(self._subscription, event, key),
             "fault": None,
             "filters": filters,
         }
 
-    def _word(self, event: CloudEvent) -> str:
+    def _verdict_word(self, event: CloudEvent) -> str:
         """Return the verdict in the form that the worker counts. A failed expression counts only if the event
         is not wanted."""
         if self._selection.holds(event):

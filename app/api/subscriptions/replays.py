@@ -9,14 +9,14 @@ from fastapi import Path, Response
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from app.api.access.operations import By, router
+from app.api.access.operations import CallerDep, router
 from app.api.access.parts import BrokersDep, ClockDep, RegistryDep, StoreDep
 from app.api.asked.brokers import Brokers
 from app.api.http import start_points
 from app.api.http.moments import now_ms
 from app.api.http.parameters import Rate
 from app.api.http.problems import Refused
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.api.subscriptions.routes import PATH, Id, entry_of
 from app.api.subscriptions.verbs import runnable
 from app.api.topics.records import led
@@ -29,14 +29,14 @@ from app.model.start import Start
 from app.model.subscription import Subscription
 
 
-def _form(value: object) -> str:
+def _tag_of(value: object) -> str:
     """Return the tag of a start or an end: ``word`` for a text such as ``earliest``, else ``place``."""
     return "word" if isinstance(value, str) else "place"
 
 
 Position = Annotated[Start, Tag("place")]
-Earliest = Annotated[Annotated[Literal["earliest"], Tag("word")] | Position, Discriminator(_form)]
-Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Position, Discriminator(_form)]
+Earliest = Annotated[Annotated[Literal["earliest"], Tag("word")] | Position, Discriminator(_tag_of)]
+Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Position, Discriminator(_tag_of)]
 
 
 class ReplayRequest(BaseModel):
@@ -61,12 +61,12 @@ class ReplayRequest(BaseModel):
     dry_run: bool = Field(False, description="true to return the plan only")
 
 
-class ReplayView(View):
+class ReplayView(CopyingView):
     """The remaining range of a replay in one partition."""
 
     id: int = Field(description="id of the replay of this partition")
-    topic: str
-    partition: int
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     next: str = Field(description="first position that may be unfinished")
     until: str = Field(description="end of the range, exclusive")
     remaining: int | None = Field(
@@ -102,7 +102,7 @@ async def replay(
     brokers: BrokersDep,
     store: StoreDep,
     clock: ClockDep,
-    by: By,
+    by: CallerDep,
     id: Id,
     body: ReplayRequest,
     response: Response,
@@ -110,9 +110,9 @@ async def replay(
     """Deliver a range again, in addition to new events, with the filters, order and retries of the
     subscription. The group's position does not change. A subscription has one replay at a time."""
     subscription = runnable(await entry_of(registry, id))
-    planned = await _planned(brokers, subscription, body, now_ms(clock))
+    planned = await _plan_ranges(brokers, subscription, body, now_ms(clock))
     if body.dry_run:
-        by.tell(detail="dry run")
+        by.annotate_audit(detail="dry run")
         response.status_code = 200
         return _plan(planned, dry_run=True)
     if not planned:
@@ -163,7 +163,7 @@ async def cancel_one(
     return Response(status_code=204)
 
 
-async def _planned(
+async def _plan_ranges(
     brokers: Brokers, subscription: Subscription, body: ReplayRequest, asked_ms: int
 ) -> list[Replay]:
     """Return the replay of each partition, without empty ranges. The rate is divided among the partitions."""
@@ -238,7 +238,7 @@ async def _places(
     left out if that is None."""
     if isinstance(at, Start) and at.time is not None and not log.capabilities.seek_by_time:
         raise Refused(422, "not-capable", f"broker {log.name} cannot seek by time. Send positions")
-    found = await start_points.resolve(log, topic, ends, _text(at))
+    found = await start_points.resolve(log, topic, ends, _start_text(at))
     named = {number: place.position for number, place in found.items()}
     if isinstance(at, Start) and at.position is not None:
         wanted = set(at.position)
@@ -247,7 +247,7 @@ async def _places(
     return named
 
 
-def _text(at: str | Start) -> str:
+def _start_text(at: str | Start) -> str:
     """Return a start or an end in the form that ``start_points.resolve`` accepts."""
     if isinstance(at, str):
         return at

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from app.api.access.operations import By, Router, To, router
+from app.api.access.operations import CallerDep, OperationRouter, RedactionDep, router
 from app.api.access.parts import BrokersDep, RegistryDep, SubscriptionsDep, WakeupsDep, uses
 from app.api.asked.brokers import Brokers
-from app.api.asked.registry import Entry, Registry
+from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http import bodies
 from app.api.http.preconditions import Conditions, IfMatch, IfNoneMatch
@@ -32,7 +32,7 @@ from app.api.subscriptions.schemas import (
     REQUEST_BODY,
     WARNING,
 )
-from app.api.subscriptions.standings import Standings
+from app.api.subscriptions.standings import SubscriptionStatusReader
 from app.api.subscriptions.start_positions import demand_held
 from app.delivery.backoff import shortened
 from app.interfaces import Clock, Store
@@ -50,13 +50,13 @@ async def _standings(
     store: Annotated[Store, uses(Store)],
     counters: Annotated[Counters, uses(Counters)],
     clock: Annotated[Clock, uses(Clock)],
-    shown: To,
-) -> Standings:
+    shown: RedactionDep,
+) -> SubscriptionStatusReader:
     """Return a reader of subscription states for the caller."""
-    return Standings(subscriptions, brokers.logs, store, counters, clock, shown)
+    return SubscriptionStatusReader(subscriptions, brokers.logs, store, counters, clock, shown)
 
 
-StandingsDep = Annotated[Standings, Depends(_standings)]
+StandingsDep = Annotated[SubscriptionStatusReader, Depends(_standings)]
 Id = Annotated[str, Path(description="id of the subscription")]
 """A path parameter: the id of a subscription."""
 
@@ -80,15 +80,15 @@ async def create(
     registry: RegistryDep,
     subscriptions: SubscriptionsDep,
     wakeups: WakeupsDep,
-    by: By,
+    by: CallerDep,
     request: Request,
 ) -> Response:
     """Create a subscription with the id of the document or a generated one. If this process delivers, `start:
     latest` takes effect before the answer."""
     document = await bodies.read_object(request, registry.largest_document)
-    entry = await made(brokers, registry, subscriptions, wakeups, document)
-    by.tell(target=entry.id)
-    return answered(entry, entry.document, made_at=PATH)
+    entry = await create_entry(brokers, registry, subscriptions, wakeups, document)
+    by.annotate_audit(target=entry.id)
+    return document_answer(entry, entry.document, made_at=PATH)
 
 
 @routes.operation("GET", "subscriptions", (503,), response_model=list[Listed])
@@ -134,7 +134,7 @@ async def subscription(
     entry = await entry_of(registry, id)
     if Conditions(if_none_match=if_none_match).unchanged(entry):
         return Response(status_code=304, headers={"etag": entry.etag})
-    return answered(entry, entry.document)
+    return document_answer(entry, entry.document)
 
 
 @routes.operation("GET /{id}/status", "subscription_status", (404, 503))
@@ -170,11 +170,15 @@ async def replace(
     conditions = Conditions(if_match, if_none_match)
     conditions.check(entry)
     if entry is None and if_none_match is not None:
-        new = await made(
-            brokers, registry, subscriptions, wakeups, {**document, "id": _same(document, id)}
+        new = await create_entry(
+            brokers,
+            registry,
+            subscriptions,
+            wakeups,
+            {**document, "id": _demand_same_id(document, id)},
         )
-        return answered(new, new.document, made_at=PATH)
-    return await _changed(
+        return document_answer(new, new.document, made_at=PATH)
+    return await _replace_document(
         brokers, registry, entry or await entry_of(registry, id), conditions, document
     )
 
@@ -196,8 +200,8 @@ async def patch(
     entry = await entry_of(registry, id)
     conditions = Conditions(if_match)
     conditions.check(entry)
-    return await _changed(
-        brokers, registry, entry, conditions, bodies.merged(entry.document, change)
+    return await _replace_document(
+        brokers, registry, entry, conditions, bodies.merge_patch(entry.document, change)
     )
 
 
@@ -217,7 +221,7 @@ async def delete(registry: RegistryDep, id: Id, if_match: IfMatch = None) -> Res
     return JSONResponse(dict(entry.document))
 
 
-def allow(routes: Router, all_: str, one: str, *, patch: bool) -> None:
+def allow(routes: OperationRouter, all_: str, one: str, *, patch: bool) -> None:
     """Add the OPTIONS operations of the collection and of one subscription, with their operation ids."""
     of_one = f"GET, PUT, {'PATCH, ' if patch else ''}DELETE, OPTIONS"
 
@@ -235,7 +239,7 @@ def allow(routes: Router, all_: str, one: str, *, patch: bool) -> None:
 allow(routes, "subscriptions_allow", "subscription_allow", patch=True)
 
 
-async def entry_of(registry: Registry, subscription: str) -> Entry:
+async def entry_of(registry: Registry, subscription: str) -> SubscriptionEntry:
     """Return the entry of a subscription. Raise Refused with 404 if it does not exist."""
     entry = await registry.entry(subscription)
     if entry is None:
@@ -252,8 +256,12 @@ async def subscription_of(subscriptions: Subscriptions, name: str) -> Subscripti
     raise Refused(404, "unknown-subscription", f"subscription {name} does not exist")
 
 
-def answered(
-    entry: Entry, shown: Mapping[str, Any], *, before: Entry | None = None, made_at: str = ""
+def document_answer(
+    entry: SubscriptionEntry,
+    shown: Mapping[str, Any],
+    *,
+    before: SubscriptionEntry | None = None,
+    made_at: str = "",
 ) -> Response:
     """Return the answer with a document.
 
@@ -263,13 +271,13 @@ def answered(
         before: The entry before a change, or None.
         made_at: The path of the collection in which it was created, or "".
     """
-    headers = {"etag": entry.etag, **_warned(before, entry)}
+    headers = {"etag": entry.etag, **_warning_header(before, entry)}
     if made_at:
         headers["location"] = f"{made_at}/{entry.id}"
     return JSONResponse(dict(shown), 201 if made_at else 200, headers)
 
 
-def _warned(before: Entry | None, now: Entry) -> dict[str, str]:
+def _warning_header(before: SubscriptionEntry | None, now: SubscriptionEntry) -> dict[str, str]:
     """Return a header with the effect of a change on waiting events, or no header. The document has no member
     for such a warning."""
     if before is None or before.subscription is None or now.subscription is None:
@@ -279,41 +287,41 @@ def _warned(before: Entry | None, now: Entry) -> dict[str, str]:
     return {"skybridge-warning": warning} if warning else {}
 
 
-async def _changed(
+async def _replace_document(
     brokers: Brokers,
     registry: Registry,
-    entry: Entry,
+    entry: SubscriptionEntry,
     conditions: Conditions,
     document: dict[str, Any],
 ) -> Response:
     """Replace a document and return the answer. A subscription of the API needs If-Match."""
     if entry.origin == "api":
-        conditions.demand()
+        conditions.demand_if_match()
     await demand_held(brokers, document, entry.document)
     changed = await registry.change(entry, document)
-    return answered(changed, changed.document, before=entry)
+    return document_answer(changed, changed.document, before=entry)
 
 
-def _same(document: dict[str, Any], name: str) -> str:
+def _demand_same_id(document: dict[str, Any], name: str) -> str:
     """Return the id from the path. Raise Refused with 400 if the document has another."""
     if document.get("id", name) != name:
         raise Refused(400, "other-id", f"the id of the document is not {name}, as in the path")
     return name
 
 
-def _broker(entry: Entry) -> object:
+def _broker(entry: SubscriptionEntry) -> object:
     """Return the broker that the document names, or None."""
     source = entry.document.get("source")
     return source.get("broker") if isinstance(source, dict) else None
 
 
-async def made(
+async def create_entry(
     brokers: Brokers,
     registry: Registry,
     subscriptions: Subscriptions,
     wakeups: Wakeups,
     document: dict[str, Any],
-) -> Entry:
+) -> SubscriptionEntry:
     """Store a new subscription and wait until it has joined its group, for at most 5 s. After that, its
     status shows its progress."""
     await demand_held(brokers, document)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from app.api.access.redaction import Shown
-from app.api.asked.registry import Entry
+from app.api.access.redaction import Redaction
+from app.api.asked.registry import SubscriptionEntry
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http.slices import ROW, Slices
 from app.api.subscriptions.answers import ParkedOfSubscription, Standing, SubscriptionView
@@ -21,12 +21,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 StandingT = TypeVar("StandingT", bound=Standing)
 
-Grouped = Mapping[str, Mapping[str, int]]
+GroupedCounter = Mapping[str, Mapping[str, int]]
 """A counter by its first label, then by its last label."""
 
 
-class Standings:
-    """Reads the status of subscriptions for one caller. ``logs`` are by name of the broker."""
+class SubscriptionStatusReader:
+    """A reader of the status of subscriptions for one caller. ``logs`` are by name of the broker."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Standings:
         store: Store,
         counters: Counters,
         clock: Clock,
-        shown: Shown,
+        shown: Redaction,
     ) -> None:
         self._subscriptions = subscriptions
         self._logs = logs
@@ -44,7 +44,7 @@ class Standings:
         self._clock = clock
         self._shown = shown
 
-    async def one(self, entry: Entry) -> Standing:
+    async def one(self, entry: SubscriptionEntry) -> Standing:
         """Return the status of one subscription."""
         states = await self._subscriptions.states([entry])
         (found,) = await self.all([entry], states, Standing, Slices())
@@ -52,7 +52,7 @@ class Standings:
 
     async def all(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[SubscriptionEntry],
         states: Sequence[SubscriptionStatus],
         kind: type[StandingT],
         slices: Slices,
@@ -71,7 +71,7 @@ class Standings:
         counts = self._counters.values()
         now = _Now(
             lag=_by_group(await self._subscriptions.lag()),
-            dead=_by_owner(await letters_of(self._store)),
+            dead=_by_subscription_and_cause(await letters_of(self._store)),
             parked=await parked_of(self._store, self._clock),
             failed=filter_errors(counts),
             delivered=grouped(counts, "deliveries"),
@@ -89,10 +89,10 @@ class _Now(NamedTuple):
     dead: Mapping[str, Mapping[str, int]]
     parked: Mapping[str, ParkedOfSubscription]
     failed: Mapping[tuple[str, ...], int]
-    delivered: Grouped
-    answered: Grouped
+    delivered: GroupedCounter
+    answered: GroupedCounter
     brokers: Mapping[str, Health]
-    shown: Shown
+    shown: Redaction
 
 
 _UNKNOWN = Health(healthy=False, cause="the configuration has no such broker")
@@ -113,7 +113,7 @@ def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
     )
 
 
-def grouped(counts: Mapping[str, Mapping[tuple[str, ...], int]], counter: str) -> Grouped:
+def grouped(counts: Mapping[str, Mapping[tuple[str, ...], int]], counter: str) -> GroupedCounter:
     """Sum up a counter by its labels in one pass, because a thousand subscriptions may have their own series."""
     found: dict[str, dict[str, int]] = {}
     for (first, *_, last), count in counts.get(counter, {}).items():
@@ -137,7 +137,9 @@ def _by_group(lag: Sequence[GroupLag]) -> Mapping[str, Sequence[int | None]]:
     return found
 
 
-def _by_owner(letters: Mapping[tuple[str, str], int]) -> Mapping[str, Mapping[str, int]]:
+def _by_subscription_and_cause(
+    letters: Mapping[tuple[str, str], int],
+) -> Mapping[str, Mapping[str, int]]:
     """Return the number of dead letters by subscription, then by cause."""
     found: dict[str, dict[str, int]] = {}
     for (owner, cause), count in letters.items():
@@ -159,12 +161,12 @@ async def brokers_of(logs: Mapping[str, Log]) -> dict[str, Health]:
 async def letters_of(store: Store) -> Mapping[tuple[str, str], int]:
     """Return the number of dead letters by subscription and cause. It is empty if the store does not answer,
     so that the other parts of the status are shown."""
-    return await _or_none(store.letters.count(LetterChoice()))
+    return await _or_empty(store.letters.count(LetterChoice()))
 
 
 async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscription]:
     """Return the parked events by subscription. It is empty if the store does not answer."""
-    found, now = await _or_none(store.parked.count()), clock.now()
+    found, now = await _or_empty(store.parked.count()), clock.now()
     return {
         name: ParkedOfSubscription(
             rows=each.rows,
@@ -175,7 +177,7 @@ async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscrip
     }
 
 
-async def _or_none(asked: Awaitable[Mapping[K, V]]) -> Mapping[K, V]:
+async def _or_empty(asked: Awaitable[Mapping[K, V]]) -> Mapping[K, V]:
     """Return the answer of the store, or an empty one if the store is unavailable."""
     try:
         return await asked

@@ -13,17 +13,17 @@ import msgspec
 from fastapi import Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.access.operations import By, router
+from app.api.access.operations import CallerDep, router
 from app.api.access.parts import ClockDep, NotifyDep, RegistryDep, StoreDep, WakeupsDep, uses
 from app.api.access.reach import demand_source
 from app.api.asked.process import Process
-from app.api.asked.registry import Entry, Registry
+from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.http import bodies
 from app.api.http.moments import now_ms, rfc3339
 from app.api.http.problems import Refused
 from app.api.subscriptions.answers import Standing
 from app.api.subscriptions.routes import PATH, Id, StandingsDep, entry_of
-from app.api.subscriptions.standings import Standings
+from app.api.subscriptions.standings import SubscriptionStatusReader
 from app.errors import InvalidEvent
 from app.event.value import CloudEvent, DataForm
 from app.formats import json
@@ -92,7 +92,7 @@ async def pause(
     cause = (body.cause if body else "") or "by the API"
     await store.halts.halt(entry.id, "paused", cause, now_ms(clock))
     notify(PAUSED, entry.id, {"cause": cause})
-    return await _standing(registry, standings, entry)
+    return await _updated_status(registry, standings, entry)
 
 
 @routes.operation("POST /{id}:resume", "resume_subscription", (404, 409, 503))
@@ -113,10 +113,12 @@ async def resume(
     await halts.allow(entry.id)
     if halt is not None:
         notify(ENABLED, entry.id, {"cause": f"was {halt.kind}: {halt.cause}"})
-    return await _standing(registry, standings, entry)
+    return await _updated_status(registry, standings, entry)
 
 
-async def _standing(registry: Registry, standings: Standings, entry: Entry) -> Standing:
+async def _updated_status(
+    registry: Registry, standings: SubscriptionStatusReader, entry: SubscriptionEntry
+) -> Standing:
     """Make the workers of this process read the store, and return the status of the subscription."""
     await registry.nudge()
     return await standings.one(entry)
@@ -134,7 +136,7 @@ async def test(
     clock: ClockDep,
     process: ProcessDep,
     wakeups: WakeupsDep,
-    by: By,
+    by: CallerDep,
     request: Request,
     id: Id,
 ) -> TestAnswer:
@@ -149,7 +151,7 @@ async def test(
     given = await _event(request)
     if given is not None:
         demand_source(by, given.attributes.get("source"))
-    event = given or _of_ours(process.installation, entry, clock.now())
+    event = given or _test_event(process.installation, entry, clock.now())
     command = Command(
         subscription=entry.id,
         kind="test",
@@ -166,7 +168,7 @@ async def test(
 
 async def _event(request: Request) -> CloudEvent | None:
     """Return the event in the body, or None if the body is empty."""
-    body = await bodies.bounded(request, LARGEST_EVENT)
+    body = await bodies.read_body(request, LARGEST_EVENT)
     if not body:
         return None
     bodies.demand_type(request, "application/cloudevents+json")
@@ -176,7 +178,7 @@ async def _event(request: Request) -> CloudEvent | None:
     return event
 
 
-def _of_ours(installation: str, entry: Entry, now: float) -> CloudEvent:
+def _test_event(installation: str, entry: SubscriptionEntry, now: float) -> CloudEvent:
     """Return a generated test event."""
     attributes = {
         "specversion": "1.0",
@@ -211,7 +213,7 @@ async def _answer(
     )
 
 
-def runnable(entry: Entry) -> Subscription:
+def runnable(entry: SubscriptionEntry) -> Subscription:
     """Return the subscription of an entry. Raise Refused with 409 if it is stored but cannot run."""
     if entry.subscription is None or entry.faults:
         raise Refused(409, "broken", f"{entry.id} cannot run: {'; '.join(entry.faults)}")

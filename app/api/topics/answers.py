@@ -11,7 +11,7 @@ class RecordHeader(BaseModel):
     """A header of a record. ``value`` is null if the header has no value or a value that is not a string;
     ``typed`` then has it. A value that is not UTF-8 is in ``value_base64``."""
 
-    name: str
+    name: str = Field(description="name of the header")
     value: str | None = Field(None, description="value as text")
     value_base64: str | None = Field(None, description="value that is not UTF-8")
     typed: Any = Field(
@@ -24,7 +24,7 @@ class RecordView(BaseModel):
     """A record in its wire format. Headers are in their order, with repetitions and nulls. A body that is not
     UTF-8 is in ``body_base64``. ``body`` is null if the record has no value."""
 
-    headers: list[RecordHeader]
+    headers: list[RecordHeader] = Field(description="headers in their order")
     body: str | None = Field(None, description="body as text")
     body_base64: str | None = Field(None, description="body that is not UTF-8")
     content_type: str | None = Field(
@@ -48,8 +48,8 @@ class MessageView(BaseModel):
     ``body_base64`` have the unchanged record.
     """
 
-    topic: str
-    partition: int
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     position: str = Field(description="position of the record in its partition")
     time_ms: int = Field(description="time of the record in its log, in ms since the epoch")
     key: str | None = Field(description="key as text; null if there is none or it is not UTF-8")
@@ -89,7 +89,9 @@ class MessageView(BaseModel):
 class PageView(BaseModel):
     """A page of messages. ``next`` is the value of ``from`` for the next page."""
 
-    messages: list[MessageView]
+    messages: list[MessageView] = Field(
+        description="messages of the page, partition after partition"
+    )
     next: str = Field(description="value of from for the next page")
     complete: bool = Field(description="true if the page reached the end of the topic")
     looked_at: int = Field(

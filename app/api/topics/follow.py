@@ -26,7 +26,7 @@ LOOK_EVERY = 0.25  # seconds between reads of a topic without new messages
 HEARTBEAT_EVERY = 15.0  # seconds until a comment keeps proxies from closing an idle stream
 
 
-class Bounds(NamedTuple):
+class PageBounds(NamedTuple):
     """The limits of one page: messages, bytes of their records, seconds. A page has at least one message."""
 
     messages: int
@@ -34,20 +34,22 @@ class Bounds(NamedTuple):
     seconds: float
 
 
-Wanted = Callable[[Message], bool]
+MessageFilter = Callable[[Message], bool]
 """A function that returns True for a message that a reader wants."""
 
 
-def everything(_: Message) -> bool:
+def accept_every(_: Message) -> bool:
     """Accept every message."""
     return True
 
 
-class Page:
+class RecordPage:
     """A page of messages, and the places at which the next page starts. ``looked_at`` counts the messages
     that were read, wanted or not."""
 
-    def __init__(self, bounds: Bounds, places: dict[int, StartPoint], wanted: Wanted) -> None:
+    def __init__(
+        self, bounds: PageBounds, places: dict[int, StartPoint], wanted: MessageFilter
+    ) -> None:
         self.messages: list[Message] = []
         self.looked_at = 0
         self.next = dict(places)
@@ -100,15 +102,15 @@ async def peek(
     topic: str,
     ends: Sequence[PartitionMetadata],
     places: dict[int, StartPoint],
-    bounds: Bounds,
-    wanted: Wanted = everything,
-) -> Page:
+    bounds: PageBounds,
+    wanted: MessageFilter = accept_every,
+) -> RecordPage:
     """Read a page from ``places`` to ``ends``, partition after partition. Raise BrokerUnavailable if no
     record arrived in time."""
-    page = Page(bounds, places, wanted)
+    page = RecordPage(bounds, places, wanted)
     try:
         async with asyncio.timeout(bounds.seconds):
-            page.complete = await _fill(page, log, topic, ends)
+            page.complete = await _fill_page(page, log, topic, ends)
     except TimeoutError:
         if not page.looked_at:
             raise BrokerUnavailable(
@@ -117,7 +119,9 @@ async def peek(
     return page
 
 
-async def _fill(page: Page, log: Log, topic: str, ends: Sequence[PartitionMetadata]) -> bool:
+async def _fill_page(
+    page: RecordPage, log: Log, topic: str, ends: Sequence[PartitionMetadata]
+) -> bool:
     """Read into the page. Return True if all partitions were read to their end."""
     slices = Slices()
     for each in ends:
@@ -178,11 +182,13 @@ class Tail:
             )
         for end in ends:
             if self.only in (None, end.number) and end.latest:  # an election leaves the end unknown
-                async with aclosing(self._behind_gaps(end)) as items:
+                async with aclosing(self._partition_past_gaps(end)) as items:
                     async for item in items:
                         yield item
 
-    async def _behind_gaps(self, end: PartitionMetadata) -> AsyncGenerator[Message | Gap, None]:
+    async def _partition_past_gaps(
+        self, end: PartitionMetadata
+    ) -> AsyncGenerator[Message | Gap, None]:
         """Yield the items of a partition. After a gap, the partition is read again at once, because the
         caller may not read again."""
         for _ in range(2):

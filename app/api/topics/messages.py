@@ -10,7 +10,7 @@ import base64
 
 import msgspec
 
-from app.api.access.redaction import ALL, Shown
+from app.api.access.redaction import ALL, Redaction
 from app.api.asked.brokers import Brokers
 from app.bindings.record import Decoded, Native, Record
 from app.bindings.table import BINDINGS
@@ -25,7 +25,7 @@ WITHHELD: dict[str, object] = {"withheld": "data"}
 """The member of an answer whose data is withheld."""
 
 
-def to_json(message: Message, kind: str, *, raw: bool = False, shown: Shown = ALL) -> bytes:
+def to_json(message: Message, kind: str, *, raw: bool = False, shown: Redaction = ALL) -> bytes:
     """Return the members of ``answers.MessageView`` as JSON.
 
     Args:
@@ -40,15 +40,15 @@ def to_json(message: Message, kind: str, *, raw: bool = False, shown: Shown = AL
         "partition": message.partition.number,
         "position": message.position,
         "time_ms": message.time_ms,
-        **key_json(record.key if shown.everything else None),
+        **key_json(record.key if shown.shows_everything else None),
     }
     try:
         decoded = BINDINGS[kind].decode(record)
         view |= _opaque(decoded, shown) if decoded.opaque else _event(decoded, shown)
     except SenderError as fault:
         view["fault"] = str(fault)
-        view |= _foreign(record) if shown.everything else WITHHELD
-    if raw and shown.everything:
+        view |= _foreign(record) if shown.shows_everything else WITHHELD
+    if raw and shown.shows_everything:
         view["record"] = record_json(record)
     return msgspec.json.encode(view)
 
@@ -65,15 +65,15 @@ def record_json(record: Record) -> dict[str, object]:
     return {
         "headers": [
             {
-                "name": _name(name),
+                "name": _printable_name(name),
                 **text_or_base64("value", value),
                 **_typed(record.natives.get(name)),
             }
             for name, value in record.headers
         ],
         **text_or_base64("body", record.body),
-        "content_type": _of_broker(record.content_type),
-        "message_id": _of_broker(record.message_id),
+        "content_type": _printable(record.content_type),
+        "message_id": _printable(record.message_id),
         "time_ms": record.time_ms,
     }
 
@@ -91,27 +91,27 @@ def text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": _base64(value or b"")}
 
 
-def _event(decoded: Decoded, shown: Shown) -> dict[str, object]:
+def _event(decoded: Decoded, shown: Redaction) -> dict[str, object]:
     """Return the members that show an event."""
     event, withheld = shown.event(decoded.event)
     return {
         "mode": decoded.mode.value,
-        "content_type": _of_broker(decoded.media_type),
+        "content_type": _printable(decoded.media_type),
         "event": msgspec.Raw(json.write_event(event)),
-        **({"foreign": _pairs(decoded)} if shown.everything else {}),
+        **({"foreign": _pairs(decoded)} if shown.shows_everything else {}),
         **({"withheld": withheld} if withheld else {}),
     }
 
 
-def _opaque(decoded: Decoded, shown: Shown) -> dict[str, object]:
+def _opaque(decoded: Decoded, shown: Redaction) -> dict[str, object]:
     """Return the members that show a document in a format that Skybridge cannot read."""
     more: dict[str, object] = WITHHELD
-    if shown.everything:
+    if shown.shows_everything:
         body = _base64(decoded.document or b"")
         more = {"body_base64": body, "foreign": _pairs(decoded)}
     return {
         "mode": decoded.mode.value,
-        "content_type": _of_broker(decoded.media_type),
+        "content_type": _printable(decoded.media_type),
         "attributes": decoded.event.attributes,
         **more,
     }
@@ -120,25 +120,25 @@ def _opaque(decoded: Decoded, shown: Shown) -> dict[str, object]:
 def _foreign(record: Record) -> dict[str, object]:
     """Return the members that show a record that is not an event."""
     return {
-        "headers": [[_name(name), _text(value)] for name, value in record.headers],
+        "headers": [[_printable_name(name), _text(value)] for name, value in record.headers],
         "body_base64": None if record.body is None else _base64(record.body),
     }
 
 
-def _name(name: str) -> str:
+def _printable_name(name: str) -> str:
     """Return a header name. Bytes that are not UTF-8, which Kafka allows in names, become replacement
     characters."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _of_broker(text: str | None) -> str | None:
+def _printable(text: str | None) -> str | None:
     """Return a text of the broker with bytes that are not UTF-8 replaced, or None."""
-    return None if text is None else _name(text)
+    return None if text is None else _printable_name(text)
 
 
 def _pairs(decoded: Decoded) -> list[list[str | None]]:
     """Return the headers that do not belong to the event."""
-    return [[_name(name), _text(value)] for name, value in decoded.foreign]
+    return [[_printable_name(name), _text(value)] for name, value in decoded.foreign]
 
 
 def key_json(key: bytes | None) -> dict[str, object]:
@@ -159,9 +159,9 @@ def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-class Reading:
-    """Reads messages as events of one subscription, in its CloudEvents version. Foreign messages are wrapped
-    as the worker does."""
+class EventReader:
+    """A reader of messages as events of one subscription, in its CloudEvents version. Foreign messages are
+    wrapped as the worker does."""
 
     def __init__(self, brokers: Brokers, subscription: Subscription) -> None:
         self._subscription = subscription

@@ -13,12 +13,12 @@ from typing import Annotated
 from fastapi import Header, Query, Request
 from pydantic import Field
 
-from app.api.access.operations import By, router
+from app.api.access.operations import CallerDep, router
 from app.api.access.parts import BrokersDep
 from app.api.access.reach import demand_source
 from app.api.http import bodies
 from app.api.http.problems import Refused
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.api.topics.routes import Broker, Topic, ends_of, log_of
 from app.bindings import http
 from app.bindings.record import Decoded
@@ -35,12 +35,12 @@ GROWN = 2  # a document may be larger than its record by this factor: base64, na
 _BODY = bodies.event_body("One CloudEvent: binary (`ce-` headers), structured, or a batch of one.")
 
 
-class ReceiptView(View):
+class ReceiptView(CopyingView):
     """The place of the record that was written."""
 
-    broker: str
-    topic: str
-    partition: int
+    broker: str = Field(description="name of the broker")
+    topic: str = Field(description="name of the topic")
+    partition: int = Field(description="number of the partition")
     position: str = Field(description="position of the record in its partition")
 
 
@@ -56,7 +56,7 @@ routes = router("/v1/topics", tags=["topics"])
 )
 async def publish(
     brokers: BrokersDep,
-    by: By,
+    by: CallerDep,
     request: Request,
     broker: Broker,
     topic: Topic,
@@ -71,7 +71,7 @@ async def publish(
         what = f"{topic} is a spool, to which only Skybridge writes. Publish to its target instead"
         raise BrokerRefused(what, kind="not-authorised", broker=broker)
     body = await _body(request, log)
-    decoded = _one(http.decode(request.headers.raw, body))
+    decoded = _only_event(http.decode(request.headers.raw, body))
     demand_source(by, decoded.own_attributes.get("source"))
     manner = brokers.manners.get(broker, Manner())
     writing = Writing(mode=content_mode, names=manner.names, strings=manner.strings)
@@ -91,10 +91,10 @@ async def _body(request: Request, log: Log) -> bytes:
     refusal = BrokerRefused(
         f"the body is larger than {largest} bytes", kind="record-too-large", broker=log.name
     )
-    return await bodies.bounded(request, largest, refusal)
+    return await bodies.read_body(request, largest, refusal)
 
 
-def _one(decoded: Sequence[Decoded]) -> Decoded:
+def _only_event(decoded: Sequence[Decoded]) -> Decoded:
     """Return the only event. Raise Refused with 400 for a batch of another size."""
     if len(decoded) != 1:
         raise Refused(

@@ -13,9 +13,9 @@ import msgspec
 from fastapi import Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from app.api.access.operations import To, router, stream_answer
+from app.api.access.operations import RedactionDep, router, stream_answer
 from app.api.access.parts import BrokersDep
-from app.api.access.redaction import Shown
+from app.api.access.redaction import Redaction
 from app.api.http import problems, start_points
 from app.api.http.bodies import json_answer
 from app.api.http.parameters import Text
@@ -23,7 +23,14 @@ from app.api.http.problems import Refused
 from app.api.http.slices import ROW, Slices
 from app.api.topics import follow, messages
 from app.api.topics.answers import PageView
-from app.api.topics.follow import HEARTBEAT_EVERY, Bounds, Gap, Tail, Wanted, everything
+from app.api.topics.follow import (
+    HEARTBEAT_EVERY,
+    Gap,
+    MessageFilter,
+    PageBounds,
+    Tail,
+    accept_every,
+)
 from app.api.topics.routes import Broker, OnePartition, Topic, ends_of, log_of
 from app.bindings.table import BINDINGS
 from app.brokers.portable import size_of
@@ -73,7 +80,7 @@ routes = router("/v1/topics", tags=["topics"])
 )
 async def peek(
     brokers: BrokersDep,
-    shown: To,
+    shown: RedactionDep,
     broker: Broker,
     topic: Topic,
     begin: Annotated[str, From] = "earliest",
@@ -106,9 +113,9 @@ async def peek(
     log = readable(log_of(brokers, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
     start = await start_points.resolve(log, topic, ends, begin)
-    bounds = Bounds(limit, max_bytes, max_wait)
+    bounds = PageBounds(limit, max_bytes, max_wait)
     kind = brokers.kinds[broker]
-    wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
+    wanted = message_filter(kind, id=id_, source=source, type=type_, subject=subject)
     page = await follow.peek(log, topic, ends, start, bounds, wanted)
     return await _page(page, kind, raw, shown)
 
@@ -122,7 +129,7 @@ async def peek(
 )
 async def tail(
     brokers: BrokersDep,
-    shown: To,
+    shown: RedactionDep,
     stopped: Stopped,
     broker: Broker,
     topic: Topic,
@@ -149,10 +156,10 @@ async def tail(
         if known is None
         else start_points.resume(ends, known)
     )
-    following = Tail(log, topic, start, stopped if on else already(), partition)
+    following = Tail(log, topic, start, stopped if on else set_event(), partition)
     kind = brokers.kinds[broker]
-    wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
-    return streamed(_events(following, kind, raw, shown, wanted))
+    wanted = message_filter(kind, id=id_, source=source, type=type_, subject=subject)
+    return stream_response(_events(following, kind, raw, shown, wanted))
 
 
 def readable(log: Log, topic: str) -> Log:
@@ -185,14 +192,14 @@ Stopped = Annotated[asyncio.Event, Depends(_stopped)]
 """A handler parameter: the event that ends streams when the service stops."""
 
 
-def already() -> asyncio.Event:
+def set_event() -> asyncio.Event:
     """Return an event that is set."""
     event = asyncio.Event()
     event.set()
     return event
 
 
-async def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> Response:
+async def _page(page: follow.RecordPage, kind: str, raw: bool, shown: Redaction) -> Response:
     """Return the answer for a page."""
     return json_answer(
         {
@@ -207,12 +214,12 @@ async def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> Respon
     )
 
 
-def wanted_by(kind: str, **attributes: str | None) -> Wanted:
+def message_filter(kind: str, **attributes: str | None) -> MessageFilter:
     """Return a filter of messages by attributes of their events. A value that ends in ``*`` is a prefix.
     ``kind`` is the protocol of the broker."""
     wanted = {name: value for name, value in attributes.items() if value is not None}
     if not wanted:
-        return everything
+        return accept_every
     decode = BINDINGS[kind].decode
 
     def has_them(message: Message) -> bool:
@@ -232,7 +239,7 @@ def _fits(found: str | None, wanted: str) -> bool:
 
 
 async def _events(
-    tail: Tail, kind: str, raw: bool, shown: Shown, wanted: Wanted
+    tail: Tail, kind: str, raw: bool, shown: Redaction, wanted: MessageFilter
 ) -> AsyncGenerator[bytes, None]:
     """Yield the blocks of a tail. The first has no data. It shows the client that the stream is open, and the
     position of "latest". While only unwanted messages arrive, a block without data reports the position from
@@ -259,7 +266,7 @@ async def _events(
         yield block(tail.at, "problem", msgspec.json.encode(problems.of_broker(error)))
 
 
-def streamed(blocks: AsyncGenerator[bytes, None]) -> StreamingResponse:
+def stream_response(blocks: AsyncGenerator[bytes, None]) -> StreamingResponse:
     """Return an answer of server-sent events."""
     return StreamingResponse(blocks, media_type="text/event-stream")
 

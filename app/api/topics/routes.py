@@ -16,7 +16,7 @@ from app.api.http import start_points
 from app.api.http.bodies import json_answer
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
-from app.api.http.views import View
+from app.api.http.views import CopyingView
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata
@@ -36,7 +36,7 @@ Position = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 class PartitionView(BaseModel):
     """A partition of a topic."""
 
-    number: int
+    number: int = Field(description="number of the partition")
     leader: int | None = Field(description="node id of the leader; null during an election")
     replicas: list[int] = Field(description="node ids of the replicas")
     isr: list[int] = Field(description="node ids of the in-sync replicas")
@@ -44,18 +44,18 @@ class PartitionView(BaseModel):
     latest: Position = Field(description="position of the next record")
 
 
-class TopicView(View):
+class TopicView(CopyingView):
     """A topic and its partitions."""
 
-    broker: str
-    name: str
-    partitions: list[PartitionView]
+    broker: str = Field(description="name of the broker")
+    name: str = Field(description="name of the topic")
+    partitions: list[PartitionView] = Field(description="partitions of the topic")
 
 
-class PartitionOffsets(View):
+class PartitionOffsets(CopyingView):
     """Positions of one partition."""
 
-    number: int
+    number: int = Field(description="number of the partition")
     earliest: Position = Field(description="first stored position; null if unknown")
     latest: Position = Field(description="position of the next record; null if unknown")
     at_time: str | None = Field(
@@ -63,12 +63,12 @@ class PartitionOffsets(View):
     )
 
 
-class GroupOffset(View):
+class GroupOffset(CopyingView):
     """The committed position of a group in one partition."""
 
-    group: str
+    group: str = Field(description="name of the group")
     subscription: str | None = Field(description="id of the subscription of the group, if any")
-    partition: int
+    partition: int = Field(description="number of the partition")
     committed: str | None = Field(description="committed position; null if none or unknown")
     lag: int | None = Field(
         description="number of records after the committed position; null if unknown"
@@ -78,11 +78,11 @@ class GroupOffset(View):
 class OffsetsView(BaseModel):
     """Positions of a topic and of the groups that read it."""
 
-    broker: str
-    topic: str
+    broker: str = Field(description="name of the broker")
+    topic: str = Field(description="name of the topic")
     time_ms: int | None = Field(description="the requested time, in ms since the epoch")
-    partitions: list[PartitionOffsets]
-    groups: list[GroupOffset]
+    partitions: list[PartitionOffsets] = Field(description="positions of each partition")
+    groups: list[GroupOffset] = Field(description="committed positions of groups")
 
 
 routes = router("/v1/topics", tags=["topics"])
@@ -114,10 +114,10 @@ async def offsets(
     """Return the earliest, latest and by-time positions of each partition, and the positions of groups
     (Kafka's ListOffsets)."""
     log = log_of(brokers, broker)
-    time_ms = None if time is None else _time(time)
+    time_ms = None if time is None else _parse_time(time)
     own_groups = subscriptions.groups(broker, topic)
     metadata = await log.metadata([topic], list(group or own_groups))
-    ends = _ends(metadata, broker, topic, partition)
+    ends = _requested_partitions(metadata, broker, topic, partition)
     found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
     at = {number: place.position for number, place in found.items()}
     groups = (
@@ -149,7 +149,7 @@ async def topics(
     """Return every topic of one broker, or of every broker that answers (Kafka's Metadata)."""
     names = list(brokers.kinds) if broker is None else [broker]
     logs = [log_of(brokers, name) for name in names]
-    found = await asyncio.gather(*map(_all, logs))
+    found = await asyncio.gather(*map(_metadata_or_error, logs))
     refusals = [each for each in found if isinstance(each, BrokerError)]
     if refusals and len(refusals) == len(found):
         raise refusals[0]
@@ -173,7 +173,7 @@ async def topic(brokers: BrokersDep, broker: Broker, topic: Topic) -> TopicView:
     raise unknown_topic(broker, topic)
 
 
-async def _all(log: Log) -> LogMetadata | BrokerError:
+async def _metadata_or_error(log: Log) -> LogMetadata | BrokerError:
     """Return the metadata of a log, or the error of its broker."""
     try:
         return await log.metadata()
@@ -181,7 +181,7 @@ async def _all(log: Log) -> LogMetadata | BrokerError:
         return error
 
 
-def _time(text: str) -> int:
+def _parse_time(text: str) -> int:
     """Return milliseconds since the epoch. Raise Refused with 400 if the text is not a time."""
     number = text.isdecimal() and text.isascii()
     time_ms = int(text[:_DIGITS]) if number else start_points.time_of(text)
@@ -194,7 +194,7 @@ def _time(text: str) -> int:
     return time_ms
 
 
-def _ends(
+def _requested_partitions(
     metadata: LogMetadata, broker: str, topic: str, partition: int | None
 ) -> Sequence[PartitionMetadata]:
     """Return the requested partition, or all. Raise Refused with 404 if the topic or the partition does not
@@ -222,7 +222,7 @@ async def ends_of(
 ) -> Sequence[PartitionMetadata]:
     """Return the partitions to read, with their ends. Raise Refused with 404 if the topic or the partition
     does not exist."""
-    return _ends(await log.metadata([topic]), broker, topic, partition)
+    return _requested_partitions(await log.metadata([topic]), broker, topic, partition)
 
 
 def log_of(brokers: Brokers, broker: str) -> Log:

@@ -67,7 +67,7 @@ def run(
 
     feed = _feed(os.environ, generated=generated, count=count)
     printing.err().print(f"[bold]feed[/]     {feed.origin}")
-    after = _stay if stay else _leave
+    after = _stay if stay else _end_now
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="skybridge-demo-") as folder:
             account = _play(feed, Path(folder), after, as_json=as_json)
@@ -132,7 +132,7 @@ def _play(feed: Feed, folder: Path, after: After, *, as_json: bool) -> Account:
         live.stop()
 
 
-async def _leave(_: Child) -> None:
+async def _end_now(_: Child) -> None:
     """Print how to keep the service running, and return at once."""
     printing.err().print(
         "The service ends now. With --stay (make demo ARGS=--stay) it keeps running, with its console."

@@ -111,8 +111,8 @@ async def _send(ledger: DemoLedger, feed: Feed, url: str) -> None:
     client = EventsClient(url)
     try:
         for mode, events in _requests(feed):
-            for fate in await client.send(events, mode):
-                _note(ledger, fate)
+            for result in await client.send(events, mode):
+                _note(ledger, result)
     finally:
         await client.close()
 
@@ -126,13 +126,13 @@ async def _send_webhooks(ledger: DemoLedger, feed: Feed, url: str) -> None:
         await client.close()
 
 
-def _note(ledger: DemoLedger, fate: SendResult) -> None:
+def _note(ledger: DemoLedger, result: SendResult) -> None:
     """Record the result of sending an event in the ledger."""
-    if fate.accepted:
-        ledger.accepted(fate.event.event.id, fate.receipts[0])
+    if result.accepted:
+        ledger.accepted(result.event.event.id, result.receipts[0])
     else:
-        why = str((fate.problem or {}).get("detail", ""))
-        ledger.refused(fate.event.event.id, f"{fate.status} {why}")
+        why = str((result.problem or {}).get("detail", ""))
+        ledger.refused(result.event.event.id, f"{result.status} {why}")
 
 
 def _requests(feed: Feed) -> Iterator[tuple[Mode, Sequence[Decoded]]]:

@@ -106,16 +106,16 @@ async def service(file: Path, log: Path, environ: Mapping[str, str]) -> AsyncIte
             stdout=asyncio.subprocess.PIPE, stderr=stderr, env=clean,
         )  # fmt: skip
     try:
-        yield await _announced(process, log)
+        yield await _read_addresses(process, log)
     except BaseException:
         _signal(process, signal.SIGKILL)
         await process.wait()
         raise
     _signal(process, signal.SIGTERM)
-    await _ended(process, log)
+    await _wait_for_exit(process, log)
 
 
-async def _announced(process: asyncio.subprocess.Process, log: Path) -> Child:
+async def _read_addresses(process: asyncio.subprocess.Process, log: Path) -> Child:
     """Return the addresses that the service prints when it has started, or raise SetupError."""
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     try:
@@ -128,7 +128,7 @@ async def _announced(process: asyncio.subprocess.Process, log: Path) -> Child:
     return Child(said["events"], said["admin"], process.pid)
 
 
-async def _ended(process: asyncio.subprocess.Process, log: Path) -> None:
+async def _wait_for_exit(process: asyncio.subprocess.Process, log: Path) -> None:
     """Wait until the service has ended, or raise SetupError if its exit code is not 0."""
     try:
         code = await asyncio.wait_for(process.wait(), STOP_WITHIN)

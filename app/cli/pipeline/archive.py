@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import next_step
-from app.cli.pipeline.group import Json, open_lake, read, verb
+from app.cli.pipeline.group import Json, load_configuration, open_lake, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def run(
     After a kill it continues where it stopped. SIGTERM and Ctrl-C end it after the current batch. A
     lake has one archive at a time.
     """
-    settings = read(config)
+    settings = load_configuration(config)
     from app.pipeline.archive import run as archive
     from app.pipeline.archive.lag import Lag, exporting
 
     plan = _plan(settings, skip_lost=skip_lost)
     session, lake = open_lake(settings, "archive", quiet=as_json, brief=once, fills=True)
-    with _stopping() as stop, _telling(once=once, quiet=as_json) as tell:
+    with _stop_on_signal() as stop, _progress(once=once, quiet=as_json) as tell:
         if once:
             outcome = archive.once(session, lake, plan, tell=tell, stop=stop)
         else:
@@ -89,7 +89,7 @@ def _plan(config: Config, *, skip_lost: bool) -> Plan:
 
 
 @contextmanager
-def _stopping() -> Iterator[threading.Event]:
+def _stop_on_signal() -> Iterator[threading.Event]:
     """Yield an event that SIGTERM or SIGINT sets. A second SIGINT ends the process at once, which
     loses nothing either.
     """
@@ -110,7 +110,7 @@ def _stopping() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _telling(*, once: bool, quiet: bool) -> Iterator[Callable[[Told], None]]:
+def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[Told], None]]:
     """Yield the function that shows the progress: nothing, bars, or a line per batch."""
     if quiet:
         yield lambda _: None
@@ -123,7 +123,7 @@ def _telling(*, once: bool, quiet: bool) -> Iterator[Callable[[Told], None]]:
 
 @contextmanager
 def _bars() -> Iterator[Callable[[Told], None]]:
-    with printing.counting() as progress:
+    with printing.progress_bars() as progress:
         bars = {
             "copy": progress.add_task("copying records", total=None),
             "derive": progress.add_task("making events", total=None),

@@ -10,7 +10,7 @@ import typer
 from app.cli import exits, printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import next_step
-from app.cli.pipeline.group import Json, open_lake, read, verb
+from app.cli.pipeline.group import Json, load_configuration, open_lake, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run(
             cure="Add --yes to confirm, or inspect first with --dry-run.",
             code=exits.SETUP,
         )
-    settings = read(config)
+    settings = load_configuration(config)
     session, lake = open_lake(settings, "erase", quiet=as_json, brief=True)
     try:
         found = _counted(session, lake, attribute, text)
@@ -113,7 +113,9 @@ def _report(
     if as_json:
         printing.json_line({attribute: text, "dry_run": dry_run, "tables": found})
     elif dry_run:
-        printing.table(("table", "rows to remove"), [(each.table, each.rows) for each in found])
+        printing.print_table(
+            ("table", "rows to remove"), [(each.table, each.rows) for each in found]
+        )
     else:
         rows = [(each.table, each.rows, each.snapshots, each.files) for each in found]
-        printing.table(("table", "removed rows", "removed snapshots", "removed files"), rows)
+        printing.print_table(("table", "removed rows", "removed snapshots", "removed files"), rows)

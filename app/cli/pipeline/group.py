@@ -29,7 +29,7 @@ verb = app.verb
 Json = Annotated[bool, option("Print one JSON object and no progress bar.", "--json")]
 
 
-def read(file: Path | None) -> Config:
+def load_configuration(file: Path | None) -> Config:
     """Load the configuration, before the command imports its heavy modules.
 
     Raises:

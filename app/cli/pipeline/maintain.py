@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import next_step
-from app.cli.pipeline.group import Json, open_lake, read, verb
+from app.cli.pipeline.group import Json, load_configuration, open_lake, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run(
     Run it about once a day. It rewrites small files as large ones, with events sorted by type and
     source. It may run while an archive runs, because it keeps the snapshots that the archive needs.
     """
-    settings = read(config)
+    settings = load_configuration(config)
     session, lake = open_lake(settings, "maintain", quiet=as_json)
     try:
         found = _kept(session, lake, snapshots, orphans, dry_run=dry_run)
@@ -52,7 +52,7 @@ def run(
     made = "small files" if dry_run else "compacted"
     gone = "old snapshots" if dry_run else "expired snapshots"
     rows = [(t.table, t.files, t.rewritten, t.expired, t.deleted, t.orphans) for t in found]
-    printing.table(("table", "files", made, gone, "deleted files", "orphans"), rows)
+    printing.print_table(("table", "files", made, gone, "deleted files", "orphans"), rows)
     next_step.print_next_step(lake, config, "maintain" if dry_run else "report")
 
 

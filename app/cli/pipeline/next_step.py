@@ -31,11 +31,11 @@ def print_next_step(lake: Lake, config: Path | None, *then: str, look: str = "")
     found = _state(lake)
     where = f"the lake is in {lake.catalog.warehouse}, namespace {lake.namespace}"
     if found is None:
-        _say(where)
+        _print(where)
     else:
-        _say(f"{where}: {_far(found)}")
+        _print(f"{where}: {_far(found)}")
     words = then or ("query", FAULTS if found is not None and found.quarantined else TYPES)
-    _say(f"next{f', {look}' if look else ''}: {command(config, *words)}")
+    _print(f"next{f', {look}' if look else ''}: {command(config, *words)}")
 
 
 def command(config: Path | None, *words: str) -> str:
@@ -66,5 +66,5 @@ def _state(lake: Lake) -> State | None:
         return None
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     printing.err().print(text, style="dim", markup=False)

@@ -13,7 +13,7 @@ import typer
 from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import next_step
-from app.cli.pipeline.group import open_lake, read, verb
+from app.cli.pipeline.group import load_configuration, open_lake, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def run(
         lake, answer = _by_spark(config, text, limit, quiet=quiet)
     else:
         lake, answer = _by_duckdb(config, text, limit)
-    _tell(answer, form)
+    _print_answer(answer, form)
     if answer.more:
         printing.err().print(
             f"These are the first {limit} rows; --limit 0 prints all.", style="yellow"
@@ -99,7 +99,7 @@ def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, Answer]
 
 
 def _by_spark(config: Path | None, sql: str, limit: int, *, quiet: bool) -> tuple[Lake, Answer]:
-    settings = read(config)
+    settings = load_configuration(config)
     from app.pipeline.query.spark import ask
 
     session, lake = open_lake(settings, "query", quiet=quiet, brief=True)
@@ -119,7 +119,7 @@ def _asking() -> AbstractContextManager[object]:
     return printing.err().status("asking", spinner="line")
 
 
-def _tell(answer: Answer, form: OutputFormat) -> None:
+def _print_answer(answer: Answer, form: OutputFormat) -> None:
     match form:
         case OutputFormat.JSON:
             for row in answer.rows:
@@ -132,7 +132,7 @@ def _tell(answer: Answer, form: OutputFormat) -> None:
             writer.writerows([_text(value) for value in row] for row in answer.rows)
         case _:
             rows = [[_short(value) for value in row] for row in answer.rows]
-            printing.table(answer.columns, rows)
+            printing.print_table(answer.columns, rows)
 
 
 class _Lines:
@@ -144,7 +144,7 @@ class _Lines:
 def _short(value: Any) -> str | None:
     if value is None:
         return None
-    text = printing.one_line(_text(value))
+    text = printing.escape_line(_text(value))
     return text if len(text) <= MAX_WIDTH else f"{text[: MAX_WIDTH - 1]}…"
 
 

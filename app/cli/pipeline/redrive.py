@@ -11,7 +11,7 @@ import typer
 from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import next_step
-from app.cli.pipeline.group import Json, open_lake, read, verb
+from app.cli.pipeline.group import Json, load_configuration, open_lake, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(
     """
     from app.pipeline.redrive import Wanted
 
-    settings = read(config)
+    settings = load_configuration(config)
     send = _send(settings, to) if to else None
     wanted = Wanted(tuple(only_rule or ()), limit)
     if send is not None and not (dry_run or yes):
@@ -63,7 +63,7 @@ def run(
             f"Send the records that can be decoded now to {_named(to)}?", abort=True, err=True
         )
     found = _done(settings, wanted, send, dry_run=dry_run, quiet=as_json)
-    _tell(found, as_json, dry_run)
+    _print_result(found, as_json, dry_run)
     if not as_json:
         from app.features.lake.settings import lake_of
 
@@ -144,15 +144,15 @@ async def _all(
     return refused
 
 
-def _tell(found: Redriven, as_json: bool, dry_run: bool) -> None:
+def _print_result(found: Redriven, as_json: bool, dry_run: bool) -> None:
     if as_json:
         printing.json_line(found)
         return
     rows = [(each.rule or "-", each.records, each.decode) for each in found.rules]
-    printing.table(("rule", "records", "decode now"), rows)
+    printing.print_table(("rule", "records", "decode now"), rows)
     if dry_run:
         printing.text_line(f"{found.taken} records would be redriven")
         return
     printing.text_line(f"{found.taken} records were redriven; {found.events} events are new")
     if found.refused:
-        printing.table(("not sent", "records"), list(found.refused.items()))
+        printing.print_table(("not sent", "records"), list(found.refused.items()))

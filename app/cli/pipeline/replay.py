@@ -12,7 +12,7 @@ import typer
 from app.cli import exits, options, printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import next_step
-from app.cli.pipeline.group import Json, moment, open_lake, read, verb
+from app.cli.pipeline.group import Json, load_configuration, moment, open_lake, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def run(
     replay, outside the event. Delivery is at least once: after an interruption --resume repeats up
     to a second of records.
     """
-    settings = read(config)
+    settings = load_configuration(config)
     order = None
     if not resume:
         order = _order(to, form, records, marked=not unmarked)
@@ -216,7 +216,7 @@ def _show(plan: Plan, *, as_json: bool) -> None:
         (each.type or f"({each.verdict})", each.records, each.bytes, "yes" if each.sent else "no")
         for each in plan.counts
     ]
-    printing.table(("type", "records", "bytes of data", "sent"), rows)
+    printing.print_table(("type", "records", "bytes of data", "sent"), rows)
     console = printing.err()
     form = "byte for byte" if plan.order.form == "recorded" else "in version 1.0"
     console.print(
@@ -306,7 +306,7 @@ async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIter
 
 @contextmanager
 def _bar(plan: Plan, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    with printing.counting(quiet=quiet) as progress:
+    with printing.progress_bars(quiet=quiet) as progress:
         task = progress.add_task(f"replay {plan.id}", total=plan.total)
         yield lambda done: progress.update(task, completed=done)
 
@@ -317,4 +317,4 @@ def _conclude(outcome: Outcome, *, as_json: bool) -> None:
         return
     printing.text_line(f"replay {outcome.id}: {outcome.sent} records sent")
     if outcome.refused:
-        printing.table(("not sent", "records"), list(outcome.refused.items()))
+        printing.print_table(("not sent", "records"), list(outcome.refused.items()))

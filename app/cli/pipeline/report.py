@@ -91,7 +91,7 @@ def run(
     out.write_text(page(report), encoding="utf-8")
     if tables is not None:
         write(tables, report.tables)
-    _tell(report, out, as_json=as_json)
+    _print_report(report, out, as_json=as_json)
     if not as_json:
         next_step.print_next_step(lake, config)
 
@@ -159,7 +159,7 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[str], None]]:
         progress.update(task, description="done", completed=len(STEPS))
 
 
-def _tell(report: Report, out: Path, *, as_json: bool) -> None:
+def _print_report(report: Report, out: Path, *, as_json: bool) -> None:
     from app.pipeline.report.findings import findings
 
     if as_json:
@@ -173,5 +173,5 @@ def _tell(report: Report, out: Path, *, as_json: bool) -> None:
         f"{t.records} records: {t.events} events, {t.duplicates} duplicates, {t.invalid} invalid"
     )
     for each in findings(report):
-        printing.text_line(f"{'!' if each.grave else '-'} {printing.one_line(each.text)}")
+        printing.text_line(f"{'!' if each.grave else '-'} {printing.escape_line(each.text)}")
     printing.text_line(f"the page is {out}")

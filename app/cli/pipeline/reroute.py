@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from app.cli import printing
 from app.cli.options import ConfigFile
-from app.cli.pipeline.group import Json, open_spark, read, verb
+from app.cli.pipeline.group import Json, load_configuration, open_spark, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -62,21 +62,21 @@ def reroute(
     on Spark are reported before any record is read. After an interruption the job continues where
     it stopped; the interrupted batch may come twice.
     """
-    settings = read(config)
+    settings = load_configuration(config)
     from app.pipeline.reroute.plan import checked
 
     job = _job(settings, broker, topics, rejects)
     notes = checked(job)
     if not as_json:
-        _say(job, notes)
+        _print_plan(job, notes)
     session = open_spark(settings, "reroute", quiet=as_json)
     try:
         if dry_run:
-            _tell(_counted(session, job), as_json=as_json)
+            _print_result(_counted(session, job), as_json=as_json)
             return
         place = _checkpoint(settings, job)
         found = _run(session, job, place, once=once, seconds=seconds, most=most, quiet=as_json)
-        _tell(found, as_json=as_json)
+        _print_result(found, as_json=as_json)
     finally:
         session.stop()
 
@@ -157,7 +157,7 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
         yield moved
 
 
-def _say(job: Reroute, notes: Sequence[str]) -> None:
+def _print_plan(job: Reroute, notes: Sequence[str]) -> None:
     """Print the routes of the job and its notes."""
     from app.pipeline.reroute.plan import told
 
@@ -168,11 +168,11 @@ def _say(job: Reroute, notes: Sequence[str]) -> None:
         console.print(note, style="yellow", markup=False)
 
 
-def _tell(tally: Tally, *, as_json: bool) -> None:
+def _print_result(tally: Tally, *, as_json: bool) -> None:
     if as_json:
         printing.json_line(tally)
         return
     rows: list[tuple[Any, ...]] = [("route", name, count) for name, count in tally.routes.items()]
     rows += [("rejected", why, count) for why, count in tally.rejected.items()]
-    rows += [("read", "", tally.read), ("written", "", tally.written)]
-    printing.table(("what", "which", "count"), rows)
+    rows += [("load_configuration", "", tally.read), ("written", "", tally.written)]
+    printing.print_table(("what", "which", "count"), rows)

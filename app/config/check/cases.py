@@ -16,6 +16,17 @@ from app.model.route import Name, Strict
 Text = Annotated[str, Field(min_length=1)]
 
 
+class ExpectRequest(Strict):
+    """The expected shaped request of a subscription. Only the members that are set are compared."""
+
+    method: str | None = Field(None, description="the method")
+    url: str | None = Field(None, description="the URL, as explain shows it")
+    headers: Mapping[str, str] = Field({}, description="headers that the request has")
+    body: Any = Field(
+        None, description="the body: a JSON value, or the text if the body is not JSON"
+    )
+
+
 class Expect(Strict):
     """The expected result of a case. Only the members that are set are compared."""
 
@@ -28,6 +39,9 @@ class Expect(Strict):
     subscriptions: tuple[Text, ...] = Field(
         (),
         description="all subscriptions that would deliver it, also those that read mirrors; [] for none",
+    )
+    request: Mapping[Name, ExpectRequest] = Field(
+        {}, description="the shaped request of each subscription, by its id; secrets are asterisks"
     )
     refused: Text | int | None = Field(
         None,
@@ -93,7 +107,7 @@ def read_cases(file: FilePath) -> Suite:
             if detail["type"] == "too_short" and len(details) > 1:
                 continue  # the faults of the single cases are reported
             path: Path = detail["loc"]
-            document.wrong(path, *_problem(detail["type"], detail["msg"], path))
+            document.add_error(path, *_problem(detail["type"], detail["msg"], path))
     else:
         if not document.findings:
             lines = (document.place(("cases", n)).line for n in range(len(cases.cases)))

@@ -11,6 +11,7 @@ from app.config.model.brokers import EmbeddedBroker, PulsarBroker
 from app.config.model.config import Config
 from app.config.model.kafka_listener import KafkaListener
 from app.errors import SetupError
+from app.outlets.preview import compile_preview
 from app.routing.journey import Guide
 from app.routing.publications import Manner
 
@@ -72,4 +73,5 @@ def guide_of(config: Config) -> Guide:
         load_resources(config.routes),
         kinds_of(config),
         manners_of(config),
+        compile_preview(config.subscriptions, config.limits.body),
     )

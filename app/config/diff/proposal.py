@@ -36,7 +36,7 @@ def propose(raw: bytes) -> tuple[Loaded, list[Finding]]:
     """Return the proposed configuration and its warnings. Raise BadConfiguration with every error."""
     document = parse(raw)
     references = collect_references(document)
-    config = _judged(document, references)
+    config = _validated_or_raise(document, references)
     loaded = Loaded(config, "", document, references, may_read_files=False)
     report = LintReport(loaded, may_read_files=False)
     for check in CHECKS:
@@ -69,14 +69,14 @@ class _Placeholders:
         return None
 
 
-def _judged(document: Document, references: Mapping[Path, str]) -> Config:
-    config = _fitted(document, references)
+def _validated_or_raise(document: Document, references: Mapping[Path, str]) -> Config:
+    config = _validated(document, references)
     if document.findings:
         raise BadConfiguration(_sorted(document.findings))
     return config
 
 
-def _fitted(document: Document, references: Mapping[Path, str]) -> Config:
+def _validated(document: Document, references: Mapping[Path, str]) -> Config:
     placeholders = {path: _Placeholders() for path in references}
     while True:
         try:

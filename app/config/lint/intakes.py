@@ -38,10 +38,10 @@ def _compiles(report: LintReport, path: Path, intake: Intake) -> None:
         report.refused((*path, *below, *error.setting.split(".")), error)
     else:
         if any(scheme.header and not scheme.signs for scheme, _ in verifiers):
-            _not_in_clear(report, path)
+            _check_encryption(report, path)
 
 
-def _not_in_clear(report: LintReport, path: Path) -> None:
+def _check_encryption(report: LintReport, path: Path) -> None:
     """Warn if a key or password of the intake crosses the network unencrypted. A signature may be
     public.
     """

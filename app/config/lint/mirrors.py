@@ -30,11 +30,11 @@ def check_mirrors(report: LintReport) -> None:
             hops.append((n, subscription, target))
     graph = FlowGraph(hops, lambda hop, other: _leads_to(hop, other[1]))
     for number, hop in enumerate(hops):
-        if not _own_source(report, hop):
-            _circle(report, number, hop, graph)
+        if not _loops_to_itself(report, hop):
+            _check_loop(report, number, hop, graph)
 
 
-def _own_source(report: LintReport, hop: Hop) -> bool:
+def _loops_to_itself(report: LintReport, hop: Hop) -> bool:
     """Report a mirror into one of its own sources, which would copy its events forever.
 
     A topic from a template is only a warning, because each event is checked again at delivery.
@@ -58,7 +58,7 @@ def _own_source(report: LintReport, hop: Hop) -> bool:
     return True
 
 
-def _circle(report: LintReport, number: int, start: Hop, graph: FlowGraph[Hop]) -> None:
+def _check_loop(report: LintReport, number: int, start: Hop, graph: FlowGraph[Hop]) -> None:
     """Report mirrors that feed each other in a loop, once for each loop, at its first mirror in the
     file.
     """

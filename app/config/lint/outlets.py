@@ -50,8 +50,8 @@ def _pointers(report: LintReport, at: Path, subscription: Subscription, outlet: 
         if all(_excludes(schema, schema, steps_of(pointer)) for schema in schemas):
             report.warning(
                 (*at, *_path(setting)),
-                f"{{pointer:{pointer}}} has no value in any event: the schema of the route excludes it",
-                "correct the pointer, or give it a default: {pointer:/order/id ?? unknown}",
+                f"The pointer {pointer} has no value in any event, because the schema of the route excludes it.",
+                "Correct the pointer, or add a default, such as {pointer:/order/id ?? unknown}.",
             )
 
 

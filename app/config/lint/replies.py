@@ -36,10 +36,10 @@ def check_replies(report: LintReport) -> None:
                 did_you_mean(subscription.reply, routes),
             )
         else:
-            _circle(report, at, next(graph.cycles_from(n), None))
+            _check_loop(report, at, next(graph.cycles_from(n), None))
 
 
-def _circle(report: LintReport, at: Path, cycle: list[Subscription] | None) -> None:
+def _check_loop(report: LintReport, at: Path, cycle: list[Subscription] | None) -> None:
     """Warn of replies that may loop. The content of answers is unknown, so the filters may still
     prevent it.
     """

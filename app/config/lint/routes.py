@@ -30,8 +30,8 @@ def check_routes(report: LintReport) -> None:
         earlier.add(route.filters)
         _schema(report, n, route)
         _deduplicates(report, n, route)
-    _topics_exist(report)
-    _one_durability(report)
+    _check_topics(report)
+    _check_one_durability(report)
 
 
 def _check_empty(report: LintReport) -> None:
@@ -85,7 +85,7 @@ def _check_durability(report: LintReport, n: int, route: Route, target: Target |
         )
 
 
-def _one_durability(report: LintReport) -> None:
+def _check_one_durability(report: LintReport) -> None:
     """Report routes that publish to one topic with different durability, because its readers must
     know one.
     """
@@ -189,7 +189,7 @@ def _reachable(report: LintReport, n: int, route: Route, earlier: EarlierRoutes)
         )
 
 
-def _topics_exist(report: LintReport) -> None:
+def _check_topics(report: LintReport) -> None:
     """Warn of topics that must exist already, because the broker's settings do not create them."""
     seen: set[tuple[str, str]] = set()
     for path, broker, topic in _topics(report):

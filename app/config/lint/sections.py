@@ -39,7 +39,7 @@ def check_store(report: LintReport) -> None:
     store = report.config.store
     if isinstance(store, SqliteStore):
         _file(report, store.path)
-        _costs(report)
+        _warn_only_copy(report)
     elif report.may_read_files:
         from app.store.postgresql import pems_of  # noqa: PLC0415 - heavy, and few installations need it
 
@@ -62,7 +62,7 @@ def _folders(report: LintReport) -> Iterator[FilePath]:
             yield report.resolved(broker.path)
 
 
-def _costs(report: LintReport) -> None:
+def _warn_only_copy(report: LintReport) -> None:
     """Warn that the SQLite store is the only copy of waiting events of subscriptions on a broker.
 
     Such a broker keeps no unfinished copy. With an embedded log, log and store are lost together

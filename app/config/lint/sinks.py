@@ -68,10 +68,10 @@ def check_target(report: LintReport, path: Path, sink: str) -> None:
             "Remove them from the URL, and set auth.",
         )
     check_characters(report, path, sink)
-    _reach(report, path, url)
+    _check_address(report, path, url)
 
 
-def _reach(report: LintReport, path: Path, url: TargetUrl) -> None:
+def _check_address(report: LintReport, path: Path, url: TargetUrl) -> None:
     """Report a host that the address guard will refuse at delivery, whatever its name resolves to."""
     plain = url.scheme == "http"
     may = _may_reach(report, url.host, plain=plain)

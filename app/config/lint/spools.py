@@ -73,10 +73,10 @@ def _has_room(report: LintReport, n: int, spool: Spool, kept: dict[str, int]) ->
             f"Lower max, or raise brokers.{spool.broker}.size_cap.",
         )
     if report.may_read_files:
-        _fits_volume(report, (*setting, "max"), broker.path, total)
+        _check_volume(report, (*setting, "max"), broker.path, total)
 
 
-def _fits_volume(report: LintReport, setting: Path, folder: FilePath, total: int) -> None:
+def _check_volume(report: LintReport, setting: Path, folder: FilePath, total: int) -> None:
     """Report spools that are larger than the volume of the folder, or than its free space."""
     path = folder.resolve()
     while not path.exists():

@@ -37,11 +37,13 @@ def _source(report: LintReport, n: int, subscription: Subscription) -> None:
                 "The value is not a topic name.",
                 f"Write 1 to 249 of the characters a-z A-Z 0-9 . _ -{not_a_spool(topic)}.",
             )
-        elif known and not topic.startswith(QUEUE) and not _fed(report, subscription, topic):
+        elif (
+            known and not topic.startswith(QUEUE) and not _gets_events(report, subscription, topic)
+        ):
             report.warning(
                 (*at, "topics", m),
                 f"The topic {topic!r} of {subscription.source.broker!r} gets no events for {subscription.id!r} from any "
-                f"route{_why(report, subscription, topic)}.",
+                f"route{_reason(report, subscription, topic)}.",
                 "Add a route to it, or correct broker, topic or filters.",
             )
 
@@ -51,7 +53,7 @@ def _kind(report: LintReport, broker: str) -> str:
     return "embedded" if settings is None else settings.kind
 
 
-def _fed(report: LintReport, subscription: Subscription, topic: str) -> bool:
+def _gets_events(report: LintReport, subscription: Subscription, topic: str) -> bool:
     """Return True if a route, a mirror, operator events or other clients may write to the topic."""
     if report.written_by_others(subscription.source.broker):
         return True
@@ -88,7 +90,7 @@ def _writing(report: LintReport, subscription: Subscription, topic: str) -> list
     ]
 
 
-def _why(report: LintReport, subscription: Subscription, topic: str) -> str:
+def _reason(report: LintReport, subscription: Subscription, topic: str) -> str:
     """Return the reason for the warning if routes write to the topic but the filters match none of
     their events.
     """

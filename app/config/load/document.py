@@ -52,7 +52,7 @@ class Document:
             path = path[:-1]
         return self.places.get(path, Location())
 
-    def wrong(self, path: Path, message: str, cure: str, place: Location | None = None) -> None:
+    def add_error(self, path: Path, message: str, cure: str, place: Location | None = None) -> None:
         """Add an error about the setting at ``path``. ``place`` replaces its location."""
         self.findings.append(
             Finding(
@@ -75,7 +75,7 @@ def parse(raw: bytes) -> Document:
     try:
         root = compose(text)
     except YAMLError as error:
-        raise _refused(*_translated(error, text)) from None
+        raise _refused(*_parser_error(error, text)) from None
     except RecursionError:
         raise _too_deep(Location(1, 1)) from None
     document = Document()
@@ -95,7 +95,7 @@ def _text(raw: bytes) -> str:
         raise _refused("The file is not UTF-8.", "Save it as UTF-8.", Location(line, 1)) from None
 
 
-def _translated(error: YAMLError, text: str) -> tuple[str, str, Location]:
+def _parser_error(error: YAMLError, text: str) -> tuple[str, str, Location]:
     """Return message, cure and location of a parser error. The parser's message names characters
     and no values.
     """
@@ -142,7 +142,7 @@ class _Reader:
         if len(above) > DEEPEST:  # aliases can nest deeper than the text
             raise _too_deep(_place(node))
         if id(node) in above:
-            self._document.wrong(
+            self._document.add_error(
                 path,
                 "The alias refers to a collection around it.",
                 "Write the values out.",
@@ -166,7 +166,7 @@ class _Reader:
             key = self._key(key_node, path)
             if key in result:
                 first = self._document.places[*path, key].line
-                self._document.wrong(
+                self._document.add_error(
                     (*path, key), f"The setting is set twice, first in line {first}.", "Remove one.",
                     _place(key_node),
                 )  # fmt: skip
@@ -196,7 +196,7 @@ class _Reader:
         for source in node.value if isinstance(node, SequenceNode) else [node]:
             self._count(source)
             if not isinstance(source, MappingNode) or id(source) in above:
-                self._document.wrong(
+                self._document.add_error(
                     path,
                     "The key << merges only mappings.",
                     "Name an anchor of a mapping.",
@@ -226,21 +226,23 @@ class _Reader:
         key = self._scalar(node, path) if isinstance(node, ScalarNode) else None
         if isinstance(key, str) or type(key) is int:
             return key
-        self._document.wrong(path, "The name of a setting is not text.", "Quote it.", _place(node))
+        self._document.add_error(
+            path, "The name of a setting is not text.", "Quote it.", _place(node)
+        )
         return str(node.value)
 
     def _scalar(self, node: Node, path: Path) -> Any:
         text, tag = str(node.value), str(node.tag).removeprefix(CORE)
         read = _SCALARS.get(tag)
         if read is None:
-            self._document.wrong(
+            self._document.add_error(
                 path, f"The tag {tag} is unknown.", "Remove the tag.", _place(node)
             )
             return text
         try:
             return read(text)
         except (ValueError, KeyError):  # 0x_, thousands of digits, or an explicit tag
-            self._document.wrong(
+            self._document.add_error(
                 path, f"The value is not a valid {tag}.", "Correct it, or quote it.", _place(node)
             )
             return text

@@ -48,7 +48,7 @@ def _put(document: Document, variable: str, steps: list[str], value: Any) -> Pat
     for n, step in enumerate(steps):
         key = _key(holder, step)
         if key is None:
-            document.wrong(
+            document.add_error(
                 path, f"The variable {variable} matches no setting.", "Correct its name.", place
             )
             return None

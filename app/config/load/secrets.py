@@ -78,7 +78,7 @@ def _resolved(
             try:
                 text = read(value)
             except Unresolved as problem:
-                document.wrong(path, *problem.args)
+                document.add_error(path, *problem.args)
                 references[path] = value
                 return value
             refers = _REFERENCE.sub("", value.replace("$$", "")) != value.replace("$$", "")

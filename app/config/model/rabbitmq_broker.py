@@ -11,7 +11,7 @@ from app.config.model.parts import InFlight, MaxRecord, Servers, Topics
 from app.model.duration import Count, Duration
 from app.model.route import Strict
 
-HEARTBEAT_MIN = 2  # seconds: the client sends one every third of it
+HEARTBEAT_MIN = 2  # seconds
 
 
 class RabbitSecurity(Strict):

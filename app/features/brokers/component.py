@@ -18,8 +18,8 @@ from app.features.brokers.logs import (
     open_logs,
     with_relaxed_logs,
 )
-from app.features.brokers.targets import Faults, Targets
-from app.features.component import Change, Component, stopped, undone
+from app.features.brokers.targets import Faults, TargetCheck
+from app.features.component import Component, ConfigChange, stop_if_start_fails, stop_part
 from app.interfaces import Clock, Log, OffsetStore
 from app.model.log_name import LogName
 from app.model.metadata import GroupLag
@@ -68,13 +68,13 @@ class BrokersComponent(Component[Config]):
         self.manners = manners_of(config)
         self.attested = attested_brokers(config)
         self._opened: list[tuple[LogName, PortableLog]] = []
-        self._targets = Targets(self._as_if_in_the_file, self.logs, clock)
+        self._targets = TargetCheck(self._config_with_all_subscriptions, self.logs, clock)
         self._asking = Shared(HEALTH_KEPT, clock.monotonic)
 
     async def start(self) -> None:
         """Start all logs. A broker that is unavailable does not prevent the start: its health reports it, and
         its log reconnects by itself."""
-        async with undone(self):
+        async with stop_if_start_fails(self):
             for name, log in self.every.items():
                 await log.start()
                 self._opened.append((name, log))
@@ -82,10 +82,12 @@ class BrokersComponent(Component[Config]):
 
     async def stop(self, drain: float) -> None:
         """Stop all logs at once, so that several unavailable brokers take the time of one."""
-        steps = (stopped(f"broker {name.broker}", log.stop(), drain) for name, log in self._opened)
+        steps = (
+            stop_part(f"broker {name.broker}", log.stop(), drain) for name, log in self._opened
+        )
         await asyncio.gather(*steps)
 
-    async def prepare(self, change: Change) -> Config:
+    async def prepare(self, change: ConfigChange) -> Config:
         return change.config
 
     def apply(self, prepared: Config) -> None:
@@ -106,7 +108,7 @@ class BrokersComponent(Component[Config]):
 
     async def healths(self) -> Mapping[LogName, BrokerHealth]:
         """Return the health of every log."""
-        return await self._asking.ask("logs", self._ask)
+        return await self._asking.ask("logs", self._ask_healths)
 
     async def faults(self) -> Faults:
         """Return why nothing can be published to a place, by broker and place. Brokers that do not answer are
@@ -138,13 +140,13 @@ class BrokersComponent(Component[Config]):
         own = {name: healths[LogName(name)] for name in self.logs}
         return list(broker_families(own))
 
-    async def _ask(self) -> Mapping[LogName, BrokerHealth]:
+    async def _ask_healths(self) -> Mapping[LogName, BrokerHealth]:
         found = await asyncio.gather(*(log.health() for log in self.every.values()))
         return dict(zip(self.every, found, strict=True))
 
     async def _declare(self, name: str, subscriptions: Sequence[Subscription]) -> None:
         await declare_subscriptions(self._config, name, self.logs[name], subscriptions)
 
-    def _as_if_in_the_file(self) -> Config:
+    def _config_with_all_subscriptions(self) -> Config:
         """Return the configuration with all current subscriptions, also those that the API created."""
         return self._config.model_copy(update={"subscriptions": self._subscriptions()})

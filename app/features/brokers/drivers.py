@@ -26,7 +26,7 @@ def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> Portable
     from app.brokers import embedded
 
     retention = broker.retention
-    settings = _alike(embedded.EngineSettings, broker) | {
+    settings = _common_settings(embedded.EngineSettings, broker) | {
         "name": name,
         "max_bytes": broker.size_cap or 0,
         "find_keep": broker.find.keep,
@@ -58,7 +58,7 @@ def open_kafka(
             username=sasl.username or "",
             password=_revealed(sasl.password) or "",
         )
-    settings = _alike(kafka.KafkaSettings, broker, broker.topics) | {
+    settings = _common_settings(kafka.KafkaSettings, broker, broker.topics) | {
         "name": name,
         "tls": broker.security.encryption,
         "sasl": login,
@@ -82,7 +82,7 @@ def open_rabbitmq(
 
     security = broker.security
     external = security.mechanism == "EXTERNAL"
-    settings = _alike(rabbitmq.RabbitSettings, broker, broker.topics) | {
+    settings = _common_settings(rabbitmq.RabbitSettings, broker, broker.topics) | {
         "name": name,
         "username": "" if external else security.username,
         "password": "" if external else _revealed(security.password),
@@ -101,7 +101,7 @@ def open_pulsar(name: str, broker: PulsarBroker, bounds: Bounds) -> PortableLog:
     from app.brokers import pulsar
 
     security = broker.security
-    settings = _alike(pulsar.PulsarSettings, broker, broker.topics) | {
+    settings = _common_settings(pulsar.PulsarSettings, broker, broker.topics) | {
         "name": name,
         "tls": security.tls,
         "token": _revealed(security.token),
@@ -114,7 +114,7 @@ def open_pulsar(name: str, broker: PulsarBroker, bounds: Bounds) -> PortableLog:
     return pulsar.open_log(bounds=bounds, **settings)
 
 
-def _alike(settings: type[msgspec.Struct], *parts: BaseModel) -> dict[str, Any]:
+def _common_settings(settings: type[msgspec.Struct], *parts: BaseModel) -> dict[str, Any]:
     """Return the settings of a driver that have the same name in the configuration."""
     return {
         name: getattr(part, name)

@@ -32,7 +32,7 @@ NO_FAULTS: Mapping[str, str] = MappingProxyType({})
 _log = logging.getLogger(__name__)
 
 
-class Written(NamedTuple):
+class PublishedPlace(NamedTuple):
     """A place that is published to, and the setting that names it. ``text`` is its name as the log expects
     it."""
 
@@ -41,26 +41,26 @@ class Written(NamedTuple):
     path: Path
 
 
-def written_places(config: Config) -> Iterator[Written]:
+def written_places(config: Config) -> Iterator[PublishedPlace]:
     """Yield the fixed places of routes, mirrors, dead-letter topics and operator events. Places that a
     template makes are left out."""
     for n, route in enumerate(config.routes):
         for target in route.to:
             if is_fixed(target):
-                yield Written(target.broker, fixed_place(target), ("routes", n, "to"))
+                yield PublishedPlace(target.broker, fixed_place(target), ("routes", n, "to"))
     for n, subscription in enumerate(config.subscriptions):
         sink, letters = subscription.sink, subscription.dead_letter
         if isinstance(sink, Target | Exchange) and is_fixed(sink):
-            yield Written(sink.broker, fixed_place(sink), ("subscriptions", n, "sink"))
+            yield PublishedPlace(sink.broker, fixed_place(sink), ("subscriptions", n, "sink"))
         if letters is not None:
             path = ("subscriptions", n, "dead_letter")
-            yield Written(letters.broker, letters.topic, path)
+            yield PublishedPlace(letters.broker, letters.topic, path)
     reports = config.operator_events
     if reports is not None:
-        yield Written(reports.broker, reports.topic, ("operator_events",))
+        yield PublishedPlace(reports.broker, reports.topic, ("operator_events",))
 
 
-class Targets:
+class TargetCheck:
     """A check of the places that a configuration publishes to. Answers are cached for a few seconds, because
     readiness is requested often. ``config`` returns the current configuration with the subscriptions of the
     API."""

@@ -3,6 +3,7 @@ with the expectations."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from app.config.derived.kinds import guide_of, kinds_of, rights_of
 from app.config.model.config import Config
 from app.errors import SenderError
 from app.filters.explain import FilterVerdict
-from app.routing.hops import Hop, SubscriptionVerdict
+from app.routing.hops import Hop, ShapedPreview, SubscriptionVerdict
 from app.routing.journey import Guide, Journey
 
 JSON_EVENT = "application/cloudevents+json"
@@ -56,9 +57,11 @@ class Bench:
             "to": lambda: [f"{hop.broker}/{hop.topic}" for hop in journey.hops],
             "key": lambda: _text(journey.hops[0].key),
             "content_mode": lambda: self._mode(journey.hops[0]),
-            "subscriptions": lambda: sorted(each.id for each in _all(journey.hops) if each.wants),
+            "subscriptions": lambda: sorted(
+                each.id for each in _all_subscriptions(journey.hops) if each.wants
+            ),
         }
-        return list(_mismatches(case, found, journey, why))
+        return [*_mismatches(case, found, journey, why), *_requests(case, journey)]
 
     def _journey(self, case: Case) -> Journey:
         rights = None if case.producer is None else rights_of(self._config, case.producer)
@@ -127,6 +130,37 @@ def _mismatches(
             yield Mismatch(what, expected, came, _why(what, expected, came, journey, routes))
 
 
+def _requests(case: Case, journey: Journey) -> Iterator[Mismatch]:
+    """Compare the shaped requests of the subscriptions that a case names."""
+    made = {each.id: each for each in _all_subscriptions(journey.hops) if each.wants}
+    for name, expected in case.expect.request.items():
+        verdict = made.get(name)
+        what = f"request of {name}"
+        if verdict is None or verdict.request is None:
+            why = "" if verdict is None else verdict.fault
+            yield Mismatch(what, "a request", "none", (why,) if why else ())
+            continue
+        for member, came in _members(verdict.request, expected.headers).items():
+            wanted = getattr(expected, member)
+            if member in expected.model_fields_set and wanted != came:
+                yield Mismatch(f"{what}: {member}", wanted, came)
+
+
+def _members(request: ShapedPreview, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the members of a request as a case writes them; of its headers those that the case names."""
+    sent = {name.lower(): value for name, value in request.headers}
+    try:
+        body: Any = json.loads(request.body)
+    except ValueError:
+        body = request.body
+    return {
+        "method": request.method,
+        "url": request.url,
+        "headers": {name: sent[name.lower()] for name in headers if name.lower() in sent},
+        "body": body,
+    }
+
+
 def _why(
     what: str, expected: Any, came: Any, journey: Journey, routes: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -137,7 +171,7 @@ def _why(
         case "key":
             return () if journey.key is None else (f"{journey.key.mapper}: {journey.key.why}",)
         case "subscriptions":
-            return tuple(_takers(journey, {*expected} ^ {*came}))
+            return tuple(_subscription_decisions(journey, {*expected} ^ {*came}))
     return ()
 
 
@@ -145,38 +179,38 @@ def _routes(journey: Journey) -> Iterator[str]:
     """Yield the decision of each evaluated route."""
     for each in journey.routes:
         if each.chosen:
-            yield f"route {each.name} takes the event{_because(each.filters)}"
+            yield f"route {each.name} takes it{_deciding_filters(each.filters)}"
         elif each.asked:
-            yield f"route {each.name} does not match{_because(each.filters)}"
+            yield f"route {each.name} does not match{_deciding_filters(each.filters)}"
 
 
-def _takers(journey: Journey, named: set[str]) -> Iterator[str]:
+def _subscription_decisions(journey: Journey, named: set[str]) -> Iterator[str]:
     """Yield the decision of each subscription that differs from the expectation."""
-    seen = {each.id: each for each in _all(journey.hops)}
+    seen = {each.id: each for each in _all_subscriptions(journey.hops)}
     for name in sorted(named):
         each = seen.get(name)
         if each is None:
             places = ", ".join(f"{hop.broker}/{hop.topic}" for hop in journey.hops)
             yield f"subscription {name} does not read {places}"
         elif each.wants:
-            yield f"subscription {name} takes the event{_because(each.filters)}"
+            yield f"subscription {name} takes it{_deciding_filters(each.filters)}"
         else:
-            yield f"subscription {name} does not take it{each.fault and f': {each.fault}'}{_because(each.filters)}"
+            yield f"subscription {name} does not{each.fault and f': {each.fault}'}{_deciding_filters(each.filters)}"
 
 
-def _because(filters: Sequence[FilterVerdict]) -> str:
+def _deciding_filters(filters: Sequence[FilterVerdict]) -> str:
     """Return the filters that decided: those that failed, or all."""
     failed = [each for each in filters if not each.passes] or filters
     return "".join(f": {each.decided_by} ({each.because})" for each in failed)
 
 
-def _all(hops: Sequence[Hop]) -> Iterator[SubscriptionVerdict]:
+def _all_subscriptions(hops: Sequence[Hop]) -> Iterator[SubscriptionVerdict]:
     """Yield the subscriptions of all hops, also those of mirrors."""
     for hop in hops:
         for each in hop.subscriptions:
             yield each
             if each.onward is not None:
-                yield from _all([each.onward])
+                yield from _all_subscriptions([each.onward])
 
 
 def _text(key: bytes | None) -> str | None:

@@ -43,12 +43,12 @@ async def check_connections(loaded: Loaded, within: float) -> Connected:
     for name in loaded.config.brokers:
         found = await _check(loaded, name, logs[name], within)
         if not found:
-            well.append(_well(loaded.config, name))
+            well.append(_success_line(loaded.config, name))
         findings += found
     return Connected(findings, well)
 
 
-def _well(config: Config, name: str) -> str:
+def _success_line(config: Config, name: str) -> str:
     """Return the line for a broker without findings."""
     written = len({each.text for each in written_places(config) if each.broker == name})
     read = len({topic for _, topic in _sources(config, name)})
@@ -64,16 +64,18 @@ async def _check(loaded: Loaded, name: str, log: PortableLog, within: float) -> 
             try:
                 cause = await _until_healthy(log, bound)
                 return (
-                    [_unreachable(loaded, name, cause)] if cause else await _ask(loaded, name, log)
+                    [_unreachable(loaded, name, cause)]
+                    if cause
+                    else await _check_topics(loaded, name, log)
                 )
             finally:
                 await log.stop()
     except TimeoutError:
         return [_unreachable(loaded, name, f"no answer within {within:g} s")]
     except InUse as error:
-        return [_wrong(loaded, name, error, "warning")]
+        return [_setup_finding(loaded, name, error, "warning")]
     except SetupError as error:
-        return [_wrong(loaded, name, error, "error")]
+        return [_setup_finding(loaded, name, error, "error")]
     except SkybridgeError as error:
         return [_unreachable(loaded, name, str(error))]
 
@@ -91,7 +93,7 @@ async def _until_healthy(log: PortableLog, bound: asyncio.Timeout) -> str:
         await asyncio.sleep(TURN)
 
 
-async def _ask(loaded: Loaded, name: str, log: PortableLog) -> list[Finding]:
+async def _check_topics(loaded: Loaded, name: str, log: PortableLog) -> list[Finding]:
     """Return a finding for each target, dead-letter topic and source that cannot be used."""
     places = [place for place in written_places(loaded.config) if place.broker == name]
     faults = await log.check_targets(list(dict.fromkeys(place.text for place in places)))
@@ -124,10 +126,10 @@ async def _check_sources(loaded: Loaded, name: str, log: PortableLog) -> list[Fi
         for path, topic in sources
         if topic in lacking
     ]
-    return found + await _warnings(loaded, log, sources) + await _starts(loaded, log)
+    return found + await _queue_warnings(loaded, log, sources) + await _check_starts(loaded, log)
 
 
-async def _warnings(
+async def _queue_warnings(
     loaded: Loaded, log: PortableLog, sources: Sequence[tuple[Path, str]]
 ) -> list[Finding]:
     """Return warnings about existing queues on RabbitMQ that promise less, such as one with a delivery limit,
@@ -144,7 +146,7 @@ async def _warnings(
     ]
 
 
-async def _starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
+async def _check_starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
     """Return warnings about start positions that the log does not have now. A subscription that has started
     before does not need its start position."""
     found = []
@@ -199,7 +201,7 @@ def _unreachable(loaded: Loaded, name: str, message: str) -> Finding:
     )
 
 
-def _wrong(loaded: Loaded, name: str, error: SetupError, level: Level) -> Finding:
+def _setup_finding(loaded: Loaded, name: str, error: SetupError, level: Level) -> Finding:
     """Return the finding for an error that names its own setting and cure."""
     return Finding(
         level=level,

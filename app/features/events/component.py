@@ -10,10 +10,10 @@ from app.access.who import ProducerDirectory
 from app.config.model.config import Config
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.logs import routes_with_spools
-from app.features.component import Change, Component
+from app.features.component import Component, ConfigChange
 from app.features.events.intakes import IntakesComponent
-from app.features.events.producers import ProducersComponent, door_of
-from app.features.events.routes import RoutesComponent, RoutesInForce
+from app.features.events.producers import ProducersComponent, authenticator_of
+from app.features.events.routes import CurrentRoutes, RoutesComponent
 from app.features.listening import limits_of, tls_of
 from app.features.tracing import system_of
 from app.filters.cesql.expression import Failed
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from app.features.spools import SpoolsComponent
 
 
-class Policy(NamedTuple):
+class EventsComponentPolicy(NamedTuple):
     """The policies of publishing and of the listener, and the configuration from which they were made."""
 
     config: Config
@@ -44,7 +44,7 @@ class Policy(NamedTuple):
     listening: EventsPolicy
 
 
-class EventsComponent(Component[Policy]):
+class EventsComponent(Component[EventsComponentPolicy]):
     """The events listener, which accepts events over HTTP and publishes them."""
 
     name = "events"
@@ -74,7 +74,7 @@ class EventsComponent(Component[Policy]):
         self._spools = spools
         self._addresses: Addresses | None = None
         self._config = config
-        policy = self._made(config, routes_with_spools(config))
+        policy = self._policy_of(config, routes_with_spools(config))
         logs = brokers.publishing
         self._publisher = _publisher(policy.publishing, logs, counters, clock, config)
         events = config.server.events
@@ -107,20 +107,20 @@ class EventsComponent(Component[Policy]):
         """
         config = self._config
         if self._spools is not None and self._spools.routes != routes_with_spools(config):
-            making = partial(self._made, config, self._spools.routes)
+            making = partial(self._policy_of, config, self._spools.routes)
             self.apply(await in_thread(making))
         await self._server.start()
 
     async def stop(self, drain: float) -> None:
         await self._server.stop(drain)
 
-    async def prepare(self, change: Change) -> Policy:
+    async def prepare(self, change: ConfigChange) -> EventsComponentPolicy:
         spools = () if self._spools is None else self._spools.routes
         config, routes = change.config, change.of(self._routes)
         router = await in_thread(partial(self._router, routes, tuple(spools)))
         return self._policy(config, router, change.of(self._producers), change.of(self._intakes))
 
-    def apply(self, prepared: Policy) -> None:
+    def apply(self, prepared: EventsComponentPolicy) -> None:
         self._config = prepared.config
         self._publisher.policy = prepared.publishing
         self._server.apply(prepared.listening)
@@ -128,13 +128,13 @@ class EventsComponent(Component[Policy]):
         if self._addresses is not None and quota is not None:
             self._addresses.apply(quota, self._clock.monotonic())
 
-    def _made(self, config: Config, spools: Collection[str]) -> Policy:
+    def _policy_of(self, config: Config, spools: Collection[str]) -> EventsComponentPolicy:
         """Return the policy of a configuration. ``spools`` has the routes that publish through a spool."""
-        routes = RoutesInForce(self._routes.routes, self._routes.resources)
+        routes = CurrentRoutes(self._routes.routes, self._routes.resources)
         router = self._router(routes, spools)
         return self._policy(config, router, self._producers.now, self._intakes.now)
 
-    def _router(self, routes: RoutesInForce, spools: Collection[str]) -> Router:
+    def _router(self, routes: CurrentRoutes, spools: Collection[str]) -> Router:
         """Compile the routes and their filters. ``spools`` has the routes that publish through a spool."""
         return Router(
             *routes,
@@ -151,7 +151,7 @@ class EventsComponent(Component[Policy]):
         router: Router,
         producers: ProducerDirectory,
         intakes: Intakes,
-    ) -> Policy:
+    ) -> EventsComponentPolicy:
         """Return the policy with this router, these producers and these intakes."""
         limits, events = limits_of(config), config.server.events
         publishing = PublishPolicy(
@@ -164,13 +164,15 @@ class EventsComponent(Component[Policy]):
         listening = EventsPolicy(
             intakes=intakes,
             limits=limits,
-            door=door_of(config, producers, self._issuers, self._clock, self._counted(config)),
+            door=authenticator_of(
+                config, producers, self._issuers, self._clock, self._address_quotas(config)
+            ),
             senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
             demands_client=events.access != "producers",
         )
-        return Policy(config, publishing, listening)
+        return EventsComponentPolicy(config, publishing, listening)
 
-    def _counted(self, config: Config) -> Addresses | None:
+    def _address_quotas(self, config: Config) -> Addresses | None:
         """Return the quotas of client addresses, or None if the configuration has none."""
         quota = config.server.events.address_quota
         if quota is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from app.access.caller import EventMeter
 from app.config.model.config import Config
 from app.errors import SetupError
-from app.features.component import Change, Component
+from app.features.component import Component, ConfigChange
 from app.gateway.intakes import Intakes, Memory, OpenIntake
 from app.intakes.compiled import secrets_of
 from app.interfaces import Clock
@@ -30,7 +30,7 @@ class IntakesComponent(Component[Intakes]):
         """Return the counts of each intake, by name."""
         return self.now.tallies()
 
-    async def prepare(self, change: Change) -> Intakes:
+    async def prepare(self, change: ConfigChange) -> Intakes:
         return self._opened(change.config, self.now.memories())
 
     def apply(self, prepared: Intakes) -> None:

@@ -8,7 +8,7 @@ from app.access.caller import EventSender
 from app.access.who import ProducerDirectory
 from app.config.model.config import Config
 from app.errors import SetupError
-from app.features.component import Change, Component
+from app.features.component import Component, ConfigChange
 from app.gateway.door import Addresses, Door
 from app.gateway.issuers import Issuers
 from app.gateway.port import is_loopback
@@ -29,7 +29,7 @@ class ProducersComponent(Component[ProducerDirectory]):
         """Return the producers by name."""
         return self.now.callers
 
-    async def prepare(self, change: Change) -> ProducerDirectory:
+    async def prepare(self, change: ConfigChange) -> ProducerDirectory:
         return ProducerDirectory(change.config.producers, self.now.callers)
 
     def apply(self, prepared: ProducerDirectory) -> None:
@@ -37,7 +37,7 @@ class ProducersComponent(Component[ProducerDirectory]):
         prepared.take_effect(self._clock.monotonic())
 
 
-def door_of(
+def authenticator_of(
     config: Config,
     producers: ProducerDirectory,
     issuers: Issuers,

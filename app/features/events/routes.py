@@ -9,7 +9,7 @@ from app.config.derived.route_resources import load_resources
 from app.config.model.config import Config
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.targets import Faults
-from app.features.component import WELL, Change, Component, Health, Role
+from app.features.component import WELL, Component, ComponentHealth, ConfigChange, Role
 from app.model.log_name import LogName
 from app.model.metadata import Health as BrokerHealth
 from app.model.route import Route, log_of
@@ -17,19 +17,19 @@ from app.routing.places import fixed_place, is_fixed
 from app.routing.plan import Resources
 
 
-class RoutesInForce(NamedTuple):
+class CurrentRoutes(NamedTuple):
     """The routes, and the schemas and key mappers that they name (``resources``)."""
 
     routes: Sequence[Route]
     resources: Resources
 
 
-def routes_of(config: Config) -> RoutesInForce:
+def routes_of(config: Config) -> CurrentRoutes:
     """Return the routes of a configuration. Raise SetupError if a file or a key mapper cannot be loaded."""
-    return RoutesInForce(config.routes, load_resources(config.routes))
+    return CurrentRoutes(config.routes, load_resources(config.routes))
 
 
-class RoutesComponent(Component[RoutesInForce]):
+class RoutesComponent(Component[CurrentRoutes]):
     """The routes of the current configuration."""
 
     name = "routes"
@@ -48,13 +48,13 @@ class RoutesComponent(Component[RoutesInForce]):
         """Return the schemas and key mappers of the routes."""
         return self._now.resources
 
-    async def prepare(self, change: Change) -> RoutesInForce:
+    async def prepare(self, change: ConfigChange) -> CurrentRoutes:
         return routes_of(change.config)
 
-    def apply(self, prepared: RoutesInForce) -> None:
+    def apply(self, prepared: CurrentRoutes) -> None:
         self._now = prepared
 
-    async def health(self, role: Role) -> Health:
+    async def health(self, role: Role) -> ComponentHealth:
         """Return the health for the gateway, which is ready if at least one route can accept events. The
         causes name each route that cannot."""
         if role != "gateway":
@@ -66,16 +66,16 @@ class RoutesComponent(Component[RoutesInForce]):
 
 def health_of_routes(
     routes: Sequence[Route], healths: Mapping[LogName, BrokerHealth], faults: Faults
-) -> Health:
+) -> ComponentHealth:
     """Return the health of the routes, from the health of the brokers and the faults of their places."""
     if not routes:
-        return Health(False, ["no route is configured. Cure: add one under routes"])
-    hindered = {route.name: list(_hindrances(route, healths, faults)) for route in routes}
+        return ComponentHealth(False, ["no route is configured. Cure: add one under routes"])
+    hindered = {route.name: list(_route_problems(route, healths, faults)) for route in routes}
     causes = [f"route {name}: {cause}" for name, each in hindered.items() for cause in each]
-    return Health(not all(hindered.values()), causes)
+    return ComponentHealth(not all(hindered.values()), causes)
 
 
-def _hindrances(
+def _route_problems(
     route: Route, healths: Mapping[LogName, BrokerHealth], faults: Faults
 ) -> Iterator[str]:
     """Yield why a route cannot accept events."""

@@ -160,17 +160,17 @@ def _only_broker(config: Config) -> str:
     without a listener is returned only if no other broker is left, so that the error names the cure."""
     readable = [n for n, b in config.brokers.items() if isinstance(b, KafkaBroker | EmbeddedBroker)]
     readable = readable or [n for n, b in config.brokers.items() if isinstance(b, PulsarBroker)]
-    listening = [name for name in readable if not _is_mute(config, name)]
-    return _one(listening or readable)
+    listening = [name for name in readable if not _lacks_listener(config, name)]
+    return _only_name(listening or readable)
 
 
-def _is_mute(config: Config, name: str) -> bool:
+def _lacks_listener(config: Config, name: str) -> bool:
     """Return True for an embedded log without a Kafka listener."""
     broker = config.brokers[name]
     return isinstance(broker, EmbeddedBroker) and broker.kafka_listener is None
 
 
-def _one(names: Sequence[str]) -> str:
+def _only_name(names: Sequence[str]) -> str:
     """Return the only name. Raise SetupError if there is none or there are several."""
     if len(names) == 1:
         return names[0]

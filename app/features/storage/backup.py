@@ -27,7 +27,7 @@ SUMS = "SHA256SUMS"
 _STORE = "store.db"
 
 
-class Part(msgspec.Struct, frozen=True):
+class BackupPart(msgspec.Struct, frozen=True):
     """A log or the store of an installation. ``name`` is for people, ``file`` is its file in the backup, and
     ``place`` its file or folder in the installation."""
 
@@ -56,21 +56,23 @@ class Restored(msgspec.Struct, frozen=True):
     kept: str
 
 
-def parts(config: Config) -> list[Part]:
+def parts(config: Config) -> list[BackupPart]:
     """Return the parts of an installation in the order of copying."""
     logs = [
-        Part(f"log {name}", f"log-{name}.db", broker.path, f"brokers.{name}.path", is_log=True)
+        BackupPart(
+            f"log {name}", f"log-{name}.db", broker.path, f"brokers.{name}.path", is_log=True
+        )
         for name, broker in config.brokers.items()
         if isinstance(broker, EmbeddedBroker)
     ]
     if isinstance(config.store, SqliteStore):
-        logs.append(Part("store", _STORE, config.store.path, "store.path", is_log=False))
+        logs.append(BackupPart("store", _STORE, config.store.path, "store.path", is_log=False))
     return logs
 
 
 def back_up(
     config: Config, folder: Path, progress: Callable[[str, int, int], None]
-) -> tuple[list[Copied], list[Part]]:
+) -> tuple[list[Copied], list[BackupPart]]:
     """Copy all existing parts into a new folder. Return the copies, and the parts that do not exist yet.
 
     The folder is written completely or not at all.
@@ -93,7 +95,7 @@ def back_up(
     if folder.exists():
         raise SetupError(f"{folder} exists already", cure="name a new folder")
     made = folder.with_name(f"{folder.name}.part")
-    _clear(made, {part.file for part in parts(config)})
+    _clear_unfinished(made, {part.file for part in parts(config)})
     try:
         made.mkdir(mode=0o700, parents=True)  # private, because it contains event data
         copied = [_copy(part, made, progress) for part in there]
@@ -109,7 +111,7 @@ def back_up(
     return copied, [part for part in parts(config) if part not in there]
 
 
-def _clear(made: Path, files: set[str]) -> None:
+def _clear_unfinished(made: Path, files: set[str]) -> None:
     """Delete an interrupted backup. Raise SetupError if the folder contains other files."""
     if not made.exists():
         return
@@ -144,11 +146,11 @@ def restore(config: Config, folder: Path) -> list[Restored]:
     return [_put_back(part, folder / part.file) for part in chosen]
 
 
-def _is_there(part: Part) -> bool:
+def _is_there(part: BackupPart) -> bool:
     return (part.place / FILE if part.is_log else part.place).exists()
 
 
-def _copy(part: Part, folder: Path, progress: Callable[[str, int, int], None]) -> Copied:
+def _copy(part: BackupPart, folder: Path, progress: Callable[[str, int, int], None]) -> Copied:
     target = folder / part.file
     if part.is_log:
         log_backup.back_up(part.place, target, lambda done, of: progress(part.name, done, of))
@@ -158,7 +160,7 @@ def _copy(part: Part, folder: Path, progress: Callable[[str, int, int], None]) -
     return Copied(part.name, part.file, target.stat().st_size, _sum(target))
 
 
-def _put_back(part: Part, source: Path) -> Restored:
+def _put_back(part: BackupPart, source: Path) -> Restored:
     if part.is_log:
         kept = log_backup.restore(part.place, source, part.setting)
     else:

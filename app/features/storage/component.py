@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.api.status.families import Family, store_families
 from app.api.subscriptions.standings import letters_of, parked_of
 from app.brokers.sharing import Shared
-from app.features.component import WELL, Component, Health, Role
+from app.features.component import WELL, Component, ComponentHealth, Role
 from app.interfaces import Clock, Store
 
 HEALTH_KEPT = 1.0  # seconds that the health of the store is cached
@@ -33,10 +33,10 @@ class StorageComponent(Component[None]):
         letters = await letters_of(self.store)
         return list(store_families(letters, await parked_of(self.store, self._clock)))
 
-    async def health(self, role: Role) -> Health:
+    async def health(self, role: Role) -> ComponentHealth:
         """Return the health for the worker. A failing store is a cause but does not prevent readiness,
         because it delays dead letters only."""
         if role != "worker":
             return WELL
         found = await self._asking.ask("store", self.store.health)
-        return WELL if found.healthy else Health(causes=[f"store: {found.cause}"])
+        return WELL if found.healthy else ComponentHealth(causes=[f"store: {found.cause}"])

@@ -57,17 +57,17 @@ async def check_store_connection(loaded: Loaded) -> list[Finding]:
     """Return an error if the database does not answer or has the schema of a newer release. Return a warning
     if another process with workers uses the file. Nothing is created or changed."""
     try:
-        await asyncio.to_thread(_look, loaded)
+        await asyncio.to_thread(_demand_readable, loaded)
     except SetupError as error:
         return [_finding(loaded, "error", error)]
     try:
-        await asyncio.to_thread(_take, loaded)
+        await asyncio.to_thread(_demand_unused, loaded)
     except SetupError as error:
         return [_finding(loaded, "warning", error)]
     return []
 
 
-def _look(loaded: Loaded) -> None:
+def _demand_readable(loaded: Loaded) -> None:
     """Raise SetupError if the store cannot be read or has an unknown schema."""
     config = loaded.config
     if isinstance(config.store, PostgresStore):
@@ -78,7 +78,7 @@ def _look(loaded: Loaded) -> None:
     schema.demand_known(found.revision or None, found.place, setting)
 
 
-def _take(loaded: Loaded) -> None:
+def _demand_unused(loaded: Loaded) -> None:
     """Raise SetupError if another process with workers uses the file."""
     store = loaded.config.store
     if isinstance(store, PostgresStore):

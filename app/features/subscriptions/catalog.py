@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.api.asked.registry import Document, Entry
+from app.api.asked.registry import Document, SubscriptionEntry
 from app.config.check.candidate import Examined, examine
 from app.config.load.loader import Loaded
 from app.errors import SetupError, VersionConflict
-from app.features.component import Change, Component
+from app.features.component import Component, ConfigChange
 from app.interfaces import Clock, Halt, Store, StoredSubscription
 from app.model.outlet_rules import with_secret_sink
 from app.model.places import places_of, replaced, value_at
@@ -36,20 +36,20 @@ class _File(NamedTuple):
     """A configuration, and the subscriptions in it."""
 
     loaded: Loaded
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, SubscriptionEntry]
 
 
-class Considered(NamedTuple):
+class PreparedCatalog(NamedTuple):
     """Another configuration, and the stored subscriptions judged by it. ``revision`` is that of the store at
     that time."""
 
     file: _File
-    made: Mapping[str, Entry]
+    made: Mapping[str, SubscriptionEntry]
     stored: dict[str, StoredSubscription]
     revision: int
 
 
-class SubscriptionCatalog(Component[Considered]):
+class SubscriptionCatalog(Component[PreparedCatalog]):
     """All subscriptions as of the last ``refresh``. ``halts`` has why some deliver nothing."""
 
     name = "subscriptions of file and store"
@@ -59,9 +59,9 @@ class SubscriptionCatalog(Component[Considered]):
         self.halts: Mapping[str, Halt] = {}
         self._clock = clock
         self._store = store
-        self._file = _File(loaded, _of_file(loaded))
+        self._file = _File(loaded, _file_entries(loaded))
         self._stored: dict[str, StoredSubscription] = {}
-        self._made: Mapping[str, Entry] = {}  # the entry of each stored document
+        self._made: Mapping[str, SubscriptionEntry] = {}  # the entry of each stored document
         self.revision = UNREAD
         self._lock = asyncio.Lock()
 
@@ -83,21 +83,21 @@ class SubscriptionCatalog(Component[Considered]):
         return {name: each.created_ms for name, each in self._stored.items()}
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SubscriptionEntry]:
         """Return the entries of the file, then those of the API."""
         return [*self._file.entries.values(), *self._made.values()]
 
-    def entry(self, subscription: str) -> Entry | None:
+    def entry(self, subscription: str) -> SubscriptionEntry | None:
         """Return the entry of a subscription, or None."""
         return self._file.entries.get(subscription) or self._made.get(subscription)
 
-    def opened(self, subscription: str) -> Document | None:
+    def decrypted(self, subscription: str) -> Document | None:
         """Return the document of a stored subscription with its secrets in clear text, which must never be
         shown. Return an empty one if it cannot be read, and None if it does not exist."""
         stored = self._stored.get(subscription)
         if stored is None:
             return None
-        found = self._opened(stored)
+        found = self._decrypt(stored)
         return found if isinstance(found, dict) else {}
 
     @property
@@ -105,7 +105,7 @@ class SubscriptionCatalog(Component[Considered]):
         """Return the number of subscriptions that the API created."""
         return len(self._made)
 
-    def broken(self) -> list[Entry]:
+    def broken(self) -> list[SubscriptionEntry]:
         """Return the stored subscriptions that cannot run."""
         return [each for each in self._made.values() if each.faults]
 
@@ -136,19 +136,19 @@ class SubscriptionCatalog(Component[Considered]):
         the store have the same id, because an operator must decide which to keep."""
         await self._reseal()
         await self.refresh()
-        self._demand_apart(self._file.entries)
+        self._demand_distinct_ids(self._file.entries)
 
-    async def prepare(self, change: Change) -> Considered:
+    async def prepare(self, change: ConfigChange) -> PreparedCatalog:
         """Judge the stored subscriptions by another configuration. Raise SetupError if it has the id of one,
         and StoreUnavailable if the store does not answer."""
         await self.refresh()
-        file = _File(change.loaded, _of_file(change.loaded))
-        self._demand_apart(file.entries)
+        file = _File(change.loaded, _file_entries(change.loaded))
+        self._demand_distinct_ids(file.entries)
         stored, revision = self._stored, self.revision
         made = await asyncio.to_thread(self._read, list(stored.values()), file) if stored else {}
-        return Considered(file, made, stored, revision)
+        return PreparedCatalog(file, made, stored, revision)
 
-    def apply(self, prepared: Considered) -> None:
+    def apply(self, prepared: PreparedCatalog) -> None:
         """Use the prepared configuration. If the store has changed since, the next ``refresh`` reads it
         again."""
         is_present = prepared.revision == self.revision
@@ -169,14 +169,14 @@ class SubscriptionCatalog(Component[Considered]):
         """Encrypt with the current key all secrets that were encrypted with the previous one."""
         for stored in await self._store.subscriptions.all():
             try:
-                renewed = resealed(stored, self.vault)
+                renewed = reencrypted(stored, self.vault)
             except Unreadable:  # the subscription is reported as broken
                 continue
             if renewed is not None:
                 with contextlib.suppress(VersionConflict):  # another process has just done the same
                     await self.put(stored.id, renewed, stored.version)
 
-    def _demand_apart(self, file: Mapping[str, Entry]) -> None:
+    def _demand_distinct_ids(self, file: Mapping[str, SubscriptionEntry]) -> None:
         """Raise SetupError if the file and the store have the same id."""
         for name in self._made:
             if name in file:
@@ -187,10 +187,12 @@ class SubscriptionCatalog(Component[Considered]):
                     f"subscriptions delete {name}",
                 )
 
-    def _read(self, stored: Sequence[StoredSubscription], file: _File) -> dict[str, Entry]:
+    def _read(
+        self, stored: Sequence[StoredSubscription], file: _File
+    ) -> dict[str, SubscriptionEntry]:
         """Return the entries of stored documents. The newest are judged first, so that the last subscription
         of a loop of mirrors is refused."""
-        opened = {each.id: self._opened(each) for each in stored}
+        opened = {each.id: self._decrypt(each) for each in stored}
         readable = [each.id for each in reversed(stored) if isinstance(opened[each.id], dict)]
         judged = examine(
             file.loaded,
@@ -199,34 +201,34 @@ class SubscriptionCatalog(Component[Considered]):
         )
         verdicts = dict(zip(readable, judged, strict=True))
         return {
-            each.id: _one(each, opened[each.id], verdicts.get(each.id), file.entries)
+            each.id: _entry_of(each, opened[each.id], verdicts.get(each.id), file.entries)
             for each in stored
         }
 
-    def _opened(self, stored: StoredSubscription) -> dict[str, Any] | str:
+    def _decrypt(self, stored: StoredSubscription) -> dict[str, Any] | str:
         """Return the document with its secrets in clear text, or why it cannot be read."""
         try:
-            found: dict[str, Any] = _each_sealed(_decoded(stored), self.vault.open)
+            found: dict[str, Any] = _map_secrets(_decode(stored), self.vault.open)
         except Unreadable as error:
             return f"its secret cannot be read: {error}. Restore the key of store.encryption"
         return found or "its document cannot be read. Delete the subscription and create it again"
 
 
-def _one(
+def _entry_of(
     stored: StoredSubscription,
     document: dict[str, Any] | str,
     judged: Examined | None,
-    file: Mapping[str, Entry],
-) -> Entry:
+    file: Mapping[str, SubscriptionEntry],
+) -> SubscriptionEntry:
     """Return the entry of a stored subscription."""
     faults = [document] if isinstance(document, str) else []
     if judged is not None:
         faults += [fault.detail for fault in judged.faults]
     if stored.id in file:
         faults.append(f"{file[stored.id].place} has the same id")
-    return Entry(
+    return SubscriptionEntry(
         id=stored.id,
-        document=_shown(_decoded(stored)),
+        document=_without_secrets(_decode(stored)),
         origin="api",
         etag=f'"{stored.version}.{stored.created_ms:x}"',
         version=stored.version,
@@ -238,7 +240,7 @@ def _one(
     )
 
 
-def _decoded(stored: StoredSubscription) -> dict[str, Any]:
+def _decode(stored: StoredSubscription) -> dict[str, Any]:
     """Return the stored document, or an empty one if it is not a JSON object, because another program changed
     the store."""
     try:
@@ -248,24 +250,24 @@ def _decoded(stored: StoredSubscription) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _each_sealed(value: Any, change: Any) -> Any:
+def _map_secrets(value: Any, change: Any) -> Any:
     """Return the value with each encrypted secret replaced by the result of ``change``."""
     if is_sealed(value):
         return change(value)
     if isinstance(value, dict):
-        return {name: _each_sealed(inner, change) for name, inner in value.items()}
+        return {name: _map_secrets(inner, change) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_each_sealed(inner, change) for inner in value]
+        return [_map_secrets(inner, change) for inner in value]
     return value
 
 
-def _shown(document: Document) -> Document:
+def _without_secrets(document: Document) -> Document:
     """Return the document with each secret replaced by a placeholder."""
-    shown: Document = _each_sealed(document, lambda _: HIDDEN)
+    shown: Document = _map_secrets(document, lambda _: HIDDEN)
     return shown
 
 
-def resealed(stored: StoredSubscription, vault: Vault) -> bytes | None:
+def reencrypted(stored: StoredSubscription, vault: Vault) -> bytes | None:
     """Return the document with all secrets encrypted with the current key, or None if they are already. Raise
     Unreadable if one cannot be decrypted."""
     old: list[object] = []
@@ -276,18 +278,18 @@ def resealed(stored: StoredSubscription, vault: Vault) -> bytes | None:
         old.append(sealed)
         return vault.seal(vault.open(sealed))
 
-    changed = msgspec.json.encode(_each_sealed(_decoded(stored), renewed))
+    changed = msgspec.json.encode(_map_secrets(_decode(stored), renewed))
     return changed if old else None
 
 
-def _of_file(loaded: Loaded) -> dict[str, Entry]:
+def _file_entries(loaded: Loaded) -> dict[str, SubscriptionEntry]:
     """Return the entries of a configuration, by id."""
     found = {}
     for n, subscription in enumerate(loaded.config.subscriptions):
         document = _as_written(loaded, n, subscription)
         line = loaded.place("subscriptions", n).line
         place = f"{loaded.source}, line {line}" if line else loaded.source or "the configuration"
-        found[subscription.id] = Entry(
+        found[subscription.id] = SubscriptionEntry(
             id=subscription.id,
             document=document,
             origin="file",

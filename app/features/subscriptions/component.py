@@ -9,16 +9,23 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from app.api.asked.registry import Entry
+from app.api.asked.registry import SubscriptionEntry
 from app.api.http.slices import ROW, Slices
 from app.api.status.families import Family, subscription_families
 from app.config.diff.difference import rebuilds
 from app.config.model.config import Config
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.targets import Faults
-from app.features.component import WELL, Change, Component, Health, Role, undone
+from app.features.component import (
+    WELL,
+    Component,
+    ComponentHealth,
+    ConfigChange,
+    Role,
+    stop_if_start_fails,
+)
 from app.features.subscriptions.catalog import SubscriptionCatalog
-from app.features.subscriptions.sinks import SinkFor, Sinks
+from app.features.subscriptions.sinks import SinkFactory, SinkFor
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.interfaces import Attempt, Halt, Waiting
 from app.model.metadata import GroupLag
@@ -37,14 +44,14 @@ RETIRED_WITHIN = 15.0  # seconds that a reload waits for the subscriptions that 
 _log = logging.getLogger(__name__)
 
 
-class Deliveries(NamedTuple):
+class PreparedDeliveries(NamedTuple):
     """A factory of sinks for another configuration, and the change that brings that configuration."""
 
     sink_for: SinkFor
-    change: Change
+    change: ConfigChange
 
 
-class SubscriptionsComponent(Component[Deliveries]):
+class SubscriptionsComponent(Component[PreparedDeliveries]):
     """The deliveries of this process if it is a worker. In any role, it knows all subscriptions."""
 
     name = "subscriptions"
@@ -54,7 +61,7 @@ class SubscriptionsComponent(Component[Deliveries]):
         catalog: SubscriptionCatalog,
         brokers: BrokersComponent,
         supervisor: Supervisor | None,
-        sinks: Sinks,
+        sinks: SinkFactory,
         watcher: StoreWatcher,
     ) -> None:
         """Take the parts of the component. ``supervisor`` is None if the process is not a worker."""
@@ -66,7 +73,7 @@ class SubscriptionsComponent(Component[Deliveries]):
         self._ending: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        async with undone(self):
+        async with stop_if_start_fails(self):
             if self.supervisor is not None:
                 await self.supervisor.start()
             await self._watcher.start()
@@ -77,19 +84,19 @@ class SubscriptionsComponent(Component[Deliveries]):
         if self.supervisor is not None:
             await self.supervisor.stop(drain)
 
-    async def prepare(self, change: Change) -> Deliveries:
+    async def prepare(self, change: ConfigChange) -> PreparedDeliveries:
         """Create each changed sink once as a test. A file that cannot be read then makes the reload fail,
         instead of breaking the subscription later."""
         sink_for = self.sinks.of(change.config)
         if self.supervisor is not None:
             await _try_sinks(sink_for, change)
-        return Deliveries(sink_for, change)
+        return PreparedDeliveries(sink_for, change)
 
-    def apply(self, prepared: Deliveries) -> None:
+    def apply(self, prepared: PreparedDeliveries) -> None:
         change = prepared.change
         if self.supervisor is not None:
             every = self._catalog.subscriptions
-            touched = [each.id for each in every if _rebuilds(change, each)]
+            touched = [each.id for each in every if _needs_new_sink(change, each)]
             self.supervisor.renew(prepared.sink_for, touched, budget_of(change.config))
         self._ending = self._watcher.renew()
 
@@ -104,12 +111,12 @@ class SubscriptionsComponent(Component[Deliveries]):
         """Apply the current content of the store now."""
         await self._watcher.look()
 
-    async def taken(self, broker: str) -> None:
+    async def groups_joined(self, broker: str) -> None:
         """Return when the subscriptions of a log have joined their groups, or have ended."""
         if self.supervisor is not None:
             await self.supervisor.taken(broker)
 
-    async def health(self, role: Role) -> Health:
+    async def health(self, role: Role) -> ComponentHealth:
         """Return the health for the worker. It is ready if each subscription has started and each mirror has
         its topic. Problems of single subscriptions are listed among the causes."""
         if role != "worker":
@@ -122,7 +129,7 @@ class SubscriptionsComponent(Component[Deliveries]):
             f"subscription {each.id} is broken: {'; '.join(each.faults)}"
             for each in self._catalog.broken()
         ]  # a broken subscription does not prevent readiness
-        return Health(ready and mirrored, [*causes, *broken, *missing])
+        return ComponentHealth(ready and mirrored, [*causes, *broken, *missing])
 
     async def metrics(self) -> Sequence[Family]:
         return list(subscription_families(await self.statuses(), await self.lag()))
@@ -131,11 +138,11 @@ class SubscriptionsComponent(Component[Deliveries]):
         """Return the status of each subscription that this process runs."""
         return await self._running(None)
 
-    async def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
+    async def states(self, entries: Sequence[SubscriptionEntry]) -> list[SubscriptionStatus]:
         """Return one status for each entry. It is ``broken`` if the subscription cannot run, and
         ``elsewhere`` if another process runs it."""
         here = {each.id: each for each in await self._running({each.id for each in entries})}
-        return [here.get(each.id) or self._not_here(each) for each in entries]
+        return [here.get(each.id) or self._status_elsewhere(each) for each in entries]
 
     def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
         """Return attempts that this process remembers, the newest first, of one subscription or of all."""
@@ -189,7 +196,7 @@ class SubscriptionsComponent(Component[Deliveries]):
         )
         return await Slices().each(found, ROW)
 
-    def _not_here(self, entry: Entry) -> SubscriptionStatus:
+    def _status_elsewhere(self, entry: SubscriptionEntry) -> SubscriptionStatus:
         """Return the status of a subscription that this process does not run."""
         state, cause = self._state_elsewhere(entry)
         subscription = entry.subscription
@@ -202,7 +209,7 @@ class SubscriptionsComponent(Component[Deliveries]):
             cause=cause,
         )
 
-    def _state_elsewhere(self, entry: Entry) -> tuple[str, str]:
+    def _state_elsewhere(self, entry: SubscriptionEntry) -> tuple[str, str]:
         """Return the state and the cause of a subscription that this process does not run."""
         halt = self._catalog.halts.get(entry.id)
         if entry.faults or entry.subscription is None:
@@ -222,7 +229,7 @@ def budget_of(config: Config) -> tuple[int, int, int]:
     return limits.deliveries_in_flight, limits.held_bytes, limits.body
 
 
-def _rebuilds(change: Change, subscription: Subscription) -> bool:
+def _needs_new_sink(change: ConfigChange, subscription: Subscription) -> bool:
     """Return True if a change of other settings requires a new sink for the subscription. This includes a
     changed schema file, because the route of its replies names only the file."""
     routes = (
@@ -234,7 +241,7 @@ def _rebuilds(change: Change, subscription: Subscription) -> bool:
     return posts and (checked or rebuilds(change.found.changes, posts=posts, replies=replies))
 
 
-async def _try_sinks(sink_for: SinkFor, change: Change) -> None:
+async def _try_sinks(sink_for: SinkFor, change: ConfigChange) -> None:
     """Create and close the sinks of all changed subscriptions."""
     found = change.found
     named = {each.name for each in found.changes if each.setting.startswith("subscriptions.")}

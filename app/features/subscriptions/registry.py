@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from app.api.asked.registry import Demand, Document, Entry, anything
+from app.api.asked.registry import Demand, Document, SubscriptionEntry, accept_all
 from app.api.http.problems import Refused
 from app.config.check.candidate import Examined, examine
 from app.delivery.target_url import read_url
@@ -28,7 +28,7 @@ from app.model.subscription import Subscription
 _UNSENT = "signing"  # secrets of this section sign requests and are never sent
 
 
-class SubscriptionRegistry:
+class ApiSubscriptionRegistry:
     """The registry of subscriptions that the API uses."""
 
     def __init__(
@@ -50,52 +50,54 @@ class SubscriptionRegistry:
         """Return the size limit of a document in bytes."""
         return self._catalog.loaded.config.limits.subscription_bytes
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[SubscriptionEntry]:
         """Return the entries of the file first, then those of the API in order of creation."""
         await self._catalog.refresh()
         return self._catalog.entries
 
-    async def entry(self, subscription: str) -> Entry | None:
+    async def entry(self, subscription: str) -> SubscriptionEntry | None:
         """Return the entry of a subscription, or None."""
         await self._catalog.refresh()
         return self._catalog.entry(subscription)
 
-    async def make(self, document: Document, demand: Demand = anything) -> Entry:
+    async def make(self, document: Document, demand: Demand = accept_all) -> SubscriptionEntry:
         """Check and store a new subscription. If the document has no id, one is generated."""
         named = with_secret_sink({"id": f"sub-{secrets.token_hex(6)}", **document})
         async with self._making:
             await self._catalog.refresh()
-            self._demand_room()
-            await self._demand_free(named["id"])
-            judged = await self._judged(named, None, {})
+            self._demand_below_limit()
+            await self._demand_free_id(named["id"])
+            judged = await self._check(named, None, {})
             demand(judged, None)
             await self._forget(judged)
             try:
-                return await self._keep(named, judged, 0)
+                return await self._store(named, judged, 0)
             except VersionConflict:
-                raise _taken(named["id"]) from None
+                raise _id_taken(named["id"]) from None
 
-    async def change(self, entry: Entry, document: Document, demand: Demand = anything) -> Entry:
+    async def change(
+        self, entry: SubscriptionEntry, document: Document, demand: Demand = accept_all
+    ) -> SubscriptionEntry:
         """Check and store another document. Raise VersionConflict if ``entry`` is not the stored version."""
         if (given := document.get("id", entry.id)) != entry.id:
             raise _invalid([Fault("other-id", f"is {given!r}, but the id cannot change", "/id")])
-        current, before = self._catalog.entry(entry.id), self._catalog.opened(entry.id)
+        current, before = self._catalog.entry(entry.id), self._catalog.decrypted(entry.id)
         if entry.origin == "file":
-            raise of_the_file(entry)
+            raise refuse_file_change(entry)
         if current is None or before is None:
             raise VersionConflict(f"{entry.id} was deleted", 0)
         named = with_secret_sink({**document, "id": entry.id})
         kept, faults = _with_kept_secrets(named, before, current.subscription)
         if faults:
             raise _invalid(faults)
-        judged = await self._judged(kept, entry.id, before)
+        judged = await self._check(kept, entry.id, before)
         demand(judged, current.subscription)
-        return await self._keep(kept, judged, entry.version)
+        return await self._store(kept, judged, entry.version)
 
-    async def remove(self, entry: Entry) -> None:
+    async def remove(self, entry: SubscriptionEntry) -> None:
         """Delete a subscription of the API. Raise VersionConflict if ``entry`` is not the stored version."""
         if entry.origin == "file":
-            raise of_the_file(entry)
+            raise refuse_file_change(entry)
         await self._catalog.delete(entry.id, entry.version)
         await self.nudge()
 
@@ -104,7 +106,7 @@ class SubscriptionRegistry:
         await self._catalog.refresh()
         await self._look()
 
-    def _demand_room(self) -> None:
+    def _demand_below_limit(self) -> None:
         """Raise Refused with 409 if the API has created as many subscriptions as allowed."""
         most = self._catalog.loaded.config.limits.subscriptions
         if self._catalog.count >= most:
@@ -115,13 +117,13 @@ class SubscriptionRegistry:
                 " limits.subscriptions",
             )
 
-    async def _demand_free(self, name: object) -> None:
+    async def _demand_free_id(self, name: object) -> None:
         """Raise Refused with 409 if the id is in use. An invalid id is reported later with all other faults."""
         taken = self._catalog.entry(name) if isinstance(name, str) else None
         if taken is not None:
-            raise of_the_file(taken) if taken.origin == "file" else _taken(taken.id)
+            raise refuse_file_change(taken) if taken.origin == "file" else _id_taken(taken.id)
 
-    async def _judged(
+    async def _check(
         self, document: Document, replaces: str | None, before: Document
     ) -> Subscription:
         """Check a document and return its subscription. Raise SenderError with 422 and all faults. A setting
@@ -139,19 +141,19 @@ class SubscriptionRegistry:
             raise Refused(400, "bad-request", "the document is nested too deeply") from None
         if found.faults or found.subscription is None:
             raise _invalid(found.faults)
-        if faults := list(self._unkeepable(document, found)):
+        if faults := list(self._secret_faults(document, found)):
             raise _invalid(faults)
         return found.subscription
 
-    def _unkeepable(self, document: Document, found: Examined) -> Iterator[Fault]:
+    def _secret_faults(self, document: Document, found: Examined) -> Iterator[Fault]:
         """Yield a fault for each secret that cannot be stored: a placeholder, or any secret without a key."""
         for at in places_of(FileSecret, found.subscription):
             if value_at(document, at) == HIDDEN:
-                yield _of_secret(
+                yield _secret_fault(
                     "placeholder", at, "is the placeholder of a secret, but no secret is stored"
                 )
             elif self._catalog.vault.locked:
-                yield _of_secret(
+                yield _secret_fault(
                     "no-key",
                     at,
                     "is a secret, which cannot be stored without "
@@ -159,7 +161,9 @@ class SubscriptionRegistry:
                     "made by skybridge secret --kind store",
                 )
 
-    async def _keep(self, document: Document, valid: Subscription, expected: int) -> Entry:
+    async def _store(
+        self, document: Document, valid: Subscription, expected: int
+    ) -> SubscriptionEntry:
         """Store a checked document with its secrets encrypted, and return the new entry."""
         sealed: Any = document
         for at in places_of(FileSecret, valid):
@@ -190,17 +194,17 @@ def _with_kept_secrets(
             continue
         if at[0] != _UNSENT and _targets(document, before) != _targets(before, before):
             faults.append(
-                _of_secret(
+                _secret_fault(
                     "other-target",
                     at,
                     "belongs to another target. Send the secret again with the new sink",
                 )
             )
-        changed = replaced(changed, at, partial(_instead, value_at(before, at)))
+        changed = replaced(changed, at, partial(_replacement, value_at(before, at)))
     return changed, faults
 
 
-def _instead(value: object, _: object) -> object:
+def _replacement(value: object, _: object) -> object:
     return value
 
 
@@ -225,7 +229,7 @@ def _origin(sink: object) -> object:
     return url.scheme, url.host, url.port
 
 
-def _of_secret(code: str, at: Path, text: str) -> Fault:
+def _secret_fault(code: str, at: Path, text: str) -> Fault:
     return Fault(code, f"{'.'.join(map(str, at))} {text}", "/" + "/".join(map(str, at)))
 
 
@@ -235,13 +239,13 @@ def _invalid(faults: Sequence[Fault]) -> SenderError:
     )
 
 
-def _taken(name: str) -> Refused:
+def _id_taken(name: str) -> Refused:
     return Refused(
         409, "id-taken", f"subscription {name} exists already. PUT with its ETag replaces it"
     )
 
 
-def of_the_file(entry: Entry) -> Refused:
+def refuse_file_change(entry: SubscriptionEntry) -> Refused:
     """Return the refusal of a change to a subscription that the file declares."""
     return Refused(
         409,

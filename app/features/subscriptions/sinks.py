@@ -9,7 +9,7 @@ from app.config.derived.route_resources import load_resources
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.features.subscriptions.webhooks import webhook_for
-from app.features.tracing import traced
+from app.features.tracing import with_traces
 from app.interfaces import Clock, Log, Sink
 from app.model.log_name import LogName
 from app.model.pull import Pull
@@ -26,7 +26,7 @@ SinkFor = Callable[[Subscription], Sink]
 """A function that creates the sink of a subscription. It raises SetupError if a setting cannot be used."""
 
 
-class Sinks:
+class SinkFactory:
     """A factory of sinks. ``logs`` has all logs through which events are published."""
 
     def __init__(
@@ -105,7 +105,7 @@ def open_sink(
         counters = counters or Counters()
         replies = replies_for(subscription, config, logs, counters)
         webhook = webhook_for(subscription, config, clock, callbacks, replies, counters)
-        return traced(webhook, subscription, config)
+        return with_traces(webhook, subscription, config)
     if isinstance(target, Pull):
         raise TypeError(f"{subscription.id}: the worker creates pull queues")
     log = logs.get(LogName(target.broker))
@@ -124,4 +124,4 @@ def open_sink(
         within=config.timeouts.publish,
         attested=subscription.source.broker in attested_brokers(config),
     )
-    return traced(mirror, subscription, config)
+    return with_traces(mirror, subscription, config)

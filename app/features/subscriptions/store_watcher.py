@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 
 
 class StoreWatcher:
-    """Applies changes of the store to the supervisor. ``supervisor`` is None in a process that delivers
-    nothing."""
+    """A task that applies changes of the store to the supervisor. ``supervisor`` is None in a process that
+    delivers nothing."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class StoreWatcher:
     async def _look(self) -> None:
         """Read the store and apply halts, subscriptions, commands and consents."""
         await self._catalog.refresh()
-        if self._catalog.revision == self._seen and not self._left_undone():
+        if self._catalog.revision == self._seen and not self._is_unfinished():
             return
         seen, supervisor = self._catalog.revision, self._supervisor
         if supervisor is not None:
@@ -95,7 +95,7 @@ class StoreWatcher:
             await self._callbacks.look()
         self._seen = seen
 
-    def _left_undone(self) -> bool:
+    def _is_unfinished(self) -> bool:
         """Return True if an earlier change failed halfway and no change is running now."""
         return self._supervisor is not None and self._differs() and not self._changing.locked()
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from app.config.model.config import Config
 from app.errors import SetupError
-from app.features.tokens import ClientCredentials, through
+from app.features.tokens import GrantedTokens, ask_through
 from app.interfaces import Clock
 from app.model.secret import FileSecret
 from app.model.subscription import Subscription
@@ -125,11 +125,11 @@ def _credentials(auth: Auth | None, client: HttpClient, config: Config) -> Crede
         case OAuth2(sent_in=place):
             within = config.timeouts.webhook_token
             return Granted(
-                ClientCredentials(
+                GrantedTokens(
                     auth,
                     within,
                     audience=auth.audience,
-                    ask=through(client),
+                    ask=ask_through(client),
                     secret=LiveSecret(auth.client_secret),
                     renew_before=RENEW_BEFORE,
                 ),

@@ -88,9 +88,11 @@ class Coordinator:
     def heartbeat(
         self, name: str, member: str, generation: int, instance: str | None = None
     ) -> Code:
+        """Extend the session of a member, and return whether it has to join again."""
         return self._group(name).heartbeat(member, generation, _now(), instance)
 
     def leave(self, name: str, member: str) -> Code:
+        """Remove a member from its group."""
         group = self._groups.get(name)
         if group is None or member not in group.members:
             return Code.UNKNOWN_MEMBER
@@ -158,6 +160,7 @@ class Coordinator:
             self._watchers.pop(name, None)
 
     def state(self, name: str) -> State:
+        """Return the state of a group, EMPTY for an unknown one."""
         return self._groups[name].state if name in self._groups else State.EMPTY
 
     def group(self, name: str) -> Group | None:

@@ -128,6 +128,7 @@ class Membership:
         )
 
     def start(self) -> None:
+        """Start the task that joins the group."""
         self._coordinator.watch(self.group, self._rejoin.set)
         name = f"member {self.group} {self.member}"
         self._task = asyncio.create_task(self._run(), name=name)

@@ -32,9 +32,8 @@ MOST_MEMBERS = 1_000
 
 
 class Group:
-    """The members and the state of one group.
-
-    ``generation`` starts with the stored one, so that it never goes back."""
+    """The members and the state of one group. ``generation`` starts with the stored one, so that it never goes
+    back."""
 
     def __init__(self, name: str, generation: int = 0) -> None:
         self.name = name

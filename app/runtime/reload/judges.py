@@ -39,11 +39,11 @@ class Judges:
         if len(proposed) + len(in_force) <= IN_THREAD:
             return await asyncio.to_thread(judge, proposed, shown)
         async with self._turn:
-            answer = await _asked(b"%d\n%b%b" % (len(proposed), proposed, in_force))
+            answer = await _ask_process(b"%d\n%b%b" % (len(proposed), proposed, in_force))
         return msgspec.json.decode(answer, type=Judgement)
 
 
-async def _asked(question: bytes) -> bytes:
+async def _ask_process(question: bytes) -> bytes:
     """Run the process with a question on its standard input, and return its answer."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "app.config.diff.judging"),

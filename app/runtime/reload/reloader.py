@@ -15,8 +15,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.access.audit_trail import Trail
-from app.api.status.configured import Cause, Outcome, Refusal, Reload
+from app.api.access.audit_trail import AuditRecorder
+from app.api.status.configured import Cause, Outcome, RefusalKind, ReloadResult
 from app.config.check.source import Source
 from app.config.derived.credentials import marks, texts
 from app.config.diff.difference import Difference, difference
@@ -24,7 +24,7 @@ from app.config.diff.shown import View, digest_of, view_of
 from app.config.load.finding import BadConfiguration, Finding
 from app.config.load.loader import Loaded
 from app.errors import Fault, SetupError, SkybridgeError
-from app.features.component import Change
+from app.features.component import ConfigChange
 from app.interfaces import Clock
 from app.model.judgement import Judgement
 from app.model.scopes import BY_FILE, BY_SIGNAL
@@ -38,7 +38,7 @@ _log = logging.getLogger("skybridge.reload")
 
 
 class Reloader:
-    """The reloads of a service, as ``api.status.configured.Configured``.
+    """The reloads of a service, as ``api.status.configured.CurrentConfiguration``.
 
     Attributes:
         seen: The digest of the bytes of the file that were last judged, with any result.
@@ -49,10 +49,10 @@ class Reloader:
         self,
         source: Source | None,
         loaded: Loaded,
-        take_up: Callable[[Change], Awaitable[None]],
+        take_up: Callable[[ConfigChange], Awaitable[None]],
         clock: Clock,
         counters: Counters,
-        trail: Trail,
+        trail: AuditRecorder,
     ) -> None:
         self._trail = trail
         self.source = loaded.source
@@ -91,7 +91,7 @@ class Reloader:
         """Return the bytes of the file, or None without one. Raise BadConfiguration if it cannot be read."""
         return None if self._source is None else self._source.read()
 
-    async def reload(self, cause: Cause) -> Reload:
+    async def reload(self, cause: Cause) -> ReloadResult:
         """Read the file again and apply its changes. Return the result, also if the file is refused."""
         async with self._lock:
             try:
@@ -104,16 +104,16 @@ class Reloader:
             except Exception as error:  # noqa: BLE001 - logged, and the service continues
                 _log.exception("a reload failed unexpectedly")
                 result = self._refused(cause, "not-now", [Fault("not-now", repr(error))])
-            self._note(result)
+            self._record(result)
         if cause in _AUDITED:  # a reload by the API is audited with its request
-            await self._trail.reloaded(_AUDITED[cause], result.status, result.summary)
+            await self._trail.record_reload(_AUDITED[cause], result.status, result.summary)
         return result
 
     async def judge(self, proposed: bytes) -> Judgement:
         """Check a proposed configuration and plan its changes, without applying them."""
         return await self._judges.judge(proposed, self.shown)
 
-    async def _reload(self, cause: Cause) -> Reload:
+    async def _reload(self, cause: Cause) -> ReloadResult:
         """Read, validate, compare and apply the file. Return the result."""
         if self._source is None:
             raise SetupError(
@@ -125,9 +125,9 @@ class Reloader:
             self.seen = digest_of_bytes(raw)
             loaded, warnings = await asyncio.to_thread(self._source.judge, raw)
         except BadConfiguration as bad:
-            faults = [_of_finding(each) for each in bad.findings]
+            faults = [_finding_fault(each) for each in bad.findings]
             return self._refused(cause, "invalid-configuration", faults)
-        view, found = await asyncio.to_thread(_compared, self._view, loaded)
+        view, found = await asyncio.to_thread(_compare, self._view, loaded)
         if found.restarts:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
             return self._refused(cause, "needs-restart", faults)
@@ -135,7 +135,7 @@ class Reloader:
         rotated = texts(loaded.config) != texts(self._loaded.config)
         if found.changes or rotated or raw != self._loaded.raw or reads_files:
             rereads = loaded.files != self._loaded.files
-            await self._take_up(Change(loaded, found, rereads=rereads))
+            await self._take_up(ConfigChange(loaded, found, rereads=rereads))
         self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
         self.files = loaded.files
         outcome: Outcome = "ok" if found.changes or rotated else "unchanged"
@@ -148,9 +148,9 @@ class Reloader:
         *,
         found: Difference | None = None,
         warnings: Sequence[str] = (),
-    ) -> Reload:
+    ) -> ReloadResult:
         """Return the result of a reload that was not refused."""
-        return Reload(
+        return ReloadResult(
             at=self._clock.now(),
             cause=cause,
             outcome=outcome,
@@ -160,18 +160,18 @@ class Reloader:
             warnings=warnings,
         )
 
-    def _refused(self, cause: Cause, refusal: Refusal, faults: Sequence[Fault]) -> Reload:
+    def _refused(self, cause: Cause, refusal: RefusalKind, faults: Sequence[Fault]) -> ReloadResult:
         """Return the result of a refused reload."""
         return replace(self._result(cause, "refused"), refusal=refusal, faults=faults)
 
-    def _note(self, result: Reload) -> None:
+    def _record(self, result: ReloadResult) -> None:
         """Store the result, count it, and log it."""
         self.last = result
         self._counters.add("config_reloads", result.outcome)
         if result.outcome == "refused":
             causes = "; ".join(each.detail for each in result.faults)
             _log.error(
-                "%s is refused, and the current configuration stays in use: %s", self.source, causes
+                "%s is refused, the old configuration keeps running: %s", self.source, causes
             )
             return
         self.taken = result
@@ -182,7 +182,7 @@ class Reloader:
         _log.info("%s is applied (%s), digest %s", self.source, result.outcome, result.digest)
 
 
-def _compared(before: View, loaded: Loaded) -> tuple[View, Difference]:
+def _compare(before: View, loaded: Loaded) -> tuple[View, Difference]:
     """Return the view of a configuration, and its difference to another."""
     view = view_of(loaded)
     return view, difference(before, view)
@@ -193,7 +193,7 @@ def digest_of_bytes(raw: bytes | None) -> str:
     return hashlib.sha256(raw or b"").hexdigest()
 
 
-def _of_finding(finding: Finding) -> Fault:
+def _finding_fault(finding: Finding) -> Fault:
     return Fault("invalid-setting", str(finding), at=finding.setting)
 
 

@@ -54,7 +54,7 @@ def _digest(reloader: Reloader) -> str | None:
         return None
 
 
-async def hear(asked: asyncio.Event, reloader: Reloader) -> None:
+async def reload_on_signal(asked: asyncio.Event, reloader: Reloader) -> None:
     """Reload for each signal. Signals that arrive during a reload count as one. This never returns."""
     while True:
         await asked.wait()

@@ -1,1 +1,1 @@
-"""Shell. How the store's schema came to be what ``tables`` says: Alembic's revisions, the oldest first."""
+"""Shell. The history of the store's schema up to ``tables``, as Alembic revisions, oldest first."""

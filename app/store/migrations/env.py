@@ -1,4 +1,4 @@
-"""What Alembic runs: on the connection and in the transaction that ``app.store.schema`` hands over."""
+"""Run Alembic on the connection and in the transaction that ``app.store.schema`` passes."""
 
 from __future__ import annotations
 

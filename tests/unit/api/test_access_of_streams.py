@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.api.access.callers import Access, AccessToken
+from app.api.access.callers import AccessToken, AdminAccess
 from app.api.access.guard import TokenGuard, cookie_of
 from app.model.scopes import Scope
 
@@ -17,7 +17,9 @@ BOB = AccessToken("bob", ["b"], DATA)
 MASKED = ("/card",)
 
 
-async def told(access: Access, header: bytes | None, change: Callable[[TokenGuard], None]) -> Any:
+async def told(
+    access: AdminAccess, header: bytes | None, change: Callable[[TokenGuard], None]
+) -> Any:
     """What a stream of two lines tells, of which the second comes behind ``change``. ``header``: of authorization;
     empty for a session of token ``a``."""
     sent: list[Any] = []
@@ -53,37 +55,39 @@ async def told(access: Access, header: bytes | None, change: Callable[[TokenGuar
 @pytest.mark.parametrize(
     ("after", "goes_on"),
     [
-        (Access([ANN], MASKED), True),
-        (Access([AccessToken("ann", ["a"], DATA), BOB], MASKED), True),
-        (Access([AccessToken("ann", ["new", "a"], READ)], MASKED), True),
-        (Access([], MASKED), True),
-        (Access([BOB], MASKED), False),
-        (Access([AccessToken("ann", ["new"], READ)], MASKED), False),
-        (Access([AccessToken("ann", ["a"], frozenset({"pull"}))], MASKED), False),
-        (Access([ANN]), False),
-        (Access([ANN], ("/card", "/name")), False),
+        (AdminAccess([ANN], MASKED), True),
+        (AdminAccess([AccessToken("ann", ["a"], DATA), BOB], MASKED), True),
+        (AdminAccess([AccessToken("ann", ["new", "a"], READ)], MASKED), True),
+        (AdminAccess([], MASKED), True),
+        (AdminAccess([BOB], MASKED), False),
+        (AdminAccess([AccessToken("ann", ["new"], READ)], MASKED), False),
+        (AdminAccess([AccessToken("ann", ["a"], frozenset({"pull"}))], MASKED), False),
+        (AdminAccess([ANN]), False),
+        (AdminAccess([ANN], ("/card", "/name")), False),
     ],
 )
 @pytest.mark.parametrize("header", [b"Bearer a", b""], ids=["token", "session"])
 async def test_a_stream_ends_when_its_token_goes_or_may_do_less(
-    header: bytes, after: Access, goes_on: bool
+    header: bytes, after: AdminAccess, goes_on: bool
 ) -> None:
     """Whoever takes a token back must not go on showing event data to the one that has it (reliability S14)."""
-    text = await told(Access([ANN, BOB], MASKED), header, lambda guard: guard.admit(after))
+    text = await told(AdminAccess([ANN, BOB], MASKED), header, lambda guard: guard.apply(after))
     keeps_its_session = header or after.tokens
     assert text == (b"12" if goes_on and keeps_its_session else b"1")
 
 
 async def test_a_stream_of_a_token_for_data_does_not_care_for_masks() -> None:
     text = await told(
-        Access([BOB], MASKED), b"Bearer b", lambda guard: guard.admit(Access([BOB], ("/x",)))
+        AdminAccess([BOB], MASKED),
+        b"Bearer b",
+        lambda guard: guard.apply(AdminAccess([BOB], ("/x",))),
     )
     assert text == b"12"
 
 
-@pytest.mark.parametrize(("after", "goes_on"), [(Access(), True), (Access([ANN]), False)])
+@pytest.mark.parametrize(("after", "goes_on"), [(AdminAccess(), True), (AdminAccess([ANN]), False)])
 async def test_a_stream_without_a_token_ends_when_one_is_needed(
-    after: Access, goes_on: bool
+    after: AdminAccess, goes_on: bool
 ) -> None:
-    text = await told(Access(), None, lambda guard: guard.admit(after))
+    text = await told(AdminAccess(), None, lambda guard: guard.apply(after))
     assert text == (b"12" if goes_on else b"1")

@@ -17,12 +17,12 @@ import topics_service
 from admin_app import admin_app, client_of
 from app.access.caller import EventMeter
 from app.access.who import ProducerDirectory
-from app.api.access.callers import Access
+from app.api.access.callers import AdminAccess
 from app.api.access.guard import demand_token
 from app.api.asked.readiness import RoleReadiness
 from app.api.status import families
 from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
-from app.api.status.configured import Reload
+from app.api.status.configured import ReloadResult
 from app.api.subscriptions.standings import brokers_of, letters_of, parked_of
 from app.bindings import kafka
 from app.bindings.documents import FormatName
@@ -68,7 +68,7 @@ class Service(topics_service.Service):
         self.producers = ProducerDirectory(())
         self.of_intakes: dict[str, EventMeter] = {}
         self.spools = self
-        begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
+        begun = ReloadResult(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
             source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
         )
@@ -149,7 +149,7 @@ def _client(
     stopped: asyncio.Event | None = None,
     base: str = "http://127.0.0.1",
 ) -> httpx.AsyncClient:
-    return client_of(admin_app(service, Access.by(token), stopped), base)
+    return client_of(admin_app(service, AdminAccess.by(token), stopped), base)
 
 
 async def test_ready_service_answers_200_with_each_role(client: httpx.AsyncClient) -> None:
@@ -454,15 +454,15 @@ async def test_loopback_names_are_welcome_without_a_token(service: Service, base
 def test_off_loopback_it_does_not_start_without_a_token(host: str) -> None:
     """Design: off loopback the admin listener refuses to start without a token."""
     with pytest.raises(SetupError, match="token") as refusal:
-        demand_token(host, Access())
+        demand_token(host, AdminAccess())
     assert refusal.value.setting == "server.admin.token"
-    demand_token(host, Access.by("t0ken-of-the-admin"))
+    demand_token(host, AdminAccess.by("t0ken-of-the-admin"))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_on_loopback_it_starts_without_a_token(host: str) -> None:
     """The way a laptop runs it."""
-    demand_token(host, Access())
+    demand_token(host, AdminAccess())
 
 
 async def test_peek_shows_events_with_their_data_as_it_was(

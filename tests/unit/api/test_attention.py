@@ -114,7 +114,7 @@ def test_nothing_is_told_of_a_service_that_is_well() -> None:
         (
             {"dead_letters": {"status-415": 2, "max-age": 1}},
             "skybridge dead-letters redrive --subscription billing",
-            "dead letters (max-age: 1, status-415: 2); repair the target, then redrive or discard them",
+            "dead letters (max-age: 1, status-415: 2). Repair the target, then redrive or discard them",
         ),
     ],
 )

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 
 from app.access.rights import UNBOUND, TokenRestriction
 from app.api.access import reach
-from app.api.access.callers import Access, AccessToken, Caller, Callers
-from app.api.access.reach import LogWithin, OutsideBinding, Reach, reached
-from app.api.access.redaction import Shown
-from app.api.asked.readiness import Readiness
+from app.api.access.callers import AccessToken, AdminAccess, AdminCaller, CallerDirectory
+from app.api.access.reach import LogWithin, OutsideBinding, Reach, reachable_parts
+from app.api.access.redaction import Redaction
+from app.api.asked.readiness import ReadinessSource
 from app.api.asked.registry import Registry
 from app.api.asked.routes import Routes
 from app.api.asked.subscriptions import Subscriptions
-from app.api.http.given import Given
+from app.api.http.given import ServiceParts
 from app.bindings.record import Record
 from app.config.model.config import AdminToken, Webhooks
 from app.errors import BrokerRefused
@@ -48,13 +48,13 @@ def test_a_topic_is_within_by_its_name_or_with_its_broker(binding, name, within)
     "after", [UNBOUND, TokenRestriction(topics=("a",)), TokenRestriction(topics=("a", "b"))]
 )
 def test_a_stream_lasts_while_the_binding_of_its_token_stays(after: TokenRestriction) -> None:
-    def callers(binding: TokenRestriction) -> Callers:
-        return Callers(Access([AccessToken("a", ["the-token"], EVERY_SCOPE, binding)]))
+    def callers(binding: TokenRestriction) -> CallerDirectory:
+        return CallerDirectory(AdminAccess([AccessToken("a", ["the-token"], EVERY_SCOPE, binding)]))
 
     before = TokenRestriction(topics=("a",))
-    caller = callers(before).by(b"the-token")
+    caller = callers(before).by_token(b"the-token")
     assert caller is not None
-    assert callers(after).admits(caller) is (after == before)
+    assert callers(after).still_allows(caller) is (after == before)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,14 @@ async def test_a_log_shows_the_topics_within_alone() -> None:
     for topic in ("orders", "payments"):
         await log.create_topic(topic, 1)
         log.submit(topic, [Record(None, (), b"x")])
-    caller = Caller("a", EVERY_SCOPE, Shown(None), binding=TokenRestriction(topics=("orders",)))
+    caller = AdminCaller(
+        "a", EVERY_SCOPE, Redaction(None), binding=TokenRestriction(topics=("orders",))
+    )
     bound = LogWithin(log, Reach(caller, {}))
     assert [each.name for each in (await bound.metadata()).topics] == ["orders"]
     both = await bound.metadata(["orders", "payments"])
     assert [each.name for each in both.topics] == ["orders"]
-    with pytest.raises(BrokerRefused, match="payments is not within"):
+    with pytest.raises(BrokerRefused, match="payments is not included"):
         await bound.metadata(["payments"])
     with pytest.raises(OutsideBinding):
         bound.read(Partition("payments", 0), "0")
@@ -106,7 +108,7 @@ async def test_a_log_shows_the_topics_within_alone() -> None:
 @pytest.mark.parametrize(
     ("view", "whole"),
     [
-        (reach.ReadinessWithin, Readiness),
+        (reach.ReadinessWithin, ReadinessSource),
         (reach.SubscriptionsWithin, Subscriptions),
         (reach.RegistryWithin, Registry),
         (reach.LogWithin, Log),
@@ -130,7 +132,7 @@ def test_a_view_has_the_methods_of_what_it_shows(view: type, whole: type) -> Non
 
 def test_a_part_that_was_not_given_is_named() -> None:
     with pytest.raises(LookupError, match="no Registry"):
-        Given().of(Registry)
+        ServiceParts().of(Registry)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +141,8 @@ def test_a_part_that_was_not_given_is_named() -> None:
         (UNBOUND, None, set()),
         (UNBOUND, (), {Registry}),
         (TokenRestriction(event_sources=("/a",)), None, {Registry}),
-        (TokenRestriction(topics=("a",)), None, {Registry, Readiness, Subscriptions}),
-        (TokenRestriction(subscriptions=("a",)), (), {Registry, Readiness, Subscriptions}),
+        (TokenRestriction(topics=("a",)), None, {Registry, ReadinessSource, Subscriptions}),
+        (TokenRestriction(subscriptions=("a",)), (), {Registry, ReadinessSource, Subscriptions}),
     ],
 )
 async def test_each_kind_of_part_is_limited_to_what_its_caller_reaches(
@@ -155,11 +157,11 @@ async def test_each_kind_of_part_is_limited_to_what_its_caller_reaches(
         entries = declared
 
     whole: Any = Whole()
-    given = Given()
-    kinds = (Readiness, Registry, Routes, Subscriptions)
+    given = ServiceParts()
+    kinds = (ReadinessSource, Registry, Routes, Subscriptions)
     for kind in kinds:
         given.add(kind, whole)
-    caller = Caller("a", EVERY_SCOPE, Shown(None), binding=binding, targets=targets)
-    parts = await reached(given, caller)
+    caller = AdminCaller("a", EVERY_SCOPE, Redaction(None), binding=binding, targets=targets)
+    parts = await reachable_parts(given, caller)
     assert {kind for kind in kinds if parts.of(kind) is not whole} == limited
-    assert (await reached(given, None)).of(Registry) is whole
+    assert (await reachable_parts(given, None)).of(Registry) is whole

@@ -162,7 +162,7 @@ async def test_counts_over_time_are_bounded(
     answer = await client.get(f"{PATH}/count?{query}")
     assert answer.status_code == 422
     assert answer.json()["type"].endswith("too-many-intervals")
-    assert "raise every or since" in answer.json()["detail"]
+    assert "Raise every or since" in answer.json()["detail"]
 
 
 async def test_counts_are_by_subscription_and_cause(

@@ -17,7 +17,7 @@ from app.api.topics.follow import Tail, follow
 from app.bindings.record import Record
 from app.errors import PositionOutOfRange
 from app.model.message import Partition
-from pull_service import VERBS, PullService
+from pull_service import VERBS, FakePullService
 from worker_doubles import an_event
 
 FOREIGN = Record(None, (), b"x")
@@ -26,13 +26,13 @@ Block = dict[str, str]
 
 
 @pytest.fixture
-async def service() -> PullService:
-    service = PullService()
+async def service() -> FakePullService:
+    service = FakePullService()
     await service.log.create_topic("events", 2)
     return service
 
 
-def put(service: PullService, place: int, *records: Record, topic: str = "events") -> None:
+def put(service: FakePullService, place: int, *records: Record, topic: str = "events") -> None:
     stored = service.log.partitions[Partition(topic, place)]
     stored += [(record, service.log.now_ms) for record in records]
 
@@ -170,7 +170,7 @@ async def test_any_subscription_can_be_looked_on(service, client):
     assert '"id":"1"' in answer.text
 
 
-def a_stream(service: PullService, subscription: Any) -> tuple[EventStream, list[Tail]]:
+def a_stream(service: FakePullService, subscription: Any) -> tuple[EventStream, list[Tail]]:
     start = {0: StartPoint("0"), 1: StartPoint("0")}
     tails = [Tail(service.log, "events", start, asyncio.Event())]  # type: ignore[arg-type]
     return EventStream(service, subscription, tails, _compiled(subscription.filters)), tails  # type: ignore[arg-type]

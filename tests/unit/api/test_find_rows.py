@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.api.find.records import Wanted
+from app.api.find.records import WantedEvent
 from app.api.find.rows import rows_of
 from app.api.http import parameters
 from app.api.http.slices import Slices
@@ -28,7 +28,9 @@ async def test_rows_of_one_event_are_read_up_to_a_number_of_bytes(
             letter = a_letter(7, message=a_message(place, body=LARGE))
             await service.store.letters.add(letter)
         await service.store.parked.park([a_row(7, key=b"a")])
-        rows, looked = await rows_of(service.store, service, Wanted("7", None, None), 0, Slices())  # type: ignore[arg-type]
+        rows, looked = await rows_of(
+            service.store, service, WantedEvent("7", None, None), 0, Slices()
+        )  # type: ignore[arg-type]
     finally:
         await service.store.stop()
     assert 0 < len(rows.letters) < 15

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.api.find.records import Sighting
+from app.api.find.records import FoundRecord
 from app.api.find.routes import sender_of
 from app.bindings import kafka
 from app.bindings.record import Record
@@ -20,7 +20,7 @@ COPIED = ("skybridge-dead-letter-cause", b"status-415")
 def sighting(broker, *headers, topic="orders"):
     record = Record(None, (*HEADERS, *headers), b"1")
     message = Message(record, Partition(topic, 0), "7", 7, 0, 1)
-    return Sighting(broker, message, kafka.decode(record))
+    return FoundRecord(broker, message, kafka.decode(record))
 
 
 def named(name, spelling="skybridge-producer"):

@@ -9,13 +9,13 @@ import pytest
 
 from app.api.http.start_points import StartPoint, places_of, resolve, resume
 from app.api.topics import follow as following
-from app.api.topics.follow import Bounds, Gap, Item, Tail, partitions_of, peek
+from app.api.topics.follow import Gap, Item, PageBounds, Tail, partitions_of, peek
 from app.bindings.record import Record
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
 from app.model.message import Message, Partition
 from fake_log import FakeLog
 
-PLENTY = Bounds(1000, 1 << 20, 5.0)
+PLENTY = PageBounds(1000, 1 << 20, 5.0)
 
 
 def record(text: str) -> Record:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from admin_app import given_by
-from app.api.access.callers import Access, AccessToken
+from app.api.access.callers import AccessToken, AdminAccess
 from app.api.access.guard import TokenGuard
 from app.api.asked.readiness import RoleReadiness
 from app.api.front import Front
@@ -52,8 +52,8 @@ def making() -> Making:
     return Making()
 
 
-def client(making: Making, allowed: Access | None = None) -> httpx.AsyncClient:
-    app = TokenGuard(Front(given_by(Service()), making), allowed or Access())
+def client(making: Making, allowed: AdminAccess | None = None) -> httpx.AsyncClient:
+    app = TokenGuard(Front(given_by(Service()), making), allowed or AdminAccess())
     transport = httpx.ASGITransport(app=app)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
@@ -105,7 +105,7 @@ async def test_a_slash_at_the_end_of_a_path_is_the_same_resource(
 
 
 async def test_a_strangers_probe_may_end_in_a_slash(making: Making) -> None:
-    allowed = Access([AccessToken("reader", ["secret"], frozenset({"read"}))])
+    allowed = AdminAccess([AccessToken("reader", ["secret"], frozenset({"read"}))])
     async with client(making, allowed) as asking:
         found = [(await asking.get(path)).status_code for path in ("/healthz/", "/readyz/", "/x/")]
     assert found == [200, 200, 401]
@@ -114,7 +114,7 @@ async def test_a_strangers_probe_may_end_in_a_slash(making: Making) -> None:
 async def test_metrics_without_their_scope_are_refused_by_the_application(making: Making) -> None:
     """There the refusal is written into the audit."""
     making.may_end.set()
-    allowed = Access([AccessToken("reader", ["secret"], frozenset({"read"}))])
+    allowed = AdminAccess([AccessToken("reader", ["secret"], frozenset({"read"}))])
     async with client(making, allowed) as asking:
         answer = await asking.get("/metrics", headers={"authorization": "Bearer secret"})
     assert answer.status_code == 299
@@ -144,7 +144,7 @@ async def test_after_a_failure_it_is_made_again(making: Making) -> None:
         return making()
 
     making.may_end.set()
-    app = TokenGuard(Front(given_by(Service()), once), Access())
+    app = TokenGuard(Front(given_by(Service()), once), AdminAccess())
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as asking:
         assert [(await asking.get("/v1/0")).status_code for _ in range(3)] == [500, 299, 299]
@@ -189,7 +189,7 @@ async def test_no_cache_stores_an_answer_and_no_browser_guesses_its_type(
 ) -> None:
     """An answer may hold event data; a proxy or a browser's disk must not keep it."""
     making.may_end.set()
-    allowed = Access([AccessToken("a", ["right"], frozenset({"read"}))])
+    allowed = AdminAccess([AccessToken("a", ["right"], frozenset({"read"}))])
     async with client(making, allowed) as asking:
         answer = await asking.get(
             path, headers={"authorization": f"Bearer {token}"} if token else {}

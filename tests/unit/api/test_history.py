@@ -13,7 +13,7 @@ import pytest
 
 from app.api.status import recorder as recording_of
 from app.api.status.history import Point
-from app.api.status.recorder import Recorder, Standing, counts_of, quantile, rates
+from app.api.status.recorder import CachedNumber, Recorder, counts_of, quantile, rates
 from app.errors import StoreUnavailable
 from app.model.metadata import GroupLag
 from app.telemetry import Counters
@@ -82,7 +82,7 @@ async def test_what_is_dear_is_asked_for_rarely() -> None:
         await clock.advance(0.2)
         return len(asked)
 
-    standing = Standing(slow, clock.monotonic)
+    standing = CachedNumber(slow, clock.monotonic)
     while clock.monotonic() < asked[0] + 61 if asked else True:
         await standing.value()
         await clock.advance(1)
@@ -101,7 +101,7 @@ async def test_a_process_at_rest_asks_once_a_minute_unless_somebody_looks() -> N
         asked.append(clock.monotonic())
         return len(asked)
 
-    standing = Standing(quick, clock.monotonic)
+    standing = CachedNumber(quick, clock.monotonic)
     for _ in range(12):
         await standing.value((1, 0))
         await clock.advance(10)
@@ -120,7 +120,7 @@ async def test_what_nobody_can_say_is_null() -> None:
     async def away() -> int:
         raise StoreUnavailable("it is away")
 
-    assert await Standing(away, clock.monotonic).value() is None
+    assert await CachedNumber(away, clock.monotonic).value() is None
 
 
 class Busy(Service):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.api.http.bodies import merged
+from app.api.http.bodies import merge_patch
 
 TABLE = [
     ({"a": "b"}, {"a": "c"}, {"a": "c"}),
@@ -27,10 +27,10 @@ TABLE = [
 
 @pytest.mark.parametrize(("document", "patch", "result"), TABLE)
 def test_it_is_the_table_of_the_rfc(document, patch, result):
-    assert merged(document, patch) == result
+    assert merge_patch(document, patch) == result
 
 
 def test_the_document_stays_what_it_was():
     document = {"a": {"b": 1}}
-    merged(document, {"a": {"b": 2}})
+    merge_patch(document, {"a": {"b": 2}})
     assert document == {"a": {"b": 1}}

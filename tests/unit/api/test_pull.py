@@ -13,7 +13,7 @@ from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.interfaces import LetterChoice
 from app.model.message import Partition
-from pull_service import VERBS, PullService
+from pull_service import VERBS, FakePullService
 from worker_doubles import an_event
 
 ALL = LetterChoice()
@@ -21,8 +21,8 @@ OPAQUE = Record(b"k", (("content-type", b"application/cloudevents+cbor"),), b"\x
 
 
 @pytest.fixture
-async def service() -> PullService:
-    service = PullService()
+async def service() -> FakePullService:
+    service = FakePullService()
     await service.copies.create_topic("dead", 1)
     return service
 

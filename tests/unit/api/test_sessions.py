@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access.callers import Access, AccessToken, caller_of, digest_of
+from app.api.access.callers import AccessToken, AdminAccess, caller_of, digest_of
 from app.api.access.guard import TokenGuard
 from app.api.access.sessions import (
     IDLE,
     LONGEST,
     OF_A_TOKEN,
-    Sessions,
+    BrowserSessions,
     cookie_name,
     id_in,
     set_cookie,
@@ -30,34 +30,38 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def sessions(clock: VirtualClock) -> Sessions:
-    return Sessions(clock.monotonic)
+def sessions(clock: VirtualClock) -> BrowserSessions:
+    return BrowserSessions(clock.monotonic)
 
 
-async def test_a_session_ends_when_nobody_uses_it(sessions: Sessions, clock: VirtualClock) -> None:
+async def test_a_session_ends_when_nobody_uses_it(
+    sessions: BrowserSessions, clock: VirtualClock
+) -> None:
     """A browser that was left open in an office."""
     id_, session = sessions.begin(TOKEN)
     for _ in range(3):
         await clock.advance(IDLE - 1)
         assert sessions.use(id_) is session
-        assert sessions.left(session) == IDLE
+        assert sessions.seconds_left(session) == IDLE
     await clock.advance(IDLE)
     assert sessions.use(id_) is None
 
 
-async def test_a_session_ends_at_its_longest_age(sessions: Sessions, clock: VirtualClock) -> None:
+async def test_a_session_ends_at_its_longest_age(
+    sessions: BrowserSessions, clock: VirtualClock
+) -> None:
     """However busy it is."""
     id_, session = sessions.begin(TOKEN)
     while session.begun + LONGEST - clock.monotonic() > IDLE:
         await clock.advance(IDLE / 2)
         assert sessions.use(id_) is session
-    assert 0 < sessions.left(session) <= IDLE
-    await clock.advance(sessions.left(session))
+    assert 0 < sessions.seconds_left(session) <= IDLE
+    await clock.advance(sessions.seconds_left(session))
     assert sessions.use(id_) is None
 
 
 async def test_one_more_ends_the_one_that_was_unused_for_longest(
-    sessions: Sessions, clock: VirtualClock
+    sessions: BrowserSessions, clock: VirtualClock
 ) -> None:
     """Of its own token: nobody is pushed out by another's logins."""
     others, _ = sessions.begin(OTHER)
@@ -70,7 +74,9 @@ async def test_one_more_ends_the_one_that_was_unused_for_longest(
     assert len(sessions) == OF_A_TOKEN + 1
 
 
-async def test_sessions_that_ended_hold_no_memory(sessions: Sessions, clock: VirtualClock) -> None:
+async def test_sessions_that_ended_hold_no_memory(
+    sessions: BrowserSessions, clock: VirtualClock
+) -> None:
     for _ in range(5):
         sessions.begin(OTHER)
     await clock.advance(IDLE)
@@ -78,7 +84,7 @@ async def test_sessions_that_ended_hold_no_memory(sessions: Sessions, clock: Vir
     assert len(sessions) == 1
 
 
-def test_no_id_and_no_token_is_kept(sessions: Sessions) -> None:
+def test_no_id_and_no_token_is_kept(sessions: BrowserSessions) -> None:
     """Whoever reads the memory of the process logs in nowhere."""
     id_, session = sessions.begin(TOKEN)
     assert id_ not in str(sessions._sessions)
@@ -86,10 +92,10 @@ def test_no_id_and_no_token_is_kept(sessions: Sessions) -> None:
     assert session.token == TOKEN
 
 
-def test_sessions_of_other_tokens_are_not_kept(sessions: Sessions) -> None:
+def test_sessions_of_other_tokens_are_not_kept(sessions: BrowserSessions) -> None:
     mine, _ = sessions.begin(TOKEN)
     others, _ = sessions.begin(OTHER)
-    sessions.keep({OTHER})
+    sessions.keep_only({OTHER})
     assert sessions.use(mine) is None
     assert sessions.use(others) is not None
 
@@ -127,7 +133,9 @@ async def _name(scope: Any, receive: Any, send: Any) -> None:
 async def test_a_token_in_the_header_counts_before_the_cookie(clock: VirtualClock) -> None:
     """A program that keeps cookies is who it says it is; a wrong token is not saved by a cookie."""
     every = frozenset({"read"})
-    access = Access([AccessToken("ana", ["token-of-ana"], every), AccessToken("ben", ["b"], every)])
+    access = AdminAccess(
+        [AccessToken("ana", ["token-of-ana"], every), AccessToken("ben", ["b"], every)]
+    )
     guard = TokenGuard(_name, access, clock.monotonic)
     id_, _ = guard.sessions.begin(digest_of(b"token-of-ana"))
     cookie = {"cookie": f"{cookie_name(8081, secure=False)}={id_}"}

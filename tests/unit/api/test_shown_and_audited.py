@@ -11,7 +11,7 @@ import pytest
 
 from admin_app import admin_app, client_of
 from app.api.access import audit_trail
-from app.api.access.callers import Access, AccessToken
+from app.api.access.callers import AccessToken, AdminAccess
 from app.bindings.record import Record
 from app.interfaces import Attempt, AuditChoice, EventName
 from app.model.message import Partition
@@ -41,7 +41,7 @@ TOKENS.append(AccessToken("both", ["token-both"], frozenset({"read", "data"})))
 async def asking(
     service: Any, name: str = "", mask: tuple[str, ...] = ()
 ) -> AsyncIterator[httpx.AsyncClient]:
-    allowed = Access(TOKENS if name else (), mask)
+    allowed = AdminAccess(TOKENS if name else (), mask)
     headers = {"authorization": f"Bearer {name}"} if name else {}
     async with client_of(admin_app(service, allowed), headers=headers) as client:
         yield client

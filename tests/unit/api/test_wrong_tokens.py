@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access.callers import Access
+from app.api.access.callers import AdminAccess
 from app.api.access.guard import TokenGuard
 from app.api.access.wrong_tokens import PEERS, PERIOD, WRONG_TOKENS
 from virtual_clock import VirtualClock
@@ -23,7 +23,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def guard(clock: VirtualClock) -> TokenGuard:
-    return TokenGuard(_answers, Access.by(RIGHT), clock.monotonic)
+    return TokenGuard(_answers, AdminAccess.by(RIGHT), clock.monotonic)
 
 
 async def _answers(scope: Any, receive: Any, send: Any) -> None:

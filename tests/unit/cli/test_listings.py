@@ -112,7 +112,7 @@ ESCAPED = "a\\n2\\r\\u001b[31m\\u009b\\u0085\\u2028\\u2029\\u202e\\u2066\\u007f"
 
 def test_what_others_chose_as_a_name_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Tables, lines, JSON and errors alike; JSON keeps its meaning."""
-    printing.table(["name"], [[HOSTILE], [[HOSTILE]]])
+    printing.print_table(["name"], [[HOSTILE], [[HOSTILE]]])
     head, *cells = capsys.readouterr().out.splitlines()
     assert (head, cells) == ("NAME", [ESCAPED, ESCAPED])
 

@@ -148,4 +148,4 @@ def test_explain_and_test_say_which_record_keys_a_producer_may_write(
 def test_a_producer_that_there_is_not_is_named(run: Run) -> None:
     found = run("explain", "--type", "t", "--config", "c.yaml", "--producer", "shopp")
     assert found.exit_code != 0
-    assert "there is no producer 'shopp'" in str(found.exception)
+    assert "The producer 'shopp' does not exist" in str(found.exception)

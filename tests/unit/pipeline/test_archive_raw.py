@@ -74,10 +74,11 @@ place = st.tuples(
 
 @given(st.lists(place, min_size=1, max_size=30), st.lists(place), st.lists(place))
 def test_a_row_is_of_the_range_if_a_plain_look_says_so(rows: Any, starts: Any, ends: Any) -> None:
-    start, end = raw.progress.of(starts), raw.progress.of(ends)
+    start, end = raw.progress.from_entries(starts), raw.progress.from_entries(ends)
     [batch] = in_place(records(len(rows)), rows).to_batches()
     plain = [
-        raw.progress.at(start, *row[:3]) <= row[3] < raw.progress.at(end, *row[:3]) for row in rows
+        raw.progress.offset_at(start, *row[:3]) <= row[3] < raw.progress.offset_at(end, *row[:3])
+        for row in rows
     ]
     assert within(batch, start, end).tolist() == plain
 
@@ -132,10 +133,14 @@ def test_row_groups_beyond_the_range_are_not_read(
 
     monkeypatch.setattr(raw, "within", noted)
     table = in_place(records(12), [("main", "t", n % 2, n // 2) for n in range(12)])
-    ends = raw.progress.of([("main", "t", 0, 3), ("main", "t", 1, 3), ("main", "gone", 1, 9)])
-    starts = raw.progress.of([("main", "t", 0, 2), ("main", "t", 1, 2), ("main", "gone", 1, 8)])
-    idle = raw.progress.of([("main", "idle", 0, 1)])
-    starts, ends = (raw.progress.joined(each, idle) for each in (starts, ends))
+    ends = raw.progress.from_entries(
+        [("main", "t", 0, 3), ("main", "t", 1, 3), ("main", "gone", 1, 9)]
+    )
+    starts = raw.progress.from_entries(
+        [("main", "t", 0, 2), ("main", "t", 1, 2), ("main", "gone", 1, 8)]
+    )
+    idle = raw.progress.from_entries([("main", "idle", 0, 1)])
+    starts, ends = (raw.progress.merged(each, idle) for each in (starts, ends))
     rows = found(table, tmp_path / "a.parquet", groups=4, start=starts, end=ends)
     assert rows.to_pylist() == table.slice(4, 2).to_pylist()
     assert looked == [[2, 2, 3, 3]]
@@ -151,7 +156,9 @@ def test_shares_have_about_as_many_octets() -> None:
 
 def test_a_condition_of_many_partitions_is_shallow() -> None:
     depth = 0
-    level: list[Any] = [raw._condition({}, raw.progress.of(("b", "t", n, 5) for n in range(1_000)))]
+    level: list[Any] = [
+        raw._condition({}, raw.progress.from_entries(("b", "t", n, 5) for n in range(1_000)))
+    ]
     while level:
         depth += 1
         level = [

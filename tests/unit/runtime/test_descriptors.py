@@ -61,7 +61,7 @@ def test_a_limit_that_cannot_be_raised_is_logged_with_its_cure(
         raise_limit(config())
     assert limits == [1_024, 1_024]
     (line,) = (each.getMessage() for each in caplog.records)
-    assert "1024 file descriptors: the events listener takes 704 connections" in line
+    assert "1024 file descriptors, so the events listener accepts 704 connections" in line
     assert "LimitNOFILE" in line
 
 

@@ -14,7 +14,7 @@ from app.api.http.problems import Refused
 from app.config.load.loader import Loaded, load
 from app.errors import SenderError, SetupError, VersionConflict
 from app.features.subscriptions.catalog import SubscriptionCatalog
-from app.features.subscriptions.registry import SubscriptionRegistry
+from app.features.subscriptions.registry import ApiSubscriptionRegistry
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
 from app.runtime.clock import SystemClock
@@ -34,7 +34,7 @@ class Process:
         self.store = store
         self.forgotten: list[str] = []
         self.catalog = SubscriptionCatalog(loaded, store, SystemClock(), Vault(keys))
-        self.registry = SubscriptionRegistry(self.catalog, forget=self._forget, look=self._look)
+        self.registry = ApiSubscriptionRegistry(self.catalog, forget=self._forget, look=self._look)
 
     async def _look(self) -> None:
         """No worker runs here."""
@@ -153,7 +153,10 @@ async def test_of_two_changes_of_one_version_one_is_refused(process: Process) ->
         *(process.registry.change(entry, {**DOCUMENT, "concurrency": n}) for n in (5, 6)),
         return_exceptions=True,
     )
-    assert sorted(type(each).__name__ for each in outcomes) == ["Entry", "VersionConflict"]
+    assert sorted(type(each).__name__ for each in outcomes) == [
+        "SubscriptionEntry",
+        "VersionConflict",
+    ]
 
 
 async def test_one_made_again_has_another_etag(process: Process) -> None:

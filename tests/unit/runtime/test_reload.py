@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access.audit_trail import Trail
+from app.api.access.audit_trail import AuditRecorder
 from app.config.check.source import Source
 from app.errors import StoreUnavailable
 from app.features.brokers.component import BrokersComponent
@@ -21,7 +21,7 @@ from app.features.spools import SpoolsComponent
 from app.features.storage.component import StorageComponent
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.component import SubscriptionsComponent
-from app.features.subscriptions.registry import SubscriptionRegistry
+from app.features.subscriptions.registry import ApiSubscriptionRegistry
 from app.interfaces import silence
 from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
@@ -38,12 +38,12 @@ Settings = dict[str, Any]
 SECRETS = ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_AfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
 
-def registry_of(service: Service) -> SubscriptionRegistry:
+def registry_of(service: Service) -> ApiSubscriptionRegistry:
     """As the API makes subscriptions."""
     subscriptions = service.part(SubscriptionsComponent)
     forget = service.part(BrokersComponent).forget
     catalog = service.part(SubscriptionCatalog)
-    return SubscriptionRegistry(catalog, forget=forget, look=subscriptions.look)
+    return ApiSubscriptionRegistry(catalog, forget=forget, look=subscriptions.look)
 
 
 class House:
@@ -341,10 +341,10 @@ async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: Ho
         bare = Reloader(
             None,
             service.part(SubscriptionCatalog).loaded,
-            service.take_up,
+            service.apply_change,
             SystemClock(),
             Counters(),
-            Trail(service.part(StorageComponent).store, SystemClock(), silence),
+            AuditRecorder(service.part(StorageComponent).store, SystemClock(), silence),
         )
         assert bare.every == 0
         told = await bare.reload("api")

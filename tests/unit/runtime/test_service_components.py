@@ -14,7 +14,7 @@ from app.config.load.loader import Loaded
 from app.errors import SetupError
 from app.features import component as components
 from app.features.admin import AdminComponent
-from app.features.component import WELL, Change, Component, Health, Role
+from app.features.component import WELL, Component, ComponentHealth, ConfigChange, Role
 from app.runtime.clock import SystemClock
 from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
@@ -39,7 +39,7 @@ class Noted(Component[str]):
     async def stop(self, drain: float) -> None:
         self.note(f"stop {drain:g}")
 
-    async def prepare(self, change: Change) -> str:
+    async def prepare(self, change: ConfigChange) -> str:
         self.note("prepare")
         return f"{self.name} of {change.config.installation}"
 
@@ -55,7 +55,7 @@ class Noted(Component[str]):
 
 
 class FailsToPrepare(Noted):
-    async def prepare(self, change: Change) -> str:
+    async def prepare(self, change: ConfigChange) -> str:
         raise SetupError("cannot be made", setting="x")
 
 
@@ -65,8 +65,8 @@ class FailsToStart(Noted):
 
 
 class Ill(Noted):
-    async def health(self, role: Role) -> Health:
-        return Health(False, [f"{self.name} is ill"]) if role == "worker" else WELL
+    async def health(self, role: Role) -> ComponentHealth:
+        return ComponentHealth(False, [f"{self.name} is ill"]) if role == "worker" else WELL
 
 
 class Hanging(Noted):
@@ -90,7 +90,7 @@ class Console(AdminComponent):
 
     async def stop(self, drain: float) -> None: ...
 
-    async def prepare(self, change: Change) -> Any: ...
+    async def prepare(self, change: ConfigChange) -> Any: ...
 
     def apply(self, prepared: Any) -> None: ...
 
@@ -108,7 +108,7 @@ class House:
         self.service.add(Console())
         trail: Any = None
         self.service.reloader = Reloader(
-            None, self.loaded, self.service.take_up, SystemClock(), Counters(), trail
+            None, self.loaded, self.service.apply_change, SystemClock(), Counters(), trail
         )
 
     def add(self, kind: type[Noted], name: str) -> Noted:
@@ -116,8 +116,8 @@ class House:
         self.service.add(made)
         return made
 
-    def change(self) -> Change:
-        return Change(self.loaded, Difference(()))
+    def change(self) -> ConfigChange:
+        return ConfigChange(self.loaded, Difference(()))
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ async def test_a_start_that_fails_stops_what_had_started(house: House) -> None:
 
 async def test_all_prepare_before_any_applies(house: House) -> None:
     first, last = house.add(Noted, "first"), house.add(Noted, "last")
-    await house.service.take_up(house.change())
+    await house.service.apply_change(house.change())
     assert house.notes == [
         "first prepare", "last prepare", "first apply", "last apply", "first retire", "last retire",
     ]  # fmt: skip
@@ -171,7 +171,7 @@ async def test_a_component_that_cannot_prepare_leaves_all_as_they_were(house: Ho
     house.add(FailsToPrepare, "bad")
     last = house.add(Noted, "last")
     with pytest.raises(SetupError, match="cannot be made"):
-        await house.service.take_up(house.change())
+        await house.service.apply_change(house.change())
     assert house.notes == ["first prepare", "bad discard", "first discard"]
     assert (first.policy, last.policy) == ("first", "first")
 
@@ -180,11 +180,11 @@ async def test_a_component_sees_what_those_before_it_have_prepared(house: House)
     first = house.add(Noted, "first")
 
     class Behind(Noted):
-        async def prepare(self, change: Change) -> str:
+        async def prepare(self, change: ConfigChange) -> str:
             return f"behind {change.of(first)}"
 
     behind = house.add(Behind, "behind")
-    await house.service.take_up(house.change())
+    await house.service.apply_change(house.change())
     assert behind.policy == "behind first of shop"
 
 

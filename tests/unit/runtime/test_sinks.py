@@ -20,7 +20,7 @@ from app.runtime.clock import SystemClock
 from app.sinks.topic import TopicSink
 from app.sinks.webhook import WebhookSink
 from app.telemetry import Counters
-from raw_target import Played, RawTarget
+from raw_target import PlayedConnection, RawTarget
 
 YAML = """
 version: 1
@@ -70,9 +70,9 @@ def test_a_mirror_on_its_own_broker_knows_its_sources(tmp_path: Path) -> None:
 async def test_requests_that_are_sent_again_are_counted(tmp_path: Path) -> None:
     """skybridge_webhook_reconnects_total."""
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.request()
-        await played.say(b"HTTP/1.1 204 X\r\n\r\n")
+        await played.send(b"HTTP/1.1 204 X\r\n\r\n")
         await played.request()
 
     target = RawTarget(play)
@@ -91,7 +91,9 @@ async def test_requests_that_are_sent_again_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_nobody_configured_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"subscriptions\.s\.sink\.broker: there is no broker 'x'"):
+    with pytest.raises(
+        SetupError, match=r"subscriptions\.s\.sink\.broker: broker 'x' does not exist"
+    ):
         sink_of(config(tmp_path, "{broker: x, topic: t}"))
 
 
@@ -104,7 +106,7 @@ def test_a_reply_goes_by_its_route(tmp_path: Path) -> None:
 
 def test_a_route_that_nobody_configured_says_so(tmp_path: Path) -> None:
     """The API may make a subscription before the file has its route."""
-    with pytest.raises(SetupError, match="there is no route 'nowhere'") as caught:
+    with pytest.raises(SetupError, match="route 'nowhere' does not exist") as caught:
         sink_of(config(tmp_path, "https://b.example/\n    reply: nowhere"))
     assert caught.value.setting == "subscriptions.s.reply"
 
@@ -112,9 +114,10 @@ def test_a_route_that_nobody_configured_says_so(tmp_path: Path) -> None:
 def test_several_in_one_request_are_written_in_the_format_of_the_subscription(
     tmp_path: Path,
 ) -> None:
-    assert sink_of(config(tmp_path, "https://b.example/\n    batch: {}"))._together == "json"
-    proto = config(tmp_path, "https://b.example/\n    batch: {}\n    format: protobuf")
-    assert sink_of(proto)._together == "protobuf"
+    for format_, media in (("as_received", "json"), ("protobuf", "protobuf")):
+        given = config(tmp_path, f"https://b.example/\n    batch: {{}}\n    format: {format_}")
+        request = sink_of(given)._requests.join([], ())
+        assert request.message.values == (f"application/cloudevents-batch+{media}",)
 
 
 def test_a_reply_whose_data_does_not_match_goes_where_its_route_says(tmp_path: Path) -> None:

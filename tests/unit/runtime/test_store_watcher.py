@@ -299,4 +299,4 @@ async def test_what_is_built_on_other_settings_while_a_change_is_under_way_resta
     async with asyncio.timeout(60):
         await asyncio.gather(first, second)
     assert supervisor.applied == [set(), {"made"}]
-    assert not watcher._left_undone()
+    assert not watcher._is_unfinished()

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from app.config.model.brokers import OAuth
-from app.features.tokens import ClientCredentials, through
+from app.features.tokens import GrantedTokens, ask_through
 from app.sinks.credentials import NoToken
 from app.sinks.http_client import HttpClient
 from webhook_target import Received, WebhookTarget, status
@@ -28,9 +28,9 @@ async def issuer() -> Any:
     await target.stop()
 
 
-def client(issuer: WebhookTarget, **settings: Any) -> ClientCredentials:
+def client(issuer: WebhookTarget, **settings: Any) -> GrantedTokens:
     given = {"token_endpoint": issuer.url, "client_id": "sky", "client_secret": SECRET}
-    return ClientCredentials(OAuth.model_validate(given | settings))
+    return GrantedTokens(OAuth.model_validate(given | settings))
 
 
 def granting(**answer: Any) -> Any:
@@ -108,7 +108,7 @@ async def test_a_refusal_is_told_by_its_code_and_its_words_are_kept_apart(
     poster = HttpClient(allow_private=("127.0.0.0/8",))
     source = client(issuer)
     if hooked:
-        source._ask = through(poster)
+        source._ask = ask_through(poster)
     with pytest.raises(NoToken) as refused:
         await source()
     assert re.fullmatch(
@@ -127,6 +127,6 @@ async def test_a_server_that_does_not_answer_is_given_up(issuer: WebhookTarget) 
 
     issuer.answer = never
     settings = {"token_endpoint": issuer.url, "client_id": "sky", "client_secret": SECRET}
-    source = ClientCredentials(OAuth.model_validate(settings), within=0.2)
+    source = GrantedTokens(OAuth.model_validate(settings), within=0.2)
     with pytest.raises(OSError, match=r"no token from .*no answer within 0.2 s"):
         await source()

@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from app.bindings.http import HttpMessage
-from app.features.tokens import ClientCredentials, through
+from app.features.tokens import GrantedTokens, ask_through
 from app.model.secret import FileSecret
 from app.model.webhook import OAuth2
 from app.sinks.credentials import Fixed, StaticHeaders, basic
@@ -47,7 +47,7 @@ def granted_by(target, poster, within=30.0):
     settings = OAuth2(
         kind="oauth2", token_endpoint=target.url, client_id="sky", client_secret="canary-9"
     )
-    return ClientCredentials(settings, within, ask=through(poster))
+    return GrantedTokens(settings, within, ask=ask_through(poster))
 
 
 async def test_calls_for_tokens_and_consent_keep_to_the_guard(target, posters):

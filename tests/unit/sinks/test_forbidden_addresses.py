@@ -11,7 +11,7 @@ import pytest
 
 from app.bindings.http import HttpMessage
 from app.delivery.address_guard import allowed
-from app.features.tokens import through
+from app.features.tokens import ask_through
 from app.sinks.http_client import HttpClient
 from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
 from service_process import free_ports
@@ -71,7 +71,7 @@ async def test_nobody_is_called(
             answer, _ = await poster.ask(url, EVENT, 2.0)
             assert answer.fault == refused, url
             with pytest.raises(OSError, match=refused):
-                await through(poster)(url, {}, ("id", "secret"), 2.0)
+                await ask_through(poster)(url, {}, ("id", "secret"), 2.0)
     assert [target.connections for target in listeners] == [0] * len(listeners)
 
 

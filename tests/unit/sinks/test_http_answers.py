@@ -17,7 +17,7 @@ from app.sinks.http_answer import MAX_HEADERS, AnswerReader, RequestFailed
 from app.sinks.http_client import HttpClient
 from app.sinks.http_connection import ClientConnection, StaleConnection, WriteBatcher
 from app.sinks.tls import TlsFiles
-from raw_target import Play, Played, RawTarget
+from raw_target import Play, PlayedConnection, RawTarget
 from waiting import until
 
 EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
@@ -59,10 +59,10 @@ async def targets() -> AsyncIterator[Targets]:
 def saying(*pieces: bytes, once: bool = False) -> Play:
     """The same answer to each request; ``once``: then it hangs up."""
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         while True:
             await played.request()
-            await played.say(*pieces)
+            await played.send(*pieces)
             if once:
                 return
 
@@ -114,7 +114,7 @@ async def test_a_body_that_is_refused_while_it_is_sent_is_an_answer(
 ) -> None:
     """413 and a connection that is closed with most of the body unread: the answer counts, not the reset."""
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.head()
         played.writer.write(b"HTTP/1.1 413 X\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
         await played.writer.drain()
@@ -128,14 +128,14 @@ async def test_the_rest_of_a_refused_body_is_not_sent(clients: Make, targets: Ta
     counted: list[int] = []
     answered = asyncio.Event()
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.head()
         if played.number == 0:
             played.writer.write(b"HTTP/1.1 413 X\r\nContent-Length: 0\r\n\r\n")
             await answered.wait()
-            counted.append(await played.until_left())
+            counted.append(await played.bytes_until_closed())
         else:
-            await played.say(EMPTY)
+            await played.send(EMPTY)
 
     url = await targets(play)
     client = clients()
@@ -152,10 +152,10 @@ async def test_a_refused_body_over_tls(clients: Make, targets: Targets, tmp_path
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.head()
-        await played.say(b"HTTP/1.1 413 X\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
-        await played.until_left()
+        await played.send(b"HTTP/1.1 413 X\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
+        await played.bytes_until_closed()
 
     target = RawTarget(play)
     targets.made.append(target)
@@ -234,9 +234,9 @@ async def test_a_body_may_end_with_the_connection(
 
 
 async def test_one_that_is_reset_instead_is_cut_short(clients: Make, targets: Targets) -> None:
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.request()
-        await played.say(OK + b"\r\nthis")
+        await played.send(OK + b"\r\nthis")
         await asyncio.sleep(0.05)
         played.reset()
 
@@ -347,12 +347,12 @@ async def test_an_answer_to_a_request_that_has_not_left_is_none(used: bool) -> N
 async def test_what_an_idle_connection_says_ends_it(clients: Make, targets: Targets) -> None:
     """Some targets write 408 before they close what was idle for long."""
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.request()
-        await played.say(b"HTTP/1.1 202 X\r\nContent-Length: 0\r\n\r\n")
+        await played.send(b"HTTP/1.1 202 X\r\nContent-Length: 0\r\n\r\n")
         await asyncio.sleep(0.02)
-        await played.say(b"HTTP/1.1 408 X\r\nContent-Length: 0\r\n\r\n")
-        await played.until_left()
+        await played.send(b"HTTP/1.1 408 X\r\nContent-Length: 0\r\n\r\n")
+        await played.bytes_until_closed()
 
     url = await targets(play)
     client = clients()
@@ -392,12 +392,12 @@ async def test_an_answer_is_known_again_by_all_of_its_bytes(
         (first,),
     )
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         while True:
             await (
                 played.request()
             )  # first: one that never comes takes no answer from the next connection
-            await played.say(*next(left))
+            await played.send(*next(left))
 
     left = iter(said)
     client, url = clients(), await targets(play)

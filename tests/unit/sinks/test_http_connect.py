@@ -25,7 +25,7 @@ from app.sinks.http_connect import STAGGER, remaining_addresses
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles
 from connect_proxy import ConnectProxy
-from raw_target import Played, RawTarget
+from raw_target import PlayedConnection, RawTarget
 from waiting import until
 from webhook_target import WebhookTarget
 
@@ -172,7 +172,7 @@ async def test_an_address_without_tls_is_not_the_last_word(
 ) -> None:
     """One of two machines behind a name is out of order."""
     await target.start(server_side)
-    plain = RawTarget(lambda played: played.say(b"HTTP/1.1 400 X\r\n\r\n"))
+    plain = RawTarget(lambda played: played.send(b"HTTP/1.1 400 X\r\n\r\n"))
     plain.port = target.port
     await plain.start(host="127.0.0.9")
     client = clients(tls=trusting, lookup=Names("127.0.0.9", "127.0.0.1"))
@@ -215,8 +215,8 @@ async def test_a_large_body_arrives_whole_over_tls(
 async def test_a_handshake_that_hangs_ends(clients: Make, trusting: TlsFiles, leaves: bool) -> None:
     """Within the time to connect, and with its caller."""
 
-    async def play(played: Played) -> None:
-        await played.until_left()
+    async def play(played: PlayedConnection) -> None:
+        await played.bytes_until_closed()
 
     target = RawTarget(play)
     url = (await target.start()).replace("http:", "https:")
@@ -328,9 +328,9 @@ async def _a_guarded_address(clients: Make, target: WebhookTarget, tmp_path: Pat
 
 
 async def _no_tls(clients: Make, target: WebhookTarget, tmp_path: Path) -> SinkAnswer:
-    async def answer_at_once(played: Played) -> None:
-        await played.say(b"HTTP/1.1 400 no TLS here\r\n\r\n")
-        await played.until_left()
+    async def answer_at_once(played: PlayedConnection) -> None:
+        await played.send(b"HTTP/1.1 400 no TLS here\r\n\r\n")
+        await played.bytes_until_closed()
 
     raw = RawTarget(answer_at_once)
     try:
@@ -412,11 +412,11 @@ async def test_a_request_whose_tunnel_is_not_made_is_not_sent(
 
 
 async def test_what_the_target_read_was_sent(clients: Make) -> None:
-    async def silent(played: Played) -> None:
+    async def silent(played: PlayedConnection) -> None:
         await played.request()
         await asyncio.Event().wait()
 
-    async def hangs_up(played: Played) -> None:
+    async def hangs_up(played: PlayedConnection) -> None:
         await played.request()
 
     for play, fault in ((silent, "timeout"), (hangs_up, "reset")):
@@ -523,7 +523,7 @@ async def test_a_target_that_hangs_up_after_the_handshake_was_sent_the_request(
 ) -> None:
     """Only a certificate that was not accepted is no attempt: an event that fells its target has its schedule."""
 
-    async def hangs_up(played: Played) -> None:
+    async def hangs_up(played: PlayedConnection) -> None:
         await played.request()
 
     raw = RawTarget(hangs_up)

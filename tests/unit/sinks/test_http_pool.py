@@ -14,7 +14,7 @@ from app.interfaces import SinkAnswer
 from app.sinks import http_pool
 from app.sinks.http_client import CONNECTIONS, HttpClient
 from app.sinks.http_pool import ConnectionPool
-from raw_target import Play, Played, RawTarget
+from raw_target import Play, PlayedConnection, RawTarget
 from waiting import until
 from webhook_target import WebhookTarget, status
 
@@ -54,13 +54,13 @@ async def silent_after(
     """Answers so many requests of a connection; that the next one came it tells us alone."""
     came = asyncio.Event()
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         for _ in range(answered):
             await played.request()
-            await played.say(EMPTY)
+            await played.send(EMPTY)
         await played.request()
         came.set()
-        await played.until_left()
+        await played.bytes_until_closed()
 
     target = raw(play)
     return target, await target.start(), came
@@ -69,15 +69,15 @@ async def silent_after(
 class Closing:
     """Answers ``good`` requests on a connection; at the next one it does ``then``."""
 
-    def __init__(self, good: int, then: Callable[[Played], None]) -> None:
+    def __init__(self, good: int, then: Callable[[PlayedConnection], None]) -> None:
         self.good, self.then = good, then
         self.requests = 0
 
-    async def __call__(self, played: Played) -> None:
+    async def __call__(self, played: PlayedConnection) -> None:
         for _ in range(self.good):
             await played.request()
             self.requests += 1
-            await played.say(EMPTY)
+            await played.send(EMPTY)
         await played.request()
         self.requests += 1
         self.then(played)
@@ -115,10 +115,10 @@ async def test_a_fresh_connection_is_never_replaced(
 
 
 async def test_nor_is_the_second_one(clients: Make, raw: Callable[[Play], RawTarget]) -> None:
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.request()
         if played.number == 0:
-            await played.say(EMPTY)
+            await played.send(EMPTY)
             await played.request()
 
     target = raw(play)
@@ -147,9 +147,9 @@ async def test_a_large_body_is_sent_again_whole(
 ) -> None:
     taken: list[bytes] = []
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         taken.append(await played.request())
-        await played.say(EMPTY)
+        await played.send(EMPTY)
         if played.number == 0:
             await played.head()
             played.reset()
@@ -164,9 +164,9 @@ async def test_a_large_body_is_sent_again_whole(
 async def test_a_connection_closed_while_idle_costs_nothing(
     clients: Make, raw: Callable[[Play], RawTarget]
 ) -> None:
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.request()
-        await played.say(EMPTY)
+        await played.send(EMPTY)
 
     target = raw(play)
     url = await target.start()
@@ -229,12 +229,12 @@ async def test_one_that_ran_out_of_time_is_not_used_again(
 ) -> None:
     """Its answer may still come, and would be taken for the next one's."""
 
-    async def play(played: Played) -> None:
+    async def play(played: PlayedConnection) -> None:
         await played.request()
         if played.number == 0:
-            await played.until_left()
-        await played.say(EMPTY)
-        await played.until_left()
+            await played.bytes_until_closed()
+        await played.send(EMPTY)
+        await played.bytes_until_closed()
 
     target = raw(play)
     url = await target.start()
@@ -357,7 +357,7 @@ class Moody:
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
 
-    async def __call__(self, played: Played) -> None:
+    async def __call__(self, played: PlayedConnection) -> None:
         while True:
             head = await played.head()
             (event,) = re.findall(rb"ce-id: (\d+)", head)
@@ -367,13 +367,13 @@ class Moody:
                 played.reset()
                 return
             if mood < 0.1:
-                await played.say(b"HTTP/1.1 413 X\r\nConnection: close\r\n\r\n")
+                await played.send(b"HTTP/1.1 413 X\r\nConnection: close\r\n\r\n")
                 return
             (length,) = re.findall(rb"Content-Length: (\d+)", head)
             await played.reader.readexactly(int(length))
             if mood < 0.15:
                 await asyncio.sleep(0.1)
-            await played.say(said + b"x" if mood < 0.2 else said)
+            await played.send(said + b"x" if mood < 0.2 else said)
             if mood < 0.3:
                 return
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.bindings.http import HttpMessage
-from app.features.tokens import ask_directly, through
+from app.features.tokens import ask_directly, ask_through
 from app.gateway.issuers import fetch_by_discovery
 from app.model.secret import FileSecret
 from app.sinks.credentials import Fixed, in_query
@@ -17,7 +17,7 @@ from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient
 from app.sinks.secrets import LiveSecret
 from app.sinks.webhook import with_exchange
-from raw_target import Played, RawTarget
+from raw_target import PlayedConnection, RawTarget
 
 EVENT = HttpMessage.of((("ce-id", "1"),), b"data")
 Make = Callable[..., HttpClient]
@@ -54,14 +54,14 @@ async def answering() -> AsyncIterator[tuple[RawTarget, list[bytes], str]]:
     """A target that keeps what came, and its URL without a path."""
     came: list[bytes] = []
 
-    async def play(peer: Played) -> None:
+    async def play(peer: PlayedConnection) -> None:
         while True:
             head = await peer.head()
             sized = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await peer.reader.readexactly(int(sized or 0))
             came.append(head)
             body = b'{"access_token": "t", "expires_in": 60}'
-            await peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+            await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
 
     target = RawTarget(play)
     url = await target.start()
@@ -84,7 +84,7 @@ async def test_every_request_to_a_webhook_has_the_target_as_written(
     client = clients()
     await client.post(base + written, EVENT, 30.0)
     await client.ask(base + written, EVENT, 30.0)
-    await through(client)(base + written, {}, ("id", "secret"), 30.0)
+    await ask_through(client)(base + written, {}, ("id", "secret"), 30.0)
     assert lines(came) == [f"{method} {sent} HTTP/1.1" for method in ("POST", "OPTIONS", "POST")]
 
 
@@ -114,12 +114,12 @@ async def test_the_keys_of_an_issuer_are_asked_for_with_the_target_as_written() 
     """Of the configuration, behind the issuer as it is written, and of the address of the keys that it names."""
     came: list[bytes] = []
 
-    async def play(peer: Played) -> None:
+    async def play(peer: PlayedConnection) -> None:
         while True:
             came.append(await peer.head())
             issuer = {"issuer": f"{base}/a/../b%2f", "jwks_uri": f"{base}/./keys%2f?v=%40"}
             body = msgspec.json.encode(issuer)
-            await peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+            await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
 
     target = RawTarget(play)
     base = (await target.start()).removesuffix("/hook")

@@ -15,7 +15,7 @@ from app.errors import SetupError
 from app.sinks import secrets
 from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles
-from pairs import Demanding, Pair, demanding, replace
+from pairs import ClientCertificates, Pair, client_certificate_server, replace
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
@@ -42,14 +42,14 @@ def client_of(clients: Make, tmp_path: Path, pair: Pair) -> HttpClient:
     return clients(tls=TlsFiles(tmp_path / "ca.pem", pair.cert, pair.key), lookup=Names())
 
 
-async def post(client: HttpClient, server: Demanding) -> str:
+async def post(client: HttpClient, server: ClientCertificates) -> str:
     """Return the serial number that the target saw with the request, or the fault."""
     url = f"https://hook.example:{server.port}/"
     answer = await client.post(url, HttpMessage.of((), b"x"), 10.0)
     return server.requests[-1] if answer.status == 204 else answer.fault
 
 
-async def again(client: HttpClient, server: Demanding) -> str:
+async def again(client: HttpClient, server: ClientCertificates) -> str:
     """As ``post``, on a new connection."""
     await client.stop()
     return await post(client, server)
@@ -65,7 +65,7 @@ async def test_half_of_a_new_pair_leaves_the_old_pair_in_use_and_the_log_says_wh
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """From then on no certificate was sent at all, while the log said that the old one stays."""
-    async with demanding(authority, version) as server:
+    async with client_certificate_server(authority, version) as server:
         client = client_of(clients, tmp_path, pair)
         old = await post(client, server)
         other = pair.issue()
@@ -88,7 +88,7 @@ async def test_a_key_that_becomes_encrypted_leaves_the_old_pair_in_use_and_asks_
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    async with demanding(authority) as server:
+    async with client_certificate_server(authority) as server:
         client = client_of(clients, tmp_path, pair)
         old = await post(client, server)
         pair.encrypt_key(pkcs8=pkcs8)
@@ -119,7 +119,7 @@ async def test_authorities_that_become_unusable_leave_the_old_ones_in_use(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Empty, no certificate, half written; and gone."""
-    async with demanding(authority) as server:
+    async with client_certificate_server(authority) as server:
         client = client_of(clients, tmp_path, pair)
         old = await post(client, server)
         replace(tmp_path / "ca.pem", content)
@@ -136,7 +136,7 @@ async def test_an_authority_that_leaves_the_file_is_trusted_no_more(
     tmp_path: Path, authority: trustme.CA, clients: Make, pair: Pair
 ) -> None:
     """It was trusted until the next start: it had been loaded into the context, and nothing takes it out of one."""
-    async with demanding(authority) as server:
+    async with client_certificate_server(authority) as server:
         client = client_of(clients, tmp_path, pair)
         await post(client, server)
         replace(tmp_path / "ca.pem", trustme.CA().cert_pem.bytes())
@@ -147,7 +147,7 @@ async def test_the_next_request_uses_the_new_pair_although_a_connection_is_open(
     tmp_path: Path, authority: trustme.CA, clients: Make, pair: Pair
 ) -> None:
     """A busy connection lived as long as there was traffic, and with it a certificate that was withdrawn."""
-    async with demanding(authority) as server:
+    async with client_certificate_server(authority) as server:
         client = client_of(clients, tmp_path, pair)
         old = await post(client, server)
         assert await post(client, server) == old

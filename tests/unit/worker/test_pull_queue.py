@@ -22,7 +22,7 @@ from app.sinks.pull_queue import (
     Wakeups,
 )
 from app.store import open_store
-from pull_worker import GROUP, Patient, Pulling, ids
+from pull_worker import GROUP, FailingTable, PullWorker, ids
 from virtual_clock import VirtualClock
 from worker_doubles import a_subscription, an_event
 
@@ -40,7 +40,7 @@ async def store(tmp_path):
 
 @pytest.fixture
 async def pulling(store):
-    pulling = Pulling(store)
+    pulling = PullWorker(store)
     await pulling.log.create_topic("orders", 1)
     await pulling.copies.create_topic("dead", 1)
     yield pulling
@@ -59,7 +59,7 @@ async def committed(pulling, position):
 
 async def begin_failing(pulling, fault):
     """With one event, and a store that has this to say until it is told otherwise."""
-    pulling.store.pulled = Patient(pulling.store.pulled)
+    pulling.store.pulled = FailingTable(pulling.store.pulled)
     pulling.store.pulled.failing = fault
     await pulling.publish(an_event(1))
     await pulling.begin()
@@ -94,7 +94,7 @@ async def test_a_full_store_is_a_pause_and_no_loss(pulling):
 
 async def test_a_store_that_was_away_holds_up_no_event_for_good(pulling):
     """Also those of keys that are more than one transaction takes."""
-    pulling.store.pulled = Patient(pulling.store.pulled)
+    pulling.store.pulled = FailingTable(pulling.store.pulled)
     pulling.store.pulled.failing = StoreUnavailable("away")
     await pulling.publish(*(an_event(n, f"k{n}") for n in range(1_200)))
     await pulling.begin(pull={"max_waiting": 5_000})
@@ -110,7 +110,7 @@ async def test_large_events_of_a_replay_leave_room_for_live_ones(pulling, orders
     await pulling.waiting(600)
     while rows := await pulling.receive(600):
         await pulling.acknowledge(rows)
-    pulling.store.pulled = Patient(pulling.store.pulled)
+    pulling.store.pulled = FailingTable(pulling.store.pulled)
     asked = Replay(subscription="billing", broker="log", partition=orders, next="0", until="600")
     await pulling.store.replays.ask([asked])
     pulling.dispatcher.look()
@@ -275,7 +275,7 @@ async def test_room_that_another_process_made_is_found(pulling):
 
 async def test_a_subscription_at_its_bound_does_not_ask_the_store_all_the_time(pulling):
     """A thousand of them would."""
-    pulling.store.pulled = Patient(pulling.store.pulled)
+    pulling.store.pulled = FailingTable(pulling.store.pulled)
     await pulling.publish(*(an_event(n, f"k{n}") for n in range(8)))
     await pulling.begin(pull={"max_waiting": 4})
     await pulling.waiting(4)
@@ -287,7 +287,7 @@ async def test_a_subscription_at_its_bound_does_not_ask_the_store_all_the_time(p
 
 async def test_an_empty_queue_is_counted_and_not_looked_through(pulling):
     """A thousand that nobody uses are looked at every five seconds."""
-    pulling.store.pulled = Patient(pulling.store.pulled)
+    pulling.store.pulled = FailingTable(pulling.store.pulled)
     await pulling.begin()
     queue = pulling.store.pulled
     await pulling.until(lambda: queue.calls >= 4)
@@ -297,7 +297,7 @@ async def test_an_empty_queue_is_counted_and_not_looked_through(pulling):
 async def test_a_count_forgets_nothing_that_was_stored_meanwhile(store):
     """What the store counted before a transaction does not know of it."""
     subscription = a_subscription(sink={"pull": {"max_waiting": 3}})
-    queue = Patient(store.pulled)
+    queue = FailingTable(store.pulled)
     sink = PullQueueSink(subscription, queue, VirtualClock(), Wakeups(), 3, lambda: 0.5)
     await sink.count()
     asked, counted = asyncio.Event(), asyncio.Event()

@@ -13,7 +13,7 @@ from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.sinks.http_client import HttpClient
 from delivery_fixtures import target
-from raw_target import Played, RawTarget
+from raw_target import PlayedConnection, RawTarget
 from waiting import until
 from worker_doubles import OK, an_event
 
@@ -179,8 +179,8 @@ async def _tried(rig, times):
     ],
 )
 async def test_no_real_target_that_cannot_be_reached_makes_dead_letters(rig, url, client, fault):
-    async def answer_in_plain(played: Played) -> None:
-        await played.say(b"HTTP/1.1 400 no TLS here\r\n\r\n")
+    async def answer_in_plain(played: PlayedConnection) -> None:
+        await played.send(b"HTTP/1.1 400 no TLS here\r\n\r\n")
 
     raw = RawTarget(answer_in_plain)
     await raw.start()

@@ -1,1 +1,1 @@
-"""One file a revision. What stands in one that was released never changes."""
+"""The revisions, one file each. A released revision never changes."""

@@ -1,7 +1,6 @@
-"""The schema of the releases before Alembic, which noted its number in ``skybridge_schema``.
+"""The schema of the releases before Alembic, which stored their number in ``skybridge_schema``.
 
-A file of theirs has these tables already, version 1 of it all but ``stream_offsets``.
-"""
+A database of such a release has these tables already; one of version 1 lacks ``stream_offsets``."""
 
 from __future__ import annotations
 

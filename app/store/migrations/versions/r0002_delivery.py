@@ -1,7 +1,7 @@
-"""What delivery needs: messages that wait or are pulled, attempts, subscriptions of the API, and what
-goes between API and workers. Dead letters get a lane and the names of their events, owners since when,
-disabled subscriptions become halts.
-"""
+"""Add parked and pulled messages, attempts, subscriptions of the API, and commands for workers.
+
+Dead letters get a lane and the names of their events. Owners get the time since when they own. Disabled
+subscriptions become halts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-_REFUSED = 3  # the number in ``skybridge_schema`` that releases before Alembic do not know
+_REFUSED = 3  # a number in ``skybridge_schema`` that releases before Alembic refuse
 _PAGE = 500  # rows read at a time
-LONGEST_LANE = 1_000  # bytes; a longer one is kept as its digest
+LONGEST_LANE = 1_000  # bytes; a longer lane is stored as its digest
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
@@ -39,14 +39,14 @@ def upgrade() -> None:
 
 
 def _set_aside(*tables: str) -> None:
-    """Copied, not renamed: their constraints would keep names that the new ones need."""
+    """Copy the old tables. A renamed table would keep the names of constraints that the new one needs."""
     for table in tables:
         op.execute(f"CREATE TABLE old_{table} AS SELECT * FROM {table}")  # noqa: S608
         op.drop_table(table)
 
 
 def _take_over_letters() -> None:
-    """In order of writing, under the numbers they had."""
+    """Copy the dead letters in the order of writing, with their ids."""
     letters = _table("dead_letters")
     for page in _pages("old_dead_letters"):
         rows = [{**row, **_added(row)} for row in page]
@@ -55,7 +55,7 @@ def _take_over_letters() -> None:
 
 
 def _added(row: sa.RowMapping) -> dict[str, Any]:
-    """The lane is that of the record's key, which most are delivered by; nobody knows the event."""
+    """Return the new columns of a dead letter. Its lane is made of the record's key, and its event is unknown."""
     content_type = row["content_type"]
     return {
         "content_type": None if content_type is None else content_type.encode(),
@@ -67,7 +67,7 @@ def _added(row: sa.RowMapping) -> dict[str, Any]:
 
 
 def _lane(row: sa.RowMapping) -> bytes:
-    """As ``delivery.lane_id`` made it when this was written."""
+    """Return the lane id as ``delivery.lane_id`` computed it at this revision."""
     topic = row["topic"].encode()
     place = b"%d:%d:%s:" % (row["partition"], len(topic), topic)
     if row["key"] is None:
@@ -77,7 +77,7 @@ def _lane(row: sa.RowMapping) -> bytes:
 
 
 def _take_over_owners() -> None:
-    """Given at no time that is known: the next owner is later."""
+    """Copy the owners without a time, which is not known; a later owner gets one."""
     names = "subscription, broker, topic, partition, epoch"
     op.execute(f"INSERT INTO owners ({names}, since_ms) SELECT {names}, 0 FROM old_owners")  # noqa: S608
 
@@ -114,7 +114,7 @@ def _table(name: str) -> sa.Table:
 
 
 def _count_on(table: str) -> None:
-    """PostgreSQL does not see the numbers that were given by hand."""
+    """Set the sequence of PostgreSQL after the copied ids, which it has not counted."""
     if op.get_bind().dialect.name == "postgresql":
         newest = f"(SELECT coalesce(max(id), 0) + 1 FROM {table})"  # noqa: S608
         op.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), {newest}, false)")

@@ -1,4 +1,4 @@
-"""Of a message that is kept, what its broker has beside key, headers and body: typed values of headers."""
+"""Add the column for the typed headers, id and time of a broker's messages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Owners get a counter for the numbers of what is parked, and lose the time since when they own: neither
-order rests on a clock any more.
-"""
+"""Add a counter for parked rows to the owners, and drop their time, because no order depends on a clock now."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def upgrade() -> None:
 
 
 def _take_over() -> None:
-    """The counter starts at the greatest number that is stored: what comes is above it."""
+    """Copy the owners. Each counter starts at the highest stored number, so that new numbers are higher."""
     place = ", ".join(_PLACE)
     same = " AND ".join(f"parked.{name} = old_owners.{name}" for name in _PLACE)
     greatest = f'SELECT coalesce(max("offset"), 0) FROM parked WHERE {same}'  # noqa: S608

@@ -1,4 +1,4 @@
-"""Addresses at which webhooks may consent later."""
+"""Add the addresses at which webhooks may consent later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The uses of the admin listener."""
+"""Add the audit of the admin listener."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redriven rows know the letter that they were: letters of one lane go in the order of their letters."""
+"""Add the number of the dead letter to redriven rows, so that letters of a lane keep their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Rows that were given back before bear 0: they go before all others, and have no order of their own."""
+    """Add the column. Rows that were redriven before get 0, which sorts them first, without an order among them."""
     op.add_column("parked", sa.Column("letter", sa.BigInteger, nullable=False, server_default="0"))
     op.create_index(
         "parked_redriven",

@@ -1,4 +1,4 @@
-"""Logins are a kind of the audit, and entries that repeat are one with a count."""
+"""Add the kind of logins to the audit, and a count to entries that repeat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Entries from before count once each, and no later one is added to them."""
+    """Add the columns. Each earlier entry counts once and is never continued."""
     op.add_column("audit", sa.Column("count", sa.Integer, nullable=False, server_default="1"))
     op.add_column("audit", sa.Column("last_ms", sa.BigInteger))
     op.add_column("audit", sa.Column("alike", sa.Text))

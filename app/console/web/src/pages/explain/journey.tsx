@@ -4,6 +4,7 @@ import type { Filter, Hop, Journey, RouteVerdict, Verdict } from "../../api/type
 import { plural } from "../../format";
 import { link } from "../../router";
 import { Badge, toneOf } from "../../ui/badge";
+import { Code } from "../../ui/code";
 import { Card } from "../../ui/page";
 import { ProblemBox } from "../../ui/problem";
 import { takers } from "./case";
@@ -133,7 +134,14 @@ function Subscription({ verdict }: { verdict: Verdict }) {
       </p>
       {verdict.fault && <p class="caution">{verdict.fault}</p>}
       <Filters filters={verdict.filters} />
+      {verdict.request && <RequestView request={verdict.request} />}
       {verdict.onward && <HopView hop={verdict.onward} />}
     </li>
   );
+}
+
+/** The request that would go out to a target that does not speak CloudEvents. Its secrets are hidden by the service. */
+function RequestView({ request }: { request: NonNullable<Verdict["request"]> }) {
+  const head = [`${request.method} ${request.url}`, ...request.headers.map(([name, value]) => `${name}: ${value}`)];
+  return <Code text={[...head, "", request.body].join("\n")} label="Request to the target" />;
 }
