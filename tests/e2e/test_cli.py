@@ -44,14 +44,14 @@ def write(folder: Path, *, sink: str | None = None, not_ready: str = "0s", **mor
 
 async def get(child: Child, path: str) -> httpx.Response:
     async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
-        return await client.get(f"{child.said['admin']}{path}")
+        return await client.get(f"{child.announced['admin']}{path}")
 
 
 async def post(child: Child, type_: str) -> None:
     """One accepted event, without a process of its own."""
     headers = event_headers(type_, type=type_)
     async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
-        assert (await client.post(child.said["events"], headers=headers)).status_code == 202
+        assert (await client.post(child.announced["events"], headers=headers)).status_code == 202
 
 
 async def answered(child: Child, path: str, wanted: Any) -> Any:
@@ -67,10 +67,10 @@ async def answered(child: Child, path: str, wanted: Any) -> Any:
 async def test_an_event_goes_from_send_to_receive(tmp_path: Path) -> None:
     """The whole product with three commands; the exact data arrives."""
     async with running_command(tmp_path, "receive", "--port", "0") as receiver:
-        config = write(tmp_path, sink=f"{receiver.said['listening']}/hook")
+        config = write(tmp_path, sink=f"{receiver.announced['listening']}/hook")
         async with running_command(tmp_path, "serve", "--config", config) as service:
             code, out, err = await run(
-                tmp_path, "send", "--url", service.said["events"], "-t", "com.example.hello",
+                tmp_path, "send", "--url", service.announced["events"], "-t", "com.example.hello",
                 "-d", '{"price": 1.10}', "-k", "order-7", "--json",
             )  # fmt: skip
             assert code == exits.OK, err
@@ -89,14 +89,14 @@ async def test_what_was_accepted_before_sigterm_is_delivered_after_a_restart(
     """Rule 11: finish or release, commit, exit; nothing acknowledged is lost."""
     config = write(tmp_path)
     async with running_command(tmp_path, "serve", "--config", config) as service:
-        url = service.said["events"]
+        url = service.announced["events"]
         code, *_ = await run(
             tmp_path, "send", "--url", url, "-t", "t", "-n", "50", "-m", "batch", "--json"
         )
         assert code == exits.OK
         assert await service.stop() == 0
     async with running_command(tmp_path, "receive", "--port", "0") as receiver:
-        config = write(tmp_path, sink=f"{receiver.said['listening']}/")
+        config = write(tmp_path, sink=f"{receiver.announced['listening']}/")
         async with running_command(tmp_path, "serve", "--config", config) as service:
             ids = {(await receiver.line())["events"][0]["attributes"]["id"] for _ in range(50)}
             assert await service.stop() == 0
@@ -132,7 +132,7 @@ async def test_retry_after_is_honoured_and_a_refused_type_becomes_a_dead_letter(
     """receive misbehaves when told to; attempts and dead letters show what became of it."""
     words = ("receive", "--port", "0", "--fail-first", "1", "--retry-after", "1", "--status", "415")
     async with running_command(tmp_path, *words) as receiver:
-        config = write(tmp_path, sink=f"{receiver.said['listening']}/")
+        config = write(tmp_path, sink=f"{receiver.announced['listening']}/")
         async with running_command(tmp_path, "serve", "--config", config) as service:
             await post(service, "com.example.odd")
             assert (await receiver.line())["status"] == 503
@@ -156,9 +156,9 @@ async def test_tail_follows_a_running_service(tmp_path: Path) -> None:
     """An embedded log belongs to its service, so tail asks the service."""
     async with running_command(tmp_path, "serve", "--config", write(tmp_path)) as service:
         await post(service, "first")
-        words = ("tail", "events", "--server", service.said["admin"], "--from", "earliest")
+        words = ("tail", "events", "--server", service.announced["admin"], "--from", "earliest")
         async with running_command(tmp_path, *words) as tailing:
-            assert tailing.said["event"]["type"] == "first"
+            assert tailing.announced["event"]["type"] == "first"
             await post(service, "second")
             assert (await tailing.line())["event"]["type"] == "second"
             tailing.signal(signal.SIGINT)
@@ -173,10 +173,10 @@ async def test_json_that_is_so_by_its_grammar_alone_is_shown_as_it_came(tmp_path
     (tmp_path / "odd.json").write_bytes(document)
     async with running_command(tmp_path, "serve", "--config", write(tmp_path)) as service:
         code, out, err = await run(
-            tmp_path, "send", "odd.json", "--url", service.said["events"], "--json"
+            tmp_path, "send", "odd.json", "--url", service.announced["events"], "--json"
         )
         assert code == exits.OK, err
-        admin = ("--server", service.said["admin"])
+        admin = ("--server", service.announced["admin"])
         words = ("tail", "events", *admin, "--from", "earliest", "--no-follow")
         for options in ((), ("--json",), ("--raw",), ("--raw", "--json")):
             code, out, err = await run(tmp_path, *words, *options)
@@ -199,7 +199,7 @@ async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -
         headers = event_headers("1", type="kept")
         async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
             headers["content-type"] = "application/json"
-            await client.post(service.said["events"], headers=headers, content=b"1.10")
+            await client.post(service.announced["events"], headers=headers, content=b"1.10")
         assert await service.stop() == 0
     code, out, err = await run(
         tmp_path, "tail", "events", "--config", config, "--from", "earliest", "--no-follow",
@@ -226,7 +226,7 @@ async def test_a_refused_event_exits_1_and_lists_every_fault(tmp_path: Path) -> 
     """One look shows all that is wrong with it."""
     async with running_command(tmp_path, "serve", "--config", write(tmp_path)) as service:
         code, _, err = await run(
-            tmp_path, "send", "--url", service.said["events"], "-t", "t",
+            tmp_path, "send", "--url", service.announced["events"], "-t", "t",
             "--time", "yesterday", "-a", "Bad_Name=1",
         )  # fmt: skip
         assert await service.stop() == 0
@@ -241,7 +241,7 @@ async def test_the_printed_curl_works_as_pasted(tmp_path: Path) -> None:
         skip_or_fail("curl is not there")
     async with running_command(tmp_path, "serve", "--config", write(tmp_path)) as service:
         configuration = load(tmp_path / "skybridge.yaml", {}).config
-        pasted = example_command(configuration, service.said["events"].removesuffix("/events"))
+        pasted = example_command(configuration, service.announced["events"].removesuffix("/events"))
         process = await asyncio.create_subprocess_shell(
             pasted, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
         )
@@ -254,7 +254,7 @@ async def test_a_worker_of_its_own_listens_to_no_events(tmp_path: Path) -> None:
     """Roles run apart: its readiness speaks of its own role alone."""
     config = write(tmp_path)
     async with running_command(tmp_path, "serve", "--config", config, "--role", "worker") as worker:
-        assert worker.said["events"] is None
+        assert worker.announced["events"] is None
         assert set((await get(worker, "/readyz")).json()["roles"]) == {"worker"}
         assert await worker.stop() == 0
 

@@ -56,7 +56,7 @@ async def test_a_broken_event_is_told_with_its_fault(folder: Path) -> None:
 async def test_a_service_explains_with_the_partition_and_stores_nothing(tmp_path: Path) -> None:
     written(configuration(tmp_path, routes=[route(key={"mapper": "partitionkey"})]), tmp_path)
     async with running_command(tmp_path, "serve", "--config", "skybridge.yaml") as service:
-        server = service.said["admin"]
+        server = service.announced["admin"]
         words = ("--server", server, "-t", "com.example.t", "-a", "partitionkey=k", "--json")
         code, said, errors = await run(tmp_path, "explain", *words)
         assert code == 0, errors

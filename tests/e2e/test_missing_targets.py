@@ -110,7 +110,7 @@ async def service(folder: Path, file: Path) -> AsyncIterator[tuple[httpx.AsyncCl
         running_command(folder, "serve", "--config", str(file), "--role", "gateway") as child,
         httpx.AsyncClient(trust_env=False, timeout=WITHIN) as client,
     ):
-        yield client, child.said
+        yield client, child.announced
         assert await child.stop() == 0
 
 

@@ -74,7 +74,7 @@ async def service(
     async with (
         running_command(folder, "serve", "--config", file, "--role", "gateway") as child,
         httpx.AsyncClient(
-            base_url=child.said["events"] + "/", trust_env=False, timeout=WITHIN
+            base_url=child.announced["events"] + "/", trust_env=False, timeout=WITHIN
         ) as client,
     ):
         yield client

@@ -95,8 +95,8 @@ async def test_a_worker_that_stood_still_writes_nothing_stale_and_order_holds(
     house.broker = {**house.broker, "session_timeout": "6s"}  # nothing else is to end an ownership
     doors.stuck = set(STUCK)
     one, other = await worker(house, target, "one"), await worker(house, target, "other")
-    await one.partitions(2)
-    await other.partitions(2)
+    await one.until_owns(2)
+    await other.until_owns(2)
     await one.publish(numbered(0, 400, KEYS))
     await parked(dsn, house, STUCK)
     await until(lambda: len(ledger.numbers) == 400 * 32 // 40, "keys that are not stuck delivered")
@@ -104,14 +104,14 @@ async def test_a_worker_that_stood_still_writes_nothing_stale_and_order_holds(
         while (await other.status())["lag"] != 0:  # of both: what is delivered is committed
             await asyncio.sleep(0.05)
     os.kill(one.process.pid, signal.SIGSTOP)
-    await other.partitions(4)
+    await other.until_owns(4)
     await other.publish(numbered(400, 400, KEYS))
     doors.stuck.clear()
     brought = doors.by["one"]
     await until(lambda: len(ledger.numbers) >= 600, "the other drains what was parked", IN_TIME)
     assert doors.by["one"] == brought, "nobody else posts by its path"
     os.kill(one.process.pid, signal.SIGCONT)
-    await one.partitions(2)
+    await one.until_owns(2)
     await other.publish(numbered(800, 400, KEYS))
     await until(lambda: len(ledger.numbers) == 1_200, "everything delivered", IN_TIME)
     assert ledger.out_of_order() == {}

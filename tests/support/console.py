@@ -164,7 +164,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
-    """A service without tokens for the whole module: every caller on loopback may do everything."""
+    """Run a service without tokens for the whole module, on which every caller on loopback may do
+    everything.
+    """
     demand_console()
     with ConsoleService(tmp_path_factory.mktemp("console")).running() as service:
         yield service
@@ -180,5 +182,5 @@ def pages(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> I
 
 @pytest.fixture
 def page(pages: Pages, console: ConsoleService) -> Page:
-    """The first page of the console, on the service of the module."""
+    """Open the first page of the console, on the service of the module."""
     return pages.open(console)

@@ -62,7 +62,7 @@ def make(
 ) -> None:
     expect.set_options(timeout=WITHIN_MS)
     with on_stage(folder) as stage, browsing(folder) as browser:
-        stage.trouble()
+        stage.pause_one()
         time.sleep(warm)
         for scheme in SCHEMES:
             shoot(browser, stage, pictures, wanted, scheme, seen)

@@ -30,7 +30,9 @@ class GroupCases:
     async def test_members_share_partitions_and_a_third_moves_some(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """At all times a partition has one owner, and members learn of every change of ownership."""
+        """Members never own the same partition at the same time, and learn of every change of
+        ownership.
+        """
         topic = await harness.fresh_topic(log, partitions=6)
         group = fresh_group()
         everything = {Partition(topic, number) for number in range(6)}

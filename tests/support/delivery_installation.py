@@ -1,6 +1,7 @@
 """Processes of one installation on one broker, and the record of what a target got from them.
 
-``Ledger`` is the record of the target, ``Installation`` the installation, and ``Service`` one process.
+``Ledger`` is the record of the target, ``Installation`` makes the processes, and ``Service`` is one
+of them.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Ledger:
         self._moments.append(time.monotonic())
         return OK
 
-    def at_stake(self) -> int:
+    def possible_repeats(self) -> int:
         """Return how many deliveries a kill at this moment may repeat: those in flight or finished
         since the last commit.
         """
@@ -150,7 +151,7 @@ class Service:
             batch = json.dumps(events[first : first + MOST_IN_A_BATCH]).encode()
             assert await self.post(batch, BATCH) == 202
 
-    async def publish_at_last(self, events: Sequence[dict[str, Any]]) -> None:
+    async def publish_until_accepted(self, events: Sequence[dict[str, Any]]) -> None:
         """Publish events one after another, each repeatedly until it is accepted."""
         async with asyncio.timeout(PATIENCE):
             for event in events:
@@ -183,7 +184,7 @@ class Service:
         """Wait until the status of the subscription reports a lag of 0."""
         await self.until_status(lambda found: found["lag"] == 0)
 
-    async def partitions(self, count: int) -> None:
+    async def until_owns(self, count: int) -> None:
         """Wait until this process owns ``count`` partitions."""
         await self.until_status(lambda found: len(found["partitions"]) == count)
 

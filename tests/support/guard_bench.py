@@ -197,7 +197,7 @@ class GuardBench:
     def poster(self, **settings: Any) -> HttpClient:
         return HttpClient(tls=TlsFiles(self._ca), **settings)
 
-    async def told(self, way: str, url: str, poster: HttpClient | None = None) -> RequestResult:
+    async def request(self, way: str, url: str, poster: HttpClient | None = None) -> RequestResult:
         own = poster or self.poster()
         try:
             return await WAYS[way](own, url)
@@ -253,41 +253,41 @@ async def reachable() -> dict[str, bool]:
     return found
 
 
-async def literals(house: GuardBench) -> list[dict[str, Any]]:
+async def literals(bench: GuardBench) -> list[dict[str, Any]]:
     """Request every spelling by http and https in every way."""
     rows = []
     for family, each in FAMILIES.items():
         for host in each.hosts:
             for scheme in ("https", "http"):
                 for way in WAYS:
-                    with house.touched() as row:
-                        result = await house.told(way, f"{scheme}://{host}/hook")
+                    with bench.touched() as row:
+                        result = await bench.request(way, f"{scheme}://{host}/hook")
                     rows.append(
                         {"family": family, "host": host, "way": way, "result": result, **row}
                     )
     return rows
 
 
-async def confusions(house: GuardBench) -> list[dict[str, Any]]:
+async def confusions(bench: GuardBench) -> list[dict[str, Any]]:
     rows = []
     for about, url in CONFUSIONS.items():
         for way in WAYS:
-            with house.touched() as row:
-                result = await house.told(way, url)
+            with bench.touched() as row:
+                result = await bench.request(way, url)
             rows.append({"about": about, "way": way, "result": result, **row})
     return rows
 
 
-async def names_that_lead_inside(house: GuardBench) -> list[dict[str, Any]]:
+async def names_that_lead_inside(bench: GuardBench) -> list[dict[str, Any]]:
     """Request DNS names that lead to each address, directly and by a chain of aliases."""
     rows = []
     for number, address in enumerate(ADDRESSES):
-        house.names.zone[f"n{number}.example"] = [[address]]
-        house.names.zone[f"c{number}.example"] = [[f"c{number}.one.example"]]
-        house.names.zone[f"c{number}.one.example"] = [[f"n{number}.example"]]
+        bench.names.zone[f"n{number}.example"] = [[address]]
+        bench.names.zone[f"c{number}.example"] = [[f"c{number}.one.example"]]
+        bench.names.zone[f"c{number}.one.example"] = [[f"n{number}.example"]]
         for name in (f"n{number}.example", f"c{number}.example"):
-            with house.touched() as row:
-                result = await house.told("event", f"https://{name}/")
+            with bench.touched() as row:
+                result = await bench.request("event", f"https://{name}/")
             rows.append({"address": address, "name": name, "result": result, **row})
     return rows
 
@@ -301,18 +301,18 @@ MIXTURES = {
 }
 
 
-async def mixtures(house: GuardBench) -> list[dict[str, Any]]:
+async def mixtures(bench: GuardBench) -> list[dict[str, Any]]:
     rows = []
     for number, (about, answer) in enumerate(MIXTURES.items()):
-        house.names.zone[f"mixed{number}.example"] = [answer]
+        bench.names.zone[f"mixed{number}.example"] = [answer]
         for way in WAYS:
-            with house.touched() as row:
-                result = await house.told(way, f"https://mixed{number}.example/")
+            with bench.touched() as row:
+                result = await bench.request(way, f"https://mixed{number}.example/")
             rows.append({"about": about, "way": way, "result": result, **row})
     return rows
 
 
-async def rebinding(house: GuardBench) -> list[dict[str, Any]]:
+async def rebinding(bench: GuardBench) -> list[dict[str, Any]]:
     """Request names whose DNS answer alternates between public and forbidden addresses with a TTL
     of 0.
 
@@ -320,64 +320,64 @@ async def rebinding(house: GuardBench) -> list[dict[str, Any]]:
     """
     rows = []
     dns.CACHE_SECONDS = 0
-    house.everywhere.answer = b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n"
+    bench.everywhere.answer = b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n"
     for way in WAYS:
         name = f"rebind-{way}.example"
-        house.names.zone[name] = [[PUBLIC], ["127.0.0.1"], [PUBLIC_TOO], ["169.254.169.254"]]
-        poster = house.poster()
+        bench.names.zone[name] = [[PUBLIC], ["127.0.0.1"], [PUBLIC_TOO], ["169.254.169.254"]]
+        poster = bench.poster()
         for attempt in range(6):
-            with house.touched() as row:
-                result = await house.told(way, f"https://{name}/", poster)
+            with bench.touched() as row:
+                result = await bench.request(way, f"https://{name}/", poster)
             rows.append({"way": way, "attempt": attempt, "result": result, **row})
         await poster.stop()
-    house.everywhere.answer = ANSWER
+    bench.everywhere.answer = ANSWER
     return rows
 
 
-async def kept_alive(house: GuardBench) -> list[dict[str, Any]]:
+async def kept_alive(bench: GuardBench) -> list[dict[str, Any]]:
     """Request on a kept connection, which stays at the checked address even if the name now leads
     elsewhere.
     """
-    house.names.zone["kept.example"] = [[PUBLIC], ["127.0.0.1"]]
-    poster = house.poster()
+    bench.names.zone["kept.example"] = [[PUBLIC], ["127.0.0.1"]]
+    poster = bench.poster()
     rows = []
     for attempt in range(4):
-        with house.touched() as row:
-            result = await house.told("event", "https://kept.example/", poster)
+        with bench.touched() as row:
+            result = await bench.request("event", "https://kept.example/", poster)
         rows.append({"attempt": attempt, "result": result, **row})
     await poster.stop()
     return rows
 
 
-async def redirects(house: GuardBench) -> list[dict[str, Any]]:
+async def redirects(bench: GuardBench) -> list[dict[str, Any]]:
     rows = []
     for to in ("http://127.0.0.1/", "https://169.254.169.254/", "//10.0.0.1/", "http://[::1]/"):
         for code in (301, 302, 303, 307, 308):
-            house.everywhere.answer = (
+            bench.everywhere.answer = (
                 f"HTTP/1.1 {code} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode()
             )
             for way in WAYS:
-                with house.touched() as row:
-                    result = await house.told(way, "https://public.example/")
+                with bench.touched() as row:
+                    result = await bench.request(way, "https://public.example/")
                 rows.append({"to": to, "code": code, "way": way, "result": result, **row})
-    house.everywhere.answer = ANSWER
+    bench.everywhere.answer = ANSWER
     return rows
 
 
-async def allowed_addresses(house: GuardBench) -> list[dict[str, Any]]:
+async def allowed_addresses(bench: GuardBench) -> list[dict[str, Any]]:
     """Request allowed addresses, which must be reached, and others, which must not.
 
     This is the control that the guard does not refuse everything.
     """
     rows = []
-    poster = house.poster(allow_private=("127.0.0.2/32", "10.0.0.0/8"))
+    poster = bench.poster(allow_private=("127.0.0.2/32", "10.0.0.0/8"))
     for host in ("127.0.0.2", "10.0.0.1", "127.0.0.1", "169.254.169.254"):
-        with house.touched() as row:
-            result = await house.told("event", f"http://{host}/", poster)
+        with bench.touched() as row:
+            result = await bench.request("event", f"http://{host}/", poster)
         rows.append({"host": host, "result": result, **row})
     await poster.stop()
-    with house.touched() as row:
-        result = await house.told("event", "https://public.example/")
+    with bench.touched() as row:
+        result = await bench.request("event", "https://public.example/")
     rows.append({"host": "public.example", "result": result, **row})
     return rows
 
@@ -394,18 +394,18 @@ async def walk(folder: Path) -> dict[str, Any]:
     everywhere = Everywhere()
     await names.start()
     await everywhere.start(context)
-    house = GuardBench(names, everywhere, folder / "ca.pem")
+    bench = GuardBench(names, everywhere, folder / "ca.pem")
     try:
-        with house.touched() as control:
+        with bench.touched() as control:
             control["reached"] = await reachable()
             await until(lambda: everywhere.taken.total() == sum(control["reached"].values()))
         report: dict[str, Any] = {"control": control}
         for step in STEPS:
-            report[step.__name__] = await step(house)
+            report[step.__name__] = await step(bench)
         report["asked"] = sum(names.asked.values())
         return report
     finally:
-        house.packets.close()
+        bench.packets.close()
         await everywhere.stop()
         names.stop()
 

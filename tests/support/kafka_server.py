@@ -1,12 +1,8 @@
 """One real Kafka broker on loopback, run as a process from jars.
 
-::
-
-    python -m kafka_server install     fetch the jars into .servers/, unless they are there
-    python -m kafka_server start       start a server that stays; fixtures use it instead of their
-    own
-    python -m kafka_server status      print its address, and whether it answers
-    python -m kafka_server stop
+Commands: ``python -m kafka_server install`` fetches the jars into .servers/, unless they are there.
+``start`` starts a server that stays; fixtures use it instead of their own. ``status`` prints its
+address and whether it answers. ``stop`` ends it.
 
 Tests use ``KafkaServer`` directly, or the session-wide fixture ``kafka`` of ``tests/conftest.py``.
 """

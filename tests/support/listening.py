@@ -121,7 +121,7 @@ def tasks_of(server: EventsServer) -> Any:
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """An ASGI application that reads the whole body and answers with it."""
+    """Read the whole body of a request and answer with it. This is an ASGI application."""
     body, more = b"", True
     while more:
         event = await receive()
