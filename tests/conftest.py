@@ -18,7 +18,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 from kafka_install import Missing
 from kafka_server import KafkaServer, running
-from lacking import lacking
 from postgres_server import PostgresServer
 from postgres_server import running as postgres_running
 from pulsar_server import PulsarServer
@@ -27,6 +26,7 @@ from rabbitmq_server import RabbitServer
 from rabbitmq_server import running as rabbitmq_running
 from server_process import ServerProcess
 from shared_servers import RunOfTests, shared
+from skipping import skip_or_fail
 from spark_session import LEFT_OPEN, running_spark, spark_settings
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Assertions that stand in support modules are to tell what differs, whoever imports them first.
 pytest.register_assert_rewrite(
     *("corpus", "corpus_documents", "corpus_http", "corpus_records"),
-    *("contract_groups", "contract_places", "contract_records", "contract_running"),
+    *("contract_groups", "contract_positions", "contract_records", "contract_running"),
     *("contract_tools", "store_contract", "store_contract_asking", "store_contract_waiting"),
 )
 
@@ -87,7 +87,7 @@ def throwaway(server: Server) -> Iterator[Server]:
     try:
         server.start()
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     try:
         yield server
     finally:
@@ -98,7 +98,7 @@ def _shared(kind: str) -> list[str]:
     try:
         return shared(kind)
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
 
 
 @pytest.fixture(scope="session")
@@ -200,7 +200,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     try:
         settings = spark_settings(tmp_path_factory.mktemp("spark"))
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     with running_spark(settings) as session:
         yield session
 

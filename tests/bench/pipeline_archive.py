@@ -30,7 +30,7 @@ from app.pipeline.session import open_session
 from app.pipeline.settings import Engine, KafkaPlace, Lake
 from kafka_server import KafkaServer
 from lake_events import make_topic
-from lake_house import lake_in
+from lake_folders import lake_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -30,7 +30,7 @@ from pipeline_shell import SKYBRIDGE, configured
 
 from kafka_server import KafkaServer
 from lake_events import make_topic
-from lake_house import counted
+from lake_folders import read_table
 from service_process import free_ports
 
 RATE: Final = 5_000  # events a second
@@ -104,7 +104,7 @@ def arrived(lake: Path, records: int) -> None:
     """As many records are in the two tables that are written last; or it takes too long, and the count says it."""
     end = perf_counter() + _ENDS_WITHIN
     while perf_counter() < end:
-        tables = (counted(lake, name, ("offset",)) for name in ("events", "quarantine"))
+        tables = (read_table(lake, name, ("offset",)) for name in ("events", "quarantine"))
         if sum(each.num_rows for each in tables) >= records:
             return
         sleep(2.0)
@@ -159,9 +159,9 @@ def main() -> int:
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(300)
-            rows = counted(folder / "house" / "lake", "events_raw", ("offset",)).num_rows
-            found = counted(folder / "house" / "lake", "events", ("identity",))
-            broken = counted(folder / "house" / "lake", "quarantine", ("offset",)).num_rows
+            rows = read_table(folder / "house" / "lake", "events_raw", ("offset",)).num_rows
+            found = read_table(folder / "house" / "lake", "events", ("identity",))
+            broken = read_table(folder / "house" / "lake", "quarantine", ("offset",)).num_rows
     finally:
         kafka.stop()
     once = len(found["identity"].unique()) == found.num_rows

@@ -19,7 +19,7 @@ FILLED = {"dead-letter": "Answer: body", "explain": "Routes, in order", "event":
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with on_stage(tmp_path_factory.mktemp("stage")) as found:
-        found.trouble()
+        found.pause_one()
         yield found
 
 

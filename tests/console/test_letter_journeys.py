@@ -29,7 +29,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def test_mend_the_target_and_redrive(stage: Shop, pages: Pages) -> None:
     """The answer says what is wrong; when the target is mended the events of billing arrive, and the others
     are discarded by a typed word."""
-    stage.target.status, stage.target.said = 422, '{"error": "unknown currency"}'
+    stage.target.status, stage.target.answer_text = 422, '{"error": "unknown currency"}'
     for number in range(3):
         stage.send(number)
     stage.until_dead(6)
@@ -61,7 +61,7 @@ def test_mend_the_target_and_redrive(stage: Shop, pages: Pages) -> None:
 
 
 def test_chosen_letters_alone_are_redriven(stage: Shop, pages: Pages) -> None:
-    stage.target.status, stage.target.said = 400, "no"
+    stage.target.status, stage.target.answer_text = 400, "no"
     for number in range(10, 12):
         stage.send(number, "paid")
     stage.until_dead(2)
@@ -82,7 +82,7 @@ def test_parked_keys_say_what_they_wait_for(stage: Shop, pages: Pages) -> None:
     assert stage.service.ask("POST", "/v1/subscriptions/billing:pause")[0] == 200
     page = pages.open(stage.service, "#/letters/parked")
     expect(page.get_by_role("heading", name="Nothing is parked")).to_be_visible()
-    stage.target.status, stage.target.said = 400, "no"
+    stage.target.status, stage.target.answer_text = 400, "no"
     stage.send(20)
     stage.until_dead(1)  # of audit
     stage.target.status = 204

@@ -9,7 +9,7 @@ import pytest
 
 from app.console.files import WEB, read
 from console import demand_console
-from console_pictures import LARGEST, PICTURES, SCHEMES, drawn, file_of, make
+from console_pictures import LARGEST, PICTURES, SCHEMES, file_of, make, pictured_pages
 from kafka_install import CHECKOUT
 
 BUNDLE = 150_000  # bytes, gzipped
@@ -25,7 +25,7 @@ def test_the_whole_page_is_small() -> None:
 
 
 def test_the_guide_shows_every_page_in_light_and_dark() -> None:
-    wanted = {file_of(name, scheme) for name in drawn() for scheme in SCHEMES}
+    wanted = {file_of(name, scheme) for name in pictured_pages() for scheme in SCHEMES}
     assert set(re.findall(r"console-[a-z-]+\.png", GUIDE.read_text())) == wanted
     there = {each.name: each.stat().st_size for each in PICTURES.glob("console-*.png")}
     assert set(there) == wanted
@@ -36,7 +36,7 @@ def test_the_guide_shows_every_page_in_light_and_dark() -> None:
 def test_pictures_are_made(tmp_path: Path) -> None:
     """As ``python -m console_pictures`` makes them, with less traffic before."""
     demand_console()
-    pages, pictures = drawn(), tmp_path / "pictures"
+    pages, pictures = pictured_pages(), tmp_path / "pictures"
     pictures.mkdir()
     make(tmp_path, pictures, pages, warm=10.0, seen=5.0)
     made = {each.name for each in pictures.iterdir()}

@@ -28,7 +28,7 @@ from contract_tools import (
     take,
     text,
 )
-from contract_topics import GivenTopics
+from contract_topics import ForeignTopicCases
 from kafka_harness import KafkaHarness, open_calm_log
 from kafka_librdkafka import add_partitions, delete_before
 from kafka_server import KafkaServer, run_tool
@@ -58,7 +58,7 @@ class TestKafkaThatGoesAway(OutageCase):
 
 
 @pytest.mark.kafka
-class TestKafkaAlone(GivenTopics):
+class TestKafkaAlone(ForeignTopicCases):
     """What no other log has: the server's own tools as a second opinion, and its own faults."""
 
     async def add_partitions(self, harness: KafkaHarness, topic: str, count: int) -> None:

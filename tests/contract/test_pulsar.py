@@ -19,7 +19,7 @@ from app.model.start import EARLIEST, LATEST
 from broker_contract import BrokerContract
 from contract_running import OutageCase
 from contract_tools import PATIENCE, bodies, closing, fresh_group, publish, text, until_healthy
-from contract_topics import GivenTopics
+from contract_topics import ForeignTopicCases
 from pulsar_harness import PulsarHarness
 from pulsar_readback import plain_client
 from pulsar_server import PulsarServer
@@ -56,7 +56,7 @@ def admin(addresses: tuple[str, str], method: str, path: str, body: object = Non
 
 
 @pytest.mark.pulsar
-class TestPulsarAlone(GivenTopics):
+class TestPulsarAlone(ForeignTopicCases):
     """What no other log has."""
 
     async def add_partitions(self, harness: PulsarHarness, topic: str, count: int) -> None:

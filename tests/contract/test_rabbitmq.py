@@ -34,7 +34,7 @@ from contract_tools import (
     take,
     text,
 )
-from contract_topics import MadeTopics
+from contract_topics import CreatedTopicCases
 from rabbitmq_harness import RabbitHarness, bind, channel_to, declare, unbind
 from rabbitmq_readback import read_back
 from rabbitmq_server import RabbitServer
@@ -65,7 +65,7 @@ class TestRabbitThatGoesAway(OutageCase):
 
 
 @pytest.mark.rabbitmq
-class TestRabbitAlone(MadeTopics):
+class TestRabbitAlone(CreatedTopicCases):
     """What no other log has, with aio-pika's own client as a second opinion."""
 
     async def test_another_client_sees_what_was_published(

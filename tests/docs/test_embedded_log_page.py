@@ -13,14 +13,14 @@ from app.log.groups import positions
 from app.log.groups.coordinator import MOST_HELD
 from app.log.sequences import REMEMBERED
 from app.log.settings import EngineSettings
-from kafka_apis_page import PAGE, written
+from kafka_apis_page import PAGE, with_table
 
 TEXT = PAGE.read_text()
 
 
 def test_the_table_of_apis_is_that_of_the_code():
     """A client's author plans by it. Cure: make docs."""
-    assert written(TEXT) == TEXT
+    assert with_table(TEXT) == TEXT
 
 
 def test_the_bounds_of_the_page_are_those_of_the_code():

@@ -15,7 +15,7 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey
 
-from hostility import BOUNDS, refused
+from hostile_requests import BOUNDS, refuse_all
 from producer_house import HEADER_KEY, KEY, bearer, one, posted, producer_house
 from wounded import wounded
 
@@ -110,7 +110,7 @@ async def test_hostile_credentials_are_never_accepted_and_never_5xx(
     with caplog.at_level(logging.ERROR):
         async with producer_house(listed, **BOUNDS) as house:
             forger = Forger(chance, key)
-            statuses = await refused(
+            statuses = await refuse_all(
                 house.server.port, cases, lambda: hostile(chance, forger), also={503}
             )
             counted = house.counters.values()["events_refused"]

@@ -1,7 +1,7 @@
 """In a network where every address of the world answers, no request of ours reaches a forbidden one.
 
 The machine's own resolver asks a name server of the test's; listeners and packets are counted
-(reliability 4.3). ``guard_house`` walks, this judges.
+(reliability 4.3). ``guard_bench`` walks, this judges.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-import guard_house
+import guard_bench
 from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
 from pages import CHECKOUT
 
@@ -40,7 +40,7 @@ def _namespace() -> list[str]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     folder = tmp_path_factory.mktemp("guard")
-    support = Path(guard_house.__file__)
+    support = Path(guard_bench.__file__)
     done = subprocess.run(
         [*_namespace(), sys.executable, str(support), str(folder)],
         capture_output=True,
@@ -108,7 +108,7 @@ def test_no_name_leads_to_one(report: Report) -> None:
 def test_of_a_mixture_only_the_public_ones_are_tried(report: Report) -> None:
     """IPv4 and IPv6 together: one bad address neither gets a packet nor keeps the others from it."""
     rows = report["mixtures"]
-    assert len(rows) == 3 * len(guard_house.MIXTURES)
+    assert len(rows) == 3 * len(guard_bench.MIXTURES)
     for row in rows:
         assert touched(row) <= PUBLIC, row
         if row["about"] == "none good":
@@ -118,7 +118,7 @@ def test_of_a_mixture_only_the_public_ones_are_tried(report: Report) -> None:
             assert len(touched(row)) == 1
 
 
-@pytest.mark.parametrize("way", guard_house.WAYS)
+@pytest.mark.parametrize("way", guard_bench.WAYS)
 def test_a_name_that_changes_its_mind_is_looked_at_each_time(report: Report, way: str) -> None:
     """DNS rebinding: public, loopback, public, metadata, with a TTL of 0."""
     rows = [row for row in report["rebinding"] if row["way"] == way]
@@ -149,7 +149,7 @@ def test_no_redirect_is_followed(report: Report) -> None:
 
 def test_what_is_named_is_reached_and_nothing_beside_it(report: Report) -> None:
     """``allow_private``: the guard is a guard and no wall."""
-    said = {row["host"]: (row["result"], touched(row)) for row in report["allowed_ones"]}
+    said = {row["host"]: (row["result"], touched(row)) for row in report["allowed_addresses"]}
     assert said == {
         "127.0.0.2": ([204, ""], {"127.0.0.2"}),
         "10.0.0.1": ([204, ""], {"10.0.0.1"}),
@@ -161,9 +161,9 @@ def test_what_is_named_is_reached_and_nothing_beside_it(report: Report) -> None:
 
 def test_no_proxy_of_the_environment_was_used(report: Report) -> None:
     """All variables named one during the whole walk."""
-    steps = [step.__name__ for step in guard_house.STEPS]
+    steps = [step.__name__ for step in guard_bench.STEPS]
     seen = {address for step in steps for row in report[step] for address in touched(row)}
-    assert guard_house.PROXY not in seen
+    assert guard_bench.PROXY not in seen
     assert seen <= PUBLIC | {"127.0.0.2", "10.0.0.1"}  # the last two were allowed
 
 

@@ -17,10 +17,10 @@ import pytest
 from app.cli import exits
 from app.cli.example_request import example_command
 from app.config.load.loader import load
-from child_service import Child, run, running
+from child_service import Child, run, running_command
 from configuration import configuration, route, written
-from lacking import lacking
 from sending import event_headers
+from skipping import skip_or_fail
 from waiting import until
 
 
@@ -44,14 +44,14 @@ def write(folder: Path, *, sink: str | None = None, not_ready: str = "0s", **mor
 
 async def get(child: Child, path: str) -> httpx.Response:
     async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
-        return await client.get(f"{child.said['admin']}{path}")
+        return await client.get(f"{child.announced['admin']}{path}")
 
 
 async def post(child: Child, type_: str) -> None:
     """One accepted event, without a process of its own."""
     headers = event_headers(type_, type=type_)
     async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
-        assert (await client.post(child.said["events"], headers=headers)).status_code == 202
+        assert (await client.post(child.announced["events"], headers=headers)).status_code == 202
 
 
 async def answered(child: Child, path: str, wanted: Any) -> Any:
@@ -66,11 +66,11 @@ async def answered(child: Child, path: str, wanted: Any) -> Any:
 
 async def test_an_event_goes_from_send_to_receive(tmp_path: Path) -> None:
     """The whole product with three commands; the exact data arrives."""
-    async with running(tmp_path, "receive", "--port", "0") as receiver:
-        config = write(tmp_path, sink=f"{receiver.said['listening']}/hook")
-        async with running(tmp_path, "serve", "--config", config) as service:
+    async with running_command(tmp_path, "receive", "--port", "0") as receiver:
+        config = write(tmp_path, sink=f"{receiver.announced['listening']}/hook")
+        async with running_command(tmp_path, "serve", "--config", config) as service:
             code, out, err = await run(
-                tmp_path, "send", "--url", service.said["events"], "-t", "com.example.hello",
+                tmp_path, "send", "--url", service.announced["events"], "-t", "com.example.hello",
                 "-d", '{"price": 1.10}', "-k", "order-7", "--json",
             )  # fmt: skip
             assert code == exits.OK, err
@@ -88,16 +88,16 @@ async def test_what_was_accepted_before_sigterm_is_delivered_after_a_restart(
 ) -> None:
     """Rule 11: finish or release, commit, exit; nothing acknowledged is lost."""
     config = write(tmp_path)
-    async with running(tmp_path, "serve", "--config", config) as service:
-        url = service.said["events"]
+    async with running_command(tmp_path, "serve", "--config", config) as service:
+        url = service.announced["events"]
         code, *_ = await run(
             tmp_path, "send", "--url", url, "-t", "t", "-n", "50", "-m", "batch", "--json"
         )
         assert code == exits.OK
         assert await service.stop() == 0
-    async with running(tmp_path, "receive", "--port", "0") as receiver:
-        config = write(tmp_path, sink=f"{receiver.said['listening']}/")
-        async with running(tmp_path, "serve", "--config", config) as service:
+    async with running_command(tmp_path, "receive", "--port", "0") as receiver:
+        config = write(tmp_path, sink=f"{receiver.announced['listening']}/")
+        async with running_command(tmp_path, "serve", "--config", config) as service:
             ids = {(await receiver.line())["events"][0]["attributes"]["id"] for _ in range(50)}
             assert await service.stop() == 0
     assert len(ids) == 50
@@ -106,7 +106,7 @@ async def test_what_was_accepted_before_sigterm_is_delivered_after_a_restart(
 async def test_sigterm_turns_readiness_off_and_still_accepts_for_a_while(tmp_path: Path) -> None:
     """A load balancer needs time to notice; events that come meanwhile are taken (rule 11)."""
     config = write(tmp_path, not_ready="2s")
-    async with running(tmp_path, "serve", "--config", config) as service:
+    async with running_command(tmp_path, "serve", "--config", config) as service:
         assert (await get(service, "/readyz")).status_code == 200
         service.signal(signal.SIGTERM)
         answer = await answered(service, "/readyz", lambda answer: not answer["ready"])
@@ -118,7 +118,7 @@ async def test_sigterm_turns_readiness_off_and_still_accepts_for_a_while(tmp_pat
 async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     """Whoever asks twice means it."""
     config = write(tmp_path, not_ready="300s")
-    async with running(tmp_path, "serve", "--config", config) as service:
+    async with running_command(tmp_path, "serve", "--config", config) as service:
         service.signal(signal.SIGTERM)
         await answered(service, "/readyz", lambda answer: not answer["ready"])
         service.signal(signal.SIGTERM)
@@ -131,9 +131,9 @@ async def test_retry_after_is_honoured_and_a_refused_type_becomes_a_dead_letter(
 ) -> None:
     """receive misbehaves when told to; attempts and dead letters show what became of it."""
     words = ("receive", "--port", "0", "--fail-first", "1", "--retry-after", "1", "--status", "415")
-    async with running(tmp_path, *words) as receiver:
-        config = write(tmp_path, sink=f"{receiver.said['listening']}/")
-        async with running(tmp_path, "serve", "--config", config) as service:
+    async with running_command(tmp_path, *words) as receiver:
+        config = write(tmp_path, sink=f"{receiver.announced['listening']}/")
+        async with running_command(tmp_path, "serve", "--config", config) as service:
             await post(service, "com.example.odd")
             assert (await receiver.line())["status"] == 503
             assert (await receiver.line())["status"] == 415
@@ -154,11 +154,11 @@ async def test_retry_after_is_honoured_and_a_refused_type_becomes_a_dead_letter(
 
 async def test_tail_follows_a_running_service(tmp_path: Path) -> None:
     """An embedded log belongs to its service, so tail asks the service."""
-    async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
+    async with running_command(tmp_path, "serve", "--config", write(tmp_path)) as service:
         await post(service, "first")
-        words = ("tail", "events", "--server", service.said["admin"], "--from", "earliest")
-        async with running(tmp_path, *words) as tailing:
-            assert tailing.said["event"]["type"] == "first"
+        words = ("tail", "events", "--server", service.announced["admin"], "--from", "earliest")
+        async with running_command(tmp_path, *words) as tailing:
+            assert tailing.announced["event"]["type"] == "first"
             await post(service, "second")
             assert (await tailing.line())["event"]["type"] == "second"
             tailing.signal(signal.SIGINT)
@@ -171,12 +171,12 @@ async def test_json_that_is_so_by_its_grammar_alone_is_shown_as_it_came(tmp_path
     data = rb'{"\ud83d":1,"cut":"\uD83D","n":1e400,"m":-0}'
     document = b'{"specversion":"1.0","id":"odd","source":"/s","type":"t","data":' + data + b"}"
     (tmp_path / "odd.json").write_bytes(document)
-    async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
+    async with running_command(tmp_path, "serve", "--config", write(tmp_path)) as service:
         code, out, err = await run(
-            tmp_path, "send", "odd.json", "--url", service.said["events"], "--json"
+            tmp_path, "send", "odd.json", "--url", service.announced["events"], "--json"
         )
         assert code == exits.OK, err
-        admin = ("--server", service.said["admin"])
+        admin = ("--server", service.announced["admin"])
         words = ("tail", "events", *admin, "--from", "earliest", "--no-follow")
         for options in ((), ("--json",), ("--raw",), ("--raw", "--json")):
             code, out, err = await run(tmp_path, *words, *options)
@@ -195,11 +195,11 @@ async def test_json_that_is_so_by_its_grammar_alone_is_shown_as_it_came(tmp_path
 async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -> None:
     """With --config the broker is read directly."""
     config = write(tmp_path)
-    async with running(tmp_path, "serve", "--config", config) as service:
+    async with running_command(tmp_path, "serve", "--config", config) as service:
         headers = event_headers("1", type="kept")
         async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
             headers["content-type"] = "application/json"
-            await client.post(service.said["events"], headers=headers, content=b"1.10")
+            await client.post(service.announced["events"], headers=headers, content=b"1.10")
         assert await service.stop() == 0
     code, out, err = await run(
         tmp_path, "tail", "events", "--config", config, "--from", "earliest", "--no-follow",
@@ -213,7 +213,7 @@ async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -
 async def test_two_services_do_not_share_one_log(tmp_path: Path) -> None:
     """The second says what is wrong and what to do, and exits with 2."""
     config = write(tmp_path)
-    async with running(tmp_path, "serve", "--config", config) as service:
+    async with running_command(tmp_path, "serve", "--config", config) as service:
         code, _, err = await run(tmp_path, "serve", "--config", config)
         assert await service.stop() == 0
     assert code == exits.SETUP
@@ -224,9 +224,9 @@ async def test_two_services_do_not_share_one_log(tmp_path: Path) -> None:
 
 async def test_a_refused_event_exits_1_and_lists_every_fault(tmp_path: Path) -> None:
     """One look shows all that is wrong with it."""
-    async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
+    async with running_command(tmp_path, "serve", "--config", write(tmp_path)) as service:
         code, _, err = await run(
-            tmp_path, "send", "--url", service.said["events"], "-t", "t",
+            tmp_path, "send", "--url", service.announced["events"], "-t", "t",
             "--time", "yesterday", "-a", "Bad_Name=1",
         )  # fmt: skip
         assert await service.stop() == 0
@@ -238,10 +238,10 @@ async def test_a_refused_event_exits_1_and_lists_every_fault(tmp_path: Path) -> 
 async def test_the_printed_curl_works_as_pasted(tmp_path: Path) -> None:
     """serve says what to try; it must work."""
     if shutil.which("curl") is None:
-        lacking("curl is not there")
-    async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
+        skip_or_fail("curl is not there")
+    async with running_command(tmp_path, "serve", "--config", write(tmp_path)) as service:
         configuration = load(tmp_path / "skybridge.yaml", {}).config
-        pasted = example_command(configuration, service.said["events"].removesuffix("/events"))
+        pasted = example_command(configuration, service.announced["events"].removesuffix("/events"))
         process = await asyncio.create_subprocess_shell(
             pasted, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
         )
@@ -253,8 +253,8 @@ async def test_the_printed_curl_works_as_pasted(tmp_path: Path) -> None:
 async def test_a_worker_of_its_own_listens_to_no_events(tmp_path: Path) -> None:
     """Roles run apart: its readiness speaks of its own role alone."""
     config = write(tmp_path)
-    async with running(tmp_path, "serve", "--config", config, "--role", "worker") as worker:
-        assert worker.said["events"] is None
+    async with running_command(tmp_path, "serve", "--config", config, "--role", "worker") as worker:
+        assert worker.announced["events"] is None
         assert set((await get(worker, "/readyz")).json()["roles"]) == {"worker"}
         assert await worker.stop() == 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import shifted_clock
-from delivery_house import PATIENCE, House, Ledger, Service, numbered
+from delivery_installation import PATIENCE, Installation, Ledger, Service, numbered
 from postgres_server import fresh_database
 from waiting import until
 from webhook_target import WebhookTarget
@@ -21,8 +21,10 @@ MINUTE = 60
 
 
 @pytest.fixture
-def house(tmp_path: Path, rabbitmq: str, postgres: str, target: WebhookTarget) -> Iterator[House]:
-    house = House(tmp_path, {"kind": "rabbitmq", "addresses": rabbitmq}, target)
+def house(
+    tmp_path: Path, rabbitmq: str, postgres: str, target: WebhookTarget
+) -> Iterator[Installation]:
+    house = Installation(tmp_path, {"kind": "rabbitmq", "addresses": rabbitmq}, target)
     house.store = {"kind": "postgresql", "dsn": fresh_database(postgres)}
     house.schedule, house.hold = ["300ms"] * 2_000, 0
     yield house
@@ -43,7 +45,7 @@ async def parked(service: Service, count: int) -> None:
     ids=["ahead", "behind", "stepping back"],
 )
 async def test_a_key_that_a_process_parked_comes_in_order_by_any_clock_of_the_next(
-    house: House,
+    house: Installation,
     ledger: Ledger,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

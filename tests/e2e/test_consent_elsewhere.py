@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from consenting import Consenting
-from delivery_house import House, Service, numbered
+from consenting_webhook import ConsentingWebhook
+from delivery_installation import Installation, Service, numbered
 from postgres_server import fresh_database
 from waiting import until
 from webhook_target import WebhookTarget
@@ -20,28 +20,30 @@ BRIDGE = "https://bridge.example"  # in front of all gateways
 
 
 @pytest.fixture
-def webhook() -> Iterator[Consenting]:
-    with Consenting() as webhook:
+def webhook() -> Iterator[ConsentingWebhook]:
+    with ConsentingWebhook() as webhook:
         yield webhook
 
 
 @pytest.fixture
-def house(tmp_path: Path, rabbitmq: str, postgres: str, target: WebhookTarget) -> Iterator[House]:
-    house = House(tmp_path, {"kind": "rabbitmq", "addresses": rabbitmq}, target)
+def house(
+    tmp_path: Path, rabbitmq: str, postgres: str, target: WebhookTarget
+) -> Iterator[Installation]:
+    house = Installation(tmp_path, {"kind": "rabbitmq", "addresses": rabbitmq}, target)
     house.store = {"kind": "postgresql", "dsn": fresh_database(postgres)}
     house.webhooks = {"callback": BRIDGE}
     yield house
     house.close()
 
 
-async def started(house: House, role: str, webhook: Consenting) -> Service:
+async def started(house: Installation, role: str, webhook: ConsentingWebhook) -> Service:
     house.arguments = ("--role", role)
     return await house.service(hook={"sink": webhook.url, "handshake": "require"})
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["it was there", "it came later"])
 async def test_a_consent_at_a_gateway_reaches_the_worker_that_asked(
-    house: House, webhook: Consenting, later: bool
+    house: Installation, webhook: ConsentingWebhook, later: bool
 ) -> None:
     """Spec 5.3. ``later``: the gateway that is called was not there yet when the webhook was asked."""
     gateway = await started(house, "gateway", webhook)

@@ -20,7 +20,7 @@ from app.routing.plan import Router
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
-from delivering import supervisor_of
+from loopback_supervisor import supervisor_of
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
 

@@ -22,7 +22,7 @@ from app.runtime.clock import SystemClock
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
-from delivery_house import PATIENCE, House, Ledger, numbered, steady
+from delivery_installation import PATIENCE, Installation, Ledger, numbered, steady_publisher
 from delivery_scenarios import DeliveryScenarios
 from kafka_harness import open_calm_log
 from kafka_server import KafkaServer
@@ -32,7 +32,7 @@ from webhook_target import WebhookTarget, to_loopback
 pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
 
-class KafkaHouse(House):
+class KafkaHouse(Installation):
     """On Kafka, which tells what a group has committed."""
 
     def __init__(self, folder: Path, kafka: str, target: WebhookTarget) -> None:
@@ -100,7 +100,7 @@ async def test_a_kill_in_the_middle_of_a_failing_endpoint_loses_nothing_and_keep
     service = await house.service()
     await service.publish(numbered(0, 1_500, keys=40))
     await until(lambda: len(ledger.numbers) >= 900, "most of it delivered")
-    at_stake = ledger.at_stake()
+    at_stake = ledger.possible_repeats()
     assert at_stake < 1_500, "the bound says something"
     await service.kill()
     await service.start()
@@ -149,16 +149,16 @@ async def test_processes_of_one_group_share_the_work_and_leave_in_order(
     of its key."""
     house.broker = {**house.broker, "session_timeout": "30s"}  # a machine that stalls is no death
     first = await house.service()
-    await first.partitions(4)
+    await first.until_owns(4)
     second = await house.service()
-    await asyncio.gather(first.partitions(2), second.partitions(2))
-    async with steady(second) as publisher:
+    await asyncio.gather(first.until_owns(2), second.until_owns(2))
+    async with steady_publisher(second) as publisher:
         await publisher.until_more(ledger, 100)
         await first.stop()
         await publisher.until_more(ledger, 100)
         assert ledger.repeats == 0
         third = await house.service()
-        await asyncio.gather(second.partitions(2), third.partitions(2))
+        await asyncio.gather(second.until_owns(2), third.until_owns(2))
         await publisher.until_more(ledger, 100)
     await until(lambda: ledger.numbers == set(range(publisher.published)), "everything delivered")
     assert ledger.repeats == 0
@@ -172,12 +172,12 @@ async def test_who_is_left_of_a_group_takes_over_from_one_that_died(
 ) -> None:
     """Rules 2 and 3: a death repeats at most what was open; every event arrives, in the order of its key."""
     first, second = await house.service(), await house.service()
-    await asyncio.gather(first.partitions(2), second.partitions(2))
-    async with steady(second) as publisher:
+    await asyncio.gather(first.until_owns(2), second.until_owns(2))
+    async with steady_publisher(second) as publisher:
         await publisher.until_more(ledger, 200)
-        at_stake = ledger.at_stake()
+        at_stake = ledger.possible_repeats()
         await first.kill()
-        await second.partitions(4)
+        await second.until_owns(4)
         await publisher.until_more(ledger, 200)
     await until(lambda: ledger.numbers == set(range(publisher.published)), "everything delivered")
     assert ledger.out_of_order() == {}
@@ -203,7 +203,7 @@ async def test_a_broker_that_is_killed_and_comes_back_is_delivered_from_again(
         ledger.takes = 0.0
         await asyncio.to_thread(own_kafka.restart)
         await until(lambda: len(ledger.numbers) == 600, "what was read before is delivered")
-        await service.publish_at_last(numbered(600, 20, keys=40))
+        await service.publish_until_accepted(numbered(600, 20, keys=40))
         await until(lambda: len(ledger.numbers) == 620, "what came after is delivered")
         assert ledger.out_of_order() == {}
         assert ledger.repeats <= in_doubt

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from delivery_house import House
+from delivery_installation import Installation
 from delivery_scenarios import DeliveryScenarios
 from webhook_target import WebhookTarget
 
@@ -15,16 +15,16 @@ pytestmark = [pytest.mark.pulsar, pytest.mark.fault]
 
 
 @pytest.fixture
-def house(tmp_path: Path, pulsar: tuple[str, str], target: WebhookTarget) -> Iterator[House]:
+def house(tmp_path: Path, pulsar: tuple[str, str], target: WebhookTarget) -> Iterator[Installation]:
     service_url, admin_url = pulsar
     broker = {"kind": "pulsar", "service_url": service_url, "admin_url": admin_url}
-    house = House(tmp_path, broker, target)
+    house = Installation(tmp_path, broker, target)
     yield house
     house.close()
 
 
 @pytest.fixture
-def apart(house: House) -> House:
+def apart(house: Installation) -> Installation:
     """Every subscription of Pulsar sees everything."""
     return house
 

@@ -11,7 +11,7 @@ import aio_pika
 import httpx
 import pytest
 
-from delivery_house import PATIENCE, House, Ledger, numbered
+from delivery_installation import PATIENCE, Installation, Ledger, numbered
 from delivery_scenarios import DeliveryScenarios
 from waiting import until
 from webhook_target import WebhookTarget
@@ -22,14 +22,14 @@ OWN_QUEUES = "{topic}.{group}.{partition}"
 
 
 @pytest.fixture
-def house(tmp_path: Path, rabbitmq: str, target: WebhookTarget) -> Iterator[House]:
-    house = House(tmp_path, {"kind": "rabbitmq", "addresses": rabbitmq}, target)
+def house(tmp_path: Path, rabbitmq: str, target: WebhookTarget) -> Iterator[Installation]:
+    house = Installation(tmp_path, {"kind": "rabbitmq", "addresses": rabbitmq}, target)
     yield house
     house.close()
 
 
 @pytest.fixture
-def apart(house: House) -> House:
+def apart(house: Installation) -> Installation:
     house.broker = {**house.broker, "queue": OWN_QUEUES}
     return house
 
@@ -42,17 +42,17 @@ class TestStreams(DeliveryScenarios):
     """Streams, with their places in the store: the service is killed and restarted, the store stays."""
 
     @pytest.fixture
-    def house(self, house: House) -> House:
+    def house(self, house: Installation) -> Installation:
         house.broker = {**house.broker, "queue_type": "stream"}
         return house
 
     @pytest.fixture
-    def apart(self, house: House) -> House:
+    def apart(self, house: Installation) -> Installation:
         return house
 
 
 async def test_events_reach_a_queue_of_others_by_an_exchange_and_are_delivered_from_there(
-    house: House, rabbitmq: str, ledger: Ledger
+    house: Installation, rabbitmq: str, ledger: Ledger
 ) -> None:
     """A template makes the routing key, the broker's own bindings decide, ``queue:NAME`` is read."""
     queue = f"{house.installation}-audit"
@@ -67,7 +67,7 @@ async def test_events_reach_a_queue_of_others_by_an_exchange_and_are_delivered_f
 
 
 async def test_what_was_refused_for_its_type_is_refused_again_when_it_is_redriven(
-    house: House, rabbitmq: str, ledger: Ledger
+    house: Installation, rabbitmq: str, ledger: Ledger
 ) -> None:
     """R9: no attribute is a fraction. Without it the rest would be an event."""
     queue = f"{house.installation}-odd"

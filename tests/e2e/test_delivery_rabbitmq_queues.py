@@ -12,7 +12,7 @@ import aio_pika
 import httpx
 import pytest
 
-from delivery_house import PATIENCE, House, Ledger, Service, numbered
+from delivery_installation import PATIENCE, Installation, Ledger, Service, numbered
 from rabbitmq_harness import channel_to
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
@@ -25,7 +25,7 @@ ARGUMENTS = {
 }
 
 
-class Given(House):
+class Given(Installation):
     """Makes no topics."""
 
     makes = False
@@ -110,7 +110,7 @@ async def test_a_queue_that_vanished_is_named_and_read_when_it_is_there_again(
     found = await service.status()
     assert (found["state"], found["ready"], found["restarts"]) == ("running", True, 0)
     await made(house, kind, 1)
-    await service.publish_at_last(numbered(12, 24, keys=12))
+    await service.publish_until_accepted(numbered(12, 24, keys=12))
     await until(lambda: ledger.numbers == set(range(36)), "everything delivered")
     async with asyncio.timeout(PATIENCE):
         while (await service.status())["cause"] or f"{house.topic}.1" in await probe(service):
@@ -125,7 +125,7 @@ async def test_a_queue_that_vanished_is_made_again(house: Given, kind: str, ledg
     await service.publish(numbered(0, 12, keys=12))
     await until(lambda: ledger.numbers == set(range(12)), "everything delivered")
     await deleted(house, 1)
-    await service.publish_at_last(numbered(12, 24, keys=12))
+    await service.publish_until_accepted(numbered(12, 24, keys=12))
     await until(lambda: ledger.numbers == set(range(36)), "everything delivered")
     assert "no queue" not in await probe(service)
     await service.stop()

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from child_service import run, running
+from child_service import run, running_command
 from configuration import configuration, route, written
 from pages import CHECKOUT, blocks
 
@@ -55,8 +55,8 @@ async def test_a_broken_event_is_told_with_its_fault(folder: Path) -> None:
 
 async def test_a_service_explains_with_the_partition_and_stores_nothing(tmp_path: Path) -> None:
     written(configuration(tmp_path, routes=[route(key={"mapper": "partitionkey"})]), tmp_path)
-    async with running(tmp_path, "serve", "--config", "skybridge.yaml") as service:
-        server = service.said["admin"]
+    async with running_command(tmp_path, "serve", "--config", "skybridge.yaml") as service:
+        server = service.announced["admin"]
         words = ("--server", server, "-t", "com.example.t", "-a", "partitionkey=k", "--json")
         code, said, errors = await run(tmp_path, "explain", *words)
         assert code == 0, errors

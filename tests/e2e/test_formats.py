@@ -21,8 +21,8 @@ from app.model.route import Route
 from app.routing.plan import Router
 from app.store import open_store
 from app.telemetry import Counters
-from delivering import supervisor_of
 from listening import listening
+from loopback_supervisor import supervisor_of
 from raw_http import RawAnswer, RawConnection, request
 from waiting import until
 from webhook_target import WebhookTarget, status

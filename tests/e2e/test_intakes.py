@@ -16,7 +16,7 @@ import publishers
 from app.bindings import kafka
 from app.bindings.record import Decoded
 from app.errors import BrokerUnavailable, PublishUnknown
-from intake_house import INTAKES, IntakeHouse
+from intake_bench import INTAKES, IntakeBench
 from publishers import KEY, SECRET, Sent
 from raw_http import RawAnswer, RawConnection, request
 from waiting import until
@@ -77,13 +77,13 @@ def problem(answer: RawAnswer) -> tuple[int, str, list[str]]:
     )
 
 
-def published(house: IntakeHouse) -> list[Decoded]:
+def published(house: IntakeBench) -> list[Decoded]:
     return [kafka.decode(record) for each in house.log.submits for record in each.records]
 
 
 @pytest.mark.parametrize("name", GOOD)
 async def test_a_request_of_each_kind_is_published_byte_for_byte(name: str) -> None:
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         sent = GOOD[name](house.clock.now())
         answer = await house.post(name, sent)
         assert (answer.status, answer.body) == (202, b"")
@@ -96,7 +96,7 @@ async def test_a_request_of_each_kind_is_published_byte_for_byte(name: str) -> N
 
 async def test_a_slash_at_the_end_of_its_path_is_the_same_intake() -> None:
     """What a person pastes into a publisher's form may have one."""
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         sent = GOOD["github"](house.clock.now())
         answer = await house.post("github/", sent)
         assert answer.status == 202
@@ -114,7 +114,7 @@ async def test_a_cut_emoji_and_a_large_number_elsewhere_in_the_body_are_no_matte
     monkeypatch.setattr(
         publishers, "text", lambda body: rb'{"x\ud83d":["cut \uD83D",1e400],' + odd(body)[1:]
     )
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         sent = GOOD[name](house.clock.now())
         answer = await house.post(name, sent)
         assert (answer.status, answer.body) == (202, b"")
@@ -124,7 +124,7 @@ async def test_a_cut_emoji_and_a_large_number_elsewhere_in_the_body_are_no_matte
 
 
 async def test_receipts_are_given_where_they_are_asked_for() -> None:
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         sent = GOOD["github"](0).but("Prefer", "return=representation")
         answer = await house.post("github", sent)
         assert answer.status == 200
@@ -135,7 +135,7 @@ async def test_receipts_are_given_where_they_are_asked_for() -> None:
 async def test_key_and_trace_go_along() -> None:
     """The route's key mapper sees the event; headers that are kept beside events are kept here too."""
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         await house.post("github", GOOD["github"](0).but("traceparent", trace))
         (submitted,) = house.log.submits
         (record,) = submitted.records
@@ -156,7 +156,7 @@ async def test_what_is_not_verified_is_401(
     name: str, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither the answer nor any line of the log repeats what was sent."""
-    house = IntakeHouse()
+    house = IntakeBench()
     sent = GOOD[name](house.clock.now())
     proof = dict(sent.pairs)[PROOF[name].encode()].decode()
     if case == "body":
@@ -183,7 +183,7 @@ async def test_what_is_not_verified_is_401(
 @pytest.mark.parametrize("name", TIMED)
 @pytest.mark.parametrize("off", [-301.0, 301.0])
 async def test_an_old_time_and_one_ahead_are_401(name: str, off: float) -> None:
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         answer = await house.post(name, GOOD[name](house.clock.now() + off))
         assert problem(answer)[:2] == (401, "untimely-signature")
         assert house.log.submits == []
@@ -191,7 +191,7 @@ async def test_an_old_time_and_one_ahead_are_401(name: str, off: float) -> None:
 
 @pytest.mark.parametrize("name", [*SIGNED_BODY, *TOKEN])
 async def test_a_repetition_is_a_duplicate_and_published_once(name: str) -> None:
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         sent = GOOD[name](0)
         assert (await house.post(name, sent)).status == 202
         again = await house.post(name, sent)
@@ -209,7 +209,7 @@ async def test_a_repetition_is_a_duplicate_and_published_once(name: str) -> None
 
 @pytest.mark.parametrize("fate", [BrokerUnavailable("down"), PublishUnknown("late")])
 async def test_what_was_not_stored_may_be_sent_again(fate: Any) -> None:
-    house = IntakeHouse(at_once=False)
+    house = IntakeBench(at_once=False)
     async with house.open(), await RawConnection.open(house.server.port) as peer:
         sent = GOOD["github"](0)
         posted = request("/in/github", sent.body, headers=sent.headers)
@@ -227,7 +227,7 @@ async def test_what_was_not_stored_may_be_sent_again(fate: Any) -> None:
 
 async def test_a_repetition_waits_for_the_fate_of_the_first() -> None:
     """Two connections, one event."""
-    house = IntakeHouse(at_once=False)
+    house = IntakeBench(at_once=False)
     sent = GOOD["github"](0)
     posted = request("/in/github", sent.body, headers=sent.headers)
     async with (
@@ -248,7 +248,7 @@ async def test_a_repetition_waits_for_the_fate_of_the_first() -> None:
 
 
 async def test_what_cannot_be_mapped_is_422_with_every_fault() -> None:
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         body = {"kind": "two\nlines", "plant": None}
         answer = await house.post("erp", erp(body).but("x-id", None))
         status, code, faults = problem(answer)
@@ -261,7 +261,7 @@ async def test_what_cannot_be_mapped_is_422_with_every_fault() -> None:
 
 
 async def test_beyond_its_quota_it_is_429() -> None:
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         for number in range(2):
             assert (await house.post("few", publishers.github({**PUSH, "n": number}))).status == 202
         answer = await house.post("few", publishers.github({**PUSH, "n": 2}))
@@ -276,7 +276,7 @@ async def test_beyond_its_quota_it_is_429() -> None:
 
 
 async def test_the_quota_is_not_for_strangers_to_use_up() -> None:
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         for _ in range(5):
             assert (await house.post("few", publishers.github(PUSH, secret="x"))).status == 401
         assert (await house.post("few", publishers.github(PUSH))).status == 202
@@ -284,7 +284,7 @@ async def test_the_quota_is_not_for_strangers_to_use_up() -> None:
 
 async def test_slacks_challenge_is_answered_once_it_is_verified() -> None:
     asked = {"token": "t", "challenge": "3eZbrw1aBm2rZgRN", "type": "url_verification"}
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         now = house.clock.now()
         answer = await house.post("slack", publishers.slack(asked, now))
         assert (answer.status, answer.body) == (200, b"3eZbrw1aBm2rZgRN")
@@ -298,14 +298,14 @@ async def test_slacks_challenge_is_answered_once_it_is_verified() -> None:
 @pytest.mark.parametrize("name", ["nobody", "github//", "github/more", "%00", "GitHub"])
 async def test_an_intake_that_is_not_there_is_404(name: str) -> None:
     """Its name is no label of a metric: strangers choose it."""
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         assert problem(await house.post(name, GOOD["github"](0)))[:2] == (404, "unknown-intake")
         assert house.counted() == {}
 
 
 @pytest.mark.parametrize("method", ["PUT", "GET", "DELETE", "OPTIONS"])
 async def test_an_intake_takes_posts_alone(method: str) -> None:
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         answer = await house.post("github", GOOD["github"](0), method=method)
         assert problem(answer)[:2] == (405, "method-not-allowed")
         assert answer.headers["allow"] == "POST"
@@ -313,7 +313,7 @@ async def test_an_intake_takes_posts_alone(method: str) -> None:
 
 
 async def test_without_a_route_the_rules_choose() -> None:
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         assert (await house.post("by-rules", GOOD["github"](0))).status == 202
         assert house.counted("events_published") == {("hooks", "log"): 1}
 
@@ -323,7 +323,7 @@ async def test_a_coded_body_is_verified_as_it_came_and_published_without_its_cod
     plain = publishers.text(PUSH)
     coded = publishers.github(gzip.compress(plain)).but("Content-Encoding", "gzip")
     bomb = gzip.compress(b"0" * (26 << 20))
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         assert (await house.post("github", coded)).status == 202
         (event,) = published(house)
         assert event.event.data == plain
@@ -336,7 +336,7 @@ async def test_a_coded_body_is_verified_as_it_came_and_published_without_its_cod
 
 
 async def test_the_bounds_of_the_listener_hold_here() -> None:
-    async with IntakeHouse().open(body=100_000) as house:
+    async with IntakeBench().open(body=100_000) as house:
         answer = await house.post("shopify", publishers.shopify({"a": "x" * 100_001}))
         assert problem(answer)[:2] == (413, "body-too-large")
 
@@ -347,7 +347,7 @@ async def test_a_body_that_calls_itself_an_event_is_data() -> None:
         {"specversion": "1.0", "id": "x", "source": "/x", "type": "x", **ORDER}
     ).encode()
     sent = erp(body).but("content-type", "application/cloudevents+json").but("ce-id", "forged")
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         assert (await house.post("erp", sent)).status == 202
         (decoded,) = published(house)
         assert (decoded.event.id, decoded.event.type) == ("r-1", "com.example.paid")
@@ -356,7 +356,7 @@ async def test_a_body_that_calls_itself_an_event_is_data() -> None:
 
 async def test_a_form_is_kept_as_it_came() -> None:
     form = urlencode({"command": "/weather", "trigger_id": "13.1", "team_id": "T1"}).encode()
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         assert (await house.post("slack", publishers.slack(form, house.clock.now()))).status == 202
         (decoded,) = published(house)
         assert decoded.event.data == form
@@ -365,7 +365,7 @@ async def test_a_form_is_kept_as_it_came() -> None:
 
 async def test_requests_of_both_kinds_are_answered_in_their_order() -> None:
     """On one connection."""
-    async with IntakeHouse().open() as house, await RawConnection.open(house.server.port) as peer:
+    async with IntakeBench().open() as house, await RawConnection.open(house.server.port) as peer:
         bodies = [publishers.github({**PUSH, "n": n}) for n in range(5)]
         sent = [request("/in/github", each.body, headers=each.headers) for each in bodies]
         await peer.send(
@@ -384,7 +384,7 @@ async def test_requests_of_both_kinds_are_answered_in_their_order() -> None:
 
 async def test_each_intake_tells_what_it_took_and_refused_over_a_reload_too() -> None:
     """A duplicate and a challenge are neither; what never was its request is nobody's."""
-    house = IntakeHouse()
+    house = IntakeBench()
     good = publishers.github({"n": 1})
     challenge = {"type": "url_verification", "challenge": "x"}
     async with house.open():
@@ -415,7 +415,7 @@ async def test_a_reload_keeps_what_is_remembered_and_takes_new_secrets() -> None
         for each in INTAKES
         if "preset" in each and each["secret"] == SECRET
     ]
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         assert (await house.post("github", GOOD["github"](0))).status == 202
         house.reload(renewed)
         assert (await house.post("github", GOOD["github"](0))).status == 401

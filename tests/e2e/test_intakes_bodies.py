@@ -12,7 +12,7 @@ import pytest
 
 import publishers
 from configuration import route, subscription
-from intake_house import IntakeHouse
+from intake_bench import IntakeBench
 from publishers import FORM, SECRET, Sent
 from raw_http import RawConnection, event, request
 from service import Service
@@ -30,7 +30,7 @@ def of_size(size: int) -> bytes:
     return b'{"a":"' + b"x" * (size - 8) + b'"}'
 
 
-async def status_of(house: IntakeHouse, name: str, sent: Sent, *, chunked: bool = False) -> int:
+async def status_of(house: IntakeBench, name: str, sent: Sent, *, chunked: bool = False) -> int:
     if not chunked:
         return (await house.post(name, sent)).status
     head = request(
@@ -51,7 +51,7 @@ async def test_an_intake_takes_bodies_up_to_its_bound(
     settings: dict[str, Any], most: int, chunked: bool
 ) -> None:
     """A larger one than other requests have, or a smaller; without one, that of the listener."""
-    async with IntakeHouse([settings]).open(body=100_000) as house:
+    async with IntakeBench([settings]).open(body=100_000) as house:
         for size, status in ((most, 202), (most + 1, 413)):
             sent = publishers.shopify(of_size(size), f"w-{size}")
             assert await status_of(house, "shop", sent, chunked=chunked) == status
@@ -64,7 +64,7 @@ async def test_an_intake_takes_bodies_up_to_its_bound(
 
 async def test_only_the_intake_has_the_bound_of_the_intake() -> None:
     """Events and the next request of the connection have the listener's; an unknown intake takes no body."""
-    house = IntakeHouse([SHOP | {"max_body": "300kB"}, HUB | {"name": "other"}])
+    house = IntakeBench([SHOP | {"max_body": "300kB"}, HUB | {"name": "other"}])
     async with house.open(body=100_000), await RawConnection.open(house.server.port) as peer:
         sent = publishers.shopify(of_size(200_000))
         await peer.send(request("/in/shop?x=1", sent.body, headers=sent.headers))
@@ -115,7 +115,7 @@ async def test_the_embedded_log_stores_what_its_listener_takes(started: Start) -
 async def test_slacks_check_of_the_certificate_is_answered_and_stored_nowhere(text: str) -> None:
     """It is not signed. In a form, or in the query of a POST or a GET."""
     form = Sent((("Content-Type", FORM),), text.encode())
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         answers = [
             await house.post("slack", form),
             await house.post(f"slack?{text}", Sent((), b"")),
@@ -132,7 +132,7 @@ async def test_a_check_of_the_certificate_proves_nothing_else() -> None:
     command = urlencode(
         {"command": "/x", "text": "ssl_check=1", "trigger_id": "1.2", "team_id": "T1"}
     ).encode()
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         now = house.clock.now()
         others = ["github", "gitlab", "shopify", "stripe", "standard", "erp", "key"]
         assert {(await house.post(name, form)).status for name in others} == {401}
@@ -155,6 +155,6 @@ async def test_a_cancelled_dialog_is_an_event() -> None:
         "callback_id": "employee_offsite", "state": "final_round",
     }  # fmt: skip
     form = urlencode({"payload": json.dumps(payload)}).encode()
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         assert (await house.post("slack", publishers.slack(form, house.clock.now()))).status == 202
         assert len(house.log.submits) == 1

@@ -9,8 +9,8 @@ import random
 import pytest
 
 import publishers
-from hostility import BOUNDS, refused
-from intake_house import INTAKES, IntakeHouse
+from hostile_requests import BOUNDS, refuse_all
+from intake_bench import INTAKES, IntakeBench
 from publishers import KEY, SECRET, Sent
 from raw_http import request
 from wounded import wounded
@@ -89,11 +89,11 @@ async def test_hostile_requests_are_never_accepted_and_never_5xx(
     seed: int, cases: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     chance = random.Random(seed)
-    house = IntakeHouse()
+    house = IntakeBench()
     with caplog.at_level(logging.ERROR):
         async with house.open(**BOUNDS):
             port, now = house.server.port, house.clock.now
-            statuses = await refused(port, cases, lambda: hostile(chance, now()))
+            statuses = await refuse_all(port, cases, lambda: hostile(chance, now()))
             assert (await house.post("github", publishers.github(BODY))).status == 202
     assert len(house.log.submits) == 1
     assert {400, 401, 404} <= statuses

@@ -14,9 +14,9 @@ from app.bindings import kafka
 from app.cli.feed import SECRET, Feed, github_feed
 from app.errors import SetupError
 from app.event.validate import faults_of
-from lacking import lacking
 from raw_http import RawConnection, event, request
 from service import Service
+from skipping import skip_or_fail
 
 COUNT = 329
 PARTITIONS = 8
@@ -30,7 +30,7 @@ def feed() -> Feed:
     try:
         return github_feed(environ, "2026-11-21T00:00:00Z")
     except SetupError as missing:
-        lacking(missing)
+        skip_or_fail(missing)
 
 
 def settings(**intake: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 import publishers
 from app.bindings import kafka
 from app.errors import BrokerUnavailable
-from intake_house import IntakeHouse
+from intake_bench import IntakeBench
 from publishers import SECRET, Sent
 from raw_http import RawAnswer, RawConnection, request
 from waiting import until
@@ -51,7 +51,7 @@ def is_duplicate(answer: RawAnswer) -> bool:
     return answer.status == 202 and answer.headers.get("skybridge-duplicate") == "true"
 
 
-def stored(house: IntakeHouse) -> list[tuple[str, str, str]]:
+def stored(house: IntakeBench) -> list[tuple[str, str, str]]:
     events = [kafka.decode(record).event for each in house.log.submits for record in each.records]
     return [(event.source, event.type, event.id) for event in events]
 
@@ -60,7 +60,7 @@ async def test_two_topics_of_one_body_are_two_events() -> None:
     """An order that is created as paid: Shopify sends one body to two topics."""
     created = publishers.shopify(BODY, "w-1")
     paid = publishers.shopify(BODY, "w-2").but("X-Shopify-Topic", "orders/paid")
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         answers = [await house.post("shopify", sent) for sent in (created, paid, created, paid)]
         assert [is_duplicate(each) for each in answers] == [False, False, True, True]
         assert [type_ for _, type_, _ in stored(house)] == [
@@ -72,7 +72,7 @@ async def test_two_topics_of_one_body_are_two_events() -> None:
 @pytest.mark.parametrize(("name", "header"), OTHERS)
 async def test_each_part_of_the_identity_makes_another_event(name: str, header: str) -> None:
     """Source, type and id, whichever header they come from."""
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         sent, _ = BODY_SIGNED[name]
         assert (await house.post(name, sent)).status == 202
         other = await house.post(name, sent.but(header, "other"))
@@ -87,7 +87,7 @@ async def test_each_part_of_the_identity_makes_another_event(name: str, header: 
 async def test_a_redelivery_with_another_header_is_a_repeat(name: str, header: str) -> None:
     """A publisher counts its attempts in headers that the event is not made of."""
     sent = key() if name == "key" else BODY_SIGNED[name][0]
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         await house.post(name, sent.but(header, "2026-03-29T18:00:27Z"))
         assert is_duplicate(await house.post(name, sent.but(header, "2026-03-29T18:00:28Z")))
         assert len(house.log.submits) == 1
@@ -99,7 +99,7 @@ async def test_one_body_is_up_to_eight_events_in_the_window_then_429(
 ) -> None:
     """Retry-After is the end of the window of the oldest; repeats of the eight are duplicates still."""
     sent, (header, *_) = BODY_SIGNED[name]
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         for number in range(8):
             assert (await house.post(name, sent.but(header, f"i-{number}"))).status == 202
             await house.clock.advance(10)
@@ -127,7 +127,7 @@ async def test_the_eight_are_of_the_bytes_that_were_signed() -> None:
     body = gzip.compress(publishers.text(BODY))
     plain = publishers.shopify(body)
     coded = plain.but("Content-Encoding", "gzip")
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         for number in range(4):
             for sent in (plain, coded):
                 answer = await house.post(
@@ -142,7 +142,7 @@ async def test_the_eight_are_of_the_bytes_that_were_signed() -> None:
 async def test_a_sender_with_the_key_has_no_bound_of_identities(name: str) -> None:
     """The owner of a key that signs nothing can write any body."""
     sent, header = UNSIGNED[name]
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         for number in range(20):
             answer = await house.post(name, sent.but(header, f"i-{number}"))
             assert (answer.status, is_duplicate(answer)) == (202, False)
@@ -150,7 +150,7 @@ async def test_a_sender_with_the_key_has_no_bound_of_identities(name: str) -> No
 
 
 async def test_without_a_window_every_request_is_an_event() -> None:
-    house = IntakeHouse([
+    house = IntakeBench([
         {"name": "shopify", "preset": "shopify", "secret": SECRET, "route": "hooks", "max_age": "0s"}
     ])  # fmt: skip
     async with house.open():
@@ -161,7 +161,7 @@ async def test_without_a_window_every_request_is_an_event() -> None:
 
 async def test_identities_that_are_on_their_way_count() -> None:
     """Twenty at once on connections of their own: eight are stored, and no more after a failure than eight."""
-    house = IntakeHouse(at_once=False)
+    house = IntakeBench(at_once=False)
     async with house.open():
         posts = [
             asyncio.create_task(house.post("shopify", publishers.shopify(BODY, f"w-{number}")))
@@ -183,7 +183,7 @@ async def test_identities_that_are_on_their_way_count() -> None:
 
 async def test_concurrent_events_of_one_body_do_not_wait_for_each_other() -> None:
     """Only a repeat waits; the failure of one event publishes no other again."""
-    house = IntakeHouse(at_once=False)
+    house = IntakeBench(at_once=False)
     created, paid = (
         request("/in/shopify", sent.body, headers=sent.headers)
         for sent in (publishers.shopify(BODY, "w-1"), publishers.shopify(BODY, "w-2"))
@@ -211,7 +211,7 @@ async def test_concurrent_events_of_one_body_do_not_wait_for_each_other() -> Non
 
 async def test_the_first_repeat_of_an_event_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """With what finds the event; the counter has all repeats."""
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         with caplog.at_level(logging.INFO, logger="app.gateway.intakes"):
             for number in (1, 2, 1, 1, 2):
                 await house.post("shopify", publishers.shopify(BODY, f"w-{number}"))
@@ -224,7 +224,7 @@ async def test_the_first_repeat_of_an_event_is_in_the_log(caplog: pytest.LogCapt
 
 async def test_a_reload_with_a_shorter_window_holds_for_what_is_remembered() -> None:
     """Else an event of the new window would be taken for a repeat of an older one."""
-    house = IntakeHouse()
+    house = IntakeBench()
     shopify = {"name": "shopify", "preset": "shopify", "secret": SECRET, "route": "hooks"}
     sent = publishers.shopify(BODY)
     async with house.open():

@@ -11,7 +11,7 @@ import pytest
 
 import publishers
 from app.errors import BrokerUnavailable
-from intake_house import EVENT, IntakeHouse
+from intake_bench import EVENT, IntakeBench
 from publishers import KEY, SECRET, Sent
 from raw_http import RawAnswer
 from waiting import until
@@ -70,7 +70,7 @@ def is_duplicate(answer: RawAnswer) -> bool:
 async def test_a_captured_request_is_stored_once_and_uses_no_quota(name: str) -> None:
     """The issue's attack: 999 replays were stored, and then the genuine requests got 429."""
     make, (header, value) = TIMED[name]
-    async with IntakeHouse(INTAKES).open() as house:
+    async with IntakeBench(INTAKES).open() as house:
         sent = make(house.clock.now())
         first = await house.post(name, sent)
         assert (first.status, is_duplicate(first)) == (202, False)
@@ -90,7 +90,7 @@ async def test_a_captured_request_is_stored_once_and_uses_no_quota(name: str) ->
 async def test_no_replay_is_stored_as_long_as_its_time_is_accepted(name: str, ahead: float) -> None:
     """Also a publisher's whose clock is ahead: its requests are valid for longer."""
     make, _ = TIMED[name]
-    async with IntakeHouse(INTAKES).open() as house:
+    async with IntakeBench(INTAKES).open() as house:
         sent = make(house.clock.now() + ahead)
         assert (await house.post(name, sent)).status == 202
         for _ in range(20):
@@ -103,7 +103,7 @@ async def test_no_replay_is_stored_as_long_as_its_time_is_accepted(name: str, ah
 
 @pytest.mark.parametrize("name", TIMED)
 async def test_a_replay_waits_for_the_result_of_the_first(name: str) -> None:
-    house = IntakeHouse(INTAKES, at_once=False)
+    house = IntakeBench(INTAKES, at_once=False)
     async with house.open():
         sent = TIMED[name][0](house.clock.now())
         first = asyncio.create_task(house.post(name, sent))
@@ -122,7 +122,7 @@ async def test_a_replay_waits_for_the_result_of_the_first(name: str) -> None:
 
 
 async def test_what_was_not_stored_is_taken_again() -> None:
-    house = IntakeHouse(INTAKES, at_once=False)
+    house = IntakeBench(INTAKES, at_once=False)
     async with house.open():
         sent = TIMED["stripe"][0](house.clock.now())
         for number, fate in enumerate([BrokerUnavailable("down"), None]):
@@ -134,7 +134,7 @@ async def test_what_was_not_stored_is_taken_again() -> None:
 
 
 async def test_another_time_another_body_and_another_intake_are_no_replays() -> None:
-    async with IntakeHouse(INTAKES).open() as house:
+    async with IntakeBench(INTAKES).open() as house:
         now = house.clock.now()
         sent = publishers.stripe(STRIPE, now)
         other = publishers.stripe({**STRIPE, "id": "evt_2"}, now)
@@ -158,7 +158,7 @@ async def test_the_signature_of_either_key_is_the_same_request(secrets: tuple[st
         "previous_secret": "previous",
         "route": "hooks",
     }
-    async with IntakeHouse([both]).open() as house:
+    async with IntakeBench([both]).open() as house:
         now = house.clock.now()
         assert (
             await house.post("stripe", publishers.stripe(STRIPE, now, SECRET, "previous"))
@@ -176,7 +176,7 @@ async def test_the_signature_of_either_key_is_the_same_request(secrets: tuple[st
 
 
 async def test_a_forged_request_is_refused_before_it_is_looked_up() -> None:
-    async with IntakeHouse(INTAKES).open() as house:
+    async with IntakeBench(INTAKES).open() as house:
         now = house.clock.now()
         assert (await house.post("stripe", publishers.stripe(STRIPE, now))).status == 202
         assert (await house.post("stripe", publishers.stripe(STRIPE, now, "x"))).status == 401
@@ -184,14 +184,14 @@ async def test_a_forged_request_is_refused_before_it_is_looked_up() -> None:
 
 async def test_a_challenge_is_answered_each_time() -> None:
     asked = {"token": "t", "challenge": "abc", "type": "url_verification"}
-    async with IntakeHouse(INTAKES).open() as house:
+    async with IntakeBench(INTAKES).open() as house:
         sent = publishers.slack(asked, house.clock.now())
         for _ in range(3):
             assert (await house.post("slack", sent)).body == b"abc"
 
 
 async def test_a_reload_forgets_nothing() -> None:
-    async with IntakeHouse(INTAKES).open() as house:
+    async with IntakeBench(INTAKES).open() as house:
         sent = publishers.stripe(STRIPE, house.clock.now())
         assert (await house.post("stripe", sent)).status == 202
         house.reload(INTAKES)
@@ -199,7 +199,7 @@ async def test_a_reload_forgets_nothing() -> None:
 
 
 async def test_the_first_replay_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with IntakeHouse(INTAKES).open() as house:
+    async with IntakeBench(INTAKES).open() as house:
         sent = publishers.stripe(STRIPE, house.clock.now())
         with caplog.at_level(logging.INFO, logger="app.gateway.intakes"):
             for _ in range(4):
@@ -210,7 +210,7 @@ async def test_the_first_replay_is_in_the_log(caplog: pytest.LogCaptureFixture) 
 
 async def test_a_captured_request_whose_body_is_signed_uses_no_quota_either() -> None:
     """The same attack on GitHub's: its repeats were duplicates already, and still used up the quota."""
-    async with IntakeHouse(INTAKES).open() as house:
+    async with IntakeBench(INTAKES).open() as house:
         sent = publishers.github(ORDER)
         assert (await house.post("github", sent)).status == 202
         for _ in range(20):

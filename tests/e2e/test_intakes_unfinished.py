@@ -15,8 +15,8 @@ from app.gateway.door import Door
 from app.gateway.limits import KIB, MIB
 from app.model.producer import Producer
 from app.telemetry import Counters
-from intake_house import INTAKES, IntakeHouse
-from listening import AtOnce, listening, resource_of
+from intake_bench import INTAKES, IntakeBench
+from listening import ImmediatePublisher, listening, resource_of
 from producer_house import KEY, OTHER_KEY, bearer, producers
 from raw_http import RawAnswer, RawConnection, request
 from virtual_clock import VirtualClock
@@ -71,7 +71,7 @@ def code(answer: RawAnswer) -> str:
 )
 async def test_an_unknown_intake_is_404_at_the_head(framing: tuple[str, str]) -> None:
     """Before any byte of the body, which a sender need not send."""
-    async with IntakeHouse().open() as house, await RawConnection.open(house.server.port) as peer:
+    async with IntakeBench().open() as house, await RawConnection.open(house.server.port) as peer:
         await peer.send(request("/in/nobody", headers=[framing], length=False))
         answer = await peer.answer()
         assert (answer.status, code(answer)) == (404, "unknown-intake")
@@ -81,7 +81,7 @@ async def test_an_unknown_intake_is_404_at_the_head(framing: tuple[str, str]) ->
 
 
 async def test_a_sender_that_asks_first_is_answered_404_and_not_100() -> None:
-    async with IntakeHouse().open() as house, await RawConnection.open(house.server.port) as peer:
+    async with IntakeBench().open() as house, await RawConnection.open(house.server.port) as peer:
         headers = [("content-length", "9"), ("expect", "100-continue")]
         await peer.send(request("/in/nobody", headers=headers, length=False))
         assert (await peer.answer()).status == 404
@@ -89,7 +89,7 @@ async def test_a_sender_that_asks_first_is_answered_404_and_not_100() -> None:
 
 async def test_unfinished_bodies_of_one_intake_leave_room_for_others_and_for_events() -> None:
     """The issue's attack: 400 at one name made a producer wait."""
-    async with IntakeHouse().open(receiving=BOUND) as house:
+    async with IntakeBench().open(receiving=BOUND) as house:
         port = house.server.port
         async with flood(port, unfinished("/in/github")) as peers:
             await until(lambda: house.counted("events_refused").get(("bound-reached",), 0) > 0)
@@ -104,7 +104,7 @@ async def test_unfinished_bodies_of_one_intake_leave_room_for_others_and_for_eve
 
 
 async def test_every_intake_at_once_leaves_the_half_of_the_producers() -> None:
-    async with IntakeHouse().open(receiving=BOUND) as house, AsyncExitStack() as stack:
+    async with IntakeBench().open(receiving=BOUND) as house, AsyncExitStack() as stack:
         for each in INTAKES:
             raw = unfinished(f"/in/{each['name']}")
             await stack.enter_async_context(flood(house.server.port, raw, 15))
@@ -133,7 +133,7 @@ async def test_strangers_under_open_access_leave_room_for_producers() -> None:
     counters = Counters()
     door = open_door()
     async with (
-        listening(AtOnce(), receiving=BOUND, door=door, counters=counters) as server,
+        listening(ImmediatePublisher(), receiving=BOUND, door=door, counters=counters) as server,
         flood(server.port, unfinished("/events")),
         flood(server.port, unfinished("/x"), 5),
     ):
@@ -147,7 +147,7 @@ async def test_without_producers_the_senders_of_events_are_no_strangers() -> Non
     """There is nobody to keep room for but intakes."""
     door = open_door(has_producers=False)
     async with (
-        listening(AtOnce(), receiving=BOUND, door=door) as server,
+        listening(ImmediatePublisher(), receiving=BOUND, door=door) as server,
         flood(server.port, unfinished("/events"), 12),
     ):
         await until(lambda: resource_of(server).receiving > 12 * BODY)
@@ -156,7 +156,7 @@ async def test_without_producers_the_senders_of_events_are_no_strangers() -> Non
 async def test_the_rest_of_a_body_that_was_answered_counts_no_more() -> None:
     """An ordinary request is answered by its head; what follows is thrown away as it comes."""
     async with (
-        listening(AtOnce(), receiving=BOUND) as server,
+        listening(ImmediatePublisher(), receiving=BOUND) as server,
         await RawConnection.open(server.port) as peer,
     ):
         await peer.send(unfinished("/nothing")[:-50_000])
@@ -166,7 +166,7 @@ async def test_the_rest_of_a_body_that_was_answered_counts_no_more() -> None:
 
 
 async def test_a_reload_divides_anew_and_what_is_held_stays_counted() -> None:
-    async with IntakeHouse().open(receiving=BOUND) as house:
+    async with IntakeBench().open(receiving=BOUND) as house:
         async with flood(house.server.port, unfinished("/in/github"), 3) as peers:
             await until(lambda: resource_of(house.server).receiving > 3 * (BODY - 1))
             house.reload(INTAKES[:1])

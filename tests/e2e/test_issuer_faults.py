@@ -12,52 +12,52 @@ from joserfc.jwk import ECKey
 
 from app.gateway import issuers
 from app.gateway.issuers import DISCOVERY, MAX_ANSWER
-from faulty_issuer import FaultyIssuer, Said
+from faulty_issuer import FaultyIssuer, IssuerAnswer
 from producer_house import KEY, ProducerListener, bearer, one, posted, producer_house, producers
 
 SIGNER = ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})
 KEYS = json.dumps({"keys": [SIGNER.as_dict(private=False)]}).encode()
 HELD = "Timeout"
-Answers = Callable[[FaultyIssuer], dict[str, Said]]
+Answers = Callable[[FaultyIssuer], dict[str, IssuerAnswer]]
 
 
-def good(issuer: FaultyIssuer) -> dict[str, Said]:
-    return {DISCOVERY: Said(body=issuer.document()), "/jwks": Said(body=KEYS)}
+def good(issuer: FaultyIssuer) -> dict[str, IssuerAnswer]:
+    return {DISCOVERY: IssuerAnswer(body=issuer.document()), "/jwks": IssuerAnswer(body=KEYS)}
 
 
 def discovered(**changed: object) -> Answers:
     """With another configuration."""
-    return lambda issuer: {**good(issuer), DISCOVERY: Said(body=issuer.document(**changed))}
+    return lambda issuer: {**good(issuer), DISCOVERY: IssuerAnswer(body=issuer.document(**changed))}
 
 
-def discovery(said: Said) -> Answers:
+def discovery(said: IssuerAnswer) -> Answers:
     return lambda issuer: {**good(issuer), "/there": good(issuer)[DISCOVERY], DISCOVERY: said}
 
 
-def keys(said: Said) -> Answers:
-    return lambda issuer: {**good(issuer), "/there": Said(body=KEYS), "/jwks": said}
+def keys(said: IssuerAnswer) -> Answers:
+    return lambda issuer: {**good(issuer), "/there": IssuerAnswer(body=KEYS), "/jwks": said}
 
 
 FAULTS: dict[str, tuple[Answers, str]] = {
-    "redirect": (discovery(Said(302, location="/there")), "answers 302"),
-    "redirect of the keys": (keys(Said(307, location="/there")), "answers 307"),
-    "away": (discovery(Said(503)), "answers 503"),
-    "oversized": (discovery(Said(body=b" " * (MAX_ANSWER + 1))), "answers more than"),
-    "oversized keys": (keys(Said(body=b" " * (MAX_ANSWER + 1))), "answers more than"),
+    "redirect": (discovery(IssuerAnswer(302, location="/there")), "answers 302"),
+    "redirect of the keys": (keys(IssuerAnswer(307, location="/there")), "answers 307"),
+    "away": (discovery(IssuerAnswer(503)), "answers 503"),
+    "oversized": (discovery(IssuerAnswer(body=b" " * (MAX_ANSWER + 1))), "answers more than"),
+    "oversized keys": (keys(IssuerAnswer(body=b" " * (MAX_ANSWER + 1))), "answers more than"),
     "other issuer": (discovered(issuer="https://evil.example"), "names another issuer"),
     "issuer with a slash more": (discovered(issuer="http://127.0.0.1/"), "names another issuer"),
     "no issuer": (discovered(issuer=None), "names another issuer"),
-    "no JSON": (discovery(Said(body=b"<html>")), "is no JSON object"),
-    "no object": (discovery(Said(body=b"[]")), "is no JSON object"),
-    "no UTF-8": (discovery(Said(body=b'{"a": "\xff"}')), "can't decode"),
-    "nothing": (discovery(Said()), "is no JSON object"),
+    "no JSON": (discovery(IssuerAnswer(body=b"<html>")), "is no JSON object"),
+    "no object": (discovery(IssuerAnswer(body=b"[]")), "is no JSON object"),
+    "no UTF-8": (discovery(IssuerAnswer(body=b'{"a": "\xff"}')), "can't decode"),
+    "nothing": (discovery(IssuerAnswer()), "is no JSON object"),
     "keys are no text": (discovered(jwks_uri=1), "names no https address of keys"),
     "keys in a file": (discovered(jwks_uri="file:///etc/passwd"), "names no https address of keys"),
-    "keys are no JSON": (keys(Said(body=b"<html>")), "is not a JWK Set"),
-    "keys are a list": (keys(Said(body=b"[1]")), "is not a JWK Set"),
-    "held": (discovery(Said(held=True)), HELD),
-    "keys held": (keys(Said(held=True)), HELD),
-    "never ends": (discovery(Said(body=b"{", short=True)), HELD),
+    "keys are no JSON": (keys(IssuerAnswer(body=b"<html>")), "is not a JWK Set"),
+    "keys are a list": (keys(IssuerAnswer(body=b"[1]")), "is not a JWK Set"),
+    "held": (discovery(IssuerAnswer(held=True)), HELD),
+    "keys held": (keys(IssuerAnswer(held=True)), HELD),
+    "never ends": (discovery(IssuerAnswer(body=b"{", short=True)), HELD),
 }
 
 

@@ -15,11 +15,11 @@ from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
 from app.bindings.record import Record
 from configuration import configuration
-from kafka_asking import Asking, part
 from kafka_batches import batch
 from kafka_listening import LOCAL, RawClient, framed
-from kafka_login import EVERY_TOPIC, asking, log_in
+from kafka_login import EVERY_TOPIC, log_in, produce_request
 from service_process import ServiceProcess, free_ports, serving
+from versioned_client import VersionedClient, part
 
 USERS = ("shop", "frames", "groups", "places", "numbers", "topics", "reader")
 PASSWORD = "a password of everybody"
@@ -40,10 +40,10 @@ class Attacked:
         return client
 
     @asynccontextmanager
-    async def client(self, user: str) -> AsyncIterator[Asking]:
-        asking = Asking(await self.raw(user), user)
-        yield asking
-        await asking.close()
+    async def client(self, user: str) -> AsyncIterator[VersionedClient]:
+        produce_request = VersionedClient(await self.raw(user), user)
+        yield produce_request
+        await produce_request.close()
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def a_topic(name: str, partitions: int) -> Any:
     )
 
 
-async def create(client: Asking, name: str, partitions: int = 1) -> ErrorCode:
+async def create(client: VersionedClient, name: str, partitions: int = 1) -> ErrorCode:
     answer = await client.ask(
         CREATE, 7, topics=[a_topic(name, partitions)], timeout=60_000 * MS, validate_only=False
     )
     return answer.topics[0].error_code
 
 
-async def join(client: Asking, group: str, metadata: bytes, member: str = "") -> Any:
+async def join(client: VersionedClient, group: str, metadata: bytes, member: str = "") -> Any:
     return await client.ask(
         JOIN,
         3,
@@ -95,7 +95,7 @@ async def join(client: Asking, group: str, metadata: bytes, member: str = "") ->
 
 
 async def commit(
-    client: Asking, group: str, topic: str, partitions: range, metadata: str
+    client: VersionedClient, group: str, topic: str, partitions: range, metadata: str
 ) -> ErrorCode:
     places = [
         part(
@@ -123,7 +123,7 @@ async def goes_on(attacked: Attacked) -> None:
         assert await create(shop, "shop-t") in (NONE, ErrorCode.topic_already_exists)
         raw = await attacked.raw("shop")
         await raw.call(EVERY_TOPIC)
-        answer = await raw.call(asking(batch([Record(None, (), bytes(MIB))]), "shop-t"))
+        answer = await raw.call(produce_request(batch([Record(None, (), bytes(MIB))]), "shop-t"))
         assert answer.responses[0].partition_responses[0].error_code is NONE
         await raw.close()
         assert (await join(shop, f"shop-{uuid4()}", b"m")).error_code is NONE
@@ -165,7 +165,7 @@ async def test_members_take_their_users_share_of_memory(attacked: Attacked) -> N
 async def test_assignments_take_the_leaders_share_of_memory(attacked: Attacked) -> None:
     """Before: 15 of 40 MiB took 600 MB; so did the frames that they came in, for as long as a connection lasted."""
     before = attacked.resident()
-    clients = [Asking(await attacked.raw("reader"), "reader") for _ in range(3)]
+    clients = [VersionedClient(await attacked.raw("reader"), "reader") for _ in range(3)]
     for number, client in enumerate(clients):
         joined = await join(client, f"reader-{number}", b"m")
         assigned = part(
@@ -209,10 +209,10 @@ async def test_answers_that_were_taken_are_kept_by_no_connection(attacked: Attac
         await create(client, "reader-t")
     raw = await attacked.raw("reader")
     for _ in range(5):
-        await raw.call(asking(batch([Record(None, (), bytes(MIB - 1_000))]), "reader-t"))
+        await raw.call(produce_request(batch([Record(None, (), bytes(MIB - 1_000))]), "reader-t"))
     await raw.close()
     before = attacked.resident()
-    clients = [Asking(await attacked.raw("reader"), "reader") for _ in range(30)]
+    clients = [VersionedClient(await attacked.raw("reader"), "reader") for _ in range(30)]
     for each in clients:
         wanted = part("FetchPartition", partition=0, fetch_offset=0, partition_max_bytes=8 * MIB)
         answer = await each.ask(
@@ -259,7 +259,7 @@ async def test_producers_states_take_their_users_share(attacked: Attacked) -> No
                 epoch=0,
                 first=0,
             )
-            frame = framed(asking(numbered, "numbers-t"))
+            frame = framed(produce_request(numbered, "numbers-t"))
             raw.writer.write(len(frame).to_bytes(4, "big") + frame)
         for _ in range(step):
             assert await raw.take()

@@ -18,7 +18,7 @@ from kio.schema.metadata.v9.request import MetadataRequest
 from app.bindings.record import Record
 from app.model.message import Partition
 from kafka_capture import frames
-from kafka_listening import Listening, kafka_listening
+from kafka_listening import KafkaTestListener, kafka_listening
 from waiting import until
 
 AT_ONCE = 16
@@ -78,7 +78,7 @@ def wire(frame: bytes, dice: random.Random) -> bytes:
     return struct.pack(">I", size & 0xFFFFFFFF) + frame
 
 
-async def throw(kafka: Listening, stream: bytes) -> None:
+async def throw(kafka: KafkaTestListener, stream: bytes) -> None:
     """Send, say that this is all, and read until the listener ends it."""
     client = await kafka.connect()
     try:
@@ -93,7 +93,7 @@ async def throw(kafka: Listening, stream: bytes) -> None:
         await client.close()
 
 
-async def served(kafka: Listening) -> None:
+async def served(kafka: KafkaTestListener) -> None:
     client = await kafka.connect()
     async with asyncio.timeout(PATIENCE):
         assert (await client.call(ALL)).cluster_id == kafka.engine.cluster

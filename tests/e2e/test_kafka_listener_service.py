@@ -17,10 +17,10 @@ from app.kafka_listener.wire import ErrorCode
 from app.worker.dispatch import Dispatcher
 from authority import Authority
 from configuration import configuration, route, subscription, written
-from kafka_asking import Asking, part
 from kafka_listening import RawClient
 from service import Service, kafka_waits_for_subscriptions
 from service_process import ServiceProcess, free_ports
+from versioned_client import VersionedClient, part
 
 EVENT = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
 
@@ -118,7 +118,7 @@ class Starting:
 
     async def reset(self) -> ErrorCode:
         """As a tool does it, which is no member of the group."""
-        client = Asking(RawClient(*await asyncio.open_connection("127.0.0.1", self.port)))
+        client = VersionedClient(RawClient(*await asyncio.open_connection("127.0.0.1", self.port)))
         place = part(
             "OffsetCommitRequestPartition",
             partition_index=0,

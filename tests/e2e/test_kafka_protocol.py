@@ -20,12 +20,12 @@ from app.bindings.record import Record
 from app.brokers.kafka import open_log
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
-from kafka_asking import Asking, part, versions
 from kafka_batches import batch
 from kafka_listening import RawClient, kafka_listening
 from kafka_relay import FETCH, METADATA, OFFSET, PRODUCE, KafkaRelay
 from kafka_server import KafkaServer
 from service_process import free_ports
+from versioned_client import VersionedClient, part, versions
 
 CLIENT = "skybridge-capture"
 RECORDS = [Record(b"k", (("ce_id", b"%d" % n),), b"x" * n) for n in range(50)]
@@ -123,7 +123,7 @@ KEYED, KEYLESS, ZSTD = (
 async def codes(address: str, refusing: str, version: int, *batches: bytes) -> list[ErrorCode]:
     """What a Produce request is answered, by its topics: ``refusing`` gets the first batch, ``plain`` the others."""
     host, _, port = address.rpartition(":")
-    client = Asking(RawClient(*await asyncio.open_connection(host, int(port))))
+    client = VersionedClient(RawClient(*await asyncio.open_connection(host, int(port))))
     topics = [refusing, *(["plain"] * (len(batches) - 1))]
     answer = await client.ask(
         0,

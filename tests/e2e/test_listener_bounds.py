@@ -14,8 +14,8 @@ import pytest
 
 from app.telemetry import Counters
 from listening import (
-    AtOnce,
-    Held,
+    HeldPublisher,
+    ImmediatePublisher,
     connection_of,
     echo,
     listening,
@@ -49,7 +49,7 @@ async def refused(port: int, *parts: bytes) -> RawAnswer:
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_put_is_as_good_as_post(method: str) -> None:
     """H1."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         await peer.send(request("/events/orders?key=k", b"abc", method=method))
         assert (await peer.answer()).status == 202
@@ -59,7 +59,7 @@ async def test_put_is_as_good_as_post(method: str) -> None:
 
 async def test_a_header_block_of_exactly_the_bound_passes_and_one_byte_more_is_431() -> None:
     """Rule 8: 256 KiB, so that a 64 KiB event made of headers passes even percent-encoded."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server:
         around = len("/events") + len("host") + 1 + 4 + len("content-length") + 1 + 4 + 4 + 4
         for size, status in ((256 * KIB - around, 202), (256 * KIB - around + 1, 431)):
@@ -73,7 +73,7 @@ async def test_a_header_block_of_exactly_the_bound_passes_and_one_byte_more_is_4
 async def test_a_header_of_fifty_megabytes_is_431_and_memory_stays_flat() -> None:
     """uvicorn took it and grew by 50 MB (reliability 4.2, S5)."""
     async with (
-        listening(AtOnce(), linger=10) as server,
+        listening(ImmediatePublisher(), linger=10) as server,
         await RawConnection.open(server.port) as peer,
     ):
         with memory_stays_below(5 * MIB):
@@ -84,7 +84,7 @@ async def test_a_header_of_fifty_megabytes_is_431_and_memory_stays_flat() -> Non
 
 async def test_half_a_million_fields_are_431() -> None:
     """Reliability S5: each field costs an object, so fields are bounded too."""
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         assert code(await refused(server.port, b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 500_000)) == (
             "headers-too-large"
         )
@@ -92,14 +92,17 @@ async def test_half_a_million_fields_are_431() -> None:
 
 @pytest.mark.parametrize(("fields", "status"), [(256, 202), (257, 431)])
 async def test_the_bound_on_fields_is_exact(fields: int, status: int) -> None:
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         extra = [(f"x-{n}", "v") for n in range(fields - 2)]
         await peer.send(request(headers=extra))
         assert (await peer.answer()).status == status
 
 
 async def test_an_endless_request_line_is_431() -> None:
-    async with listening(AtOnce(), header_bytes=16 * KIB) as server:
+    async with listening(ImmediatePublisher(), header_bytes=16 * KIB) as server:
         answer = await refused(server.port, b"GET /", b"a" * 300 * KIB, b" HTTP/1.1\r\n\r\n")
         assert answer.status == 431
 
@@ -113,7 +116,7 @@ async def test_a_target_that_no_parser_of_urls_reads_is_414(
 ) -> None:
     """RFC 9110 15.5.15, on the short way and on uvicorn's; the longest one is read."""
     most = 0xFFFF - len(target) + 2
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         for size, refused in ((most, False), (most + 1, True), (200 * KIB, True)):
             async with await RawConnection.open(server.port) as peer:
                 await peer.send(request((target % (b"a" * size)).decode(), b"x"))
@@ -125,7 +128,10 @@ async def test_a_target_that_no_parser_of_urls_reads_is_414(
 
 async def test_an_endless_trailer_is_431() -> None:
     """The parser keeps a field to itself until it is whole: also behind the body."""
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         head = request(headers=[("transfer-encoding", "chunked")], length=False)
         peer.writer.write(head + b"1\r\na\r\n0\r\nx: ")
         for _ in range(20):
@@ -145,7 +151,10 @@ NEVER_ENDING = {
 async def test_the_bound_on_what_never_ends_is_exact(kind: str) -> None:
     """Reliability S5: the parser keeps it to itself, and the bound of a whole head holds for it."""
     begun, around = NEVER_ENDING[kind], 64  # method, version, line ends; what a byte of body allows
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         if kind == "trailer":
             coding = [("transfer-encoding", "chunked"), ("expect", "100-continue")]
             await peer.send(request(headers=coding, length=False))
@@ -156,14 +165,14 @@ async def test_the_bound_on_what_never_ends_is_exact(kind: str) -> None:
 
 async def test_a_body_beyond_the_bound_is_413_before_a_byte_of_it_is_read() -> None:
     """Reliability S6: Content-Length tells at once."""
-    async with listening(AtOnce(), body=10) as server:
+    async with listening(ImmediatePublisher(), body=10) as server:
         head = request(headers=[("content-length", "11")], length=False)
         assert code(await refused(server.port, head)) == "body-too-large"
 
 
 async def test_a_chunked_body_is_413_as_soon_as_it_passes_the_bound() -> None:
     """Reliability S6: it is never held whole."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher, body=10) as server:
         head = request(headers=[("transfer-encoding", "chunked")], length=False)
         answer = await refused(server.port, head, b"6\r\nabcdef\r\n6\r\nabcdef\r\n")
@@ -177,7 +186,7 @@ async def test_a_chunked_body_is_413_as_soon_as_it_passes_the_bound() -> None:
 async def test_a_refusal_leaves_the_ordinary_request_before_it_its_answer() -> None:
     """Only the request that is refused is withdrawn."""
     async with (
-        listening(AtOnce(), body=10) as server,
+        listening(ImmediatePublisher(), body=10) as server,
         await RawConnection.open(server.port) as peer,
     ):
         large = request(headers=[("content-length", "11")], length=False)
@@ -187,7 +196,7 @@ async def test_a_refusal_leaves_the_ordinary_request_before_it_its_answer() -> N
 
 async def test_bodies_on_their_way_are_bounded_over_all_connections() -> None:
     """Reliability G4: many slow bodies must not fill memory, and the bound is free again later."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher, receiving=3000) as server:
         half = request(headers=[("content-length", "4000")], length=False) + b"x" * 2000
         first = await RawConnection.open(server.port)
@@ -215,7 +224,7 @@ async def test_unfinished_heads_are_bounded_over_all_connections_and_the_oldest_
     head = b"GET / HTTP/1.1\r\nhost: x\r\n" + b"".join(
         b"x-%d: %b\r\n" % (n, b"v" * 4000) for n in range(50)
     )
-    async with listening(AtOnce(), heads=MIB, linger=PATIENCE) as server:
+    async with listening(ImmediatePublisher(), heads=MIB, linger=PATIENCE) as server:
         peers = [await RawConnection.open(server.port) for _ in range(20)]
         try:
             with memory_stays_below(4 * MIB):
@@ -235,7 +244,7 @@ async def test_unfinished_heads_are_bounded_over_all_connections_and_the_oldest_
 async def test_the_head_of_an_unfinished_body_counts_as_one_with_it() -> None:
     """Else 10,000 connections keep 256 KiB each, with one byte of a body behind it."""
     large = request(headers=[("x", "v" * 50_000), ("content-length", "9")], length=False)
-    async with listening(AtOnce(), receiving=60_000) as server:
+    async with listening(ImmediatePublisher(), receiving=60_000) as server:
         async with await RawConnection.open(server.port) as first:
             await first.send(large, b"a")
             await until(lambda: resource_of(server).receiving > 50_000)
@@ -245,7 +254,7 @@ async def test_the_head_of_an_unfinished_body_counts_as_one_with_it() -> None:
 
 async def test_a_body_of_an_ordinary_request_has_the_same_bound() -> None:
     """The application reads all of it, whatever it is for."""
-    async with listening(AtOnce(), body=10) as server:
+    async with listening(ImmediatePublisher(), body=10) as server:
         serve_ordinary(server, echo)
         chunked = request("/echo", headers=[("transfer-encoding", "chunked")], length=False)
         answer = await refused(server.port, chunked, b"6\r\nabcdef\r\n6\r\nabcdef\r\n")
@@ -254,7 +263,7 @@ async def test_a_body_of_an_ordinary_request_has_the_same_bound() -> None:
 
 async def test_a_request_is_let_go_when_it_has_begun() -> None:
     """Sixteen bodies of 4 MiB else wait on each connection beside the records that were made of them."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), event(2, b"x" * 1000))
         await held.holds(2)
@@ -270,7 +279,7 @@ async def test_a_request_is_let_go_when_it_has_begun() -> None:
 async def test_connections_are_bounded_and_a_place_is_free_again() -> None:
     """Reliability G4: each open connection costs memory, also one that sends nothing."""
     counters = Counters()
-    async with listening(AtOnce(), connections=2, counters=counters) as server:
+    async with listening(ImmediatePublisher(), connections=2, counters=counters) as server:
         first = await RawConnection.open(server.port)
         async with await RawConnection.open(server.port) as second:
             await until(lambda: server.connections == 2)
@@ -290,7 +299,10 @@ async def test_connections_are_bounded_and_a_place_is_free_again() -> None:
 
 async def test_a_refusal_reaches_a_peer_that_is_still_sending() -> None:
     """A connection closed over unread bytes is reset, and the peer would never see its 413."""
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         peer.writer.write(request(headers=[("content-length", str(50 * MIB))], length=False))
         sending = asyncio.create_task(_flood(peer, 20 * MIB))
         assert (await peer.answer()).status == 413
@@ -300,7 +312,7 @@ async def test_a_refusal_reaches_a_peer_that_is_still_sending() -> None:
 async def test_a_head_that_does_not_come_is_408() -> None:
     """Slow loris: uvicorn kept 200 of 200 for ever (reliability 4.2, S4)."""
     counters = Counters()
-    async with listening(AtOnce(), head_timeout=0.1, counters=counters) as server:
+    async with listening(ImmediatePublisher(), head_timeout=0.1, counters=counters) as server:
         assert code(await refused(server.port, b"POST /events HTTP/1.1\r\nhost:")) == (
             "request-timeout"
         )
@@ -310,7 +322,7 @@ async def test_a_head_that_does_not_come_is_408() -> None:
 async def test_dripping_does_not_move_the_deadline() -> None:
     """One deadline for a head, however many bytes come within it."""
     async with (
-        listening(AtOnce(), head_timeout=0.2) as server,
+        listening(ImmediatePublisher(), head_timeout=0.2) as server,
         await RawConnection.open(server.port) as peer,
     ):
         await peer.send(b"POST /events HTTP/1.1\r\nx: ")
@@ -323,7 +335,7 @@ async def test_dripping_does_not_move_the_deadline() -> None:
 async def test_a_body_that_does_not_come_is_dropped(target: str) -> None:
     """408 where no answer has left; a connection that wastes its body is closed all the same."""
     async with (
-        listening(AtOnce(), body_timeout=0.5) as server,
+        listening(ImmediatePublisher(), body_timeout=0.5) as server,
         await RawConnection.open(server.port) as peer,
     ):
         await peer.send(request(target, headers=[("content-length", "9")], length=False), b"abc")
@@ -332,7 +344,7 @@ async def test_a_body_that_does_not_come_is_dropped(target: str) -> None:
 
 
 async def test_a_slow_request_is_408_behind_the_answers_that_are_due() -> None:
-    held = Held()
+    held = HeldPublisher()
     async with (
         listening(held, head_timeout=0.1) as server,
         await RawConnection.open(server.port) as peer,
@@ -346,7 +358,7 @@ async def test_a_slow_request_is_408_behind_the_answers_that_are_due() -> None:
 
 async def test_an_idle_connection_is_closed_without_an_answer() -> None:
     async with (
-        listening(AtOnce(), keep_alive=0.5) as server,
+        listening(ImmediatePublisher(), keep_alive=0.5) as server,
         await RawConnection.open(server.port) as peer,
     ):
         await peer.send(event(1))
@@ -356,7 +368,7 @@ async def test_an_idle_connection_is_closed_without_an_answer() -> None:
 
 async def test_a_request_that_waits_for_the_log_has_no_deadline_here() -> None:
     """Publishing has its own time-out; the connection must not be cut before it."""
-    held = Held()
+    held = HeldPublisher()
     async with (
         listening(held, keep_alive=0.2, head_timeout=0.2, body_timeout=0.2) as server,
         await RawConnection.open(server.port) as peer,
@@ -372,7 +384,9 @@ async def test_a_peer_that_never_reads_its_answers_is_cut() -> None:
     """Slow read (reliability S4): the answers it does not take must not be kept for ever."""
     from app.gateway.answers import Answer
 
-    async with listening(AtOnce(Answer(200, (), b"x" * 100_000)), body_timeout=0.2) as server:
+    async with listening(
+        ImmediatePublisher(Answer(200, (), b"x" * 100_000)), body_timeout=0.2
+    ) as server:
         peer = await RawConnection.open(server.port)
         peer.writer.transport.pause_reading()
         peer.writer.write(event(1) * 500)
@@ -383,7 +397,7 @@ async def test_a_peer_that_never_reads_its_answers_is_cut() -> None:
 
 async def test_hundreds_of_slow_peers_do_not_hold_up_a_good_one() -> None:
     """Reliability S4, in short: all slow ones are dropped, the good one is served meanwhile."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher, head_timeout=0.5, linger=0.2) as server:
         slow = [await RawConnection.open(server.port) for _ in range(100)]
         for peer in slow:
@@ -416,7 +430,7 @@ CODED = [
 
 async def test_a_known_content_coding_is_undone() -> None:
     """Design: HTTP. The header goes no further."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         await peer.send(*(event(1, body, content_encoding=coding) for coding, body in CODED))
         assert {answer.status for answer in await peer.answers(len(CODED))} == {202}
@@ -426,7 +440,7 @@ async def test_a_known_content_coding_is_undone() -> None:
 
 async def test_an_unknown_content_coding_is_415_and_tells_what_would_do() -> None:
     """RFC 9110 15.5.16; W7. The connection lives on."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         for coding in ("br", "zstd", "gzip, gzip", "compress", "x"):
             await peer.send(event(1, content_encoding=coding))
@@ -446,7 +460,7 @@ async def test_a_compressed_bomb_is_413_and_memory_stays_flat(coding: str) -> No
     press = zlib.compressobj(9, wbits=31 if coding == "gzip" else 15)
     bomb = b"".join(press.compress(bytes(MIB)) for _ in range(100)) + press.flush()
     async with (
-        listening(AtOnce(), body=MIB) as server,
+        listening(ImmediatePublisher(), body=MIB) as server,
         await RawConnection.open(server.port) as peer,
     ):
         with memory_stays_below(5 * MIB):
@@ -455,7 +469,10 @@ async def test_a_compressed_bomb_is_413_and_memory_stays_flat(coding: str) -> No
 
 
 async def test_a_broken_content_coding_is_400() -> None:
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         for body in (GZIPPED[:-3], GZIPPED + b"rest", b"{}", b"\x1f\x8b"):
             await peer.send(event(1, body, content_encoding="gzip"))
             assert code(await peer.answer()) == "broken-content-encoding", body
@@ -492,7 +509,7 @@ SMUGGLING = {
 
 async def test_what_two_servers_could_read_in_two_ways_is_400() -> None:
     """Reliability 4.2, S10: refused whole, connection closed, nothing published."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     statuses = {}
     async with listening(publisher) as server:
         for name, fields in SMUGGLING.items():
@@ -511,7 +528,7 @@ MALFORMED_CHUNKS = [
 
 async def test_a_malformed_chunk_is_refused() -> None:
     """Reliability S10: the end of a body must not be a matter of taste."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server:
         head = request(headers=[("transfer-encoding", "chunked")], length=False)
         answers = [await refused(server.port, head, chunks) for chunks in MALFORMED_CHUNKS]
@@ -526,14 +543,14 @@ NO_HTTP = [
 
 
 async def test_what_is_no_http_is_400() -> None:
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         answers = [await refused(server.port, line, b"\r\n\r\n") for line in NO_HTTP]
     assert [answer.status for answer in answers] == [400] * len(NO_HTTP)
 
 
 async def test_a_malformed_body_of_an_ordinary_request_ends_its_application() -> None:
     """The application behind it would otherwise wait for the rest for ever."""
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         serve_ordinary(server, echo)
         async with await RawConnection.open(server.port) as peer:
             chunked = [("transfer-encoding", "chunked")]
@@ -546,7 +563,7 @@ async def test_a_malformed_body_of_an_ordinary_request_ends_its_application() ->
 
 
 async def test_a_slow_body_of_an_ordinary_request_is_408_and_ends_its_application() -> None:
-    async with listening(AtOnce(), body_timeout=0.1) as server:
+    async with listening(ImmediatePublisher(), body_timeout=0.1) as server:
         serve_ordinary(server, echo)
         async with await RawConnection.open(server.port) as peer:
             length = [("content-length", "9")]
@@ -557,7 +574,7 @@ async def test_a_slow_body_of_an_ordinary_request_is_408_and_ends_its_applicatio
 
 async def test_a_head_may_come_in_pieces_behind_a_full_read_of_requests() -> None:
     """Bytes of earlier requests are not counted against a later head."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with (
         listening(publisher, header_bytes=4 * KIB) as server,
         await RawConnection.open(server.port) as peer,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.gateway.server import HttpServer
-from listening import AtOnce, listening
+from listening import ImmediatePublisher, listening
 from raw_http import RawConnection
 
 EVENT = b"ce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\n"
@@ -22,7 +22,7 @@ class Seen:
     """What a listener let through."""
 
     def __init__(self) -> None:
-        self.publisher = AtOnce()
+        self.publisher = ImmediatePublisher()
         self.bodies: list[bytes] = []
 
     async def app(self, scope: Any, receive: Any, send: Any) -> None:

@@ -14,13 +14,13 @@ from app.gateway.resource import EventsResource
 from app.gateway.server import EventsServer
 from app.gateway.timeouts import Phase
 from app.telemetry import Counters
-from listening import AtOnce, Held, connection_of, listening
+from listening import HeldPublisher, ImmediatePublisher, connection_of, listening
 from raw_http import Closed, RawConnection, event, request
 from waiting import until
 
 
 async def test_start_returns_when_the_port_is_open_and_tells_it() -> None:
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         assert server.port > 0
         async with await RawConnection.open(server.port) as peer:
             await peer.send(event(1))
@@ -31,7 +31,7 @@ async def test_a_port_in_use_names_the_setting_and_the_cure() -> None:
     """uvicorn would end the process with a bare exit code."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        server = EventsServer(AtOnce(), Counters(), port=port)
+        server = EventsServer(ImmediatePublisher(), Counters(), port=port)
         with pytest.raises(SetupError, match=rf"server\.events\.port.*{port}.*free port"):
             await server.start()
         await server.stop()
@@ -39,7 +39,7 @@ async def test_a_port_in_use_names_the_setting_and_the_cure() -> None:
 
 async def test_stop_waits_for_every_answer_that_is_due_and_closes_behind_the_last() -> None:
     """G6: no connection is cut while its answer is due; only the last one says close."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), event(2), event(3))
         await held.holds(3)
@@ -57,7 +57,7 @@ async def test_stop_waits_for_every_answer_that_is_due_and_closes_behind_the_las
 
 
 async def test_stop_waits_for_an_ordinary_request_behind_a_hot_one() -> None:
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), request("/nowhere", method="GET", length=False))
         await held.holds(1)
@@ -73,7 +73,7 @@ async def test_stop_waits_for_an_ordinary_request_behind_a_hot_one() -> None:
 
 async def test_a_request_that_has_begun_to_arrive_is_served_before_the_end() -> None:
     """Its sender cannot know that the server goes; cutting it would look like a crash."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         whole = event(1, b"body")
         await peer.send(whole[:30])
@@ -93,7 +93,7 @@ async def test_a_request_that_has_begun_to_arrive_is_served_before_the_end() -> 
 
 async def test_a_request_that_arrives_while_draining_is_answered_with_close() -> None:
     """A keep-alive sender may have written just before it could learn of the drain."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1))
         await held.holds(1)
@@ -110,7 +110,7 @@ async def test_a_request_that_arrives_while_draining_is_answered_with_close() ->
 
 
 async def test_idle_connections_are_closed_at_once_and_new_ones_refused() -> None:
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         peer = await RawConnection.open(server.port)
         await peer.send(event(1))
         await peer.answer()
@@ -125,7 +125,7 @@ async def test_idle_connections_are_closed_at_once_and_new_ones_refused() -> Non
 
 async def test_stop_ends_within_its_drain_though_a_request_never_does() -> None:
     """Without a bound a pod is killed by its platform instead (reliability 4.2)."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1))
         await held.holds(1)
@@ -155,14 +155,14 @@ async def test_start_and_stop_leave_no_task_and_no_signal_handler() -> None:
 
     before = asyncio.all_tasks()
     handlers = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    async with listening(AtOnce(), date_header=True):
+    async with listening(ImmediatePublisher(), date_header=True):
         assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == handlers
     assert asyncio.all_tasks() == before
 
 
 async def test_the_date_header_is_a_switch() -> None:
     async with (
-        listening(AtOnce(), date_header=True) as server,
+        listening(ImmediatePublisher(), date_header=True) as server,
         await RawConnection.open(server.port) as peer,
     ):
         await peer.send(event(1), request("/nowhere", method="GET", length=False))
@@ -178,7 +178,7 @@ async def test_an_unknown_uvicorn_stops_the_start(monkeypatch: pytest.MonkeyPatc
         SetupError,
         match=r"uvicorn .* is not known to this release.*Cure: install uvicorn 0\.0\.1",
     ):
-        await EventsServer(AtOnce(), Counters(), port=0).start()
+        await EventsServer(ImmediatePublisher(), Counters(), port=0).start()
 
 
 async def test_a_fault_of_ours_is_a_500_and_the_connection_lives_on(
@@ -186,7 +186,7 @@ async def test_a_fault_of_ours_is_a_500_and_the_connection_lives_on(
 ) -> None:
     """A sender is owed an answer whatever went wrong; silence would be a hang (G5)."""
 
-    class Broken(AtOnce):
+    class Broken(ImmediatePublisher):
         def publish(self, request, done):
             if request.named[b"ce-id"] == b"1":
                 raise ZeroDivisionError
@@ -205,14 +205,17 @@ async def test_a_fault_of_ours_between_the_bytes_is_a_500_too(
         raise ZeroDivisionError
 
     monkeypatch.setattr(EventsResource, "refuse_head", broken)
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         await peer.send(event(1))
         assert (await peer.answer()).status == 500
         assert await peer.closed() == b""
     assert "ZeroDivisionError" in caplog.text
 
 
-class _Soon(AtOnce):
+class _Soon(ImmediatePublisher):
     """Answers a few turns of the loop later."""
 
     def publish(self, request, done):

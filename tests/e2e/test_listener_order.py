@@ -7,14 +7,21 @@ import asyncio
 import pytest
 
 from app.gateway.answers import Answer
-from listening import AtOnce, Held, connection_of, echo, listening, serve_ordinary
+from listening import (
+    HeldPublisher,
+    ImmediatePublisher,
+    connection_of,
+    echo,
+    listening,
+    serve_ordinary,
+)
 from raw_http import Closed, RawConnection, event, request
 from waiting import until
 
 
 async def test_an_early_answer_waits_for_the_ones_before_it() -> None:
     """A sender pairs answers with requests by order alone; a swap would lose an event."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(*(event(n) for n in range(4)))
         await held.holds(4)
@@ -30,7 +37,7 @@ async def test_an_early_answer_waits_for_the_ones_before_it() -> None:
 
 async def test_hot_and_ordinary_requests_answer_in_order() -> None:
     """The short way must not overtake uvicorn's way, nor be overtaken by it."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(
             event(1),
@@ -50,7 +57,7 @@ async def test_hot_and_ordinary_requests_answer_in_order() -> None:
 
 async def test_at_most_sixteen_requests_are_in_work_then_reading_pauses() -> None:
     """One connection must not take the whole process (design: HTTP)."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(*(event(n) for n in range(40)))
         await held.holds(16)
@@ -69,7 +76,7 @@ async def test_at_most_sixteen_requests_are_in_work_then_reading_pauses() -> Non
 
 async def test_a_paused_connection_reads_on_when_answers_have_left() -> None:
     """Bytes that came while reading was paused are served afterwards, none is lost."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held, in_work=2) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), event(2))
         await held.holds(2)
@@ -86,7 +93,7 @@ async def test_a_paused_connection_reads_on_when_answers_have_left() -> None:
 
 async def test_thousands_of_pipelined_requests_in_one_write_are_all_answered() -> None:
     """The queue within one read is walked by a loop: no recursion, no stall."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         sent = asyncio.create_task(peer.send(*(event(n) for n in range(3000))))
         answers = await peer.answers(3000)
@@ -98,7 +105,7 @@ async def test_thousands_of_pipelined_requests_in_one_write_are_all_answered() -
 
 async def test_one_read_full_of_requests_is_parsed_no_further_than_may_wait() -> None:
     """A request costs a hundred times its bytes: what is read is kept as bytes until its turn."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         tiny = b"POST /events HTTP/1.1\r\nhost: x\r\nce-id: %d\r\ncontent-length: 0\r\n\r\n"
         sent = asyncio.create_task(peer.send(*(tiny % n for n in range(5000))))
@@ -119,7 +126,7 @@ async def test_a_narrow_connection_still_reads_the_body_of_an_ordinary_request(
 ) -> None:
     """Its place in the pipeline is taken with its head: the body must not wait for room."""
     body = b"x" * 300_000
-    async with listening(AtOnce(), in_work=in_work) as server:
+    async with listening(ImmediatePublisher(), in_work=in_work) as server:
         serve_ordinary(server, echo)
         async with await RawConnection.open(server.port) as peer:
             await peer.send(event(1), request("/echo", body), event(2))
@@ -138,7 +145,7 @@ async def test_a_narrow_connection_still_reads_the_body_of_an_ordinary_request(
 )
 async def test_every_form_of_the_target_is_the_same_resource(target: str) -> None:
     """RFC 9112 3.2: and all take the same way, so that events keep their order."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), event(2, target=target), event(3))
         statuses = [answer.status for answer in await peer.answers(3)]
@@ -149,7 +156,10 @@ async def test_every_form_of_the_target_is_the_same_resource(target: str) -> Non
 
 
 async def test_a_target_without_a_path_is_not_ours() -> None:
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         await peer.send(
             request("http://x", method="GET", length=False), request("http://x?events", b"{}")
         )
@@ -158,7 +168,7 @@ async def test_a_target_without_a_path_is_not_ours() -> None:
 
 async def test_a_malformed_request_is_refused_behind_the_answers_that_are_due() -> None:
     """400 then close, but what came before it keeps its answer (uvicorn would cut it)."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), event(2), b"NONSENSE\r\n\r\n")
         await held.holds(2)
@@ -173,7 +183,7 @@ async def test_a_malformed_request_is_refused_behind_the_answers_that_are_due() 
 
 async def test_nothing_behind_connection_close_is_published() -> None:
     """After ``Connection: close`` no answer can be sent, so nothing may be taken (RFC 9112 9.6)."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), event(2, connection="close"), event(3))
 
@@ -187,7 +197,7 @@ async def test_nothing_behind_connection_close_is_published() -> None:
 
 async def test_http_1_0_is_answered_and_closed() -> None:
     """As uvicorn does, also when it asks to be kept alive."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server:
         for headers in ([], [("connection", "keep-alive")]):
             async with await RawConnection.open(server.port) as peer:
@@ -198,7 +208,7 @@ async def test_http_1_0_is_answered_and_closed() -> None:
 
 
 async def test_keep_alive_serves_one_request_after_another() -> None:
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         for n in range(5):
             await peer.send(event(n))
@@ -209,7 +219,7 @@ async def test_keep_alive_serves_one_request_after_another() -> None:
 
 async def test_a_request_in_single_bytes_is_the_same_request() -> None:
     """Boundaries of reads mean nothing."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         for byte in event(1, b'{"a": 1}'):
             await peer.send(bytes([byte]))
@@ -221,7 +231,7 @@ async def test_a_request_in_single_bytes_is_the_same_request() -> None:
 
 async def test_a_peer_that_resets_while_its_answers_are_due_leaves_nothing_behind() -> None:
     """No write to a closed transport, no connection kept."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server:
         peer = await RawConnection.open(server.port)
         await peer.send(event(0), event(1), request("/x", method="GET", length=False))
@@ -236,7 +246,7 @@ async def test_a_peer_that_resets_while_its_answers_are_due_leaves_nothing_behin
 
 async def test_a_peer_that_closes_while_its_answers_are_due_is_let_go_after_them() -> None:
     """A close looks like a half-close; the answers find out."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server:
         peer = await RawConnection.open(server.port)
         await peer.send(event(0), event(1))
@@ -252,7 +262,7 @@ async def test_a_peer_that_closes_while_its_answers_are_due_is_let_go_after_them
 
 async def test_a_peer_that_goes_while_its_reading_is_paused_is_noticed_at_the_next_answer() -> None:
     """Nobody looks at a socket that is not read; the answers that are due come to look."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held, in_work=2) as server:
         peer = await RawConnection.open(server.port)
         await peer.send(*(event(n) for n in range(4)))
@@ -266,7 +276,7 @@ async def test_a_peer_that_goes_while_its_reading_is_paused_is_noticed_at_the_ne
 
 async def test_a_peer_that_only_stops_sending_still_gets_its_answers() -> None:
     """``printf ... | nc`` half-closes: an answer that is due is not cut."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), event(2))
         peer.writer.write_eof()
@@ -285,7 +295,7 @@ async def test_a_peer_that_only_stops_sending_still_gets_its_answers() -> None:
 
 async def test_an_upgrade_is_ignored_and_the_body_is_kept() -> None:
     """Java's client offers h2c with its first POST; the parser would throw that body away."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         upgrade = event(1, b'{"a": 1}', connection="Upgrade, HTTP2-Settings", upgrade="h2c")
         await peer.send(upgrade, event(2))
@@ -301,14 +311,17 @@ async def test_an_upgrade_is_ignored_and_the_body_is_kept() -> None:
 
 async def test_head_has_no_body_and_the_next_answer_is_found() -> None:
     """RFC 9110 9.3.2: a body behind a HEAD would be read as the next answer."""
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         await peer.send(request(method="HEAD", length=False), event(1))
         assert (await peer.answer(head=True)).status == 405
         assert (await peer.answer()).status == 202
 
 
 async def test_a_websocket_handshake_is_an_ordinary_request() -> None:
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         headers = [("upgrade", "websocket"), ("connection", "Upgrade")]
         await peer.send(request(method="GET", headers=headers, length=False), event(1))
@@ -317,7 +330,10 @@ async def test_a_websocket_handshake_is_an_ordinary_request() -> None:
 
 async def test_connect_is_refused() -> None:
     """We are no tunnel."""
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         await peer.send(b"CONNECT example.com:443 HTTP/1.1\r\nhost: x\r\n\r\nabc")
         assert (await peer.answer()).status == 405
         assert await peer.closed() == b""
@@ -325,7 +341,7 @@ async def test_connect_is_refused() -> None:
 
 async def test_trailers_are_not_merged_into_the_event() -> None:
     """A ``ce-`` trailer would change an event behind the checks (RFC 9110 6.5.1)."""
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         head = request(headers=[("ce-id", "1"), ("transfer-encoding", "chunked")], length=False)
         await peer.send(head, b"2\r\nab\r\n0\r\nce-id: 2\r\nce-x: y\r\n\r\n", event(3))
@@ -335,7 +351,7 @@ async def test_trailers_are_not_merged_into_the_event() -> None:
 
 
 async def test_expect_continue_is_met_when_the_body_will_be_read() -> None:
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         whole = event(1, b"body", expect="100-continue")
         await peer.send(whole[:-4])
@@ -348,7 +364,7 @@ async def test_expect_continue_is_met_when_the_body_will_be_read() -> None:
 
 async def test_expect_continue_is_not_met_when_the_body_will_not_be_read() -> None:
     """The point of Expect: a body that would be refused need not travel (RFC 9110 10.1.1)."""
-    async with listening(AtOnce(), body=3) as server:
+    async with listening(ImmediatePublisher(), body=3) as server:
         for headers, status in (
             ([("expect", "100-continue"), ("content-length", "4")], 413),
             (
@@ -363,7 +379,7 @@ async def test_expect_continue_is_not_met_when_the_body_will_not_be_read() -> No
 
 async def test_expect_continue_waits_for_the_answers_before_it() -> None:
     """A 100 ahead of an earlier answer would be taken for that answer's."""
-    held = Held()
+    held = HeldPublisher()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         waiting = event(2, b"body", expect="100-continue")
         await peer.send(event(1), waiting[:-4])
@@ -378,7 +394,7 @@ async def test_expect_continue_waits_for_the_answers_before_it() -> None:
 
 async def test_a_peer_that_does_not_read_its_answers_is_read_no_further() -> None:
     """Answers nobody takes must not pile up here (reliability G4)."""
-    publisher = AtOnce(Answer(200, (), b"x" * 50_000))
+    publisher = ImmediatePublisher(Answer(200, (), b"x" * 50_000))
     async with listening(publisher) as server:
         peer = await RawConnection.open(server.port)
         flood = event(1) * 2000

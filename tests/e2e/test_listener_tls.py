@@ -17,7 +17,7 @@ from app.errors import SetupError
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.telemetry import Counters
-from listening import AtOnce, Held, listening
+from listening import HeldPublisher, ImmediatePublisher, listening
 from pairs import replace
 from raw_http import PATIENCE, Closed, RawConnection, event, request
 from waiting import until
@@ -50,7 +50,7 @@ async def test_events_are_taken_over_tls_in_order(
     tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
 ) -> None:
     issue(authority, tmp_path)
-    held = Held()
+    held = HeldPublisher()
     async with (
         listening(held, tls=settings(tmp_path)) as server,
         await RawConnection.open(server.port, trusting) as peer,
@@ -66,7 +66,7 @@ async def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_live_o
 ) -> None:
     """Certificates are renewed by others, at any moment; nobody restarts a bridge for it."""
     issue(authority, tmp_path)
-    async with listening(AtOnce(), tls=settings(tmp_path)) as server:
+    async with listening(ImmediatePublisher(), tls=settings(tmp_path)) as server:
         old = await RawConnection.open(server.port, trusting)
         before = serial(old)
         issue(authority, tmp_path)
@@ -86,7 +86,7 @@ async def test_a_broken_certificate_leaves_the_old_one_in_force(
 ) -> None:
     """Half-written files must not take the listener down; the next good pair is taken."""
     issue(authority, tmp_path)
-    async with listening(AtOnce(), tls=settings(tmp_path)) as server:
+    async with listening(ImmediatePublisher(), tls=settings(tmp_path)) as server:
         async with await RawConnection.open(server.port, trusting) as peer:
             before = serial(peer)
         (tmp_path / "cert.pem").write_text("half a")
@@ -103,7 +103,7 @@ async def test_a_client_without_a_certificate_is_refused_where_one_is_asked_for(
     issue(authority, tmp_path)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
-    publisher = AtOnce()
+    publisher = ImmediatePublisher()
     async with listening(publisher, tls=tls) as server:
         with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
             async with await RawConnection.open(server.port, trusting) as peer:
@@ -128,7 +128,7 @@ async def test_other_authorities_of_clients_count_for_new_connections(
     authority.configure_trust(others)
     other.issue_cert("client@example.com").configure_cert(others)
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
-    async with listening(AtOnce(), tls=tls) as server:
+    async with listening(ImmediatePublisher(), tls=tls) as server:
         assert await is_let_in(server.port, trusting)
         assert not await is_let_in(server.port, others)
         other.cert_pem.write_to_path(tmp_path / "ca.pem")
@@ -159,7 +159,7 @@ async def test_a_reload_makes_client_certificates_optional_and_mandatory_again(
     async def let_in(port: int) -> list[bool]:
         return [await is_let_in(port, client) for client in (trusting, known, foreign)]
 
-    async with listening(AtOnce(), tls=tls) as server:
+    async with listening(ImmediatePublisher(), tls=tls) as server:
         assert await let_in(server.port) == [False, True, False]
         demand(server, False)
         assert await let_in(server.port) == [True, True, False]
@@ -194,13 +194,13 @@ async def test_old_versions_of_tls_are_refused(
         trusting.minimum_version = ssl.TLSVersion.TLSv1
     with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
         trusting.maximum_version = ssl.TLSVersion.TLSv1_1
-    async with listening(AtOnce(), tls=settings(tmp_path)) as server:
+    async with listening(ImmediatePublisher(), tls=settings(tmp_path)) as server:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await RawConnection.open(server.port, trusting)
 
 
 async def test_a_certificate_that_does_not_load_stops_the_start(tmp_path: Path) -> None:
-    server = EventsServer(AtOnce(), Counters(), port=0, tls=settings(tmp_path))
+    server = EventsServer(ImmediatePublisher(), Counters(), port=0, tls=settings(tmp_path))
     with pytest.raises(SetupError, match=r"server\.events\.tls"):
         await server.start()
 
@@ -211,7 +211,7 @@ async def test_authorities_that_do_not_load_stop_the_start(
     issue(authority, tmp_path)
     (tmp_path / "ca.pem").write_text("no certificate")
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
-    server = EventsServer(AtOnce(), Counters(), port=0, tls=tls)
+    server = EventsServer(ImmediatePublisher(), Counters(), port=0, tls=tls)
     with pytest.raises(SetupError, match="client_ca"):
         await server.start()
 
@@ -223,7 +223,7 @@ async def test_handshakes_are_bounded_in_number_and_in_time(
     issue(authority, tmp_path)
 
     bounds = {"connections": 2, "handshake_timeout": 1.0}
-    async with listening(AtOnce(), tls=settings(tmp_path), **bounds) as server:
+    async with listening(ImmediatePublisher(), tls=settings(tmp_path), **bounds) as server:
         silent = [await RawConnection.open(server.port) for _ in range(2)]
         await until(lambda: server._handshakes.under_way == 2)
         third = await RawConnection.open(server.port)
@@ -242,7 +242,7 @@ async def test_a_request_right_behind_the_handshake_is_answered(
 ) -> None:
     """It arrives in the same packet as the end of the handshake, before the connection is handed over."""
     issue(authority, tmp_path)
-    async with listening(AtOnce(), tls=settings(tmp_path)) as server:
+    async with listening(ImmediatePublisher(), tls=settings(tmp_path)) as server:
         answers = [
             await asyncio.to_thread(_at_once, server.port, trusting, event(n)) for n in range(20)
         ]
@@ -289,7 +289,7 @@ async def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it(
     issue(authority, tmp_path)
     key = tmp_path / "key.pem"
     key.write_bytes(encrypted(key.read_bytes()))
-    server = EventsServer(AtOnce(), Counters(), port=0, tls=settings(tmp_path))
+    server = EventsServer(ImmediatePublisher(), Counters(), port=0, tls=settings(tmp_path))
     with pytest.raises(
         SetupError, match=rf"server\.events\.tls: key {key} is encrypted.*pass phrase"
     ):
@@ -316,7 +316,7 @@ async def test_no_session_outlives_the_authority_that_let_its_client_in(
                 raise ConnectionError
             return answer, peer.session
 
-    async with listening(AtOnce(), tls=tls) as server:
+    async with listening(ImmediatePublisher(), tls=tls) as server:
         answer, session = await asyncio.to_thread(status, server.port)
         assert answer == b"HTTP/1.1 202"
         assert (await asyncio.to_thread(status, server.port, session))[0] == answer
@@ -371,7 +371,7 @@ async def test_a_session_without_a_certificate_is_not_resumed_where_one_is_deman
     if not tickets:
         trusting.options |= ssl.OP_NO_TICKET
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem", demands_client=False)
-    async with listening(AtOnce(), tls=tls) as server:
+    async with listening(ImmediatePublisher(), tls=tls) as server:
 
         async def taken(session: ssl.SSLSession | None) -> bool:
             return (await asyncio.to_thread(resumed, server.port, trusting, session))[0]
@@ -392,7 +392,7 @@ async def test_the_demand_changes_also_while_the_files_cannot_be_used(
     issue(authority, tmp_path)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem", demands_client=False)
-    async with listening(AtOnce(), tls=tls) as server:
+    async with listening(ImmediatePublisher(), tls=tls) as server:
         for name in ("cert.pem", "key.pem", "ca.pem"):
             (tmp_path / name).unlink()
         assert await is_let_in(server.port, trusting)
@@ -422,7 +422,7 @@ async def test_files_that_cannot_be_used_leave_the_old_ones_in_use_and_the_log_s
         "cut": ("cert.pem", (tmp_path / "cert.pem").read_bytes()[:200], "cannot be read"),
         "authorities": ("ca.pem", b"", "is empty"),
     }[damage]
-    async with listening(AtOnce(), tls=tls) as server:
+    async with listening(ImmediatePublisher(), tls=tls) as server:
         async with await RawConnection.open(server.port, trusting) as peer:
             before = serial(peer)
         if content is None:
@@ -458,7 +458,10 @@ async def test_two_listeners_share_their_files_and_no_session(
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
     optional = msgspec.structs.replace(tls, demands_client=False)
-    async with listening(AtOnce(), tls=optional) as one, listening(AtOnce(), tls=tls) as other:
+    async with (
+        listening(ImmediatePublisher(), tls=optional) as one,
+        listening(ImmediatePublisher(), tls=tls) as other,
+    ):
         _, _, session = await asyncio.to_thread(resumed, one.port, trusting)
         assert session is not None
         assert not (await asyncio.to_thread(resumed, other.port, trusting, session))[0]

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from delivery_house import BUSY, OK, PATIENCE, House, Service, numbered
+from delivery_installation import BUSY, OK, PATIENCE, Installation, Service, numbered
 from waiting import until
 from webhook_target import Received, WebhookTarget
 
@@ -89,8 +89,8 @@ def account(target: WebhookTarget) -> Account:
 
 
 @pytest.fixture
-def house(tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
-    house = House(tmp_path, {"kind": "embedded", "path": "log"}, target)
+def house(tmp_path: Path, target: WebhookTarget) -> Iterator[Installation]:
+    house = Installation(tmp_path, {"kind": "embedded", "path": "log"}, target)
     yield house
     house.close()
 
@@ -118,7 +118,7 @@ async def all_run(service: Service, many: int) -> None:
 
 @pytest.mark.parametrize("many", [SHORT, pytest.param(MANY, marks=pytest.mark.nightly)])
 async def test_two_kills_lose_nothing_of_any_of_them(
-    house: House, target: WebhookTarget, account: Account, many: int
+    house: Installation, target: WebhookTarget, account: Account, many: int
 ) -> None:
     """They share one reading; a kill must find each where it was (rules 2 and 3)."""
     named = [rule(number) for number in range(many)]

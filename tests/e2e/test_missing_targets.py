@@ -18,7 +18,7 @@ import pytest
 import kafka_harness
 import pulsar_harness
 from app.brokers import rabbitmq
-from child_service import run, running
+from child_service import run, running_command
 from configuration import configuration, route, written
 from sending import event_headers
 
@@ -107,10 +107,10 @@ async def heals(folder: Path, place: MissingTarget) -> None:
 @asynccontextmanager
 async def service(folder: Path, file: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Any]]:
     async with (
-        running(folder, "serve", "--config", str(file), "--role", "gateway") as child,
+        running_command(folder, "serve", "--config", str(file), "--role", "gateway") as child,
         httpx.AsyncClient(trust_env=False, timeout=WITHIN) as client,
     ):
-        yield client, child.said
+        yield client, child.announced
         assert await child.stop() == 0
 
 

@@ -15,8 +15,8 @@ from app.gateway.port import is_loopback
 from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.telemetry import Counters
-from intake_house import EVENT, IntakeHouse
-from listening import AtOnce, listening
+from intake_bench import EVENT, IntakeBench
+from listening import ImmediatePublisher, listening
 from producer_house import KEY, bearer, producers
 from publishers import SECRET
 from raw_http import RawAnswer, RawConnection, request
@@ -86,7 +86,7 @@ def is_refused(answer: RawAnswer) -> bool:
 
 @pytest.mark.parametrize("origin", FOREIGN)
 async def test_a_foreign_page_posts_no_event(origin: str) -> None:
-    publisher, counters = AtOnce(), Counters()
+    publisher, counters = ImmediatePublisher(), Counters()
     async with listening(publisher, counters=counters) as server:
         assert is_refused(await ask(server.port, event(origin)))
     assert publisher.requests == []
@@ -95,7 +95,7 @@ async def test_a_foreign_page_posts_no_event(origin: str) -> None:
 
 @pytest.mark.parametrize("origin", [*LOCAL, None])
 async def test_a_local_page_and_a_program_do(origin: str | None) -> None:
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         assert (await ask(server.port, event(origin))).status == 202
 
 
@@ -105,7 +105,7 @@ async def test_a_local_page_and_a_program_do(origin: str | None) -> None:
 )
 async def test_every_way_to_events_is_closed(method: str, target: str) -> None:
     """Under a rebound name too: ``Host`` is not looked at, for a proxy passes its own."""
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         assert is_refused(
             await ask(server.port, event("http://evil.example", method=method, target=target))
         )
@@ -113,14 +113,17 @@ async def test_every_way_to_events_is_closed(method: str, target: str) -> None:
 
 
 async def test_the_refusal_comes_before_the_body() -> None:
-    async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
+    async with (
+        listening(ImmediatePublisher()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
         headers = [*NAMED, ("origin", "null"), ("content-length", "9")]
         await peer.send(request(headers=headers, length=False))
         assert is_refused(await peer.answer())
 
 
 async def test_one_foreign_origin_of_several_is_enough() -> None:
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         assert is_refused(
             await ask(server.port, event("http://localhost", ("origin", "http://evil.example")))
         )
@@ -128,28 +131,30 @@ async def test_one_foreign_origin_of_several_is_enough() -> None:
 
 async def test_where_a_credential_is_needed_the_page_needs_it_too() -> None:
     """``access: producers``: the credential decides, whatever page sends it."""
-    async with listening(AtOnce(), door=door(is_open=False, keyed=True)) as server:
+    async with listening(ImmediatePublisher(), door=door(is_open=False, keyed=True)) as server:
         assert (await ask(server.port, event("https://evil.example"))).status == 401
         assert (await ask(server.port, event("https://shop.example", *bearer(KEY)))).status == 202
 
 
 @pytest.mark.parametrize("keyed", [False, True])
 async def test_open_access_with_quotas_or_producers_is_no_credential(keyed: bool) -> None:
-    async with listening(AtOnce(), door=door(is_open=True, keyed=keyed, quota=True)) as server:
+    async with listening(
+        ImmediatePublisher(), door=door(is_open=True, keyed=keyed, quota=True)
+    ) as server:
         assert is_refused(await ask(server.port, event("https://evil.example")))
         assert (await ask(server.port, event(None))).status == 202
 
 
 async def test_off_loopback_open_access_is_for_pages_too() -> None:
     """The network decides who reaches it; a page of a company's own may send."""
-    async with listening(AtOnce(), host="0.0.0.0") as server:
+    async with listening(ImmediatePublisher(), host="0.0.0.0") as server:
         assert (await ask(server.port, event("https://shop.example"))).status == 202
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 async def test_an_intake_without_verification_takes_nothing_of_a_foreign_page(host: str) -> None:
     """On any address, and whatever ``access`` is: it is open by itself."""
-    house = IntakeHouse([OPEN_INTAKE, KEYED])
+    house = IntakeBench([OPEN_INTAKE, KEYED])
     async with house.open(host=host, door=door(is_open=False, keyed=True)):
         port = house.server.port
         headers = [("x-id", "1"), ("content-type", "text/plain")]
@@ -166,7 +171,7 @@ async def test_an_intake_without_verification_takes_nothing_of_a_foreign_page(ho
 
 
 async def test_a_reload_of_access_holds_from_the_next_request_on() -> None:
-    async with listening(AtOnce()) as server:
+    async with listening(ImmediatePublisher()) as server:
         foreign = event("https://shop.example", *bearer(KEY))
         assert is_refused(await ask(server.port, foreign))
         keyed = door(is_open=False, keyed=True)

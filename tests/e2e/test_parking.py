@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from delivery_house import House, Ledger, Stuck, numbered
+from delivery_installation import Installation, Ledger, RefuseSource, numbered
 from waiting import until
 from webhook_target import WebhookTarget, status
 
@@ -20,7 +20,7 @@ RETRY = {"schedule": ["10ms", "200ms", *["1s"] * 200], "hold": 1}
 NOT_THIS_ONE = status(409)
 
 
-class EmbeddedHouse(House):
+class EmbeddedHouse(Installation):
     """On the log of the service itself, whose topics come to be by their first event."""
 
     @property
@@ -29,17 +29,17 @@ class EmbeddedHouse(House):
 
 
 @pytest.fixture
-def house(tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
+def house(tmp_path: Path, target: WebhookTarget) -> Iterator[Installation]:
     house = EmbeddedHouse(tmp_path, {"kind": "embedded", "path": "log"}, target)
     yield house
     house.close()
 
 
 async def test_one_stuck_key_parks_and_everything_survives_sigkill_in_order(
-    house: House, target: WebhookTarget, ledger: Ledger
+    house: Installation, target: WebhookTarget, ledger: Ledger
 ) -> None:
     """Rules 4 and 5: others go on while it is stuck, a kill loses nothing, and it is live again after."""
-    target.answer = stuck = Stuck(ledger, STUCK, NOT_THIS_ONE)
+    target.answer = stuck = RefuseSource(ledger, STUCK, NOT_THIS_ONE)
     service = await house.service(hook={"sink": target.url, "retry": RETRY})
     await service.publish(numbered(0, 400, KEYS))
     others = {number for number in range(400) if number % KEYS != 3}

@@ -22,7 +22,7 @@ from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from kafka_batches import batch
 from kafka_listening import framed, kafka_listening
-from kafka_login import MECHANISMS, asking, log_in
+from kafka_login import MECHANISMS, log_in, produce_request
 from listening import listening, publishing
 from producer_house import bearer, one
 from raw_http import RawAnswer, RawConnection, request
@@ -188,7 +188,7 @@ async def test_the_keys_of_a_kafka_client_are_held_against_it_too(
             ([*good, record(b"till-1")], 3),
             ([record(b"", source=None)], 0),
         ):
-            answer = await client.call(asking(batch(records, compressed), "orders"))
+            answer = await client.call(produce_request(batch(records, compressed), "orders"))
             part = answer.responses[0].partition_responses[0]
             code = ErrorCode.none if fault is None else ErrorCode.invalid_record
             assert part.error_code is code
@@ -196,7 +196,7 @@ async def test_the_keys_of_a_kafka_client_are_held_against_it_too(
                 [] if fault is None else [fault]
             )
         assert kafka.engine.partition(Partition("orders", 0)).next_offset == len(good)
-        await client.send(framed(asking(batch([record(b"till-1")]), "orders", acks=0)))
+        await client.send(framed(produce_request(batch([record(b"till-1")]), "orders", acks=0)))
         assert await client.take() == b""
         assert kafka.engine.partition(Partition("orders", 0)).next_offset == len(good)
         await client.close()
@@ -209,7 +209,7 @@ async def test_sources_and_keys_of_a_kafka_client_are_both_named(tmp_path: Path)
         await kafka.engine.create_topic("orders")
         client = await kafka.connect()
         await log_in(client, "PLAIN", "shop", PASSWORD)
-        answer = await client.call(asking(batch([record(b"x", source="/x")]), "orders"))
+        answer = await client.call(produce_request(batch([record(b"x", source="/x")]), "orders"))
         (error,) = answer.responses[0].partition_responses[0].record_errors
         assert "record key 'x'" in error.batch_index_error_message
         assert "source '/x'" in error.batch_index_error_message

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from delivery_house import numbered
+from delivery_installation import numbered
 from postgres_server import fresh_database
 from pull_house import PATIENCE, Consumer, ConsumerRecord, PullServiceProcess, id_of, token_of
 

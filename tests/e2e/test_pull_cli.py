@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from delivery_house import numbered
+from delivery_installation import numbered
 from forked import SKYBRIDGE, completed
 from pull_house import PATIENCE, PullServiceProcess
 

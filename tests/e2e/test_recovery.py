@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from delivery_house import House, Ledger, Service, Stuck, numbered, steady
+from delivery_installation import (
+    Installation,
+    Ledger,
+    RefuseSource,
+    Service,
+    numbered,
+    steady_publisher,
+)
 from forked import completed
 from waiting import until
 from webhook_target import WebhookTarget, status
@@ -23,8 +30,8 @@ REFUSED = status(409)
 
 
 @pytest.fixture
-def house(tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
-    house = House(tmp_path, {"kind": "embedded", "path": "log"}, target)
+def house(tmp_path: Path, target: WebhookTarget) -> Iterator[Installation]:
+    house = Installation(tmp_path, {"kind": "embedded", "path": "log"}, target)
     yield house
     house.close()
 
@@ -45,13 +52,13 @@ def lose(service: Service) -> None:
 
 
 async def test_a_lost_volume_costs_what_was_accepted_since_the_backup_and_no_more(
-    house: House, target: WebhookTarget, ledger: Ledger
+    house: Installation, target: WebhookTarget, ledger: Ledger
 ) -> None:
     """Issue 9, 8. What waits in the store is in it too; owners after it are newer than those before (rule 5),
     and each key goes on in its order."""
-    target.answer = stuck = Stuck(ledger, STUCK, REFUSED)
+    target.answer = stuck = RefuseSource(ledger, STUCK, REFUSED)
     service = await house.service(hook={"sink": target.url, "retry": RETRY})
-    async with steady(service) as publishing:
+    async with steady_publisher(service) as publishing:
         await publishing.until_more(ledger, 200)
         before = publishing.published
         copied = await store_verb(service, "backup", "copy")
@@ -76,7 +83,7 @@ async def test_a_lost_volume_costs_what_was_accepted_since_the_backup_and_no_mor
 
 @pytest.mark.nightly
 async def test_a_torn_log_is_refused_by_name_and_a_backup_takes_its_place(
-    house: House, target: WebhookTarget, ledger: Ledger
+    house: Installation, target: WebhookTarget, ledger: Ledger
 ) -> None:
     """Never a start on half a log: what is there is kept for whoever can read it."""
     target.answer = ledger

@@ -20,7 +20,7 @@ import pytest
 from app.cli import exits
 from child_service import run
 from configuration import configuration, route, subscription
-from delivery_house import numbered
+from delivery_installation import numbered
 from sending import BATCH
 from service_process import ServiceProcess
 from waiting import until

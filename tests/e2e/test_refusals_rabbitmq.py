@@ -17,7 +17,7 @@ import aio_pika
 import httpx
 import pytest
 
-from child_service import running
+from child_service import running_command
 from configuration import configuration, written
 from rabbitmq_server import RabbitServer
 from sending import event_headers
@@ -72,9 +72,9 @@ async def service(
     )
     file = str(written(settings, folder))
     async with (
-        running(folder, "serve", "--config", file, "--role", "gateway") as child,
+        running_command(folder, "serve", "--config", file, "--role", "gateway") as child,
         httpx.AsyncClient(
-            base_url=child.said["events"] + "/", trust_env=False, timeout=WITHIN
+            base_url=child.announced["events"] + "/", trust_env=False, timeout=WITHIN
         ) as client,
     ):
         yield client

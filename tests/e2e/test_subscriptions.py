@@ -13,7 +13,7 @@ import pytest
 
 from app.store.encryption import new_key
 from configuration import configuration, route
-from delivery_house import numbered
+from delivery_installation import numbered
 from forked import completed
 from sending import BATCH
 from service_process import ServiceProcess

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from collector import Collector, Seen
+from collector import Collector, ReceivedSpan
 from configuration import configuration, route, subscription
 from posted import posted
 from service_process import ServiceProcess, free_ports
@@ -152,7 +152,7 @@ def test_a_collector_that_is_away_costs_spans_and_no_events(tmp_path):
     assert "did not stop" not in house.service.log.read_text()
 
 
-def judge_attributes(five: list[Seen], topic: str, kind: str) -> None:
+def judge_attributes(five: list[ReceivedSpan], topic: str, kind: str) -> None:
     """The semantic conventions of CloudEvents, messaging and HTTP; no data, no subject."""
     _, server, publish, process, client = five
     event = {
@@ -191,7 +191,7 @@ def judge_attributes(five: list[Seen], topic: str, kind: str) -> None:
     }
 
 
-def chain(spans: list[Seen]) -> list[Seen]:
+def chain(spans: list[ReceivedSpan]) -> list[ReceivedSpan]:
     """From the one without a parent to the one without a child."""
     by_parent = {span.parent: span for span in spans}
     assert len(by_parent) == len(spans), "two spans have one parent"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collector import Collector, Seen
+from collector import Collector, ReceivedSpan
 from posted import posted
 from reload_service import ReloadService
 from service_process import ServiceProcess
@@ -59,11 +59,11 @@ class Told:
     """``spans`` of the service, ``requests`` of the webhook, ``pulled`` events, one list for each answer."""
 
     def __init__(self) -> None:
-        self.spans: list[Seen] = []
+        self.spans: list[ReceivedSpan] = []
         self.requests: list[dict[str, str]] = []
         self.pulled: list[list[dict[str, Any]]] = []
 
-    def named(self, name: str, subscription: str = "") -> list[Seen]:
+    def named(self, name: str, subscription: str = "") -> list[ReceivedSpan]:
         return [
             each
             for each in self.spans
@@ -110,7 +110,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return found
 
 
-def pairs(spans: list[Seen]) -> set[tuple[str, str]]:
+def pairs(spans: list[ReceivedSpan]) -> set[tuple[str, str]]:
     return {(each.trace, each.id) for each in spans}
 
 

@@ -22,7 +22,7 @@ from app.errors import BrokerError
 from app.features.tokens import GrantedTokens
 from app.model.start import EARLIEST
 from authority import Authority
-from broker_senders import works
+from broker_senders import assert_works
 from contract_tools import PATIENCE, fresh_group, text
 from kafka_harness import open_calm_log
 from kafka_secure import PASSWORD, USER, SecureKafka, token
@@ -92,7 +92,7 @@ async def heals(log: PortableLog) -> None:
     async with asyncio.timeout(PATIENCE):
         while not (await log.health()).healthy:
             await asyncio.sleep(0.05)
-    await works(log)
+    await assert_works(log)
 
 
 def login(mechanism: str, password: str = PASSWORD) -> Sasl:
@@ -113,7 +113,7 @@ class TestTls:
         self, guarded: SecureKafka, authority: Authority
     ) -> None:
         async with opened(guarded.address("tls"), tls=ClientTls(ca=authority.ca)) as log:
-            await works(log)
+            await assert_works(log)
 
     async def test_a_client_certificate_lets_in_and_none_does_not(
         self, guarded: SecureKafka, authority: Authority
@@ -122,7 +122,7 @@ class TestTls:
         certificate, key = authority.client(USER)
         tls = ClientTls(ca=authority.ca, cert=certificate, key=key)
         async with opened(guarded.address("mutual"), tls=tls) as log:
-            await works(log)
+            await assert_works(log)
         async with opened(guarded.address("mutual"), tls=ClientTls(ca=authority.ca)) as log:
             await kept_out(log, "certificate")
 
@@ -133,7 +133,7 @@ class TestTls:
         async with opened(address, tls=ClientTls(ca=authority.ca)) as log:
             await kept_out(log, "IP address mismatch")
         async with opened(address, tls=ClientTls(ca=authority.ca, verify_host=False)) as log:
-            await works(log)
+            await assert_works(log)
 
     async def test_an_untrusted_authority_is_named_until_the_right_one_is_put_in_place(
         self, guarded: SecureKafka, authority: Authority, tmp_path: Path
@@ -158,7 +158,7 @@ class TestLogins:
         address, tls = guarded.address(listener), ClientTls(ca=authority.ca)
         with_tls = {"tls": tls} if listener == "saslssl" else {}
         async with opened(address, sasl=login(mechanism), **with_tls) as log:
-            await works(log)
+            await assert_works(log)
         async with opened(address, sasl=login(mechanism, "mistaken"), **with_tls) as log:
             await kept_out(log, "SaslAuthenticationFailed")
             assert "mistaken" not in (await log.health()).cause
@@ -185,7 +185,7 @@ class TestTokens:
         path.write_text(token())
         with_tls = {"tls": ClientTls(ca=authority.ca)} if listener == "saslssl" else {}
         async with opened(guarded.address(listener), sasl=bearer(path), **with_tls) as log:
-            await works(log)
+            await assert_works(log)
 
     async def test_an_expired_token_is_told_as_such_until_a_new_one_is_there(
         self, guarded: SecureKafka, tmp_path: Path
@@ -205,7 +205,7 @@ class TestTokens:
         settings = {"token_endpoint": issuer.url, "client_id": "sky", "client_secret": PASSWORD}
         source = GrantedTokens(OAuthSettings.model_validate(settings))
         async with opened(guarded.address("sasl"), sasl=OAuth(token=source)) as log:
-            await works(log)
+            await assert_works(log)
             assert len(issuer.received) == 1
         await issuer.stop()
 

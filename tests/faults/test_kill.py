@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import delivery_house
-from delivery_house import House, Ledger, numbered
-from disturbed import COMMIT_EVERY, CONCURRENCY, end_and_verify
+import delivery_installation
+from delivery_installation import Installation, Ledger, numbered
+from restarting_service import COMMIT_EVERY, CONCURRENCY, end_and_verify
 from service_process import ServiceProcess
 from verifying import Load
 from waiting import until
@@ -47,7 +47,7 @@ def assert_each_stored_once(load: Load, folder: Path) -> None:
 EVENTS, KEYS = 50, 7
 
 
-async def kill_at_rest(rounds: int, house: House, ledger: Ledger) -> None:
+async def kill_at_rest(rounds: int, house: Installation, ledger: Ledger) -> None:
     """``rounds`` times: 50 events are delivered, the lag is told as 0, the service is killed at once."""
     service = await house.service()
     for number in range(rounds):
@@ -68,8 +68,8 @@ async def kill_at_rest(rounds: int, house: House, ledger: Ledger) -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
-    house = House(tmp_path, {"kind": "embedded", "path": str(tmp_path / "log")}, target)
+def house(tmp_path: Path, target: WebhookTarget) -> Iterator[Installation]:
+    house = Installation(tmp_path, {"kind": "embedded", "path": str(tmp_path / "log")}, target)
     yield house
     house.close()
 
@@ -105,7 +105,7 @@ async def test_a_kill_while_an_event_waits_repeats_what_was_in_flight(house, led
     await service.start()
     everything = {*range(400), *later}
     await until(lambda: ledger.numbers == everything, "everything delivered")
-    assert ledger.repeats <= delivery_house.CONCURRENCY
+    assert ledger.repeats <= delivery_installation.CONCURRENCY
     await service.stop()
 
 

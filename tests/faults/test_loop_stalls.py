@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.api.access.operations import RULES
-from large_requests import Asked, Made, body_of, events, fill, largest, settings
+from large_requests import KnownIds, LargeRequest, body_of, events, fill, largest, settings
 from stalling import Stalling, stalling
 
 pytestmark = pytest.mark.nightly
@@ -22,7 +22,7 @@ ROUNDS = 3  # a stall that the machine makes is not there in every round
 CONTROL = 5.0  # seconds without a request, before each round
 
 
-def asked_of(url: str, made: Made, asked: Asked) -> tuple[int, bytes]:
+def asked_of(url: str, made: KnownIds, asked: LargeRequest) -> tuple[int, bytes]:
     client = http.client.HTTPConnection(url.removeprefix("http://"), timeout=600)
     try:
         client.request(asked.method, made.path(asked), body_of(asked), dict(asked.headers))
@@ -36,7 +36,7 @@ def one_round(service: Stalling, beyond: set[str]) -> set[str]:
     """Ask every operation once, and return those of ``beyond`` whose stall was again longer than the control."""
     service.worst()
     time.sleep(CONTROL)  # the length of the control, no wait for anything
-    control, made = service.worst(), Made()
+    control, made = service.worst(), KnownIds()
     for name, asked in {**DESCRIPTIONS, **largest()}.items():
         status, answer = asked_of(service.admin, made, asked)
         assert status < 300 or status in asked.also, (name, status, answer[:500])
@@ -48,7 +48,7 @@ def one_round(service: Stalling, beyond: set[str]) -> set[str]:
     return beyond
 
 
-DESCRIPTIONS = {path: Asked("GET", path) for path in ("/openapi.json", "/docs")}
+DESCRIPTIONS = {path: LargeRequest("GET", path) for path in ("/openapi.json", "/docs")}
 
 
 def test_no_request_of_an_operator_stops_the_loop_for_more_than_50_ms(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_no_request_of_an_operator_stops_the_loop_for_more_than_50_ms(tmp_path: 
     beyond = {*DESCRIPTIONS, *RULES}
     with stalling(config) as service:
         for _ in range(ROWS // 1_000):
-            status, answer = asked_of(service.events, Made(), events(1_000))
+            status, answer = asked_of(service.events, KnownIds(), events(1_000))
             assert status == 202, answer
         for _ in range(ROUNDS):
             if beyond:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from disturbed import end_and_verify
+from restarting_service import end_and_verify
 from service_process import ServiceProcess
 from verifying import Load
 

@@ -20,7 +20,7 @@ from app.log.engine import Engine
 from app.log.groups.positions import Committed
 from app.model.message import Partition
 from app.model.receipt import Receipt
-from log_steps import ManualTime, append, everything, numbered, started, stored
+from log_steps import ManualTime, append, append_stored, numbered, read_all, started
 from power_cut import ForgetfulDisk
 from spool_house import SpoolHouse
 from waiting import until
@@ -262,10 +262,10 @@ async def test_no_cut_while_segments_are_made_and_dropped_gives_an_offset_twice(
             log = engine.topics()[TOPIC].partitions[0]
             earliest.add(log.earliest)
             assert log.next_offset >= acknowledged
-            served = [message.offset for message in await everything(engine, TOPIC)]
+            served = [message.offset for message in await read_all(engine, TOPIC)]
             assert served == list(range(log.earliest, log.next_offset))
         assert acknowledged == 0 or TOPIC in engine.topics()
-        (receipt,) = await stored(engine, TOPIC, *numbered(0))
+        (receipt,) = await append_stored(engine, TOPIC, *numbered(0))
         assert int(receipt.position) >= acknowledged
         await engine.stop()
     assert earliest == {0, 12}, "cuts before the segments went, and after"
@@ -392,8 +392,8 @@ async def test_a_failed_sync_stops_acceptance_for_good(tmp_path: Path) -> None:
     log = PortableLog(driver(tmp_path / "log", disk.name))
     await log.start()
     record = Record(b"k", (), b"x")
-    (stored,) = await log.submit(TOPIC, [record])
-    assert isinstance(stored, Receipt)
+    (append_stored,) = await log.submit(TOPIC, [record])
+    assert isinstance(append_stored, Receipt)
     disk.fail_syncs = True
     (refused,) = await log.submit(TOPIC, [record])
     assert isinstance(refused, BrokerUnavailable)

@@ -19,8 +19,8 @@ from app.model.start import EARLIEST
 from broker_senders import (
     HEALED_WITHIN,
     OVERHEAD,
-    Careless,
     Sender,
+    UnconfirmedSender,
     make_topic,
     now_ms,
     progress,
@@ -70,7 +70,7 @@ class TestABrokerThatIsKilled:
         log = await open_started(own_pulsar, Bounds(publish_timeout=2.0))
         topic = await make_topic(log)
         senders = [Sender(log, topic, f"key-{number}") for number in range(32)]
-        careless = [Careless(log, topic, f"careless-{number}") for number in range(4)]
+        careless = [UnconfirmedSender(log, topic, f"careless-{number}") for number in range(4)]
         tasks = [asyncio.create_task(sender.run()) for sender in (*senders, *careless)]
         outages: list[tuple[int, int]] = []
         share = events // (kills + 1)

@@ -18,7 +18,7 @@ from app.brokers.security import ClientTls
 from app.errors import BrokerRefused, BrokerUnavailable, SetupError
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from broker_senders import works
+from broker_senders import assert_works
 from contract_tools import (
     ANSWERED_WITHIN,
     CALM,
@@ -105,7 +105,7 @@ async def opened(addresses: str, **settings) -> AsyncIterator[PortableLog]:
 async def test_a_wrong_password_is_told_from_a_right_one(guarded: RabbitServer) -> None:
     """Readiness says why, there is no crash loop, and the password is in none of the words (S12)."""
     async with opened(guarded.address, username=USER, password="right") as log:
-        await works(log)
+        await assert_works(log)
     async with opened(guarded.address, username=USER, password="not-right-at-all") as log:
         health = await log.health()
         (result,) = await log.submit("t", [text("x")])
@@ -127,7 +127,7 @@ async def test_it_becomes_ready_by_itself_when_the_password_is_made_right(
         async with asyncio.timeout(PATIENCE):
             while not (await log.health()).healthy:
                 await asyncio.sleep(0.05)
-        await works(log)
+        await assert_works(log)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid"])
@@ -146,7 +146,7 @@ async def test_a_second_address_is_tried_when_the_first_is_dead(guarded: RabbitS
     """A cluster is reached through any of its nodes."""
     [port] = free_ports(1)
     async with opened(f"127.0.0.1:{port}, {guarded.address}") as log:
-        await works(log)
+        await assert_works(log)
 
 
 async def test_a_virtual_host_that_is_not_there_is_named(guarded: RabbitServer) -> None:
@@ -158,7 +158,7 @@ async def test_a_virtual_host_with_a_slash_is_reached(guarded: RabbitServer) -> 
     guarded.ctl("add_vhost", "a/b c")
     guarded.ctl("set_permissions", "-p", "a/b c", USER, ".*", ".*", ".*")
     async with opened(guarded.address, username=USER, password="right", vhost="a/b c") as log:
-        await works(log)
+        await assert_works(log)
 
 
 async def test_who_may_not_write_is_refused_in_the_brokers_words(guarded: RabbitServer) -> None:
@@ -196,7 +196,7 @@ async def test_tls_with_our_own_authority(guarded: RabbitServer, authority: Auth
     async with opened(
         address, tls=ClientTls(ca=authority.ca), username=USER, password="right"
     ) as log:
-        await works(log)
+        await assert_works(log)
 
 
 async def test_the_clients_certificate_says_who_we_are(
@@ -206,7 +206,7 @@ async def test_the_clients_certificate_says_who_we_are(
     tls = ClientTls(ca=authority.ca, cert=authority.client, key=authority.client_key)
     address = f"127.0.0.1:{guarded.tls_port}"
     async with opened(address, tls=tls, auth="external", password="") as log:
-        await works(log)
+        await assert_works(log)
     async with opened(address, tls=ClientTls(ca=authority.ca), auth="external", password="") as log:
         assert not (await log.health()).healthy
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer
 
-from delivery_house import House, Ledger, Service, numbered
+from delivery_installation import Installation, Ledger, Service, numbered
 from kafka_librdkafka import make_topic
 from kafka_server import KafkaServer
 from postgres_server import fresh_database, install
@@ -56,8 +56,8 @@ def database(postgres: str, tmp_path: Path) -> Database:
 
 
 @pytest.fixture
-def house(tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
-    house = House(tmp_path, {"kind": "embedded", "path": "log"}, target)
+def house(tmp_path: Path, target: WebhookTarget) -> Iterator[Installation]:
+    house = Installation(tmp_path, {"kind": "embedded", "path": "log"}, target)
     house.schedule = ["10ms", *["300ms"] * 400]
     house.hold = 1
     yield house
@@ -66,7 +66,7 @@ def house(tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
 
 @pytest.mark.postgres
 async def test_a_database_put_back_costs_what_began_to_wait_since_and_no_more(
-    house: House, ledger: Ledger, database: Database
+    house: Installation, ledger: Ledger, database: Database
 ) -> None:
     """Issue 9, 8: the positions of the log are newer than the store. What waited then is delivered again, also what
     was delivered since; what began to wait since is on neither side."""
@@ -105,7 +105,7 @@ async def test_another_kafka_goes_on_by_time_and_lacks_what_was_not_copied(
 ) -> None:
     """Offsets of the other cluster are others, and it knows no positions of ours. From a moment before the fail-over
     on all is delivered that was copied; what was delivered since that moment comes twice."""
-    house = House(tmp_path, _broker(own_kafka.bootstrap_servers), target)
+    house = Installation(tmp_path, _broker(own_kafka.bootstrap_servers), target)
     house.schedule = ["1s"] * 600
     ledger.busy = lambda request: int(request.id) >= 60
     try:

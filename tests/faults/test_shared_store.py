@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from delivery_house import CONCURRENCY, House, Ledger, Service, numbered
+from delivery_installation import CONCURRENCY, Installation, Ledger, Service, numbered
 from waiting import until
 from webhook_target import Received, WebhookTarget
 
@@ -58,9 +58,9 @@ def dsn(postgres: str) -> str:
 
 
 @pytest.fixture
-def house(tmp_path: Path, kafka: str, dsn: str, target: WebhookTarget) -> Iterator[House]:
+def house(tmp_path: Path, kafka: str, dsn: str, target: WebhookTarget) -> Iterator[Installation]:
     broker = {"kind": "kafka", "bootstrap_servers": kafka, "session_timeout": "2s"}
-    house = House(tmp_path, broker, target)
+    house = Installation(tmp_path, broker, target)
     house.store = {"kind": "postgresql", "dsn": dsn}
     house.schedule = ["20ms", "20ms", *["300ms"] * 400]
     house.hold = 2
@@ -68,11 +68,11 @@ def house(tmp_path: Path, kafka: str, dsn: str, target: WebhookTarget) -> Iterat
     house.close()
 
 
-async def worker(house: House, target: WebhookTarget, name: str) -> Service:
+async def worker(house: Installation, target: WebhookTarget, name: str) -> Service:
     return await house.service(hook={"sink": f"{target.url}/{name}"})
 
 
-def rows(dsn: str, house: House) -> list[tuple[str, int, int]]:
+def rows(dsn: str, house: Installation) -> list[tuple[str, int, int]]:
     """Of what is parked: source of its event, partition, epoch."""
     with psycopg.connect(dsn) as connection:
         found = connection.execute(
@@ -81,7 +81,7 @@ def rows(dsn: str, house: House) -> list[tuple[str, int, int]]:
         return found.fetchall()
 
 
-async def parked(dsn: str, house: House, sources: set[str]) -> None:
+async def parked(dsn: str, house: Installation, sources: set[str]) -> None:
     """Until there is a row of each of them."""
     async with asyncio.timeout(IN_TIME):
         while {source for source, _, _ in await asyncio.to_thread(rows, dsn, house)} != sources:
@@ -89,14 +89,14 @@ async def parked(dsn: str, house: House, sources: set[str]) -> None:
 
 
 async def test_a_worker_that_stood_still_writes_nothing_stale_and_order_holds(
-    house: House, target: WebhookTarget, ledger: Ledger, doors: Doors, dsn: str
+    house: Installation, target: WebhookTarget, ledger: Ledger, doors: Doors, dsn: str
 ) -> None:
     """Rule 5: stopped beyond its lease with keys parked, the other takes over; resumed, it must ask."""
     house.broker = {**house.broker, "session_timeout": "6s"}  # nothing else is to end an ownership
     doors.stuck = set(STUCK)
     one, other = await worker(house, target, "one"), await worker(house, target, "other")
-    await one.partitions(2)
-    await other.partitions(2)
+    await one.until_owns(2)
+    await other.until_owns(2)
     await one.publish(numbered(0, 400, KEYS))
     await parked(dsn, house, STUCK)
     await until(lambda: len(ledger.numbers) == 400 * 32 // 40, "keys that are not stuck delivered")
@@ -104,14 +104,14 @@ async def test_a_worker_that_stood_still_writes_nothing_stale_and_order_holds(
         while (await other.status())["lag"] != 0:  # of both: what is delivered is committed
             await asyncio.sleep(0.05)
     os.kill(one.process.pid, signal.SIGSTOP)
-    await other.partitions(4)
+    await other.until_owns(4)
     await other.publish(numbered(400, 400, KEYS))
     doors.stuck.clear()
     brought = doors.by["one"]
     await until(lambda: len(ledger.numbers) >= 600, "the other drains what was parked", IN_TIME)
     assert doors.by["one"] == brought, "nobody else posts by its path"
     os.kill(one.process.pid, signal.SIGCONT)
-    await one.partitions(2)
+    await one.until_owns(2)
     await other.publish(numbered(800, 400, KEYS))
     await until(lambda: len(ledger.numbers) == 1_200, "everything delivered", IN_TIME)
     assert ledger.out_of_order() == {}
@@ -124,7 +124,9 @@ async def test_a_worker_that_stood_still_writes_nothing_stale_and_order_holds(
     await other.stop()
 
 
-async def lose_the_volume(house: House, target: WebhookTarget, doors: Doors, ledger: Ledger) -> int:
+async def lose_the_volume(
+    house: Installation, target: WebhookTarget, doors: Doors, ledger: Ledger
+) -> int:
     """A worker with parked keys is killed and its disk is gone; another begins anew. How many events
     never came."""
     doors.stuck = set(STUCK)
@@ -149,14 +151,14 @@ async def lose_the_volume(house: House, target: WebhookTarget, doors: Doors, led
 
 
 async def test_a_worker_lost_with_its_disk_loses_nothing_on_postgresql(
-    house: House, target: WebhookTarget, ledger: Ledger, doors: Doors
+    house: Installation, target: WebhookTarget, ledger: Ledger, doors: Doors
 ) -> None:
     assert await lose_the_volume(house, target, doors, ledger) == 0
     assert ledger.out_of_order() == {}
 
 
 async def test_on_sqlite_a_lost_disk_costs_what_was_parked(
-    house: House, target: WebhookTarget, ledger: Ledger, doors: Doors
+    house: Installation, target: WebhookTarget, ledger: Ledger, doors: Doors
 ) -> None:
     """The control, and what ``check`` and the guide of the store say."""
     house.store = {"kind": "sqlite", "path": "store.db"}

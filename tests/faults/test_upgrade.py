@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from disturbed import end_and_verify
 from pages import CHECKOUT
+from restarting_service import end_and_verify
 from service_process import ServiceProcess
 from verifying import Load
 

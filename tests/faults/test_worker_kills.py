@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from app.routing.partitions import partition_of
-from delivery_house import CONCURRENCY, PATIENCE, House, Ledger, Service, numbered
+from delivery_installation import CONCURRENCY, PATIENCE, Installation, Ledger, Service, numbered
 from waiting import until
 from webhook_target import Received, WebhookTarget
 
@@ -33,22 +33,22 @@ FULL = Load(events=50_000, keys=500, kills=20)
 
 def housed(
     broker: str, folder: Path, target: WebhookTarget, request: pytest.FixtureRequest
-) -> House:
+) -> Installation:
     match broker:
         case "embedded":
             path = str(folder / "log")
-            return House(folder, {"kind": "embedded", "path": path}, target)
+            return Installation(folder, {"kind": "embedded", "path": path}, target)
         case "kafka":
             servers = request.getfixturevalue("kafka")
             settings = {"kind": "kafka", "bootstrap_servers": servers, "session_timeout": "6s"}
-            return House(folder, settings, target)
+            return Installation(folder, settings, target)
         case "rabbitmq":
             address = request.getfixturevalue("rabbitmq")
-            return House(folder, {"kind": "rabbitmq", "addresses": address}, target)
+            return Installation(folder, {"kind": "rabbitmq", "addresses": address}, target)
         case _:
             service, admin = request.getfixturevalue("pulsar")
             settings = {"kind": "pulsar", "service_url": service, "admin_url": admin}
-            return House(folder, settings, target)
+            return Installation(folder, settings, target)
 
 
 AT_LENGTH = ("rabbitmq", "pulsar")  # short forms: the kills of tests/e2e/test_delivery_*.py
@@ -63,7 +63,9 @@ BROKERS = [
 
 
 @pytest.fixture(params=BROKERS)
-def house(request: pytest.FixtureRequest, tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
+def house(
+    request: pytest.FixtureRequest, tmp_path: Path, target: WebhookTarget
+) -> Iterator[Installation]:
     house = housed(request.param, tmp_path, target, request)
     yield house
     house.close()
@@ -124,7 +126,7 @@ async def committed(service: Service, events: int, goal: int) -> int:
 
 
 async def kill_while_delivering(
-    house: House, target: WebhookTarget, ledger: Ledger, load: Load
+    house: Installation, target: WebhookTarget, ledger: Ledger, load: Load
 ) -> None:
     requests = 0
     arrived = lambda: len(ledger.numbers)  # noqa: E731
@@ -156,7 +158,7 @@ async def kill_while_delivering(
 
 
 async def test_kills_while_delivering_lose_nothing_and_repeat_what_was_at_stake(
-    house: House, target: WebhookTarget, ledger: Ledger
+    house: Installation, target: WebhookTarget, ledger: Ledger
 ) -> None:
     await kill_while_delivering(house, target, ledger, SHORT)
 
@@ -164,6 +166,6 @@ async def test_kills_while_delivering_lose_nothing_and_repeat_what_was_at_stake(
 @pytest.mark.nightly
 @pytest.mark.timeout(0)  # each wait ends when nothing moves
 async def test_twenty_kills_in_fifty_thousand_deliveries(
-    house: House, target: WebhookTarget, ledger: Ledger
+    house: Installation, target: WebhookTarget, ledger: Ledger
 ) -> None:
     await kill_while_delivering(house, target, ledger, FULL)

@@ -9,7 +9,7 @@ import pytest
 import helm_install
 import prometheus_rules
 from kafka_install import Missing
-from lacking import lacking
+from skipping import skip_or_fail
 
 
 def _or_skip(bring):
@@ -17,7 +17,7 @@ def _or_skip(bring):
     try:
         return bring()
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
 
 
 @pytest.fixture(scope="session")

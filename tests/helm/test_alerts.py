@@ -79,7 +79,7 @@ def scraped(rabbitmq: str, tmp_path_factory) -> Seen:
             service.store("far")
             assert service.send("near", "/shop/1", KEY) == 202
             wait_until(lambda: len(asked) >= 8, "deliveries", 120)
-            healthy = service.scraped_when(_is_well)
+            healthy = service.scrape_until(_is_well)
             statuses |= {"/away": 503, "/parking/k0": 409, "/letters": 415, "/gone": 410}
             for number in range(SEVERAL):
                 service.store("near", f"/k{number}")
@@ -87,11 +87,11 @@ def scraped(rabbitmq: str, tmp_path_factory) -> Seen:
             service.relay.silent()
             assert service.send("far") == 503
             service.certificate(days=5)
-            service.begin_anew(2)
-            service.read_from_afar()
-            service.hold_the_store()
-            service.refuse()
-            faulty = service.scraped_when(_is_ill)
+            service.reassign_partitions(2)
+            service.subscribe_to_broker()
+            service.lock_store()
+            service.reload_invalid()
+            faulty = service.scrape_until(_is_ill)
         service.relay.close()
     return Seen(healthy, faulty)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dockerfile import DOCKERFILE, copied, instructions, variables
+from dockerfile import DOCKERFILE, copy_into, instructions, variables
 from pages import CHECKOUT
 
 ENTRYPOINT = CHECKOUT / "app" / "pipeline" / "entrypoint.sh"
@@ -75,14 +75,14 @@ def test_what_the_stages_copy_reaches_the_build():
     """.dockerignore lets in what is named, and nothing else."""
     ignored = (CHECKOUT / ".dockerignore").read_text().splitlines()
     allowed = {line[1:] for line in ignored if line.startswith("!")}
-    copied = {
+    copy_into = {
         word.partition("/")[0]
         for stage in ("console", "build", "build-pipeline")
         for instruction, text in instructions(stage)
         if instruction == "COPY" and not text.startswith("--from")
         for word in text.split()[:-1]
     }
-    assert copied == allowed
+    assert copy_into == allowed
     assert ignored[0] == "*"
 
 
@@ -105,7 +105,7 @@ def test_the_stages_of_the_image_make_a_service_that_runs(tmp_path):
             if sources[0].startswith("--from=console"):  # another stage, which ``make console`` is
                 sources = [sources[1].removeprefix("/build/")]
             for source in sources:
-                copied(CHECKOUT / source, context / target)
+                copy_into(CHECKOUT / source, context / target)
         elif word == "RUN" and "pip install" not in text:  # uv is here already
             command = re.sub(r"--mount=\S+ ", "", text).replace(PLACE, str(built))
             subprocess.run(

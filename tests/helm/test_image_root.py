@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 import bare_debian
-from dockerfile import copied, instructions, variables
+from dockerfile import copy_into, instructions, variables
 from kafka_install import Missing
 from pages import CHECKOUT
 from waiting import wait_until
@@ -54,7 +54,7 @@ class Image(NamedTuple):
 
     def run(self, *words: str) -> subprocess.Popen[bytes]:
         user = f"{USER}:{USER}"
-        return bare_debian.contained(self.root, self.state, VOLUME, user, self.environ, words)
+        return bare_debian.start_contained(self.root, self.state, VOLUME, user, self.environ, words)
 
     def said(self, *words: str) -> tuple[int, str]:
         process = self.run(*words)
@@ -65,7 +65,7 @@ class Image(NamedTuple):
 def build(stage: str, root: Path) -> dict[str, str]:
     """What an engine does with a stage's own instructions, in ``root``. The variables that it leaves."""
     # Debian keeps pip away from its own Python; the base image of the Dockerfile has one of its own.
-    fetching = bare_debian.let_fetch(root) | {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
+    fetching = bare_debian.allow_downloads(root) | {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
     environ, folder = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}, "/"
     for word, text in instructions(stage):
         if word == "ENV":
@@ -76,10 +76,10 @@ def build(stage: str, root: Path) -> dict[str, str]:
         elif word == "COPY" and "--from" not in text:
             *sources, target = text.split()
             for source in sources:
-                copied(CHECKOUT / source, root / folder.lstrip("/") / target)
+                copy_into(CHECKOUT / source, root / folder.lstrip("/") / target)
         elif word == "RUN":
             command = re.sub(r"--mount=\S+ ", "", text)
-            bare_debian.ran(root, command, {**environ, **fetching}, folder)
+            bare_debian.run_in(root, command, {**environ, **fetching}, folder)
     return environ
 
 
@@ -91,7 +91,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     for above in folder.parents[:2]:
         above.chmod(0o755)  # user 10001 has to come through
     try:
-        built, root = bare_debian.laid(folder / "build"), bare_debian.laid(folder / "root")
+        built, root = bare_debian.copy_to(folder / "build"), bare_debian.copy_to(folder / "root")
     except Missing as missing:
         pytest.skip(str(missing))
     try:

@@ -14,7 +14,7 @@ import opinion_install
 from kafka_foreign import PATIENCE, keep_classes
 from kafka_install import Missing
 from kafka_serving import KafkaServing, need
-from lacking import lacking
+from skipping import skip_or_fail
 
 AT_LENGTH = {"with_go", "with_java"}  # clients that are built, or that are a JVM each
 HERE = Path(__file__).parent
@@ -74,7 +74,7 @@ def with_java(serving: KafkaServing) -> None:
     try:
         kafka_install.install()
     except Missing as missing:
-        lacking(str(missing))
+        skip_or_fail(str(missing))
     keep_classes(serving.servers)
 
 
@@ -84,4 +84,4 @@ def with_go() -> None:
     try:
         opinion_install.installed(opinion_install.KAFKA_CLIENT)
     except Missing as missing:
-        lacking(str(missing))
+        skip_or_fail(str(missing))

@@ -8,7 +8,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafka_foreign import PATIENCE, java_result, produce, read, seen, settings_of
+from kafka_foreign import PATIENCE, java_result, parts_of, produce, read, settings_of
 from waiting import wait_until
 
 ATTRIBUTES = [("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/s"), ("ce_type", b"t")]
@@ -55,7 +55,7 @@ def test_a_guarded_topic_takes_cloudevents_alone(servers):
     ]
     assert rejected(servers, "guarded", event, **once) == [None]
     assert end_of(servers, "guarded") == end + 1
-    assert [seen(message) for message in read(servers, "guarded", 1, start=end)] == [event]
+    assert [parts_of(message) for message in read(servers, "guarded", 1, start=end)] == [event]
 
 
 def end_of(servers: str, topic: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_foreign import franz_go, produce, read, seen
+from kafka_foreign import franz_go, parts_of, produce, read
 
 pytestmark = pytest.mark.usefixtures("with_go")
 
@@ -43,7 +43,7 @@ def test_what_it_produces_is_consumed_by_another_client(servers, topic):
     lines = b"".join(json.dumps(each).encode() + b"\n" for each in ALL)
     answers = franz_go("produce", servers, topic, stdin=lines)
     assert [each["offset"] for each in answers] == [0, 1, 2, 3]
-    assert [seen(message) for message in read(servers, topic, len(RECORDS))] == RECORDS
+    assert [parts_of(message) for message in read(servers, topic, len(RECORDS))] == RECORDS
 
 
 def test_it_reads_what_another_client_produced(servers, topic):

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafka_foreign import PATIENCE, produce, read, seen, settings_of
+from kafka_foreign import PATIENCE, parts_of, produce, read, settings_of
 
 RECORDS = [
     (b"k", b"body", [("ce_id", b"1"), ("nothing", None), ("ce_id", b"2"), ("empty", b"")]),
@@ -29,7 +29,7 @@ def test_what_is_produced_is_consumed_exactly(servers, topic, compression, idemp
     places = produce(servers, topic, RECORDS, **settings)
     assert places == [(0, n) for n in range(len(RECORDS))]
     found = read(servers, topic, len(RECORDS))
-    assert [seen(message) for message in found] == RECORDS
+    assert [parts_of(message) for message in found] == RECORDS
     assert [message.offset() for message in found] == list(range(len(RECORDS)))
 
 
@@ -38,14 +38,14 @@ def test_records_are_kept_whatever_acks_says(servers, topic, acks):
     """With acks 0 nobody hears of it; it is stored all the same, in order."""
     records = [(None, b"%d" % n, []) for n in range(500)]
     produce(servers, topic, records, acks=acks)
-    assert [seen(message) for message in read(servers, topic, 500)] == records
+    assert [parts_of(message) for message in read(servers, topic, 500)] == records
 
 
 def test_a_hundred_kilobytes_a_record_in_large_batches(servers, topic):
     """Records far beyond what one answer of a Fetch is asked to hold."""
     records = [(b"%d" % n, bytes([n]) * 100_000, []) for n in range(100)]
     produce(servers, topic, records)
-    assert [seen(message) for message in read(servers, topic, 100)] == records
+    assert [parts_of(message) for message in read(servers, topic, 100)] == records
 
 
 def test_a_consumer_begins_where_it_is_told(servers, topic):

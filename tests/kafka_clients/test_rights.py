@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from app.access.who import ProducerDirectory
 from app.kafka_listener.sasl import Logins
 from app.model.producer import Producer as Settings
-from kafka_listening import Listening, framed, kafka_listening
+from kafka_listening import KafkaTestListener, framed, kafka_listening
 from kafka_login import EVERY_TOPIC, MECHANISMS, log_in
 
 PASSWORDS = {"shop": "of the shop", "reader": "of the reader", "old": "of the old form"}
@@ -37,7 +37,7 @@ def logins(made: ProducerDirectory, **passwords: str) -> Logins:
 
 
 @asynccontextmanager
-async def listening(folder: Path, **shop: Any) -> AsyncIterator[Listening]:
+async def listening(folder: Path, **shop: Any) -> AsyncIterator[KafkaTestListener]:
     made = producers(**shop)
     async with kafka_listening(folder, logins=logins(made), own_groups=OURS) as kafka:
         yield kafka
@@ -53,7 +53,7 @@ def words(user: str, mechanism: str = "PLAIN") -> dict[str, str]:
 
 
 async def kcat(
-    kafka: Listening, user: str, *args: str, stdin: bytes = b"", mechanism: str = "PLAIN"
+    kafka: KafkaTestListener, user: str, *args: str, stdin: bytes = b"", mechanism: str = "PLAIN"
 ) -> tuple[bytes, str]:
     """Its output, and what it complained of."""
     settings = [f"-X{name}={value}" for name, value in words(user, mechanism).items()]
@@ -126,7 +126,7 @@ async def test_nobody_but_the_service_is_in_the_group_of_a_subscription(
         )
 
 
-async def send(kafka: Listening, *headers: tuple[str, str]) -> KafkaError | None:
+async def send(kafka: KafkaTestListener, *headers: tuple[str, str]) -> KafkaError | None:
     told: list[KafkaError | None] = []
     client = Producer({"bootstrap.servers": kafka.servers, **words("shop")})
     client.produce("orders", b"{}", headers=list(headers), on_delivery=lambda e, _: told.append(e))

@@ -21,8 +21,8 @@ from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
 from app.model.producer import Producer as Settings
 from kafka_batches import batch
-from kafka_listening import Listening, RawClient, framed, kafka_listening
-from kafka_login import EVERY_TOPIC, MECHANISMS, asking, log_in, prove
+from kafka_listening import KafkaTestListener, RawClient, framed, kafka_listening
+from kafka_login import EVERY_TOPIC, MECHANISMS, log_in, produce_request, prove
 from producer_house import KEY, MAY, one
 
 MODES = ("binary", "structured", "batch", "gzip")
@@ -44,14 +44,14 @@ def producers(**passwords: str) -> Logins:
 
 
 @asynccontextmanager
-async def listening(folder: Path, logins: Logins | None = None) -> AsyncIterator[Listening]:
+async def listening(folder: Path, logins: Logins | None = None) -> AsyncIterator[KafkaTestListener]:
     async with kafka_listening(folder, logins=logins or producers(), denial=0.0) as kafka:
         for topic in ("orders", "rest"):
             await kafka.engine.create_topic(topic)
         yield kafka
 
 
-def stored(kafka: Listening) -> int:
+def stored(kafka: KafkaTestListener) -> int:
     """Of both topics."""
     return sum(kafka.engine.partition(Partition(t, 0)).next_offset for t in ("orders", "rest"))
 
@@ -84,7 +84,7 @@ class Told(NamedTuple):
 
 
 async def produced(client: RawClient, data: bytes, *topics: str) -> list[Told]:
-    answer = await client.call(asking(data, *topics))
+    answer = await client.call(produce_request(data, *topics))
     return [
         Told(part.error_code, part.base_offset, part.error_message, [
             (each.batch_index, each.batch_index_error_message) for each in part.record_errors
@@ -185,7 +185,7 @@ async def test_without_answers_a_refusal_ends_the_connection(
     async with listening(tmp_path) as kafka:
         client = await kafka.connect()
         await log_in(client, "PLAIN", "shop", PASSWORDS["shop"])
-        await client.send(framed(asking(written("binary", event), topic, acks=0)))
+        await client.send(framed(produce_request(written("binary", event), topic, acks=0)))
         assert await client.take() == b""
         assert stored(kafka) == 0
         await client.close()
@@ -254,7 +254,7 @@ async def test_nothing_is_written_before_a_login_is_over(
     async with listening(tmp_path) as kafka:
         client = await kafka.connect()
         await begin(client)
-        await client.send(framed(asking(written("binary", one()), "orders")))
+        await client.send(framed(produce_request(written("binary", one()), "orders")))
         assert await client.take() == b""
         assert stored(kafka) == 0
         await client.close()
@@ -305,7 +305,7 @@ async def test_a_password_that_was_replaced_has_expired(tmp_path: Path, mechanis
         there = await kafka.connect()
         assert await log_in(there, mechanism, "shop", PASSWORDS["shop"]) is ErrorCode.none
         kafka.node.logins = producers(shop="the new password")
-        await there.send(framed(asking(written("binary", one()), "orders")))
+        await there.send(framed(produce_request(written("binary", one()), "orders")))
         assert await there.take() == b""
         anew, new = await kafka.connect(), await kafka.connect()
         denied = await log_in(anew, mechanism, "shop", PASSWORDS["shop"])

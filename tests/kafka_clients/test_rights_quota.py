@@ -18,8 +18,8 @@ from app.kafka_listener.server import READ_AHEAD
 from app.model.producer import Producer as Settings
 from app.runtime.clock import SystemClock
 from kafka_batches import batch
-from kafka_listening import Listening, RawClient, framed, kafka_listening
-from kafka_login import asking, log_in
+from kafka_listening import KafkaTestListener, RawClient, framed, kafka_listening
+from kafka_login import log_in, produce_request
 from waiting import until
 
 PASSWORD = "of both"
@@ -41,10 +41,10 @@ class Waiting(SystemClock):
 
 
 def produced(count: int) -> ProduceRequest:
-    return asking(batch([Record(None, (), b"x")] * count), "orders")
+    return produce_request(batch([Record(None, (), b"x")] * count), "orders")
 
 
-async def logged_in(kafka: Listening, user: str) -> RawClient:
+async def logged_in(kafka: KafkaTestListener, user: str) -> RawClient:
     client = await kafka.connect()
     await log_in(client, "PLAIN", user, PASSWORD)
     return client
@@ -53,7 +53,7 @@ async def logged_in(kafka: Listening, user: str) -> RawClient:
 @asynccontextmanager
 async def with_quota(
     folder: Path, events: str, burst: int, **settings: Any
-) -> AsyncIterator[tuple[Listening, RawClient]]:
+) -> AsyncIterator[tuple[KafkaTestListener, RawClient]]:
     """The listener, and a client that has said its name."""
     shop = Settings.model_validate({
         "name": "shop", "kafka": {"password": PASSWORD, "write": ["orders"]},
@@ -124,7 +124,7 @@ async def test_a_batch_that_brings_no_event_costs_one(
     """A flood of what is refused is held back like any other."""
     async with with_quota(tmp_path, "1/h", 3) as (kafka, client):
         for wait in (0, 0, 0, 3_600):
-            answer = await client.call(asking(records, topic))
+            answer = await client.call(produce_request(records, topic))
             (told,) = answer.responses[0].partition_responses
             assert told.base_offset == -1
             assert answer.throttle_time.total_seconds() == pytest.approx(wait, rel=0.01)

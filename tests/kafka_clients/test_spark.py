@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Message, Producer
 
-from kafka_foreign import PATIENCE, Seen, read, seen
+from kafka_foreign import PATIENCE, RecordParts, parts_of, read
 from kafka_librdkafka import make_topic
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.nightly
 
 PARTITIONS = 4
-RECORDS: list[Seen] = [
+RECORDS: list[RecordParts] = [
     (f"k{n % 7}".encode(), b"body %d" % n, [("ce_id", b"%d" % n), ("again", b"a"), ("again", None)])
     for n in range(150)
 ]
-ODD: list[Seen] = [
+ODD: list[RecordParts] = [
     (None, b"keyless", []),
     (b"gone", None, [("ce_id", b"x")]),
     (b"\xff\xfe", b"", [("", b""), ("content-type", b"application/json; charset=utf-8")]),
@@ -94,7 +94,7 @@ def by_place(rows: list[Row]) -> list[tuple[Any, ...]]:
     return sorted(map(wire, rows))
 
 
-def put(source: Source, records: list[Seen], **settings: str) -> list[tuple[Any, ...]]:
+def put(source: Source, records: list[RecordParts], **settings: str) -> list[tuple[Any, ...]]:
     """By librdkafka, each record to the partition of its key. What is where, as ``by_place`` gives it."""
     producer = Producer({"bootstrap.servers": source.servers, **settings})
     stored: list[tuple[Any, ...]] = []
@@ -150,7 +150,7 @@ def _json(source: Source, by_partition: dict[int, int]) -> str:
 )
 def test_what_was_compressed_is_read(spark, source, compression):
     """By the Java client: as it was compressed from Kafka, plain from the listener."""
-    sent: list[Seen] = [(b"k", b"body " * 200, [("n", b"%d" % n)]) for n in range(50)]
+    sent: list[RecordParts] = [(b"k", b"body " * 200, [("n", b"%d" % n)]) for n in range(50)]
     stored = put(source, sent, **{"compression.type": compression, "linger.ms": "100"})
     assert by_place(source.batch(spark).collect()) == stored
 
@@ -237,7 +237,7 @@ def test_sparks_sink_writes_keys_values_and_headers(spark, source):
     placed = [wire(row)[:2] for row in source.batch(spark).collect()]
     ends = [sum(partition == n for partition, _ in placed) for n in range(PARTITIONS)]
     found = [
-        seen(message)
+        parts_of(message)
         for n, count in enumerate(ends)
         for message in (read(source.servers, source.topic, count, partition=n) if count else ())
     ]

@@ -19,7 +19,7 @@ from app.bindings.transcode import Writing
 from app.config.asyncapi import document
 from app.config.model.config import Config
 from kafka_install import Missing
-from lacking import lacking
+from skipping import skip_or_fail
 
 EVENT = [
     (b"ce-specversion", b"1.0"), (b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t"),
@@ -101,7 +101,7 @@ def official() -> dict[str, Any]:
     try:
         return asyncapi_install.schema("3.0.0")
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
 
 
 def test_the_official_schema_accepts_it(described, official):

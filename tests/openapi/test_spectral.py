@@ -13,8 +13,8 @@ import opinion_install
 from app.config.asyncapi import document
 from app.config.model.config import Config
 from kafka_install import Missing
-from lacking import lacking
 from pages import CHECKOUT
+from skipping import skip_or_fail
 
 CONFIG = {
     "version": 1,
@@ -41,7 +41,7 @@ def spectral() -> list[str]:
     try:
         folder = opinion_install.installed(opinion_install.SPECTRAL)
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     rules = ["--ruleset", str(folder / "rules.yaml"), "--format", "json", "--quiet"]
     return [*opinion_install.command(opinion_install.SPECTRAL, folder), *rules]
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from cesql_opinion import Compared
+from cesql_opinion import Comparison
 from cesql_page import on_the_table
 from kafka_install import Missing
-from lacking import lacking
 from opinion_install import CESQL, SDKS, Sdk, installed
 from opinion_list import listed
 from opinion_process import asked
 from opinion_verdicts import Opinion
+from skipping import skip_or_fail
 
 Verdicts = Callable[[str], list[Opinion]]
 
@@ -40,7 +40,7 @@ def cesql_driver() -> None:
 
 
 @pytest.fixture(scope="session")
-def sql_on_the_table(cesql_driver: None) -> list[Compared]:
+def sql_on_the_table(cesql_driver: None) -> list[Comparison]:
     """What the Java SDK makes of every expression of the table."""
     return on_the_table()
 
@@ -53,4 +53,4 @@ def _require_sdk(sdk: Sdk) -> None:
     try:
         installed(sdk)
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import cesql_opinion
 import cesql_page
-from cesql_opinion import Compared
+from cesql_opinion import Comparison
 from kafka_install import Missing
 from opinion_install import SDKS
 from opinion_list import Disagreement, Listed, disagreeing, listed
@@ -73,7 +73,7 @@ an SDK disagrees in a case that is not listed, or agrees in a case that is.
 """
 
 
-def page(verdicts: Verdicts, known: Listed, sql: Sequence[Compared]) -> str:
+def page(verdicts: Verdicts, known: Listed, sql: Sequence[Comparison]) -> str:
     releases = ", ".join(f"{NAMES[sdk.name]} ({sdk.release})" for sdk in SDKS.values())
     inventions = "\n".join(
         f"- {NAMES[each.sdk]}, `{each.attribute}`: {each.does} ({each.clause}) {each.right}"

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from cesql_making import made
-from cesql_opinion import Compared, classes_of, compared, listed
+from cesql_making import random_cases
+from cesql_opinion import Comparison, classes_of, compare_all, listed
 from cesql_variants import VARIANTS
 
 KNOWN = listed()
 SEED = 4001
 
 
-def undecided(found: list[Compared]) -> list[str]:
+def undecided(found: list[Comparison]) -> list[str]:
     return [str(each) for each in found if not each.agrees and not classes_of(each, KNOWN)]
 
 
-def test_every_disagreement_on_the_table_is_decided(sql_on_the_table: list[Compared]) -> None:
+def test_every_disagreement_on_the_table_is_decided(sql_on_the_table: list[Comparison]) -> None:
     """Two engines that differ drop or pass different events: somebody must have read the clause."""
     assert len(sql_on_the_table) > 700
     assert undecided(sql_on_the_table) == []
 
 
-def test_every_class_still_shows_on_the_table(sql_on_the_table: list[Compared]) -> None:
+def test_every_class_still_shows_on_the_table(sql_on_the_table: list[Comparison]) -> None:
     """A list of what was mended long ago misleads those who read it."""
     differing = [each for each in sql_on_the_table if not each.agrees]
     shown = {one.about for each in differing for one in classes_of(each, KNOWN)}
@@ -35,7 +35,7 @@ def test_every_class_still_shows_on_the_table(sql_on_the_table: list[Compared]) 
 @pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=[pytest.mark.nightly])])
 def test_expressions_made_by_chance_mean_the_same_or_differ_as_listed(count: int) -> None:
     """The table has what we thought of; this has what we did not."""
-    found = list(compared(made(count, SEED)))
+    found = list(compare_all(random_cases(count, SEED)))
     assert undecided(found) == []
     agreeing = [each for each in found if each.agrees]
     assert len(agreeing) > count * 0.9

@@ -21,9 +21,9 @@ from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
 from app.sinks.webhook import WebhookSink
 from kafka_install import Missing
-from lacking import lacking
 from opinion_install import SIGNATURES, installed
 from opinion_process import Driver
+from skipping import skip_or_fail
 from webhook_target import Received, WebhookTarget
 from worker_doubles import a_subscription, an_event
 
@@ -37,7 +37,7 @@ def package() -> Iterator[Driver]:
     try:
         installed(SIGNATURES)
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     with Driver(SIGNATURES) as driver:
         yield driver
 

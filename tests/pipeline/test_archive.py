@@ -18,8 +18,8 @@ from app.pipeline import erase, history, maintain, tables
 from app.pipeline.archive import run
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.settings import Lake
-from lake_events import Sent, make_topic, produce
-from lake_house import counted, lake_in, plan_for, session_of
+from lake_events import Produced, make_topic, produce
+from lake_folders import lake_in, plan_for, read_table, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ class Filled:
     lake: Lake
     servers: str
     topic: str
-    sent: Sent
+    sent: Produced
     outcome: run.Outcome
 
     def table(self, name: str) -> Any:
@@ -89,7 +89,7 @@ def wire(servers: str, topic: str, count: int) -> dict[tuple[int, int], Any]:
 @pytest.mark.usefixtures("spark")
 def test_every_record_is_kept_as_it_was_on_the_wire(archived: Filled) -> None:
     """Key, value, headers in order and the broker's time: by PyIceberg, on the same SQLite."""
-    rows = counted(archived.folder, "events_raw").to_pylist()
+    rows = read_table(archived.folder, "events_raw").to_pylist()
     kept = {
         (row["partition"], row["offset"]): (
             row["key"],

@@ -13,7 +13,7 @@ from app.pipeline import tables
 from app.pipeline.archive import run
 from app.pipeline.archive.lag import Lag
 from lake_events import make_topic, produce
-from lake_house import lake_in, plan_for, session_of
+from lake_folders import lake_in, plan_for, session_of
 from waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(1800)]

@@ -19,7 +19,7 @@ from app.pipeline.archive.derive import Derived, derive, pending, split_by_recor
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.run import ignore
 from app.pipeline.settings import Lake
-from lake_house import counted, lake_in, session_of
+from lake_folders import lake_in, read_table, session_of
 from replaying import Row, binary, fill
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ class House:
 
     def events(self) -> dict[tuple[str, str], int]:
         """The offset of each, by source and id: none is there twice."""
-        rows = counted(self.folder, "events", ("source", "id", "offset")).to_pylist()
+        rows = read_table(self.folder, "events", ("source", "id", "offset")).to_pylist()
         found = {(row["source"], row["id"]): row["offset"] for row in rows}
         assert len(found) == len(rows)
         return found
 
     def quarantined(self) -> list[int]:
-        rows = counted(self.folder, "quarantine", ("offset",))
+        rows = read_table(self.folder, "quarantine", ("offset",))
         return sorted(rows["offset"].to_pylist())
 
 

@@ -18,7 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import spark_install
 from kafka_install import Missing
-from lake_events import Sent, make_topic, produce
+from lake_events import Produced, make_topic, produce
 from spark_cluster import SparkCluster, running_cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.nightly, pytest.mark.timeout(900)]  # five JVMs
@@ -65,7 +65,7 @@ class House:
     def __init__(self, kafka: str, folder: Path, master: str) -> None:
         self.folder, self.topic = folder, f"c-{uuid4().hex[:8]}"
         make_topic(kafka, self.topic)
-        self.sent: Sent = produce(kafka, self.topic, COUNT)
+        self.sent: Produced = produce(kafka, self.topic, COUNT)
         self.jars = ",".join(map(str, spark_install.install()))
         self.file = folder / "skybridge.yaml"
         values = {"folder": folder, "kafka": kafka, "topic": self.topic, "jars": self.jars}

@@ -18,7 +18,7 @@ from app.bindings.record import Record
 from app.pipeline.decode import decoded
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine
-from decode_asking import differences, expected, frame, rows, shown
+from decode_comparison import comparable, differences, expected, frame, rows
 from decode_records import (
     ENDS,
     LOOSE_ENDS,
@@ -110,7 +110,7 @@ def found(session: SparkSession, raw: DataFrame) -> Found:
     for name, value in theirs.items():
         session.conf.set(name, value)
     try:
-        return Found(all_records(), rows(shown(decoded(raw))))
+        return Found(all_records(), rows(comparable(decoded(raw))))
     finally:
         for name, value in before.items():
             session.conf.set(name, str(value))
@@ -156,7 +156,7 @@ def test_a_topic_of_pulsar(session: SparkSession, tmp_path_factory: pytest.TempP
     for name, value in theirs.items():
         session.conf.set(name, value)
     try:
-        found = rows(shown(decoded(raw)))
+        found = rows(comparable(decoded(raw)))
     finally:
         for name in theirs:
             session.conf.unset(name)

@@ -16,7 +16,7 @@ from app.filters.model import Filter
 from app.pipeline.decode import decoded
 from app.pipeline.decode.judged import decode_row
 from app.pipeline.filtering import filter_inputs, passing_rows
-from decode_asking import frame
+from decode_comparison import frame
 from reroute_making import made
 
 if TYPE_CHECKING:

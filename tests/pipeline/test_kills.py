@@ -20,8 +20,8 @@ import pytest
 from app.pipeline import maintain, tables
 from app.pipeline.archive import run
 from app.pipeline.archive.stream import Plan
-from lake_events import Sent, make_topic, produce
-from lake_house import counted, lake_in, plan_for, session_of
+from lake_events import Produced, make_topic, produce
+from lake_folders import lake_in, plan_for, read_table, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,16 +82,16 @@ def upkeep(
         time.sleep(0.5)
 
 
-def verify(folder: Path, sent: Sent) -> None:
+def verify(folder: Path, sent: Produced) -> None:
     places = ("topic", "partition", "offset")
-    raw = counted(folder, "events_raw", places)
+    raw = read_table(folder, "events_raw", places)
     assert raw.num_rows == sent.records
     assert raw.group_by(list(places)).aggregate([]).num_rows == sent.records
-    events = counted(folder, "events", ("source", "id"))
+    events = read_table(folder, "events", ("source", "id"))
     names = set(zip(events["source"].to_pylist(), events["id"].to_pylist(), strict=True))
     assert events.num_rows == len(names)
     assert names == sent.events
-    refused = counted(folder, "quarantine", places)
+    refused = read_table(folder, "quarantine", places)
     assert refused.num_rows == sent.invalid
     assert refused.group_by(list(places)).aggregate([]).num_rows == sent.invalid
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from app.pipeline.archive import run
 from app.pipeline.settings import Lake
 from lake_events import make_topic, produce
-from lake_house import lake_in, plan_for, session_of
+from lake_folders import lake_in, plan_for, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,7 @@ from app.pipeline.archive.stream import Plan
 from app.pipeline.pulsar.reading import MessageIdParts, message_id, offset_of
 from app.pipeline.pulsar_options import Options
 from app.pipeline.settings import PulsarPlace
-from lake_house import lake_in, session_of
+from lake_folders import lake_in, session_of
 from pulsar_readback import plain_client, send_batch
 
 if TYPE_CHECKING:

@@ -31,11 +31,11 @@ from app.pipeline.replay.topic import Topic, writer
 from app.pipeline.settings import Lake
 from app.runtime.clock import SystemClock
 from configuration import configuration, loaded, route, written
-from lacking import lacking
-from lake_house import lake_in, session_of
+from lake_folders import lake_in, session_of
 from replaying import by_key, open_topic, stored
 from service import running
 from service_process import free_ports
+from skipping import skip_or_fail
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def feed() -> list[CloudEvent]:
         environ = {"SKYBRIDGE_CACHE": str(SERVERS), **os.environ}
         return github_feed(environ, "2026-11-21T00:00:00Z").events
     except SetupError as missing:
-        lacking(missing)
+        skip_or_fail(missing)
 
 
 def batched(events: list[CloudEvent]) -> Iterator[list[CloudEvent]]:

@@ -19,7 +19,7 @@ from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.raw import RangeRecords
 from app.pipeline.redrive import Redriven, RuleCount, Wanted, look, redrive
 from app.pipeline.settings import Lake
-from lake_house import lake_in, session_of
+from lake_folders import lake_in, session_of
 from replaying import BEGIN, Row, binary, fill, older, open_topic, rows_of, stored
 
 if TYPE_CHECKING:

@@ -39,8 +39,7 @@ from app.pipeline.replay.topic import MARK, Topic, writer
 from app.pipeline.settings import KafkaPlace, Lake
 from app.runtime.clock import SystemClock
 from configuration import configuration, route
-from lacking import lacking
-from lake_house import lake_in, session_of
+from lake_folders import lake_in, session_of
 from replaying import (
     BEGIN,
     ODD,
@@ -56,6 +55,7 @@ from replaying import (
     stored,
 )
 from service import running
+from skipping import skip_or_fail
 from spark_session import JVM, SPARK_CONFIG
 from virtual_clock import VirtualClock
 
@@ -75,7 +75,7 @@ def github() -> list[Record]:
     try:
         feed = github_feed({"SKYBRIDGE_CACHE": str(SERVERS), **os.environ}, "2026-11-21T00:00:00Z")
     except SetupError as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     found = []
     for event in feed.events:
         key = event.attributes.get("partitionkey")

@@ -19,7 +19,7 @@ from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from example_counts import stateful
 from log_machine import LogMachine
-from log_steps import ManualTime, everything, is_covered
+from log_steps import ManualTime, is_covered, read_all
 
 TOPIC = "orders"
 GROUP = "reader"
@@ -166,7 +166,7 @@ class EmbeddedLog(LogMachine):
         if TOPIC not in self.driver.engine.topics():
             return
         served: dict[Partition, dict[int, bytes | None]] = {place: {} for place in self.stored}
-        for message in await everything(self.driver.engine, TOPIC):
+        for message in await read_all(self.driver.engine, TOPIC):
             served[message.partition][message.offset] = message.record.body
         assert served == self.stored
 

@@ -19,8 +19,8 @@ from app.interfaces import Consumer
 from app.model.message import Assigned, Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
+from consumer_filters import consumer_filter
 from example_counts import stateful
-from filtered import consumer_filter
 from log_machine import LogMachine
 from log_steps import is_covered
 

@@ -24,7 +24,7 @@ import spark_install
 from app.pipeline.archive import run
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine
-from lake_house import lake_in, plan_for
+from lake_folders import lake_in, plan_for
 from spark_session import JVM
 
 
@@ -33,7 +33,7 @@ def die() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-class Watch(threading.Thread):
+class KillAtSight(threading.Thread):
     """A thread that kills the process at the ``nth`` occurrence of a moment that the archive does
     not report.
     """
@@ -72,7 +72,7 @@ class Watch(threading.Thread):
         return int(Path(rows[0][0]).name.partition("-")[0]) if rows else 0
 
 
-class Moments:
+class KillAtReport:
     """A callback that kills the process when the archive reports a moment for the ``nth`` time."""
 
     def __init__(self, moment: str, nth: int) -> None:
@@ -99,9 +99,9 @@ def main(folder: str, servers: str, topic: str, most: str, moment: str, nth: str
     }
     session = open_session(Engine("local[2]", "1g", conf), lake, app_name="killed")
     if moment in SEEN_FROM_OUTSIDE:
-        Watch(Path(folder), moment, int(nth)).start()
+        KillAtSight(Path(folder), moment, int(nth)).start()
     plan = plan_for(lake, servers, topic, most=int(most))
-    outcome = run.once(session, lake, plan, observe=Moments(moment, int(nth)))
+    outcome = run.once(session, lake, plan, observe=KillAtReport(moment, int(nth)))
     print(outcome, flush=True)
     session.stop()
 

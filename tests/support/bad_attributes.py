@@ -22,7 +22,7 @@ def missing() -> Iterator[BadRequest]:
     for name in REQUIRED:
         yield binary(f"without {name}", "missing-attribute", drop=name)
         yield structured(f"without {name}", "missing-attribute", drop=name)
-        yield structured(f"with {name} null", "missing-attribute", **{name: None})  # J2
+        yield structured(f"with {name} null", "missing-attribute", **{name: None})
     yield binary("without id and type", *["missing-attribute"] * 2, drop="id type")
     yield structured("without id and type", *["missing-attribute"] * 2, drop="id type")
     yield structured("with nothing at all", *["missing-attribute"] * 4, drop=" ".join(REQUIRED))
@@ -56,7 +56,7 @@ def names() -> Iterator[BadRequest]:
         )
     for name in BAD_MEMBER_NAMES:
         yield structured(f"with member {name!a}", "bad-attribute-name", **{name: "x"})
-    yield structured("with an extensions object of 0.1", "wrong-type", extensions={"a": "b"})  # J3
+    yield structured("with an extensions object of 0.1", "wrong-type", extensions={"a": "b"})
 
 
 BAD_TIMES = (

@@ -58,7 +58,7 @@ def binary(
 
 
 def document(name: str, body: bytes, *faults: str, content_type: bytes = STRUCTURED) -> BadRequest:
-    """Return a structured request with this body."""
+    """Return a structured request with this body, which must be refused with 400 and these faults."""
     headers = ((b"content-type", content_type),)
     return BadRequest(f"structured {name}", headers, body, 400, "invalid-event", faults)
 
@@ -103,7 +103,7 @@ def refused(
     body: bytes = b"{}",
     headers: Headers = (),
 ) -> BadRequest:
-    """Return a request that is refused with this status and problem code."""
+    """Return a request that Skybridge must refuse with this status, problem code and fault codes."""
     pairs = ((b"content-type", content_type), *headers) if content_type else headers
     return BadRequest(name, pairs, body, status, code, faults)
 

@@ -25,7 +25,7 @@ CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT")
 """The environment variables that name certificate files needed to reach the package index."""
 
 
-def fetched() -> Path:
+def pristine_debian() -> Path:
     """Return the folder of the pristine Debian, made by debootstrap if necessary. Raises Missing
     if that fails.
     """
@@ -46,13 +46,13 @@ def fetched() -> Path:
     return HOME
 
 
-def laid(place: Path) -> Path:
+def copy_to(place: Path) -> Path:
     """Copy the pristine Debian to ``place`` and return that path."""
-    subprocess.run(["cp", "--archive", fetched(), place], check=True)
+    subprocess.run(["cp", "--archive", pristine_debian(), place], check=True)
     return place
 
 
-def let_fetch(root: Path) -> dict[str, str]:
+def allow_downloads(root: Path) -> dict[str, str]:
     """Copy the network settings of this machine into a root, and return the environment variables
     that go with them.
 
@@ -67,7 +67,7 @@ def let_fetch(root: Path) -> dict[str, str]:
     return named
 
 
-def ran(root: Path, command: str, environ: Mapping[str, str], folder: str) -> None:
+def run_in(root: Path, command: str, environ: Mapping[str, str], folder: str) -> None:
     """Run a line of shell as root in the file system ``root``, with the network of this machine.
 
     The mounts end with the command. Raises CalledProcessError if the command fails.
@@ -89,7 +89,7 @@ exec chroot --userspec={user} {root} env --chdir={volume} "$@"
 """
 
 
-def contained(
+def start_contained(
     root: Path,
     state: Path,
     volume: str,

@@ -7,7 +7,7 @@ declared capabilities of the log to know what to expect, and never ask which bro
 from __future__ import annotations
 
 from contract_groups import GroupCases
-from contract_places import PlaceCases
+from contract_positions import PlaceCases
 from contract_records import RecordCases
 from contract_running import RunningCases
 

@@ -73,7 +73,7 @@ class Sender:
             number += 1
 
 
-class Careless(Sender):
+class UnconfirmedSender(Sender):
     """A publisher that counts an event as acknowledged once sent. The control: ``verify`` must
     find its losses.
     """
@@ -94,7 +94,7 @@ async def make_topic(log: PortableLog, partitions: int = 4) -> str:
     return topic
 
 
-async def works(log: PortableLog) -> None:
+async def assert_works(log: PortableLog) -> None:
     """Assert that the admin client, the producer and the consumer of a log can all connect and do
     their work.
     """

@@ -53,7 +53,7 @@ _WORDS = {"AND", "OR", "XOR", "NOT", "LIKE", "IN", "EXISTS"}
 _SPACES = (" ", " ", " ", "  ", "\n", "\t")
 
 
-def made(count: int, seed: int) -> Iterator[Case]:
+def random_cases(count: int, seed: int) -> Iterator[Case]:
     chance = Random(seed)
     for _ in range(count):
         event = {
@@ -62,7 +62,7 @@ def made(count: int, seed: int) -> Iterator[Case]:
             if chance.random() < 0.8
         }
         expression = _Maker(chance).boolean(chance.randint(1, 4))
-        yield Case(expression, clause="made", event=event)
+        yield Case(expression, clause="random_cases", event=event)
 
 
 class _Maker:

@@ -27,7 +27,7 @@ _KINDS = {
 }
 
 
-class Compared(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True):
     """The results of Skybridge and of the Java SDK for one case.
 
     ``theirs`` is evaluated up to the first error, as ``ours`` is. ``raised`` is the exception of
@@ -60,7 +60,7 @@ def _shown(outcome: Outcome) -> str:
     return outcome.errors[0] if outcome.errors else repr(outcome.value)
 
 
-def compared(cases: Iterable[Case]) -> Iterator[Compared]:
+def compare_all(cases: Iterable[Case]) -> Iterator[Comparison]:
     """Yield the comparison of each case. A Java driver is started for this, and ended with the
     iteration.
     """
@@ -68,7 +68,7 @@ def compared(cases: Iterable[Case]) -> Iterator[Compared]:
         for case in cases:
             answer = driver.ask({"expression": case.expression, "event": plain(case.event)})
             mine = ours(case.expression, event_of(case.event))
-            yield Compared(case, mine, _outcome(answer), answer.get("raised", ""))
+            yield Comparison(case, mine, _outcome(answer), answer.get("raised", ""))
 
 
 def _outcome(answer: dict[str, Any]) -> Outcome:
@@ -100,7 +100,7 @@ def listed() -> list[Disagreement]:
     return msgspec.json.decode(LIST.read_bytes(), type=list[Disagreement])
 
 
-def classes_of(each: Compared, known: list[Disagreement]) -> list[Disagreement]:
+def classes_of(each: Comparison, known: list[Disagreement]) -> list[Disagreement]:
     """Return the known classes that explain a disagreement completely, or an empty list if none
     do.
     """

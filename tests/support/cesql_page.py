@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cesql_opinion import Compared, Disagreement, classes_of, compared
+from cesql_opinion import Comparison, Disagreement, classes_of, compare_all
 from cesql_table import table
 from opinion_install import CESQL
 
@@ -19,23 +19,23 @@ The engine of the Java SDK ({release}) is given the {asked} expressions of the p
 [table](../tests/corpus/README.md), each with its event, and expressions made by chance: 1,000 in `make test`, 20,000
 in `make nightly`. Compared are the value, or the first error. On the table it agrees in {agreeing}; each of the
 others belongs to a class below, with the clause of the specification that decides. A test fails when it
-disagrees in a way that no class explains, or no longer does where the list says so.
+disagrees in a way that no class explains, or no longer does where the list has a class.
 
 | about | decided by | right | what the SDK does | cases |
 |---|---|---|---|---|
 """
 
 
-def on_the_table() -> list[Compared]:
+def on_the_table() -> list[Comparison]:
     """Compare all cases of the table, except functions that only Skybridge has. Raises Missing
     without the Java engine.
     """
     return list(
-        compared(case for name, cases in table().items() if name not in _OURS for case in cases)
+        compare_all(case for name, cases in table().items() if name not in _OURS for case in cases)
     )
 
 
-def section(found: Sequence[Compared], known: Sequence[Disagreement]) -> str:
+def section(found: Sequence[Comparison], known: Sequence[Disagreement]) -> str:
     differing = [each for each in found if not each.agrees]
     classes = [each for one in differing for each in classes_of(one, list(known))]
     head = _SECTION.format(

@@ -20,12 +20,12 @@ LONGEST = 1 << 24  # bytes of one line
 
 
 class Child:
-    """A running ``skybridge`` command. ``said`` is its first line of output, parsed as JSON."""
+    """A running ``skybridge`` command. ``announced`` is its first line of output, parsed as JSON."""
 
     def __init__(self, process: Forked, output: asyncio.StreamReader, log: Path) -> None:
         self.process = process
         self.log = log
-        self.said: Any = None
+        self.announced: Any = None
         self._output = output
 
     async def line(self) -> Any:
@@ -46,7 +46,7 @@ class Child:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, *words: str) -> AsyncIterator[Child]:
+async def running_command(folder: Path, *words: str) -> AsyncIterator[Child]:
     """Run ``skybridge <words> --json`` in ``folder``, and kill it at the end of the context if it
     still runs.
     """
@@ -60,7 +60,7 @@ async def running(folder: Path, *words: str) -> AsyncIterator[Child]:
         os.close(pipe)
         child = Child(process, output, log)
         try:
-            child.said = await child.line()
+            child.announced = await child.line()
         except (TimeoutError, json.JSONDecodeError):
             raise AssertionError(
                 f"skybridge {words[0]} printed no line of JSON:\n{log.read_text()}"

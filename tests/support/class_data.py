@@ -28,7 +28,7 @@ def shared(archive: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def kept(archive: Path | None) -> Iterator[tuple[str, ...]]:
+def recorded(archive: Path | None) -> Iterator[tuple[str, ...]]:
     """Give the JVM options that write a CDS archive at the end of the JVM, and move the archive
     into place afterwards.
 

@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from threaded_http import QuietHandler, ThreadedServer
 
 
-class Seen(NamedTuple):
+class ReceivedSpan(NamedTuple):
     """A received span. Ids are in hexadecimal digits, as in headers; each link is a trace id and a
     span id.
     """
@@ -46,7 +46,7 @@ class Collector(ThreadedServer):
 
     def __init__(self) -> None:
         super().__init__(_Handler)
-        self.spans: list[Seen] = []
+        self.spans: list[ReceivedSpan] = []
         self.headers: list[dict[str, str]] = []
 
     @property
@@ -64,8 +64,8 @@ class Collector(ThreadedServer):
                 self.spans += [_seen(span, service) for span in scope.spans]
 
 
-def _seen(span: Span, service: str) -> Seen:
-    return Seen(
+def _seen(span: Span, service: str) -> ReceivedSpan:
+    return ReceivedSpan(
         span.name,
         Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_").lower(),
         span.trace_id.hex(),

@@ -19,12 +19,14 @@ Settings = dict[str, Any]
 
 
 def configuration(folder: Path, **changes: Any) -> Settings:
-    """Return a configuration with one embedded log, one route and a webhook bound to loopback, on free ports.
+    """Return a configuration with one embedded log, one route and a webhook bound to loopback, on
+    free ports.
 
     Args:
         folder: where the log (``folder/log``) and the store (``folder/store.db``) are kept.
-        changes: settings by their names, merged as a JSON merge patch (RFC 7396): a mapping changes the
-            members it names, ``None`` removes a member, anything else takes the place of what is there.
+        changes: settings by their names, merged as a JSON merge patch (RFC 7396). A mapping changes
+            the members that it
+            names, and ``None`` removes a member. Any other value replaces the old one.
     """
     return merged(
         {

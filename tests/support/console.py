@@ -4,8 +4,8 @@
     def test_a_page(console, page): ...          # both fixtures come with tests/console/conftest.py
         page.goto(console.url("#/subscriptions"))
 
-The browser lives for one module, because Playwright's event loop must not run beside tests that are
-coroutines.
+The browser lives for one module, because Playwright's event loop cannot run while tests that are
+coroutines run.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_pla
 import chromium
 import console_build
 from kafka_install import Missing
-from lacking import lacking
 from reload_service import ReloadService, Settings
+from skipping import skip_or_fail
 
 WITHIN_MS = 60_000.0  # an expectation waits this long: on a busy machine a browser is slow
 TOKEN = "the-token-of-the-console-tests"
@@ -60,7 +60,7 @@ def demand_console() -> None:
     """Skip the test if the console is not built from the present sources; fail instead if CI=true."""
     if not console_build.built():
         why = "" if not console_build.REASON.is_file() else console_build.REASON.read_text()
-        lacking(f"the console is not built as its sources are. {why or console_build.CURE}")
+        skip_or_fail(f"the console is not built as its sources are. {why or console_build.CURE}")
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def browsing(folder: Path) -> Iterator[Browser]:
     try:
         program = chromium.find()
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     words = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(
@@ -83,7 +83,7 @@ def browsing(folder: Path) -> Iterator[Browser]:
             found.close()
 
 
-class Watch:
+class PageWatch:
     """Records what a page must not do: raise errors, break its security policy, or request other
     hosts.
     """
@@ -111,7 +111,7 @@ class Pages:
         self._browser = browser
         self._folder = folder
         self._stack = ExitStack()
-        self._open: list[tuple[Page, Watch]] = []
+        self._open: list[tuple[Page, PageWatch]] = []
 
     def open(
         self, service: ConsoleService, fragment: str = "", *, token: str = "", **context: Any
@@ -130,7 +130,7 @@ class Pages:
         if token:
             log_in(made, service, token)
         page = made.new_page()
-        self._open.append((page, Watch(page, f"http://127.0.0.1:{service.admin}/")))
+        self._open.append((page, PageWatch(page, f"http://127.0.0.1:{service.admin}/")))
         page.goto(service.url(fragment))
         return page
 
@@ -164,7 +164,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
-    """A service without tokens for the whole module: every caller on loopback may do everything."""
+    """Run a service without tokens for the whole module, on which every caller on loopback may do
+    everything.
+    """
     demand_console()
     with ConsoleService(tmp_path_factory.mktemp("console")).running() as service:
         yield service
@@ -172,7 +174,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService
 
 @pytest.fixture
 def pages(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pages]:
-    """Open pages for one test. At its end each page must have kept the rules of ``Watch``."""
+    """Open pages for one test. At its end each page must have kept the rules of ``PageWatch``."""
     found = Pages(browser, tmp_path)
     yield found
     found.end(name=re.sub(r"\W+", "-", request.node.name))
@@ -180,5 +182,5 @@ def pages(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> I
 
 @pytest.fixture
 def page(pages: Pages, console: ConsoleService) -> Page:
-    """The first page of the console, on the service of the module."""
+    """Open the first page of the console, on the service of the module."""
     return pages.open(console)

@@ -1,12 +1,11 @@
 """Build the console from ``app/console/web`` into its folder ``dist``, where the service finds it.
 
-    make console                 build it, or report why that is impossible
-    make test                    the same; without Node or network, tests of the console skip on a
-    laptop
+``make console`` builds it, or reports why that is impossible. ``make test`` does the same; without
+Node or network, tests of the console skip on a laptop. A second build without changes does nothing.
 
-A second build without changes does nothing. Node comes from the machine, or from PyPI into
-``.servers``. npm installs the packages of the lock file. Types come from openapi/openapi.json, so
-that a page that uses a field the API lacks fails to build.
+Node comes from the machine, or from PyPI into ``.servers``. npm installs the packages of the lock
+file. Types come from openapi/openapi.json, so that a page that uses a field the API lacks fails to
+build.
 """
 
 from __future__ import annotations
@@ -72,11 +71,11 @@ def build() -> None:
     with one_at_a_time("console"):
         if built():
             return
-        _say(_BUILDING)
+        _show_reason(_BUILDING)
         try:
             _build()
         except (Missing, Broken) as why:
-            _say(f"{why} {_CURE}")
+            _show_reason(f"{why} {_CURE}")
             raise
         REASON.unlink(missing_ok=True)
 
@@ -84,7 +83,7 @@ def build() -> None:
 def _build() -> None:
     wanted = digest()
     node = find_node()
-    _bring_packages(node)
+    _install_packages(node)
     fresh = DIST.with_name("dist.new")
     shutil.rmtree(fresh, ignore_errors=True)
     done = _npm(node, "run", "build", "--", "--outDir", fresh.name)
@@ -95,7 +94,7 @@ def _build() -> None:
     _STAMP.write_text(wanted)
 
 
-def _bring_packages(node: Node) -> None:
+def _install_packages(node: Node) -> None:
     """Install the packages with npm if the lock file changed since they were installed."""
     lock = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
     mark = _PACKAGES / ".lock-digest"
@@ -162,7 +161,7 @@ def _end(done: subprocess.CompletedProcess[str]) -> str:
     return " ".join((done.stdout + done.stderr).split())[-400:]
 
 
-def _say(why: str) -> None:
+def _show_reason(why: str) -> None:
     """Write the text that people see who open the console before it is built."""
     REASON.write_text(why, encoding="utf-8")
 
@@ -196,7 +195,7 @@ def _step_aside() -> None:
 
     def end(*_: object) -> None:
         if not built():
-            _say(f"Its build was ended before it was done. {_CURE}")
+            _show_reason(f"Its build was ended before it was done. {_CURE}")
         os.killpg(0, signal.SIGKILL)
 
     signal.signal(signal.SIGTERM, end)

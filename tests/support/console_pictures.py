@@ -35,7 +35,7 @@ SEEN = 20.0  # seconds that the page is open before its pictures, so that it kno
 CALM = 3.0  # seconds until a page has its second answer, and so its first rate
 
 
-def drawn() -> Mapping[str, str]:
+def pictured_pages() -> Mapping[str, str]:
     """Return the address of each page that has a picture, by name."""
     return {name: PAGES[name] for name in PAGES if name not in LEFT_OUT}
 
@@ -46,7 +46,9 @@ def file_of(name: str, scheme: str) -> str:
 
 def main(names: Collection[str]) -> None:
     PICTURES.mkdir(exist_ok=True)
-    wanted = {name: fragment for name, fragment in drawn().items() if name in names or not names}
+    wanted = {
+        name: fragment for name, fragment in pictured_pages().items() if name in names or not names
+    }
     folder = Path(tempfile.gettempdir()) / "shop"  # pages show it
     folder.mkdir()
     try:
@@ -60,7 +62,7 @@ def make(
 ) -> None:
     expect.set_options(timeout=WITHIN_MS)
     with on_stage(folder) as stage, browsing(folder) as browser:
-        stage.trouble()
+        stage.pause_one()
         time.sleep(warm)
         for scheme in SCHEMES:
             shoot(browser, stage, pictures, wanted, scheme, seen)

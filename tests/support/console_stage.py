@@ -96,7 +96,7 @@ class Stage:
         for each in self._senders:
             each.join()
 
-    def trouble(self) -> None:
+    def pause_one(self) -> None:
         """Pause one subscription by the API, so that the console shows the cause."""
         cause = {"cause": "the index is rebuilt until noon"}
         status, said = self.service.ask("POST", "/v1/subscriptions/search-index:pause", cause)

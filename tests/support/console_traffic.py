@@ -22,11 +22,11 @@ MAY = {"routes": ["orders", "rest"], "sources": ["/shop*"], "types": ["com.examp
 
 
 class Target(ThreadedServer):
-    """A webhook target. A test sets its next answers: ``status`` and body ``said``."""
+    """A webhook target. A test sets its next answers: ``status`` and body ``answer_text``."""
 
     def __init__(self) -> None:
         super().__init__(_Answer)
-        self.status, self.said = 204, ""
+        self.status, self.answer_text = 204, ""
 
 
 class _Answer(QuietHandler):
@@ -34,7 +34,7 @@ class _Answer(QuietHandler):
 
     def post(self) -> None:
         self.body()
-        self.answer(self.server.status, self.server.said.encode(), "application/json")
+        self.answer(self.server.status, self.server.answer_text.encode(), "application/json")
 
     def options(self) -> None:
         self.answer(204)

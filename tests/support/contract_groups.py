@@ -30,7 +30,7 @@ class GroupCases:
     async def test_members_share_partitions_and_a_third_moves_some(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Each partition has one owner at all times, and members learn of every change of
+        """Members never own the same partition at the same time, and learn of every change of
         ownership.
         """
         topic = await harness.fresh_topic(log, partitions=6)
@@ -134,7 +134,7 @@ class GroupCases:
         await again.close()
 
     async def test_two_groups_each_see_everything(self, harness: Harness, log: PortableLog) -> None:
-        """Each subscription has its own group, and groups do not share messages."""
+        """Every subscription has its own group, and groups do not share messages."""
         if lacks(harness, "own_groups"):
             return
         topic = await harness.fresh_topic(log)

@@ -125,7 +125,7 @@ class RecordCases:
         status.
         """
         bound = harness.capabilities.max_record
-        assert bound, "a log says how large a record may be"
+        assert bound, "a log declares how large a record may be"
         topic = await harness.fresh_topic(log)
         (refusal,) = await log.submit(topic, [Record(b"k", (), bytes(bound + 1))])
         assert isinstance(refusal, BrokerRefused)

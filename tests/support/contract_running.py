@@ -99,8 +99,8 @@ class RunningCases(OutageCase):
     async def test_closing_and_cancelling_leave_no_task_behind(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Closed consumers and cancelled requests leave no task behind, which would exhaust a
-        long-running process.
+        """Closed consumers and cancelled requests leave no task running, which would exhaust a
+        long-lived process.
         """
         before = asyncio.all_tasks()
         topic = await harness.fresh_topic(log)

@@ -16,7 +16,7 @@ from app.brokers import embedded, kafka, pulsar, rabbitmq
 from app.model.capabilities import Capabilities
 from broker_contract import BrokerContract
 from contract_groups import GroupCases
-from contract_places import PlaceCases
+from contract_positions import PlaceCases
 from contract_records import RecordCases
 from contract_report import FAILED, LOGS
 from contract_running import RunningCases

@@ -1,4 +1,4 @@
-"""What the cases of the broker contract share: the harness protocol, and short helper functions."""
+"""The harness protocol and short helper functions that the cases of the broker contract share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JAVA_HASHES = {
 
 
 class Harness(Protocol):
-    """What the tests of one broker provide to the suite.
+    """An interface by which the tests of one broker serve the suite.
 
     ``can_go_away`` is whether the broker can be stopped and restarted under a running log.
     ``outside`` is a position that does not exist in a log of a few records.
@@ -96,7 +96,7 @@ class Restartable(Protocol):
 
 
 class Logs:
-    """The part of a harness that all brokers share. A new log stands for a restart of Skybridge."""
+    """The part of a harness that all brokers share. To restart Skybridge, a test makes a new log."""
 
     def __init__(self, server: Restartable | None = None) -> None:
         """Take the server to kill in outages, or None if there is none."""

@@ -26,7 +26,7 @@ class Cluster(Protocol):
     async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str: ...
 
 
-class MadeTopics:
+class CreatedTopicCases:
     """Test cases of topics that Skybridge creates."""
 
     async def test_topics_are_made_where_the_settings_say_so(self, harness: Cluster) -> None:
@@ -43,7 +43,7 @@ class MadeTopics:
         await consumer.close()
 
 
-class GivenTopics(MadeTopics):
+class ForeignTopicCases(CreatedTopicCases):
     """Test cases of topics that others create too."""
 
     async def add_partitions(self, harness: Any, topic: str, count: int) -> None:

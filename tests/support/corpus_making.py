@@ -1,5 +1,5 @@
-"""What the generators in ``tests/corpus/make`` share: cases of one document each, and files of
-cases.
+"""Write cases of one document each, and files of cases, for the generators in
+``tests/corpus/make``.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def event(
     return found
 
 
-def octets(data: bytes) -> dict[str, str]:
+def base64_of(data: bytes) -> dict[str, str]:
     return {"base64": b64encode(data).decode()}
 
 

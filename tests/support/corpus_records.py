@@ -144,7 +144,7 @@ def _headers(pairs: list[tuple[str, Any]]) -> tuple[Header, ...]:
     return tuple((name, octets(value)) for name, value in pairs)
 
 
-def is_taken(case: Case) -> bool:
+def is_accepted(case: Case) -> bool:
     """Return True if the case has a valid event or an opaque document that is forwarded unread."""
     return "events" in case.expect or "opaque" in case.expect
 
@@ -159,7 +159,7 @@ def assert_rewritten(case: Case, writing: Writing) -> None:
     after = BINDINGS[case.folder].decode(record)
 
     assert record.key == key
-    assert_same_event(told(case, before, writing), after)
+    assert_same_event(expected_in_binary(case, before, writing), after)
     if writing in (PLAIN, AS_RECEIVED):  # the profiles of Pulsar are leniencies of its reader
         strict = BINDINGS[case.folder].STRICT
         assert BINDINGS[case.folder].decode(record, leniency=strict) == after
@@ -217,7 +217,7 @@ def carried(case: Case, writing: Writing) -> Iterator[tuple[str, Decoded, Decode
             return
         record = on_the_wire(folder, BINDINGS[folder].encode(decoded, writing, key))
         assert record.key == key, folder
-        due = told(case, decoded, writing)
+        due = expected_in_binary(case, decoded, writing)
         for name in lost:
             left = LOSSES[name](due)
             assert left != due or due.document is not None, f"{folder} loses no {name}"
@@ -249,7 +249,7 @@ def assert_same_event(due: Decoded, came: Decoded) -> None:
         assert (came.document, came.media_type) == (due.document, due.media_type)
 
 
-def told(case: Case, decoded: Decoded, writing: Writing) -> Decoded:
+def expected_in_binary(case: Case, decoded: Decoded, writing: Writing) -> Decoded:
     """Return the decoding that is expected after a trip in binary mode.
 
     Binary mode has no document, has no types in bare text, and makes the content type of JSON data
@@ -261,11 +261,11 @@ def told(case: Case, decoded: Decoded, writing: Writing) -> Decoded:
         return replace(decoded, mode=ContentMode.STRUCTURED)
     if writing.mode == "as_received" and decoded.document is not None:
         return replace(decoded, media_type=decoded.media_type or JSON_DOCUMENT)
-    event = _told_in_headers(decoded.event, writing)
+    event = _expected_in_headers(decoded.event, writing)
     return Decoded(event, ContentMode.BINARY, foreign=decoded.foreign)
 
 
-def _told_in_headers(event: CloudEvent, writing: Writing) -> CloudEvent:
+def _expected_in_headers(event: CloudEvent, writing: Writing) -> CloudEvent:
     attributes, arrived = dict(event.attributes), dict(event.arrived)
     version = VERSIONS[event.version]
     if event.data_form is DataForm.JSON and "datacontenttype" not in attributes:

@@ -41,14 +41,14 @@ def mutated(records: Sequence[Record], count: int, seed: int = 8) -> Iterator[Re
     for _ in range(count):
         record = records[chance.randrange(len(records))]
         if any(value and b"cloudevents" in value for _, value in record.headers):
-            body = _bent(chance, record.body or b"", chance.choice([80, 300, 2000]))
+            body = _changed_bytes(chance, record.body or b"", chance.choice([80, 300, 2000]))
             yield Record(record.key, record.headers, body)
         else:
             body = record.body if chance.random() < 0.9 else chance.choice([None, b"", b"\xff"])
-            yield Record(record.key, _bent_headers(chance, list(record.headers)), body)
+            yield Record(record.key, _changed_headers(chance, list(record.headers)), body)
 
 
-def _bent(chance: random.Random, octets: bytes, reach: int) -> bytes:
+def _changed_bytes(chance: random.Random, octets: bytes, reach: int) -> bytes:
     found = bytearray(octets)
     for _ in range(chance.choice([0, 1, 1, 2, 3])):
         at = chance.randrange(min(len(found), reach) + 1)
@@ -65,18 +65,21 @@ def _bent(chance: random.Random, octets: bytes, reach: int) -> bytes:
     return bytes(found)
 
 
-def _bent_headers(chance: random.Random, headers: list[Header]) -> tuple[Header, ...]:
+def _changed_headers(chance: random.Random, headers: list[Header]) -> tuple[Header, ...]:
     for _ in range(chance.choice([0, 1, 1, 2])):
         if not headers:
             break
         at, how = chance.randrange(len(headers)), chance.random()
         name, value = headers[at]
         if how < 0.4:
-            headers[at] = (name, _bent(chance, value or b"", 40))
+            headers[at] = (name, _changed_bytes(chance, value or b"", 40))
         elif how < 0.5:
             headers[at] = (name, chance.choice(VALUES))
         elif how < 0.6:
-            headers[at] = (_bent(chance, name.encode(), 20).decode("utf-8", "replace"), value)
+            headers[at] = (
+                _changed_bytes(chance, name.encode(), 20).decode("utf-8", "replace"),
+                value,
+            )
         elif how < 0.85:
             new = (chance.choice(NAMES), chance.choice(VALUES))
             headers.insert(chance.randrange(len(headers) + 1), new)

@@ -185,7 +185,7 @@ def _usual(draw: st.DrawFn, write: Callable[..., Record] = encode) -> Record:
     layout = draw(st.sampled_from(["binary", "structured", "any"]))
     mode = "binary" if layout == "binary" else "structured"
     record = write(Decoded(event, ContentMode.BINARY), Writing(mode=mode), None)
-    return _laid(draw, record) if layout == "any" else record
+    return _drawn_layout(draw, record) if layout == "any" else record
 
 
 @st.composite
@@ -200,10 +200,10 @@ def _encoded(draw: st.DrawFn) -> Record:
 @st.composite
 def _laid_out(draw: st.DrawFn) -> Record:
     record = encode(Decoded(draw(events()), ContentMode.BINARY), Writing(mode="structured"), None)
-    return _laid(draw, record)
+    return _drawn_layout(draw, record)
 
 
-def _laid(draw: st.DrawFn, record: Record) -> Record:
+def _drawn_layout(draw: st.DrawFn, record: Record) -> Record:
     """Draw the layout of a document: order of members, white space and ASCII escapes."""
     members = list(json.loads(record.body or b"").items())
     separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
@@ -220,14 +220,14 @@ _CHARSET = b"application/cloudevents+json; charset=utf-8"
 
 
 @st.composite
-def _mistold(draw: st.DrawFn) -> Record:
+def _odd_headers(draw: st.DrawFn) -> Record:
     """Draw a record with arbitrary headers, which may contradict each other."""
     pairs = draw(header_pairs)
     return _of_request(pairs, draw(st.sampled_from([b"", b"{}", b'{"a":1}', b"\xff"])))
 
 
 @st.composite
-def _bent(draw: st.DrawFn) -> Record:
+def _changed_header(draw: st.DrawFn) -> Record:
     """Draw a message with one header removed, doubled, set to null or another value, or renamed."""
     message = draw(st.sampled_from(MESSAGES["kafka"]))
     headers: list[Header] = list(message.headers)
@@ -257,8 +257,8 @@ _KINDS: list[st.SearchStrategy[Record]] = [
     _encoded(),
     _laid_out(),
     old_documents().map(lambda made: document(made[1].encode())),
-    _mistold(),
-    _bent(),
+    _odd_headers(),
+    _changed_header(),
     _MUTATED.map(lambda pair: document(mutated(pair[0], pair[1]))),
     _MUTATED.map(lambda pair: Record(None, (), mutated(pair[0], pair[1]))),
 ]
@@ -340,7 +340,7 @@ ENDS = (
     b'{"a":1},"x":"y"', b'[1] , "n":5 ,"f":true', b'"s","x":"y"', b'{"extensions":{"a":"b"}}', b'{"mark":7}',
     b'{"a":{"b":1},"extensions":{"x":"y"}}', b'"\\ud83d\\ude00","x":"\\u00e9"', b'{"a":"b,","c":[{"d":"e"}]} ,"x":"y"',
 )  # fmt: skip
-"""Valid values of ``data`` at the end of a document, some with further members behind them."""
+"""Valid values of ``data`` at the end of a document, some followed by further members."""
 
 _SEVENS = b"7" * 18
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from delivery_house import Ledger
+from delivery_installation import Ledger
 from webhook_target import WebhookTarget
 
 

@@ -39,7 +39,7 @@ def variables(text: str) -> dict[str, str]:
 _BUILT = ("node_modules", "dist")  # what .dockerignore leaves out
 
 
-def copied(source: Path, target: Path) -> None:
+def copy_into(source: Path, target: Path) -> None:
     """Copy like a COPY instruction: the content of a folder, or a file into a folder."""
     if source.is_dir():
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", *_BUILT))

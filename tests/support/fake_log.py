@@ -29,7 +29,7 @@ class FakeLog:
     """A log in memory.
 
     ``refusals`` are the results of the next submissions, instead of receipts; ``trouble`` are
-    errors that the next polls raise. ``killed`` stands for the end of the process: nothing is
+    errors that the next polls raise. ``killed`` simulates the end of the process: nothing is
     committed any more. ``clock`` is the clock by which polls wait, real time by default. ``unfit``
     has by topic why nothing would retain its records.
     """

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from threaded_http import QuietHandler, ThreadedServer
 
 
-class Said(NamedTuple):
+class IssuerAnswer(NamedTuple):
     """An answer of the issuer. ``held`` answers never come; ``short`` ones never end, as their
     length is too large.
     """
@@ -28,7 +28,7 @@ class FaultyIssuer(ThreadedServer):
 
     def __init__(self) -> None:
         super().__init__(_Handler)
-        self.answers: dict[str, Said] = {}
+        self.answers: dict[str, IssuerAnswer] = {}
         self.asked: list[str] = []
         self.over = threading.Event()
 
@@ -46,7 +46,7 @@ class _Handler(QuietHandler):
 
     def get(self) -> None:
         self.server.asked.append(self.path)
-        said = self.server.answers.get(self.path, Said(404))
+        said = self.server.answers.get(self.path, IssuerAnswer(404))
         if said.held:
             self.server.over.wait()
             return

@@ -196,12 +196,12 @@ class FaultyService:
         """
         wait_until(lambda: self.send(kind, source) == HTTPStatus.ACCEPTED, f"{kind} taken", WITHIN)
 
-    def scraped(self) -> Series:
+    def scrape(self) -> Series:
         url = f"http://127.0.0.1:{self.house.admin}/metrics"
         with urllib.request.urlopen(url, timeout=WITHIN) as answer:
             return series_of(answer.read().decode())
 
-    def scraped_when(self, is_it: Callable[[Series], Mapping[str, bool]]) -> Series:
+    def scrape_until(self, is_it: Callable[[Series], Mapping[str, bool]]) -> Series:
         """Scrape the metrics until all conditions hold, and return this scrape.
 
         ``is_it`` returns for a scrape whether each condition holds, by a description. Raises
@@ -211,7 +211,7 @@ class FaultyService:
 
         def is_so() -> bool:
             nonlocal found
-            found = self.scraped()
+            found = self.scrape()
             return all(is_it(found).values())
 
         try:
@@ -221,7 +221,7 @@ class FaultyService:
             raise TimeoutError(f"{error}: {missing}") from None
         return found
 
-    def hold_the_store(self) -> None:
+    def lock_store(self) -> None:
         """Lock the store for two seconds, as a backup on a slow volume does."""
         with closing(sqlite3.connect(self._folder / "store.db", timeout=WITHIN)) as other:
             other.isolation_level = None
@@ -229,21 +229,21 @@ class FaultyService:
             time.sleep(LOCKED)  # the fault itself: no other connection can write
             other.execute("ROLLBACK")
 
-    def begin_anew(self, times: int) -> None:
+    def reassign_partitions(self, times: int) -> None:
         """Change a subscription several times, so that its partitions are assigned again each
         time.
         """
         for number in range(times):
             self._reload(lambda s, n=number: s["subscriptions"][2].update(concurrency=9 + n), 200)
 
-    def read_from_afar(self) -> None:
+    def subscribe_to_broker(self) -> None:
         """Add a subscription on the broker, which cannot start while the broker is silent."""
         far = {"source": {"broker": "rabbit", "topics": [self._topic]}}
         self._reload(
             lambda s: s["subscriptions"].append(s["subscriptions"][0] | {"id": "far"} | far), 200
         )
 
-    def refuse(self) -> None:
+    def reload_invalid(self) -> None:
         """Reload an invalid configuration, which the service refuses with 422."""
         self._reload(lambda s: s["routes"].append({"name": "no place"}), 422)
 

@@ -15,7 +15,7 @@ from app.filters.cesql.printer import node_text
 from app.filters.cesql.values import Value
 from app.filters.dialects import compile_filters
 from app.filters.model import Filter
-from cesql_making import made
+from cesql_making import random_cases
 from cesql_table import Case, event_of, ours, table
 
 _TEXT_COLUMNS = ("specversion", "id", "source", "type", "subject", "datacontenttype", "dataschema")
@@ -43,11 +43,13 @@ def expressions(made_by_chance: int, seed: int) -> list[str]:
 
     The comparison is needed because a filter alone could not distinguish 3 from 4.
     """
-    found = [*cases(), *made(made_by_chance, seed)]
-    return list(dict.fromkeys(text for case in found for text in (case.expression, *_told(case))))
+    found = [*cases(), *random_cases(made_by_chance, seed)]
+    return list(
+        dict.fromkeys(text for case in found for text in (case.expression, *_comparison_of(case)))
+    )
 
 
-def _told(case: Case) -> Iterator[str]:
+def _comparison_of(case: Case) -> Iterator[str]:
     outcome = ours(case.expression, event_of(case.event, case.data))
     if outcome.value is not None and not outcome.errors:
         yield f"({case.expression}) = {node_text(Constant(outcome.value))}"
@@ -58,7 +60,7 @@ def events(made_by_chance: int, seed: int) -> list[CloudEvent]:
     is not JSON or text.
     """
     chance = Random(seed)
-    found = [event_of(case.event, case.data) for case in [*cases(), *made(60, seed)]]
+    found = [event_of(case.event, case.data) for case in [*cases(), *random_cases(60, seed)]]
     found += [event_of(_odd(chance)) for _ in range(made_by_chance)]
     plain = event_of({})
     typed = replace(plain, attributes={**plain.attributes, "datacontenttype": "application/json"})

@@ -89,7 +89,7 @@ ADDRESSES = tuple(
 
 CONFUSIONS: Mapping[str, str] = {
     "credentials": "https://user:secret@public.example/",
-    "a host behind credentials": "https://public.example:443@127.0.0.1/",
+    "a host after credentials": "https://public.example:443@127.0.0.1/",
     "a backslash": "https://public.example\\@127.0.0.1/",
     "a fragment": "https://127.0.0.1#@public.example/",
     "a space": "https://127.0.0.1 /",

@@ -1,7 +1,7 @@
 """Start ``skybridge`` processes by forking a process that has already imported the modules.
 
 Tests start hundreds of services, and imports take 2 s of processor time in each, or 4 s on a slow
-machine. Apart from its imports a forked process is like any other: it has its own process number,
+machine. Apart from its imports a forked process is like any other. It has its own process number,
 environment, folder, descriptors and signals, and ends as if started from a shell. Tests whose claim
 is about the program itself run the program.
 

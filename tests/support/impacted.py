@@ -55,7 +55,7 @@ def impacted(paths: Iterable[str]) -> list[Path]:
     touched = {PurePosixPath(path) for path in paths}
     modules = {_module(path) for path in touched if path.suffix == ".py"}
     folders = {folder for path in touched if (folder := _folder(path))}
-    reaching = _Reaching(modules)
+    reaching = _Reaches(modules)
     if EVERYTHING & set(paths) or reaching.shared & modules:
         return every
     return [
@@ -67,7 +67,7 @@ def impacted(paths: Iterable[str]) -> list[Path]:
     ]
 
 
-class _Reaching:
+class _Reaches:
     """A predicate on test files: whether they reach one of ``modules`` through support modules and
     ``app``.
     """

@@ -22,7 +22,7 @@ def _versions(oldest: int, newest: int) -> str:
     return str(oldest) if oldest == newest else f"{oldest} to {newest}"
 
 
-def written(page: str) -> str:
+def with_table(page: str) -> str:
     """Return the page with its table replaced by the present one."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -30,4 +30,4 @@ def written(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text()))
+    PAGE.write_text(with_table(PAGE.read_text()))

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 
 from app.kafka_listener import connection
 from app.kafka_listener.sasl import Logins
-from kafka_listening import Listening, kafka_listening
+from kafka_listening import KafkaTestListener, kafka_listening
 
 FRAMES = Path(__file__).parents[1] / "corpus" / "kafka_wire" / "frames.txt"
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
@@ -34,7 +34,7 @@ def frames(path: Path = FRAMES) -> list[tuple[str, bytes]]:
     ]
 
 
-async def _aiokafka(listening: Listening) -> None:
+async def _aiokafka(listening: KafkaTestListener) -> None:
     for codec in CODECS:
         producer = AIOKafkaProducer(
             bootstrap_servers=listening.servers,
@@ -102,7 +102,7 @@ def _group_and_admin(servers: str) -> None:
         each.exception(10)
 
 
-async def _kcat(listening: Listening) -> None:
+async def _kcat(listening: KafkaTestListener) -> None:
     for arguments in (["-L"], ["-C", "-t", "rd", "-e", "-q"], ["-Q", "-t", "rd:0:-1"]):
         process = await asyncio.create_subprocess_exec(
             "kcat", "-b", listening.servers, *arguments, stdout=asyncio.subprocess.DEVNULL

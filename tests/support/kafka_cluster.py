@@ -1,9 +1,9 @@
 """Three real Kafka brokers on loopback with replication factor 3, for failures that one node
 cannot show.
 
-A stopped follower stays in the in-sync set for a while, and with ``acks=1`` the leader alone
-confirms. Relaxed durability loses records in this window. While two of three nodes stand still,
-none can leave the in-sync set, because that needs a majority of the controllers.
+A paused follower stays in the in-sync set for a while, and with ``acks=1`` the leader alone
+confirms. Relaxed durability loses records in this window. While two of three nodes are paused, none
+can leave the in-sync set, because that needs a majority of the controllers.
 """
 
 from __future__ import annotations

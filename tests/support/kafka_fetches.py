@@ -24,7 +24,7 @@ def values(first: int, *bodies: bytes) -> bytes:
     return batch(first, *(Record(None, (), body) for body in bodies))
 
 
-class Asked(NamedTuple):
+class PendingFetch(NamedTuple):
     group: str
     wait: int  # milliseconds
     positions: dict[TopicPartition, int]
@@ -48,11 +48,11 @@ class Asked(NamedTuple):
         self.answer.set_result(SimpleNamespace(API_VERSION=11, topics=topics))
 
 
-class Client:
+class FakeKafkaClient:
     """A fake client whose cluster has a single node. ``asked`` has the fetch requests in order."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[PendingFetch] = []
         self.came = asyncio.Event()
         self.updates = 0
         self.cluster = SimpleNamespace(leader_for_partition=lambda _: 1)
@@ -73,11 +73,11 @@ class Client:
         }
         assert sum(len(partitions) for _, partitions in request.topics) == len(positions)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.asked.append(Asked(group, request._max_wait_ms, positions, answer))
+        self.asked.append(PendingFetch(group, request._max_wait_ms, positions, answer))
         self.came.set()
         return await answer
 
-    async def next(self, number: int) -> Asked:
+    async def next(self, number: int) -> PendingFetch:
         async with asyncio.timeout(60):
             while len(self.asked) <= number:
                 self.came.clear()

@@ -27,7 +27,7 @@ _TOOLS = (
 )
 _JAVA = (*_JVM, f"-XX:SharedArchiveFile={_CLASSES}", *_TOOLS)
 
-Seen = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+RecordParts = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 """Key, value and headers of a record."""
 
 
@@ -106,7 +106,7 @@ def running_java(
 
 
 def produce(
-    servers: str, topic: str, records: Iterable[Seen], **settings: object
+    servers: str, topic: str, records: Iterable[RecordParts], **settings: object
 ) -> list[tuple[int, int]]:
     """Publish records with librdkafka and return partition and offset of each, in order."""
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, **settings})
@@ -143,7 +143,7 @@ def settings_of(servers: str, group: str, more: Mapping[str, object]) -> dict[st
     }
 
 
-def seen(message: Message) -> Seen:
+def parts_of(message: Message) -> RecordParts:
     return message.key(), message.value(), message.headers() or []
 
 

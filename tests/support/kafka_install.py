@@ -51,11 +51,11 @@ def installed() -> bool:
 
 def install() -> Path:
     """Return the folder of Kafka's jars, fetched if necessary. Raises Missing if that fails."""
-    brought("Kafka", HOME, _fill)
+    install_once("Kafka", HOME, _fill)
     return JARS
 
 
-def brought(what: str, home: Path, fill: Callable[[Path], None]) -> None:
+def install_once(what: str, home: Path, fill: Callable[[Path], None]) -> None:
     """Fill the folder ``home`` of a server once, even if several processes ask at the same time.
 
     Raises Missing without Java or Maven.

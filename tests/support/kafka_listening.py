@@ -24,7 +24,7 @@ from app.telemetry import Counters
 LOCAL = "127.0.0.1"
 
 
-class Listening:
+class KafkaTestListener:
     def __init__(self, node: Node, listener: KafkaListener) -> None:
         self.node = node
         self.engine = node.engine
@@ -104,7 +104,7 @@ async def kafka_listening(
     own_groups: str = "",
     clock: Any = None,
     **settings: Any,
-) -> AsyncIterator[Listening]:
+) -> AsyncIterator[KafkaTestListener]:
     engine = Engine(EngineSettings(path=folder, **(log or {})))
     await engine.start()
     node = Node(
@@ -120,7 +120,7 @@ async def kafka_listening(
     listener = KafkaListener(node, tls=None if tls is None else lambda: tls)
     await listener.start()
     try:
-        yield Listening(node, listener)
+        yield KafkaTestListener(node, listener)
     finally:
         await listener.stop(5.0)
         await engine.stop()

@@ -46,7 +46,7 @@ async def prove(client: RawClient, text: str) -> Any:
     return await client.call(SaslAuthenticateRequest(auth_bytes=text.encode()))
 
 
-def asking(data: bytes, *topics: str, acks: int = -1) -> ProduceRequest:
+def produce_request(data: bytes, *topics: str, acks: int = -1) -> ProduceRequest:
     part = PartitionProduceData(index=0, records=data)
     return ProduceRequest(
         acks=acks,

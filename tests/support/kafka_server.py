@@ -1,12 +1,8 @@
 """One real Kafka broker on loopback, run as a process from jars.
 
-::
-
-    python -m kafka_server install     fetch the jars into .servers/, unless they are there
-    python -m kafka_server start       start a server that stays; fixtures use it instead of their
-    own
-    python -m kafka_server status      print its address, and whether it answers
-    python -m kafka_server stop
+Commands: ``python -m kafka_server install`` fetches the jars into .servers/, unless they are there.
+``start`` starts a server that stays; fixtures use it instead of their own. ``status`` prints its
+address and whether it answers. ``stop`` ends it.
 
 Tests use ``KafkaServer`` directly, or the session-wide fixture ``kafka`` of ``tests/conftest.py``.
 """
@@ -143,8 +139,8 @@ def run_tool(
     """Run one of Kafka's own command-line classes and return its output, as an independent view of
     the wire.
 
-    ``tool`` is the class below ``package``, such as ``consumer.ConsoleConsumer``. Raises
-    RuntimeError if the tool fails.
+    ``tool`` is the class below ``package``, such as consumer.ConsoleConsumer. Raises RuntimeError
+    if the tool fails.
     """
     command = _java(install(), [f"{package}.{tool}", *arguments], _brief())
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)

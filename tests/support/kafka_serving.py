@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 from configuration import configuration
-from lacking import lacking
 from service_process import ServiceProcess, free_ports
+from skipping import skip_or_fail
 
 
 class KafkaServing(ServiceProcess):
@@ -42,4 +42,4 @@ class KafkaServing(ServiceProcess):
 
 def need(program: str, package: str) -> None:
     if shutil.which(program) is None:
-        lacking(f"{program} is not on the path (Debian: {package})")
+        skip_or_fail(f"{program} is not on the path (Debian: {package})")

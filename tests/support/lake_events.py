@@ -17,7 +17,7 @@ Header = tuple[str, bytes | None]
 
 
 @dataclass
-class Sent:
+class Produced:
     """The produced records: their count, the distinct (source, id) of valid events, and the count
     of invalid ones.
     """
@@ -39,7 +39,7 @@ def produce(
     seed: int = 1,
     doubtful: float = 0.05,
     size: int = 60,
-) -> Sent:
+) -> Produced:
     """Produce ``count`` records: most are binary events, 1 in 100 is repeated, and 1 in 200 is
     invalid.
 
@@ -58,7 +58,7 @@ def produce(
             "queue.buffering.max.messages": 500_000,
         }
     )
-    sent = Sent()
+    sent = Produced()
     for key, value, headers in _records(random.Random(seed), count, doubtful, size, sent):
         while True:
             try:
@@ -73,7 +73,7 @@ def produce(
 
 
 def _records(
-    chance: random.Random, count: int, doubtful: float, size: int, sent: Sent
+    chance: random.Random, count: int, doubtful: float, size: int, sent: Produced
 ) -> Iterator[tuple[bytes, bytes, list[Header]]]:
     run = chance.randrange(1 << 32)
     for n in range(count):

@@ -31,7 +31,7 @@ DOCUMENT_BYTES = 60_000  # below limits.document
 DEEP = 100 << 10  # bytes of a body that FastAPI reads, beyond its bound
 
 
-class Asked(NamedTuple):
+class LargeRequest(NamedTuple):
     """A request of the admin API.
 
     ``{letter}``, ``{draft}`` and ``{replay}`` in a path are ids from earlier answers. ``also`` has
@@ -90,7 +90,7 @@ def _wrong(routes: int) -> str:
     return "version: 1\nroutes: [" + ", ".join(["{x: 1}"] * routes) + "]\n"
 
 
-def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
+def largest(proposed: int = 5_000, events: int = 80) -> dict[str, LargeRequest]:
     """Return the largest request of each operation by operation id, in an order in which they
     succeed.
 
@@ -103,71 +103,71 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
     large = {**EVENT, "data": ["y" * 100] * 9_000}
     page = "limit=1000"
     return {
-        "health": Asked("GET", "/healthz"),
-        "readiness": Asked("GET", "/readyz"),
-        "metrics": Asked("GET", "/metrics"),
-        "status": Asked("GET", "/status"),
-        "configuration": Asked("GET", "/v1/config"),
-        "check_configuration": Asked("POST", "/v1/config:check", _wrong(proposed * 10), YAML),
-        "plan_configuration": Asked("POST", "/v1/config:plan", _configuration(proposed), YAML),
-        "reload_configuration": Asked("POST", "/v1/config:reload"),
-        "topics": Asked("GET", "/v1/topics"),
-        "topic": Asked("GET", T),
-        "offsets": Asked("GET", f"{T}/offsets?time=0"),
-        "peek": Asked("GET", f"{T}/records?{page}&max_bytes=16777216&raw=true"),
-        "tail": Asked("GET", f"{T}/tail?from=earliest&follow=false&raw=true"),
-        "produce": Asked("POST", f"{T}/records", large, STRUCTURED),
-        "explain": Asked("POST", "/v1/explain", many, BATCH),
-        "find_events": Asked("GET", "/v1/events?id=1"),
-        "subscriptions": Asked("GET", S),
-        "subscriptions_allow": Asked("OPTIONS", S),
-        "create_subscription": Asked("POST", S, big, JSON),
-        "replace_subscription": Asked("PUT", f"{S}/{CHANGED}", big, {**JSON, **MATCH}),
-        "patch_subscription": Asked(
+        "health": LargeRequest("GET", "/healthz"),
+        "readiness": LargeRequest("GET", "/readyz"),
+        "metrics": LargeRequest("GET", "/metrics"),
+        "status": LargeRequest("GET", "/status"),
+        "configuration": LargeRequest("GET", "/v1/config"),
+        "check_configuration": LargeRequest("POST", "/v1/config:check", _wrong(proposed * 10), YAML),
+        "plan_configuration": LargeRequest("POST", "/v1/config:plan", _configuration(proposed), YAML),
+        "reload_configuration": LargeRequest("POST", "/v1/config:reload"),
+        "topics": LargeRequest("GET", "/v1/topics"),
+        "topic": LargeRequest("GET", T),
+        "offsets": LargeRequest("GET", f"{T}/offsets?time=0"),
+        "peek": LargeRequest("GET", f"{T}/records?{page}&max_bytes=16777216&raw=true"),
+        "tail": LargeRequest("GET", f"{T}/tail?from=earliest&follow=false&raw=true"),
+        "produce": LargeRequest("POST", f"{T}/records", large, STRUCTURED),
+        "explain": LargeRequest("POST", "/v1/explain", many, BATCH),
+        "find_events": LargeRequest("GET", "/v1/events?id=1"),
+        "subscriptions": LargeRequest("GET", S),
+        "subscriptions_allow": LargeRequest("OPTIONS", S),
+        "create_subscription": LargeRequest("POST", S, big, JSON),
+        "replace_subscription": LargeRequest("PUT", f"{S}/{CHANGED}", big, {**JSON, **MATCH}),
+        "patch_subscription": LargeRequest(
             "PATCH", f"{S}/{CHANGED}", {"filters": _many_filters(DOCUMENT_BYTES - 1_000)}, {**PATCH, **MATCH}
         ),
-        "subscription": Asked("GET", f"{S}/{CHANGED}"),
-        "subscription_status": Asked("GET", f"{S}/{CHANGED}/status"),
-        "subscription_allow": Asked("OPTIONS", f"{S}/{CHANGED}"),
-        "test_subscription": Asked("POST", f"{S}/{CHANGED}:test", large, STRUCTURED),
-        "pause_subscription": Asked("POST", f"{S}/{CHANGED}:pause", {"cause": "y" * DEEP}, JSON, (413,)),
-        "resume_subscription": Asked("POST", f"{S}/{CHANGED}:resume", also=(409,)),
-        "delete_subscription": Asked("DELETE", f"{S}/{CHANGED}"),
-        "draft_query": Asked("GET", D),
-        "draft_allow": Asked("OPTIONS", D),
-        "draft_create": Asked("POST", D, _draft(), JSON),
-        "draft_retrieve": Asked("GET", f"{D}/{{draft}}"),
-        "draft_allow_one": Asked("OPTIONS", f"{D}/{{draft}}"),
-        "draft_update": Asked("PUT", f"{D}/{{draft}}", _draft(), JSON),
-        "draft_delete": Asked("DELETE", f"{D}/{{draft}}"),
-        "replay_subscription": Asked("POST", f"{S}/{REPLAYED}:replay", {"from": "earliest"}, JSON),
-        "replays": Asked("GET", f"{S}/{REPLAYED}/replays"),
-        "cancel_replay": Asked("DELETE", f"{S}/{REPLAYED}/replays/{{replay}}", also=(404,)),
-        "cancel_replays": Asked("DELETE", f"{S}/{REPLAYED}/replays"),
-        "subscription_events": Asked("GET", f"{S}/{REPLAYED}/events?start=earliest&follow=false&explain=true"),
-        "receive": Asked("POST", f"{S}/{PULLED}:receive", {"max_events": 1_000, "max_wait": 0}, JSON),
-        "acknowledge": Asked("POST", f"{S}/{PULLED}:acknowledge", TOKENS, JSON),
-        "release": Asked("POST", f"{S}/{PULLED}:release", TOKENS, JSON),
-        "renew": Asked("POST", f"{S}/{PULLED}:renew", TOKENS, JSON),
-        "reject": Asked("POST", f"{S}/{PULLED}:reject", TOKENS, JSON),
-        "dead_letters": Asked("GET", f"/v1/dead-letters?{page}&raw=true"),
-        "count_dead_letters": Asked("GET", "/v1/dead-letters/count"),
-        "dead_letter": Asked("GET", "/v1/dead-letters/{letter}", also=(404,)),
-        "resend_dead_letter": Asked("POST", "/v1/dead-letters/{letter}:resend", also=(404,)),
-        "parked": Asked("GET", f"/v1/parked?{page}&messages=true"),
-        "parked_keys": Asked("GET", f"/v1/parked/keys?{page}"),
-        "count_parked": Asked("GET", "/v1/parked/count"),
-        "attempts": Asked("GET", f"/v1/attempts?{page}"),
-        "redrive_dead_letters": Asked(
+        "subscription": LargeRequest("GET", f"{S}/{CHANGED}"),
+        "subscription_status": LargeRequest("GET", f"{S}/{CHANGED}/status"),
+        "subscription_allow": LargeRequest("OPTIONS", f"{S}/{CHANGED}"),
+        "test_subscription": LargeRequest("POST", f"{S}/{CHANGED}:test", large, STRUCTURED),
+        "pause_subscription": LargeRequest("POST", f"{S}/{CHANGED}:pause", {"cause": "y" * DEEP}, JSON, (413,)),
+        "resume_subscription": LargeRequest("POST", f"{S}/{CHANGED}:resume", also=(409,)),
+        "delete_subscription": LargeRequest("DELETE", f"{S}/{CHANGED}"),
+        "draft_query": LargeRequest("GET", D),
+        "draft_allow": LargeRequest("OPTIONS", D),
+        "draft_create": LargeRequest("POST", D, _draft(), JSON),
+        "draft_retrieve": LargeRequest("GET", f"{D}/{{draft}}"),
+        "draft_allow_one": LargeRequest("OPTIONS", f"{D}/{{draft}}"),
+        "draft_update": LargeRequest("PUT", f"{D}/{{draft}}", _draft(), JSON),
+        "draft_delete": LargeRequest("DELETE", f"{D}/{{draft}}"),
+        "replay_subscription": LargeRequest("POST", f"{S}/{REPLAYED}:replay", {"from": "earliest"}, JSON),
+        "replays": LargeRequest("GET", f"{S}/{REPLAYED}/replays"),
+        "cancel_replay": LargeRequest("DELETE", f"{S}/{REPLAYED}/replays/{{replay}}", also=(404,)),
+        "cancel_replays": LargeRequest("DELETE", f"{S}/{REPLAYED}/replays"),
+        "subscription_events": LargeRequest("GET", f"{S}/{REPLAYED}/events?start=earliest&follow=false&explain=true"),
+        "receive": LargeRequest("POST", f"{S}/{PULLED}:receive", {"max_events": 1_000, "max_wait": 0}, JSON),
+        "acknowledge": LargeRequest("POST", f"{S}/{PULLED}:acknowledge", TOKENS, JSON),
+        "release": LargeRequest("POST", f"{S}/{PULLED}:release", TOKENS, JSON),
+        "renew": LargeRequest("POST", f"{S}/{PULLED}:renew", TOKENS, JSON),
+        "reject": LargeRequest("POST", f"{S}/{PULLED}:reject", TOKENS, JSON),
+        "dead_letters": LargeRequest("GET", f"/v1/dead-letters?{page}&raw=true"),
+        "count_dead_letters": LargeRequest("GET", "/v1/dead-letters/count"),
+        "dead_letter": LargeRequest("GET", "/v1/dead-letters/{letter}", also=(404,)),
+        "resend_dead_letter": LargeRequest("POST", "/v1/dead-letters/{letter}:resend", also=(404,)),
+        "parked": LargeRequest("GET", f"/v1/parked?{page}&messages=true"),
+        "parked_keys": LargeRequest("GET", f"/v1/parked/keys?{page}"),
+        "count_parked": LargeRequest("GET", "/v1/parked/count"),
+        "attempts": LargeRequest("GET", f"/v1/attempts?{page}"),
+        "redrive_dead_letters": LargeRequest(
             "POST", "/v1/dead-letters:redrive", {"subscription": REPLAYED, "dry_run": False, "limit": 1_000}, JSON
         ),
-        "discard_dead_letters": Asked("POST", "/v1/dead-letters:discard", {"dry_run": False}, JSON),
-        "history": Asked("GET", "/v1/history"),
-        "history_live": Asked("GET", "/v1/history/live?follow=false"),
-        "session": Asked("GET", "/v1/session"),
-        "log_in": Asked("POST", "/v1/session", {f"k{number}": 1 for number in range(700)}, JSON, (422,)),
-        "log_out": Asked("DELETE", "/v1/session"),
-        "audit": Asked("GET", f"/v1/audit?{page}"),
+        "discard_dead_letters": LargeRequest("POST", "/v1/dead-letters:discard", {"dry_run": False}, JSON),
+        "history": LargeRequest("GET", "/v1/history"),
+        "history_live": LargeRequest("GET", "/v1/history/live?follow=false"),
+        "session": LargeRequest("GET", "/v1/session"),
+        "log_in": LargeRequest("POST", "/v1/session", {f"k{number}": 1 for number in range(700)}, JSON, (422,)),
+        "log_out": LargeRequest("DELETE", "/v1/session"),
+        "audit": LargeRequest("GET", f"/v1/audit?{page}"),
     }  # fmt: skip
 
 
@@ -247,13 +247,13 @@ async def fill(folder: Path, *, rows: int, subscriptions: int, body: bytes = b"{
         await store.stop()
 
 
-class Made:
+class KnownIds:
     """The ids from answers that the paths of later requests need."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {"letter": "1"}
 
-    def path(self, asked: Asked) -> str:
+    def path(self, asked: LargeRequest) -> str:
         return re.sub(r"\{(\w+)\}", lambda found: self._ids[found[1]], asked.path)
 
     def note(self, operation: str, answer: bytes) -> None:
@@ -269,7 +269,7 @@ class Made:
             self._ids[name[operation]] = str(found[operation](json.loads(answer)))
 
 
-def events(count: int, data: str = "y" * 200) -> Asked:
+def events(count: int, data: str = "y" * 200) -> LargeRequest:
     """Return a batch for the events listener, whose events have the id ``1`` and different
     sources.
 
@@ -277,10 +277,10 @@ def events(count: int, data: str = "y" * 200) -> Asked:
     """
     about = {**EVENT, "type": "com.other.0.order", "data": data}
     many = [{**about, "source": f"/shop/{number}"} for number in range(count)]
-    return Asked("POST", "/events", many, BATCH)
+    return LargeRequest("POST", "/events", many, BATCH)
 
 
-def body_of(asked: Asked) -> bytes | None:
+def body_of(asked: LargeRequest) -> bytes | None:
     if asked.body is None or isinstance(asked.body, bytes):
         return asked.body
     return asked.body.encode() if isinstance(asked.body, str) else json.dumps(asked.body).encode()

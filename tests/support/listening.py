@@ -21,7 +21,7 @@ from app.telemetry import Counters
 from waiting import until
 
 
-class AtOnce:
+class ImmediatePublisher:
     """A publisher that answers 202 at once and records the requests."""
 
     def __init__(self, answer: Answer = ACCEPTED) -> None:
@@ -40,7 +40,7 @@ class AtOnce:
         return [request.named.get(b"ce-id", b"").decode() for request in self.requests]
 
 
-class Held(AtOnce):
+class HeldPublisher(ImmediatePublisher):
     """A publisher whose answers wait until the test releases them, in any order."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ def tasks_of(server: EventsServer) -> Any:
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """An ASGI application that reads the whole body and answers with it."""
+    """Read the whole body of a request and answer with it. This is an ASGI application."""
     body, more = b"", True
     while more:
         event = await receive()

@@ -17,7 +17,7 @@ from app.model.message import Message, Partition
 from app.model.receipt import Receipt
 
 
-class Appending(asyncio.Future[list[PublishResult]]):
+class EngineSubmission(asyncio.Future[list[PublishResult]]):
     """A submission to the engine, without the broker-independent part around it."""
 
     identities = None
@@ -48,20 +48,20 @@ async def started(folder: Path, **settings: Any) -> Engine:
     return engine
 
 
-def append(engine: Engine, topic: str, *records: Record) -> Appending:
-    appending = Appending(topic, records)
+def append(engine: Engine, topic: str, *records: Record) -> EngineSubmission:
+    appending = EngineSubmission(topic, records)
     engine.append(appending)
     return appending
 
 
-async def stored(engine: Engine, topic: str, *records: Record) -> list[Receipt]:
+async def append_stored(engine: Engine, topic: str, *records: Record) -> list[Receipt]:
     results = await append(engine, topic, *records)
     receipts = [result for result in results if isinstance(result, Receipt)]
     assert len(receipts) == len(results), results
     return receipts
 
 
-async def everything(engine: Engine, topic: str) -> list[Message]:
+async def read_all(engine: Engine, topic: str) -> list[Message]:
     """Return all readable messages of a topic, partition by partition."""
     found: list[Message] = []
     for log in engine.topics()[topic].partitions:

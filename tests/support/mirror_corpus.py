@@ -18,7 +18,7 @@ from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from corpus import Case, cases
 from corpus_documents import document_of, is_batch
-from corpus_records import LOSSES, assert_same_event, is_taken, record_of, told
+from corpus_records import LOSSES, assert_same_event, expected_in_binary, is_accepted, record_of
 
 KINDS = ("embedded", "kafka", "rabbitmq", "pulsar")
 CORPUS = {"embedded": "kafka", "kafka": "kafka", "rabbitmq": "rabbitmq", "pulsar": "pulsar"}
@@ -62,7 +62,7 @@ def sent_to(kind: str) -> list[Sent]:
 
     A record without a key gets one that it shares with others, so that there is an order to check.
     """
-    taken = [case for case in cases(CORPUS[kind]) if is_taken(case) and case.name not in UNSENT]
+    taken = [case for case in cases(CORPUS[kind]) if is_accepted(case) and case.name not in UNSENT]
     found = [(case, record_of(case)) for case in taken]
     documents = [case for case in cases("json") if "events" in case.expect and not is_batch(case)]
     found += [(case, _AS_DOCUMENT[kind](case)) for case in documents]
@@ -156,7 +156,7 @@ def in_order(mirrored: Sequence[Record]) -> bool:
 
 
 def _assert_event(sent: Sent, record: Record, source: str, target: str, writing: Writing) -> None:
-    due, came = told(sent.case, sent.event, writing), BINDINGS[target].decode(record)
+    due, came = expected_in_binary(sent.case, sent.event, writing), BINDINGS[target].decode(record)
     for name in LOST_AT[target]:
         due = LOSSES[name](due)
     changed = CHANGED_ATTRIBUTES.get(sent.case.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
-from kafka_install import brought, maven
+from kafka_install import install_once, maven
 
 VERSION = "4.0.8"
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def installed() -> bool:
 
 def install() -> Path:
     """Install Pulsar unless it is there, and return its folder."""
-    brought("Pulsar", HOME, _fill)
+    install_once("Pulsar", HOME, _fill)
     return HOME
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 from app.pipeline import tables
 from app.pipeline.archive import progress
 from app.pipeline.settings import Lake
-from lake_house import lake_in, session_of
+from lake_folders import lake_in, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -124,7 +124,7 @@ def _started(kind: str, folder: Path) -> str:
 def keep(kind: ServerKind, life: Path) -> None:
     """Start a server, print its addresses, and stop it when the run is over."""
     lives = life.open("rb")
-    with class_data.kept(kind.classes) as options:
+    with class_data.recorded(kind.classes) as options:
         server = kind.make(options)
         try:
             server.start()

@@ -84,7 +84,7 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
 def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """Run a Spark session until the block ends. The first session of a checkout leaves its class
     data."""
-    with class_data.kept(class_data.SPARK) as options:
+    with class_data.recorded(class_data.SPARK) as options:
         jvm = {"spark.driver.extraJavaOptions": " ".join((*_BRIEF, *options))} if options else {}
         with _session({**settings, **_FEW_ROWS, **jvm}) as session:
             yield session

@@ -13,7 +13,7 @@ from typing import Any
 
 import fastavro
 
-from corpus_making import GOOD, Writer, event, octets
+from corpus_making import GOOD, Writer, base64_of, event
 
 _INNER = ["null", "boolean", {"type": "map", "values": "Json"}, {"type": "array", "items": "Json"}, "double", "string"]  # fmt: skip
 _JSON = {
@@ -59,8 +59,8 @@ def number(value: int) -> bytes:
 
 
 def text(value: str | bytes) -> bytes:
-    octets = value.encode() if isinstance(value, str) else value
-    return number(len(octets)) + octets
+    base64_of = value.encode() if isinstance(value, str) else value
+    return number(len(base64_of)) + base64_of
 
 
 def entry(name: str, branch: int, value: bytes) -> bytes:
@@ -212,14 +212,14 @@ def valid_data() -> None:
         "Avro 3",
         "Bytes are the payload.",
         document(b"\x00\xff"),
-        event(octets(b"\x00\xff")),
+        event(base64_of(b"\x00\xff")),
     )
     ok(
         "no-bytes",
         "Avro 3",
         "No bytes are data, which is not no data.",
         document(b""),
-        event(octets(b"")),
+        event(base64_of(b"")),
     )
     ok(
         "no-data",
@@ -233,14 +233,14 @@ def valid_data() -> None:
         "Avro 3",
         "Bytes are not looked at.",
         document(b'{"n": 1.10}', **{mt: "application/json"}),
-        event(octets(b'{"n": 1.10}'), **{mt: "application/json"}),
+        event(base64_of(b'{"n": 1.10}'), **{mt: "application/json"}),
     )
     ok(
         "null-in-bytes",
         "J9",
         "The payload null is four bytes.",
         document(b"null", **{mt: "application/json"}),
-        event(octets(b"null"), **{mt: "application/json"}),
+        event(base64_of(b"null"), **{mt: "application/json"}),
     )
     ok(
         "text",

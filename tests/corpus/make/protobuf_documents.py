@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, timestamp_pb2
 from google.protobuf.message_factory import GetMessageClass
 
-from corpus_making import GOOD, Writer, event, octets
+from corpus_making import GOOD, Writer, base64_of, event
 
 TYPE = descriptor_pb2.FieldDescriptorProto
 BATCH = "application/cloudevents-batch+protobuf"
@@ -322,14 +322,14 @@ def valid_data() -> None:
         "Protobuf 3",
         "binary_data is the payload.",
         document(data=("binary_data", b"\x00\xff")),
-        event(octets(b"\x00\xff")),
+        event(base64_of(b"\x00\xff")),
     )
     ok(
         "no-bytes",
         "Protobuf 3",
         "No bytes are data, which is not no data.",
         document(data=("binary_data", b"")),
-        event(octets(b"")),
+        event(base64_of(b"")),
     )
     ok(
         "no-data",
@@ -378,7 +378,7 @@ def valid_data() -> None:
         "Protobuf 3",
         "JSON may be bytes.",
         document(data=("binary_data", b"[1]"), **{mt: (TEXT, "application/json")}),
-        event(octets(b"[1]"), **{mt: "application/json"}),
+        event(base64_of(b"[1]"), **{mt: "application/json"}),
     )
     ok(
         "json-null-as-text",
@@ -392,7 +392,7 @@ def valid_data() -> None:
         "Protobuf 3",
         "Bytes are not looked at.",
         document(data=("binary_data", b"\xc0\xa0"), **{mt: (TEXT, "text/plain")}),
-        event(octets(b"\xc0\xa0"), **{mt: "text/plain"}),
+        event(base64_of(b"\xc0\xa0"), **{mt: "text/plain"}),
     )
     for name, url, schema in (
         (
@@ -405,7 +405,7 @@ def valid_data() -> None:
         ok(
             f"message-{name}", "Protobuf 3", "A message is its bytes, its type URL the schema.",
             document(data=("proto_data", (url, b"\x08\x01"))),
-            event(octets(b"\x08\x01"), datacontenttype="application/protobuf", dataschema=schema),
+            event(base64_of(b"\x08\x01"), datacontenttype="application/protobuf", dataschema=schema),
         )  # fmt: skip
     ok(
         "message-that-says-its-type", "Protobuf 3", "The attributes may say the same.",
@@ -413,7 +413,7 @@ def valid_data() -> None:
             data=("proto_data", ("types.example.org/Bolt", b"\x08\x01")),
             datacontenttype=(TEXT, "application/protobuf"), dataschema=("ce_uri", "https://types.example.org/Bolt"),
         ),
-        event(octets(b"\x08\x01"), datacontenttype="application/protobuf", dataschema="https://types.example.org/Bolt"),
+        event(base64_of(b"\x08\x01"), datacontenttype="application/protobuf", dataschema="https://types.example.org/Bolt"),
     )  # fmt: skip
     ok(
         "empty-message",
@@ -421,7 +421,7 @@ def valid_data() -> None:
         "A message without fields is no bytes, and is data.",
         document(data=("proto_data", ("types.example.org/Empty", b""))),
         event(
-            octets(b""),
+            base64_of(b""),
             datacontenttype="application/protobuf",
             dataschema="https://types.example.org/Empty",
         ),
@@ -737,7 +737,7 @@ def batches() -> None:
         data=("binary_data", b"\0"),
     )
     full_event = event(
-        octets(b"\0"),
+        base64_of(b"\0"),
         {"n": "Integer"},
         id="k-2",
         subject="bolt 9",

@@ -15,8 +15,8 @@ from app.telemetry.slices import SLICE
 from large_requests import (
     EVENT,
     JSON,
-    Asked,
-    Made,
+    KnownIds,
+    LargeRequest,
     S,
     a_subscription,
     body_of,
@@ -33,7 +33,7 @@ ROUTES, SUBSCRIPTIONS, ROWS = 20, 100, 1_000
 CALLS = 30_000  # of one step: some milliseconds
 UNITS = 1_100  # of one step: a slice, and behind it one row of 1 MiB
 
-DESCRIPTIONS = {path: Asked("GET", path) for path in ("/openapi.json", "/docs")}
+DESCRIPTIONS = {path: LargeRequest("GET", path) for path in ("/openapi.json", "/docs")}
 
 
 @pytest.fixture
@@ -41,12 +41,14 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
     await fill(tmp_path, rows=ROWS, subscriptions=SUBSCRIPTIONS)
     whole = settings(tmp_path, routes=ROUTES, subscriptions=SUBSCRIPTIONS)
     async with running(whole, tmp_path) as service:
-        status, answer = await asyncio.to_thread(asked_of, service.events_url, Made(), events(ROWS))
+        status, answer = await asyncio.to_thread(
+            asked_of, service.events_url, KnownIds(), events(ROWS)
+        )
         assert status == 202, answer
         yield service
 
 
-def asked_of(url: str, made: Made, asked: Asked) -> tuple[int, bytes]:
+def asked_of(url: str, made: KnownIds, asked: LargeRequest) -> tuple[int, bytes]:
     client = http.client.HTTPConnection(url.removeprefix("http://"), timeout=300)
     try:
         client.request(asked.method, made.path(asked), body_of(asked), dict(asked.headers))
@@ -81,22 +83,24 @@ async def test_a_stored_subscription_with_long_filters_is_compiled_in_no_step_of
 ) -> None:
     """As it is made, as its records are read, looked for, explained and streamed, and as the file is read again."""
     asks = [
-        Asked("POST", S, long_subscription("long"), JSON),
-        Asked("POST", "/v1/explain", EVENT, STRUCTURED),
-        Asked("GET", "/v1/events?id=1"),
-        Asked("GET", f"{S}/long/events?start=earliest&follow=false&explain=true"),
-        Asked("POST", f"{S}/long:pause", {"cause": "looked at"}, JSON),
-        Asked("POST", f"{S}/long:resume"),
-        Asked("POST", "/v1/config:reload"),
+        LargeRequest("POST", S, long_subscription("long"), JSON),
+        LargeRequest("POST", "/v1/explain", EVENT, STRUCTURED),
+        LargeRequest("GET", "/v1/events?id=1"),
+        LargeRequest("GET", f"{S}/long/events?start=earliest&follow=false&explain=true"),
+        LargeRequest("POST", f"{S}/long:pause", {"cause": "looked at"}, JSON),
+        LargeRequest("POST", f"{S}/long:resume"),
+        LargeRequest("POST", "/v1/config:reload"),
     ]
     for _ in range(3):
-        one = Asked("POST", "/events", EVENT, STRUCTURED)
-        assert (await asyncio.to_thread(asked_of, filtering.events_url, Made(), one))[0] == 202
+        one = LargeRequest("POST", "/events", EVENT, STRUCTURED)
+        assert (await asyncio.to_thread(asked_of, filtering.events_url, KnownIds(), one))[0] == 202
     beyond: dict[str, object] = {}
     with counted_steps() as steps:
         for asked in asks:
             steps.begin()
-            status, answer = await asyncio.to_thread(asked_of, filtering.admin_url, Made(), asked)
+            status, answer = await asyncio.to_thread(
+                asked_of, filtering.admin_url, KnownIds(), asked
+            )
             assert status < 300, (asked.path, status, answer[:500])
             await asyncio.sleep(0.1)
             if steps.longest > CALLS:
@@ -108,7 +112,7 @@ async def test_no_operation_makes_many_calls_between_two_turns_of_the_loop(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table with a row for each operation; one without a row fails."""
-    table, made = largest(proposed=300), Made()
+    table, made = largest(proposed=300), KnownIds()
     assert set(table) == set(RULES)
     monkeypatch.setattr(Slices, "longest", 0)
     beyond: dict[str, object] = {}

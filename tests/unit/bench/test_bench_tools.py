@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from intake_house import IntakeHouse
+from intake_bench import IntakeBench
 from pages import CHECKOUT
 from producer_house import KEY, OTHER_KEY, producer_house
 from publishers import SECRET
@@ -286,7 +286,7 @@ def test_a_peer_without_name_address_or_command_is_refused(
 
 
 async def test_hooks_of_the_bench_are_signed_and_no_two_are_one():
-    async with IntakeHouse().open() as house:
+    async with IntakeBench().open() as house:
         for raw in _module("bench_events").hooks(3, "x", SECRET):
             async with await RawConnection.open(house.server.port) as peer:
                 await peer.send(raw)

@@ -5,14 +5,14 @@ import pytest
 from app.bindings import http
 from app.errors import SenderError
 from bad_requests import BAD_REQUESTS, BadRequest
-from every import of_every
+from row_checks import check_every
 
 ROWS = [row for row in BAD_REQUESTS if not row.listener_only]
 
 
 def test_a_bad_request_is_refused_with_its_exact_status_and_faults() -> None:
     """Whoever sent it learns at once, and completely, what to change (core 1.1 to 1.3, H1-H13)."""
-    of_every(ROWS, assert_refused, name)
+    check_every(ROWS, assert_refused, name)
 
 
 def assert_refused(row: BadRequest) -> None:
@@ -39,7 +39,7 @@ def test_the_table_is_long_enough() -> None:
 
 def test_a_fault_says_what_where_and_by_which_rule() -> None:
     """A fault without a sentence, or one that repeats a whole body, helps nobody."""
-    of_every(ROWS, assert_told, name)
+    check_every(ROWS, assert_told, name)
 
 
 def name(row: BadRequest) -> str:

@@ -19,9 +19,9 @@ from app.telemetry import Counters
 from configuration import route
 from corpus import Case, assert_faults, assert_form, assert_is, assert_same, cases
 from corpus_requests import body_of, decode, decode_message, request_bytes
-from every import of_every
 from listening import listening, publishing
 from raw_http import RawAnswer, RawConnection
+from row_checks import check_every
 from scripted_log import ScriptedLog
 
 CASES = cases("http")
@@ -33,7 +33,7 @@ OPAQUE = [case for case in CASES if "opaque" in case.expect]
 
 def test_a_valid_request_is_the_expected_events() -> None:
     """Attributes, types, version and data, to the letter (H1-H13, V1, V6)."""
-    of_every(VALID, assert_decoded)
+    check_every(VALID, assert_decoded)
 
 
 def assert_decoded(case: Case) -> None:
@@ -49,7 +49,7 @@ def assert_decoded(case: Case) -> None:
 
 def test_an_invalid_request_has_exactly_its_faults() -> None:
     """All of them and no others, each in its place (core 1.1 to 1.3)."""
-    of_every(INVALID, assert_refused)
+    check_every(INVALID, assert_refused)
 
 
 def assert_refused(case: Case) -> None:
@@ -85,7 +85,7 @@ def test_an_unknown_format_goes_on_byte_for_byte(case: Case) -> None:
 
 def test_what_is_sent_again_is_the_same_event() -> None:
     """In the mode it came in, the document written anew: an encoder agrees with its reader."""
-    of_every(VALID, assert_sent_again)
+    check_every(VALID, assert_sent_again)
 
 
 def assert_sent_again(case: Case) -> None:

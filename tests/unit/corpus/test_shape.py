@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from corpus import ROOT, Case, cases
-from corpus_records import BINDINGS, LOSSES, NEXT, is_taken, read
+from corpus_records import BINDINGS, LOSSES, NEXT, is_accepted, read
 
 AT_LEAST = {
     "json": 200,
@@ -53,7 +53,7 @@ def of(folder: str) -> tuple[Case, ...]:
 
 
 def shown(folder: str, *, kept: bool) -> set[str]:
-    return {rule for case in of(folder) if is_taken(case) is kept for rule in case.rules}
+    return {rule for case in of(folder) if is_accepted(case) is kept for rule in case.rules}
 
 
 @FOLDERS
@@ -65,7 +65,7 @@ def test_there_are_as_many_cases_as_were_promised(folder: str) -> None:
 @DOCUMENTS
 def test_a_third_of_the_promised_cases_is_valid_and_a_third_is_not(folder: str) -> None:
     """Cases of one kind alone show half of what a reader must do."""
-    assert min(Counter(map(is_taken, of(folder))).values()) >= AT_LEAST[folder] // 3
+    assert min(Counter(map(is_accepted, of(folder))).values()) >= AT_LEAST[folder] // 3
 
 
 @FOLDERS
@@ -140,7 +140,7 @@ def test_losses_are_of_known_kinds(folder: str) -> None:
 @BROKERS
 def test_every_leniency_has_a_case_in_which_it_is_off(folder: str) -> None:
     """Each leniency is a switch, and what it lets in is refused without it."""
-    strict = [case for case in of(folder) if case.switches and not is_taken(case)]
+    strict = [case for case in of(folder) if case.switches and not is_accepted(case)]
     leniencies = set(type(BINDINGS[folder].LIBERAL).__struct_fields__)
     assert leniencies == {name for case in strict for name in case.switches}
 
@@ -149,5 +149,5 @@ def test_every_leniency_has_a_case_in_which_it_is_off(folder: str) -> None:
 def test_what_a_switch_refuses_is_taken_without_it(folder: str) -> None:
     """A message that is refused anyway says nothing about a switch."""
     for case in of(folder):
-        if case.switches and not is_taken(case):
+        if case.switches and not is_accepted(case):
             read(replace(case, switches={}))

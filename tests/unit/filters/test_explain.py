@@ -12,7 +12,7 @@ from app.event.value import CloudEvent, DataForm
 from app.filters.dialects import compile_filters
 from app.filters.explain import Explainer, FilterVerdict, explain_filter
 from app.filters.model import Filter
-from cesql_making import made
+from cesql_making import random_cases
 from cesql_table import EVENT, event_of
 from hostile_json import VALUES
 
@@ -142,7 +142,7 @@ def test_every_filter_inside_has_its_own_verdict() -> None:
 
 def test_the_verdicts_are_those_of_the_hot_path() -> None:
     """An explanation that differs from what happens is worse than none."""
-    for case in made(1_000, seed=11):
+    for case in random_cases(1_000, seed=11):
         event = event_of(case.event)
         filters = [Filter(sql=case.expression)]
         (verdict,) = Explainer(filters)(event)
@@ -154,7 +154,7 @@ def test_the_verdicts_are_those_of_the_hot_path() -> None:
 @given(st.integers(0, 10_000))
 def test_the_part_that_decided_decides_alone(seed: int) -> None:
     """Where the whole is true or false without an error and has no NOT in it, so is the part."""
-    (case,) = made(1, seed)
+    (case,) = random_cases(1, seed)
     event = event_of(case.event)
     (whole,) = Explainer([Filter(sql=case.expression)])(event)
     (part,) = Explainer([Filter(sql=whole.decided_by)])(event)

@@ -9,7 +9,7 @@ from app.errors import InvalidEvent
 from app.event.value import AttributeType, DataForm
 from app.formats.json import read_event
 from app.formats.json_members import MEMBERS
-from every import of_every
+from row_checks import check_every
 
 HEAD = b'{"specversion":"1.0","id":"1","source":"/s","type":"t"'
 
@@ -30,7 +30,7 @@ SPACE = (b"", b" ", b"\n\t")
 
 def test_the_text_of_data_survives_byte_for_byte() -> None:
     """Numbers, order, escapes and repeats inside data are the payload's own affair (J6, trap 6)."""
-    of_every(product(DATA, CONTENT_TYPES, AFTER, SPACE), assert_survives)
+    check_every(product(DATA, CONTENT_TYPES, AFTER, SPACE), assert_survives)
 
 
 def assert_survives(row: tuple[bytes, bytes, bytes, bytes]) -> None:

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kafka_asking import Asking
-from kafka_listening import Listening
+from kafka_listening import KafkaTestListener
+from versioned_client import VersionedClient
 
 
 @pytest.fixture
-async def asking(listening: Listening) -> AsyncIterator[Asking]:
-    asking = Asking(await listening.connect())
+async def asking(listening: KafkaTestListener) -> AsyncIterator[VersionedClient]:
+    asking = VersionedClient(await listening.connect())
     yield asking
     await asking.close()

@@ -23,9 +23,9 @@ from kio.schema.produce.v9 import request as producing
 from app.bindings.record import Record
 from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
-from kafka_asking import Asking, part, versions
 from kafka_batches import batch, read_back
-from kafka_listening import Listening, RawClient, framed, kafka_listening, unframed
+from kafka_listening import KafkaTestListener, RawClient, framed, kafka_listening, unframed
+from versioned_client import VersionedClient, part, versions
 from waiting import until
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -33,7 +33,7 @@ ZSTD = 4
 
 
 @pytest.fixture
-async def kafka(tmp_path: Path) -> AsyncIterator[Listening]:
+async def kafka(tmp_path: Path) -> AsyncIterator[KafkaTestListener]:
     settings = {"partitions": 3}
     async with kafka_listening(tmp_path, validated=("strict",), log=settings) as listening:
         for topic in ("t", "strict"):
@@ -42,7 +42,7 @@ async def kafka(tmp_path: Path) -> AsyncIterator[Listening]:
 
 
 @pytest.fixture
-async def client(kafka: Listening) -> AsyncIterator[RawClient]:
+async def client(kafka: KafkaTestListener) -> AsyncIterator[RawClient]:
     client = await kafka.connect()
     yield client
     await client.close()
@@ -73,7 +73,7 @@ def many(data: bytes, count: int, topic: str = "t", acks: int = -1, timeout: flo
 
 
 @asynccontextmanager
-async def connected(kafka: Listening, count: int) -> AsyncIterator[list[RawClient]]:
+async def connected(kafka: KafkaTestListener, count: int) -> AsyncIterator[list[RawClient]]:
     clients = [await kafka.connect() for _ in range(count)]
     try:
         yield clients
@@ -82,7 +82,7 @@ async def connected(kafka: Listening, count: int) -> AsyncIterator[list[RawClien
             await client.close()
 
 
-def reads_nothing(kafka: Listening, client: RawClient, asked: Any, times: int = 1) -> Any:
+def reads_nothing(kafka: KafkaTestListener, client: RawClient, asked: Any, times: int = 1) -> Any:
     """Sends so many requests at once. Its transport, to read on with; the system keeps little of the answers."""
     (server,) = [
         each._writer
@@ -98,7 +98,7 @@ def reads_nothing(kafka: Listening, client: RawClient, asked: Any, times: int = 
 
 
 @contextmanager
-def stalled(kafka: Listening) -> Iterator[None]:
+def stalled(kafka: KafkaTestListener) -> Iterator[None]:
     """The log stores nothing meanwhile."""
     go_on = threading.Event()
     writer = kafka.engine._writer
@@ -161,7 +161,7 @@ def bodies(part: Any) -> list[bytes | None]:
 # --- Produce
 
 
-async def test_an_answer_says_where_and_when(kafka: Listening, client: RawClient) -> None:
+async def test_an_answer_says_where_and_when(kafka: KafkaTestListener, client: RawClient) -> None:
     """Offset and the log's own time, once it is durable."""
     first = await produced(client, batch(plain(b"a", b"b")))
     second = await produced(client, batch(plain(b"c")), acks=1)
@@ -216,7 +216,7 @@ async def test_what_is_sent_at_once_is_stored_in_order(client: RawClient) -> Non
 
 
 async def test_a_batch_whose_topic_goes_before_the_answer_is_acknowledged(
-    kafka: Listening, client: RawClient, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaTestListener, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was stored; an answer that fails would take the acknowledgements of other batches along."""
     append = kafka.engine.append_to
@@ -234,7 +234,9 @@ async def test_a_batch_whose_topic_goes_before_the_answer_is_acknowledged(
     assert (part.error_code, part.base_offset, part.log_start_offset) == (ErrorCode.none, 0, -1)
 
 
-async def test_no_answer_is_given_where_none_is_wanted(kafka: Listening, client: RawClient) -> None:
+async def test_no_answer_is_given_where_none_is_wanted(
+    kafka: KafkaTestListener, client: RawClient
+) -> None:
     """acks 0: the next answer is that of the next request; what is refused ends the connection."""
     await client.send(framed(produce(batch(plain(b"a")), acks=0)))
     assert (await produced(client, batch(plain(b"b")))).base_offset == 1
@@ -296,7 +298,7 @@ async def test_a_refused_batch_is_answered_in_every_version(tmp_path: Path, vers
     async with kafka_listening(tmp_path, validated=("strict",), log={"partitions": 1}) as kafka:
         for topic in ("t", "strict"):
             await kafka.engine.create_topic(topic)
-        client = Asking(await kafka.connect())
+        client = VersionedClient(await kafka.connect())
         data = part("PartitionProduceData", index=0, records=batch([Record(None, (), b"x")]))
         told = await client.ask(
             0, version, transactional_id=None, acks=-1, timeout=timedelta(seconds=60),
@@ -315,7 +317,7 @@ async def test_a_refused_batch_is_answered_in_every_version(tmp_path: Path, vers
 
 
 async def test_a_topic_of_cloudevents_takes_nothing_else(
-    kafka: Listening, client: RawClient
+    kafka: KafkaTestListener, client: RawClient
 ) -> None:
     """``validate: cloudevents``: refused as a whole, each index with its reason (KIP-467)."""
     event = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
@@ -392,7 +394,7 @@ async def test_what_is_expanded_of_one_request_is_no_more_than_a_request_may_be(
 # --- Fetch
 
 
-async def test_a_fetch_waits_for_what_comes(kafka: Listening, client: RawClient) -> None:
+async def test_a_fetch_waits_for_what_comes(kafka: KafkaTestListener, client: RawClient) -> None:
     """It wakes when a record is there, not when its time is over."""
     await client.send(framed(fetch([(0, 0), (1, 0)], wait=50)))
     other = await kafka.connect()
@@ -411,7 +413,7 @@ async def test_a_partition_that_is_named_often_is_fetched_once(client: RawClient
     assert (parts, len(answer.responses[0].partitions)) == ({0: [b"b"], 1: []}, 2)
 
 
-async def test_a_fetch_waits_for_enough(kafka: Listening, client: RawClient) -> None:
+async def test_a_fetch_waits_for_enough(kafka: KafkaTestListener, client: RawClient) -> None:
     """``min_bytes`` over all partitions; what was read first is not read again."""
     await client.send(framed(fetch([(0, 0), (1, 0)], wait=50, least=2_500)))
     other = await kafka.connect()
@@ -429,7 +431,7 @@ async def test_a_fetch_ends_with_its_time(client: RawClient) -> None:
     assert (part.error_code, part.records, part.high_watermark) == (ErrorCode.none, b"", 0)
 
 
-async def test_a_client_that_goes_ends_its_fetch(kafka: Listening) -> None:
+async def test_a_client_that_goes_ends_its_fetch(kafka: KafkaTestListener) -> None:
     """Nobody waits a minute for nobody."""
     client = await kafka.connect()
     await client.send(framed(fetch([(0, 0)], wait=60)))
@@ -439,7 +441,9 @@ async def test_a_client_that_goes_ends_its_fetch(kafka: Listening) -> None:
     assert kafka.listener.held == 0
 
 
-async def test_one_large_answer_is_made_for_a_client_that_reads_none(kafka: Listening) -> None:
+async def test_one_large_answer_is_made_for_a_client_that_reads_none(
+    kafka: KafkaTestListener,
+) -> None:
     """Requests go in faster than answers are taken: what is made of them is bounded (reliability G4)."""
     async with connected(kafka, 2) as (client, slow):
         for _ in range(2):
@@ -511,7 +515,9 @@ async def test_sessions_are_refused_politely(client: RawClient) -> None:
     assert (await client.call(fetch([(0, 0)]))).session_id == 0
 
 
-async def test_reading_much_does_not_hold_the_loop(kafka: Listening, client: RawClient) -> None:
+async def test_reading_much_does_not_hold_the_loop(
+    kafka: KafkaTestListener, client: RawClient
+) -> None:
     """Others are answered meanwhile."""
     for _ in range(8):
         await produced(client, batch(plain(*[b"x" * 1_000] * 900)))
@@ -559,7 +565,9 @@ async def test_offsets_are_listed(client: RawClient) -> None:
     assert (await listed(-1, 0, "no"))[0] is ErrorCode.unknown_topic_or_partition
 
 
-async def test_topics_come_to_be_where_that_is_allowed(kafka: Listening, tmp_path: Path) -> None:
+async def test_topics_come_to_be_where_that_is_allowed(
+    kafka: KafkaTestListener, tmp_path: Path
+) -> None:
     """By the setting, and by the request."""
 
     def asked(*names: str, create: bool = True) -> Any:
@@ -605,7 +613,7 @@ async def test_a_topic_that_is_named_often_is_described_once(client: RawClient) 
 async def test_a_topic_by_its_id_is_not_known(client: RawClient, version: int) -> None:
     """Topics have no ids here; the connection goes on."""
     topic = part("MetadataRequestTopic", name=None, topic_id=uuid4())
-    found = await Asking(client).ask(
+    found = await VersionedClient(client).ask(
         3, version, topics=[topic], allow_auto_topic_creation=False,
         include_topic_authorized_operations=False, include_cluster_authorized_operations=False,
     )  # fmt: skip

@@ -13,9 +13,9 @@ from kio.schema.errors import ErrorCode
 
 from app.bindings.record import Record
 from app.log.groups.positions import Committed, Declared
-from kafka_asking import Asking, part, versions
-from kafka_listening import Listening, kafka_listening
+from kafka_listening import KafkaTestListener, kafka_listening
 from log_steps import place
+from versioned_client import VersionedClient, part, versions
 
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC, DESCRIBE, LIST = 8, 9, 10, 11, 12, 13, 14, 15, 16
 DELETE, DELETE_OFFSETS = 42, 47
@@ -24,13 +24,13 @@ MS = timedelta(milliseconds=1)
 
 
 @pytest.fixture
-async def listening(tmp_path: Path) -> AsyncIterator[Listening]:
+async def listening(tmp_path: Path) -> AsyncIterator[KafkaTestListener]:
     async with kafka_listening(tmp_path, log={"partitions": 2}) as listening:
         await listening.engine.create_topic("t")
         yield listening
 
 
-async def join(asking: Asking, version: int = 9, **more: Any) -> Any:
+async def join(asking: VersionedClient, version: int = 9, **more: Any) -> Any:
     given: dict[str, Any] = {
         "group_id": "g",
         "session_timeout": 6_000 * MS,
@@ -45,7 +45,7 @@ async def join(asking: Asking, version: int = 9, **more: Any) -> Any:
     return await asking.ask(JOIN, version, **given)
 
 
-async def joined(asking: Asking, version: int = 9, **more: Any) -> Any:
+async def joined(asking: VersionedClient, version: int = 9, **more: Any) -> Any:
     """Also where it takes two steps."""
     answer = await join(asking, version, **more)
     if answer.error_code is ErrorCode.member_id_required:
@@ -54,7 +54,9 @@ async def joined(asking: Asking, version: int = 9, **more: Any) -> Any:
     return answer
 
 
-async def sync(asking: Asking, member: str, generation: int, version: int = 5, **more: Any) -> Any:
+async def sync(
+    asking: VersionedClient, member: str, generation: int, version: int = 5, **more: Any
+) -> Any:
     given = {
         "group_id": "g",
         "generation_id": generation,
@@ -67,7 +69,9 @@ async def sync(asking: Asking, member: str, generation: int, version: int = 5, *
     return await asking.ask(SYNC, version, **{**given, **more})
 
 
-async def commit(asking: Asking, member: str, generation: int, version: int = 9, **more: Any):
+async def commit(
+    asking: VersionedClient, member: str, generation: int, version: int = 9, **more: Any
+):
     values = {"committed_offset": 0, "committed_metadata": None, "partition_index": 0, **more}
     answer = await asking.ask(
         COMMIT,
@@ -90,7 +94,7 @@ async def commit(asking: Asking, member: str, generation: int, version: int = 9,
 
 @pytest.mark.parametrize("version", versions(FIND))
 async def test_every_group_is_found_here_and_no_transaction(
-    listening: Listening, asking: Asking, version: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     host, port = listening.listener.address
     for kind, code in ((0, NONE), (1, ErrorCode.transactional_id_authorization_failed)):
@@ -103,7 +107,9 @@ async def test_every_group_is_found_here_and_no_transaction(
 
 
 @pytest.mark.parametrize("version", versions(JOIN))
-async def test_a_member_is_named_by_us_joins_and_leads(asking: Asking, version: int) -> None:
+async def test_a_member_is_named_by_us_joins_and_leads(
+    asking: VersionedClient, version: int
+) -> None:
     """From version 4 on in two steps (KIP-394): a first answer that is lost leaves no member."""
     first = await join(asking, version)
     assert first.member_id.startswith("tester-")
@@ -116,7 +122,9 @@ async def test_a_member_is_named_by_us_joins_and_leads(asking: Asking, version: 
 
 
 @pytest.mark.parametrize("version", versions(SYNC))
-async def test_a_member_is_assigned_what_the_leader_said(asking: Asking, version: int) -> None:
+async def test_a_member_is_assigned_what_the_leader_said(
+    asking: VersionedClient, version: int
+) -> None:
     member = await joined(asking)
     answer = await sync(asking, member.member_id, 1, version)
     assert (answer.error_code, answer.assignment) == (NONE, b"all")
@@ -124,7 +132,7 @@ async def test_a_member_is_assigned_what_the_leader_said(asking: Asking, version
         assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
 
 
-async def test_who_believes_in_another_strategy_is_told(asking: Asking) -> None:
+async def test_who_believes_in_another_strategy_is_told(asking: VersionedClient) -> None:
     """KIP-559."""
     member = await joined(asking)
     answer = await sync(asking, member.member_id, 1, protocol_name="sticky")
@@ -132,7 +140,9 @@ async def test_who_believes_in_another_strategy_is_told(asking: Asking) -> None:
 
 
 @pytest.mark.parametrize("version", versions(BEAT))
-async def test_heartbeats_are_fenced_by_member_and_generation(asking: Asking, version: int) -> None:
+async def test_heartbeats_are_fenced_by_member_and_generation(
+    asking: VersionedClient, version: int
+) -> None:
     member = (await joined(asking)).member_id
 
     async def beat(who: str, generation: int) -> ErrorCode:
@@ -146,7 +156,7 @@ async def test_heartbeats_are_fenced_by_member_and_generation(asking: Asking, ve
 
 @pytest.mark.parametrize("version", versions(LEAVE))
 async def test_members_leave_one_or_several_at_once(
-    listening: Listening, asking: Asking, version: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     member = (await joined(asking)).member_id
     leaving = [
@@ -162,7 +172,9 @@ async def test_members_leave_one_or_several_at_once(
 
 
 @pytest.mark.parametrize("version", [each for each in versions(LEAVE) if each >= 3])
-async def test_nobody_may_leave(listening: Listening, asking: Asking, version: int) -> None:
+async def test_nobody_may_leave(
+    listening: KafkaTestListener, asking: VersionedClient, version: int
+) -> None:
     """A list of none is a list: the client is answered, and nobody is taken out."""
     await joined(asking)
     answer = await asking.ask(LEAVE, version, group_id="g", members=[])
@@ -171,7 +183,7 @@ async def test_nobody_may_leave(listening: Listening, asking: Asking, version: i
 
 
 async def test_the_tools_take_an_instance_out_by_its_name(
-    listening: Listening, asking: Asking
+    listening: KafkaTestListener, asking: VersionedClient
 ) -> None:
     await joined(asking, group_instance_id="a")
     leaving = [part("MemberIdentity", member_id="", group_instance_id="a", reason=None)]
@@ -181,7 +193,7 @@ async def test_the_tools_take_an_instance_out_by_its_name(
 
 
 async def test_an_instance_comes_back_to_its_place_and_fences_the_one_before(
-    asking: Asking,
+    asking: VersionedClient,
 ) -> None:
     """KIP-345: no rebalance, the same assignment; the leader need not assign (KIP-814)."""
     first = await joined(asking, group_instance_id="a")
@@ -209,7 +221,7 @@ async def test_an_instance_comes_back_to_its_place_and_fences_the_one_before(
     ],
 )
 async def test_a_join_that_cannot_be_is_refused(
-    listening: Listening, asking: Asking, wrong: dict[str, Any], code: ErrorCode
+    listening: KafkaTestListener, asking: VersionedClient, wrong: dict[str, Any], code: ErrorCode
 ) -> None:
     """And leaves nothing behind."""
     assert (await join(asking, **wrong)).error_code is code
@@ -217,11 +229,11 @@ async def test_a_join_that_cannot_be_is_refused(
 
 
 async def test_a_client_without_a_common_strategy_is_refused(
-    listening: Listening, asking: Asking
+    listening: KafkaTestListener, asking: VersionedClient
 ) -> None:
     """Beside Skybridge's own workers too, which know ``range`` alone: the later one does not come in."""
     await joined(asking)
-    other = Asking(await listening.connect())
+    other = VersionedClient(await listening.connect())
     protocols = [part("JoinGroupRequestProtocol", name="roundrobin", metadata=b"")]
     invited = await join(other, protocols=protocols)
     answer = await join(other, protocols=protocols, member_id=invited.member_id)
@@ -232,13 +244,13 @@ async def test_a_client_without_a_common_strategy_is_refused(
 
 
 async def test_a_connection_that_ends_takes_its_waiting_member_along(
-    listening: Listening, asking: Asking
+    listening: KafkaTestListener, asking: VersionedClient
 ) -> None:
     """Else the others would wait for the whole rebalance time-out."""
     first = (await joined(asking)).member_id
     await sync(asking, first, 1)
     raw = await listening.connect()
-    waiting = asyncio.create_task(join(Asking(raw), 3))
+    waiting = asyncio.create_task(join(VersionedClient(raw), 3))
     group = listening.node.coordinator.group("g")
     assert group is not None
     async with asyncio.timeout(60):
@@ -254,7 +266,7 @@ async def test_a_connection_that_ends_takes_its_waiting_member_along(
 
 @pytest.mark.parametrize("version", versions(COMMIT))
 async def test_a_commit_is_durable_and_what_our_own_api_tells(
-    listening: Listening, asking: Asking, version: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     """``/v1/topics`` and ``skybridge topics`` read the same positions."""
     code = await commit(asking, "", -1, version, committed_offset=3, committed_metadata="m")
@@ -265,7 +277,7 @@ async def test_a_commit_is_durable_and_what_our_own_api_tells(
 @pytest.mark.parametrize("offset", [-1, -2, -100])
 @pytest.mark.parametrize("version", versions(COMMIT))
 async def test_a_tool_resets_the_position_of_a_group_without_members(
-    listening: Listening, asking: Asking, version: int, offset: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int, offset: int
 ) -> None:
     """``resetOffsets`` of kafkajs commits -1 (latest) or -2 (earliest). Kafka 4.3 stores and returns them."""
     assert await commit(asking, "", -1, version, committed_offset=7) is NONE
@@ -279,7 +291,7 @@ async def test_a_tool_resets_the_position_of_a_group_without_members(
 
 
 async def test_a_member_resets_its_position_and_a_tool_may_not_while_it_is_there(
-    listening: Listening, asking: Asking
+    listening: KafkaTestListener, asking: VersionedClient
 ) -> None:
     """kafkajs joins for its reset; the codes are those of Kafka 4.3."""
     member = (await joined(asking, group_instance_id="i")).member_id
@@ -292,7 +304,9 @@ async def test_a_member_resets_its_position_and_a_tool_may_not_while_it_is_there
     assert listening.engine.groups.positions.of("g") == {place("t"): Committed(-2)}
 
 
-async def test_commits_are_fenced_and_bounded(listening: Listening, asking: Asking) -> None:
+async def test_commits_are_fenced_and_bounded(
+    listening: KafkaTestListener, asking: VersionedClient
+) -> None:
     member = (await joined(asking)).member_id
     assert await commit(asking, member, 1) is ErrorCode.rebalance_in_progress
     await sync(asking, member, 1)
@@ -314,7 +328,7 @@ async def test_commits_are_fenced_and_bounded(listening: Listening, asking: Aski
 
 @pytest.mark.parametrize("version", versions(FETCH))
 async def test_positions_are_told_by_name_or_all_of_them(
-    listening: Listening, asking: Asking, version: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     await listening.engine.groups.commit("g", {place("t", 1): Committed(5, "m")})
     for named in (True, False) if version >= 2 else (True,):
@@ -329,7 +343,9 @@ async def test_positions_are_told_by_name_or_all_of_them(
 
 
 @pytest.mark.parametrize("version", versions(FETCH))
-async def test_a_position_is_told_once(listening: Listening, asking: Asking, version: int) -> None:
+async def test_a_position_is_told_once(
+    listening: KafkaTestListener, asking: VersionedClient, version: int
+) -> None:
     """However often it is named: an answer is not to be thousands of times its request (rule 8)."""
     await listening.engine.groups.commit("g", {place("t", 1): Committed(5, "m")})
     shape = "OffsetFetchRequestTopics" if version >= 8 else "OffsetFetchRequestTopic"
@@ -343,7 +359,7 @@ async def test_a_position_is_told_once(listening: Listening, asking: Asking, ver
 
 @pytest.mark.parametrize("version", versions(LIST))
 async def test_groups_are_listed_with_and_without_members(
-    listening: Listening, asking: Asking, version: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     await listening.engine.groups.commit("empty", {place("t"): Committed(0)})
     member = (await joined(asking)).member_id
@@ -363,7 +379,9 @@ async def test_groups_are_listed_with_and_without_members(
 
 
 @pytest.mark.parametrize("version", versions(DESCRIBE))
-async def test_groups_are_described(listening: Listening, asking: Asking, version: int) -> None:
+async def test_groups_are_described(
+    listening: KafkaTestListener, asking: VersionedClient, version: int
+) -> None:
     member = (await joined(asking, group_instance_id="i")).member_id
     await sync(asking, member, 1, group_instance_id="i")
     await listening.engine.groups.commit("empty", {place("t"): Committed(0)})
@@ -384,7 +402,7 @@ async def test_groups_are_described(listening: Listening, asking: Asking, versio
 
 @pytest.mark.parametrize("version", versions(DELETE))
 async def test_groups_are_deleted_but_not_under_members_or_subscriptions(
-    listening: Listening, asking: Asking, version: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     """The place of a subscription that is paused is not a client's to forget."""
     for group in ("g", "done", "ours"):
@@ -402,7 +420,7 @@ async def test_groups_are_deleted_but_not_under_members_or_subscriptions(
 
 
 async def test_positions_are_deleted_where_nobody_reads(
-    listening: Listening, asking: Asking
+    listening: KafkaTestListener, asking: VersionedClient
 ) -> None:
     await listening.engine.create_topic("u")
     await listening.engine.groups.commit("g", {place("t"): Committed(1), place("u"): Committed(1)})
@@ -423,7 +441,7 @@ async def test_positions_are_deleted_where_nobody_reads(
 
 
 async def test_a_broken_subscription_of_a_member_keeps_positions(
-    listening: Listening, asking: Asking
+    listening: KafkaTestListener, asking: VersionedClient
 ) -> None:
     """What it reads cannot be told: nothing is taken from under it, and the connection lives."""
     await listening.engine.append_to(place("t"), [Record(None, (), b"")])

@@ -28,10 +28,10 @@ from app.model.message import Partition
 from app.model.producer import Producer as Settings
 from app.runtime.clock import SystemClock
 from authority import Authority
-from kafka_asking import Asking, part
 from kafka_batches import batch
-from kafka_listening import LOCAL, Listening, RawClient, kafka_listening
+from kafka_listening import LOCAL, KafkaTestListener, RawClient, kafka_listening
 from kafka_login import EVERY_TOPIC, log_in, prove
+from versioned_client import VersionedClient, part
 from waiting import until
 
 PASSWORDS = {"scan": "of the scanner", "shop": "of the shop", "admin": "of the old form"}
@@ -55,21 +55,23 @@ def logins(**scan: Any) -> Logins:
 
 
 @asynccontextmanager
-async def listening(folder: Path, rights: Any = None, **given: Any) -> AsyncIterator[Listening]:
+async def listening(
+    folder: Path, rights: Any = None, **given: Any
+) -> AsyncIterator[KafkaTestListener]:
     async with kafka_listening(
         folder, logins=logins(**(rights or {})), **{"denial": 0.0, **given}
     ) as kafka:
         yield kafka
 
 
-async def raw(kafka: Listening, user: str, **source: Any) -> RawClient:
+async def raw(kafka: KafkaTestListener, user: str, **source: Any) -> RawClient:
     client = RawClient(*await asyncio.open_connection(*kafka.listener.address, **source))
     assert await log_in(client, "PLAIN", user, PASSWORDS[user]) is NONE
     return client
 
 
-async def asking(kafka: Listening, user: str) -> Asking:
-    return Asking(await raw(kafka, user), user)
+async def asking(kafka: KafkaTestListener, user: str) -> VersionedClient:
+    return VersionedClient(await raw(kafka, user), user)
 
 
 # places for connections
@@ -258,7 +260,7 @@ def test_a_budget_has_a_bound_for_all_and_a_share_for_each() -> None:
 # topics
 
 
-async def create(client: Asking, name: str, partitions: int = 1) -> ErrorCode:
+async def create(client: VersionedClient, name: str, partitions: int = 1) -> ErrorCode:
     topic = part(
         "CreatableTopic", name=name, num_partitions=partitions, replication_factor=-1,
         assignments=(), configs=(),
@@ -267,7 +269,7 @@ async def create(client: Asking, name: str, partitions: int = 1) -> ErrorCode:
     return answer.topics[0].error_code
 
 
-async def delete(client: Asking, name: str) -> ErrorCode:
+async def delete(client: VersionedClient, name: str) -> ErrorCode:
     answer = await client.ask(DELETE, 5, topic_names=(name,), timeout=MS)
     return answer.responses[0].error_code
 
@@ -328,7 +330,7 @@ async def test_a_user_deletes_what_it_created_while_that_is_empty(tmp_path: Path
 # groups
 
 
-async def join(client: Asking, group: str, **more: Any) -> Any:
+async def join(client: VersionedClient, group: str, **more: Any) -> Any:
     given: dict[str, Any] = {
         "group_id": group,
         "session_timeout": 6_000 * MS,
@@ -342,7 +344,7 @@ async def join(client: Asking, group: str, **more: Any) -> Any:
 
 
 async def commit(
-    client: Asking, group: str, metadata: str = "", topic: str = "scan-t"
+    client: VersionedClient, group: str, metadata: str = "", topic: str = "scan-t"
 ) -> ErrorCode:
     place = part("OffsetCommitRequestPartition", partition_index=0, committed_offset=0,
         committed_metadata=metadata)  # fmt: skip
@@ -431,7 +433,9 @@ async def test_the_states_of_producers_are_shared_between_users(tmp_path: Path) 
         await create(scan, "scan-t")
         await create(shop, "shop-t")
 
-        async def send(client: Asking, topic: str, producer: int, first: int) -> tuple[Any, int]:
+        async def send(
+            client: VersionedClient, topic: str, producer: int, first: int
+        ) -> tuple[Any, int]:
             data = batch([Record(None, (), b"x")], producer=producer, epoch=0, first=first)
             told = await client.ask(PRODUCE, 9, transactional_id=None, acks=-1, timeout=60_000 * MS,
                 topic_data=[part("TopicProduceData", name=topic, partition_data=[

@@ -12,9 +12,9 @@ from kio.schema.errors import ErrorCode
 
 from app.log.groups.positions import Committed, Declared
 from app.log.settings import Retention
-from kafka_asking import Asking, part, versions
-from kafka_listening import Listening, kafka_listening
-from log_steps import numbered, place, stored
+from kafka_listening import KafkaTestListener, kafka_listening
+from log_steps import append_stored, numbered, place
+from versioned_client import VersionedClient, part, versions
 
 CREATE, DELETE, CONFIGS, GROW, CLUSTER = 19, 20, 32, 37, 60
 NONE = ErrorCode.none
@@ -22,7 +22,7 @@ SOON = timedelta(seconds=5)
 
 
 @pytest.fixture
-async def listening(tmp_path: Path) -> AsyncIterator[Listening]:
+async def listening(tmp_path: Path) -> AsyncIterator[KafkaTestListener]:
     log = {
         "partitions": 2,
         "max_topics": 4,
@@ -50,7 +50,9 @@ def placed(*nodes: int) -> list[Any]:
     ]
 
 
-async def create(asking: Asking, *topics: Any, version: int = 7, only_check: bool = False) -> Any:
+async def create(
+    asking: VersionedClient, *topics: Any, version: int = 7, only_check: bool = False
+) -> Any:
     answer = await asking.ask(
         CREATE, version, topics=topics, timeout=SOON, validate_only=only_check
     )
@@ -60,7 +62,7 @@ async def create(asking: Asking, *topics: Any, version: int = 7, only_check: boo
 @pytest.mark.parametrize("version", versions(CREATE))
 @pytest.mark.parametrize("only_check", [True, False])
 async def test_a_topic_is_made_or_only_checked(
-    listening: Listening, asking: Asking, version: int, only_check: bool
+    listening: KafkaTestListener, asking: VersionedClient, version: int, only_check: bool
 ) -> None:
     asked = (a_topic("own"), a_topic("three", num_partitions=3, replication_factor=1))
     for result in await create(asking, *asked, version=version, only_check=only_check):
@@ -89,7 +91,7 @@ async def test_a_topic_is_made_or_only_checked(
     ],
 )
 async def test_what_cannot_be_is_refused_by_name_and_alone(
-    listening: Listening, asking: Asking, topic: Any, code: ErrorCode
+    listening: KafkaTestListener, asking: VersionedClient, topic: Any, code: ErrorCode
 ) -> None:
     """A second replica or compaction would be a promise that is not kept; the others are made."""
     await listening.engine.create_topic("there")
@@ -100,7 +102,9 @@ async def test_what_cannot_be_is_refused_by_name_and_alone(
     assert set(listening.engine.topics()) == {"there", "beside"}
 
 
-async def test_what_holds_anyway_may_be_asked_for(listening: Listening, asking: Asking) -> None:
+async def test_what_holds_anyway_may_be_asked_for(
+    listening: KafkaTestListener, asking: VersionedClient
+) -> None:
     """Tools that say what they rely on."""
     configs = [
         config("cleanup.policy", "delete"),
@@ -114,7 +118,9 @@ async def test_what_holds_anyway_may_be_asked_for(listening: Listening, asking: 
     assert len(listening.engine.topics()["b"].partitions) == 3
 
 
-async def test_topics_and_partitions_are_bounded(listening: Listening, asking: Asking) -> None:
+async def test_topics_and_partitions_are_bounded(
+    listening: KafkaTestListener, asking: VersionedClient
+) -> None:
     """Rule 8."""
     names = [a_topic(f"t{number}", num_partitions=500) for number in range(3)]
     codes = [each.error_code for each in await create(asking, *names)]
@@ -125,11 +131,11 @@ async def test_topics_and_partitions_are_bounded(listening: Listening, asking: A
 
 @pytest.mark.parametrize("version", versions(DELETE))
 async def test_a_topic_is_deleted_but_not_under_a_subscription(
-    listening: Listening, asking: Asking, version: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     """An operator hears which subscription reads it."""
     for name in ("t", "read"):
-        await stored(listening.engine, name, *numbered(1, 2))
+        await append_stored(listening.engine, name, *numbered(1, 2))
     await listening.engine.groups.commit("g", {place("t"): Committed(1)})
     await listening.engine.groups.declare([Declared("billing", ("read",))])
     answer = await asking.ask(DELETE, version, topic_names=("t", "read", "absent"), timeout=SOON)
@@ -142,7 +148,7 @@ async def test_a_topic_is_deleted_but_not_under_a_subscription(
 
 @pytest.mark.parametrize("version", versions(GROW))
 async def test_a_topic_grows_but_not_under_a_subscription(
-    listening: Listening, asking: Asking, version: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     """Keys would move to other partitions, and their order with them."""
     for name in ("t", "read"):
@@ -174,7 +180,7 @@ async def test_a_topic_grows_but_not_under_a_subscription(
 
 @pytest.mark.parametrize("version", versions(CONFIGS))
 async def test_settings_are_told_as_they_are(
-    listening: Listening, asking: Asking, version: int
+    listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     """Of a topic with its own retention, and of the node."""
     await listening.engine.create_topic("small")
@@ -208,7 +214,7 @@ async def test_settings_are_told_as_they_are(
     assert (await describe(8, "0")).error_code is ErrorCode.invalid_request
 
 
-async def test_a_resource_is_described_once(asking: Asking) -> None:
+async def test_a_resource_is_described_once(asking: VersionedClient) -> None:
     """However often it is named: an answer is not to be a hundred times its request (rule 8)."""
     kinds = ((2, "t"), (2, "u"), (2, "t"), (4, "0"), (2, "t"))
     resources = [
@@ -224,7 +230,9 @@ async def test_a_resource_is_described_once(asking: Asking) -> None:
 
 
 @pytest.mark.parametrize("version", versions(CLUSTER))
-async def test_the_cluster_is_one_node(listening: Listening, asking: Asking, version: int) -> None:
+async def test_the_cluster_is_one_node(
+    listening: KafkaTestListener, asking: VersionedClient, version: int
+) -> None:
     host, port = listening.listener.address
     given = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
     answer = await asking.ask(CLUSTER, version, endpoint_type=1, **given)

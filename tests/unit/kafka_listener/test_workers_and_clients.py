@@ -24,11 +24,11 @@ from app.model.message import Assigned, Message, Revoked
 from app.model.start import EARLIEST
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
-from filtered import consumer_filter
-from kafka_asking import Asking, part
+from consumer_filters import consumer_filter
 from kafka_listening import RawClient
 from log_steps import place
 from patience import PATIENT, PATIENT_GROUP
+from versioned_client import VersionedClient, part
 from waiting import until
 
 TOPIC, GROUP = "t", "g"
@@ -163,7 +163,7 @@ async def test_positions_and_lag_are_the_same_from_both_sides(house: House) -> N
     filters = [Filter.model_validate({"exact": {"type": "never"}})]
     wanted = consumer_filter(filters, lambda *_: None)
     await house.worker(wanted)
-    asking = Asking(RawClient(*await asyncio.open_connection(*house.listener.address)))
+    asking = VersionedClient(RawClient(*await asyncio.open_connection(*house.listener.address)))
 
     async def ours() -> dict[int, tuple[int, int]]:
         groups = (await house.log.metadata([TOPIC], [GROUP])).groups
@@ -201,7 +201,7 @@ async def test_a_worker_that_is_kept_out_says_so_once_and_comes_in_when_it_can(
 ) -> None:
     """An operator has to see why a subscription delivers nothing."""
     await house.publish(0, 1)
-    asking = Asking(RawClient(*await asyncio.open_connection(*house.listener.address)))
+    asking = VersionedClient(RawClient(*await asyncio.open_connection(*house.listener.address)))
     sticky = part("JoinGroupRequestProtocol", name="sticky", metadata=b"")
     joined = await asking.ask(
         11,

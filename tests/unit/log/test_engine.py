@@ -26,7 +26,7 @@ from app.log.groups.positions import Committed
 from app.log.sequences import Batch
 from app.log.size import reserve
 from app.model.receipt import Receipt
-from log_steps import ManualTime, append, everything, numbered, place, started, stored
+from log_steps import ManualTime, append, append_stored, numbered, place, read_all, started
 from pages import CHECKOUT
 from waiting import until
 
@@ -34,15 +34,15 @@ from waiting import until
 async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
     """Records, next offsets, positions and generations survive together."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(0, 1, 2))
+    await append_stored(engine, "t", *numbered(0, 1, 2))
     await engine.groups.commit("g", {place("t"): Committed(2, "f1:1")})
     await engine.groups.advance("g", 5)
     await engine.stop()
     engine = await started(tmp_path)
-    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"2"]
+    assert [m.record.body for m in await read_all(engine, "t")] == [b"0", b"1", b"2"]
     assert engine.groups.positions.of("g") == {place("t"): Committed(2, "f1:1")}
     assert engine.groups.positions.generation("g") == 5
-    (receipt,) = await stored(engine, "t", *numbered(3))
+    (receipt,) = await append_stored(engine, "t", *numbered(3))
     assert receipt.position == "3"
     await engine.stop()
 
@@ -52,7 +52,7 @@ async def test_commits_of_positions_ride_on_the_commit_group_that_is_written_any
 ) -> None:
     """One transaction and one fsync, and told by nobody before it is there; where it fails, both fail."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(0))
+    await append_stored(engine, "t", *numbered(0))
     outcomes: list[bool] = []
     told: list[int] = []
     fails = False
@@ -64,7 +64,7 @@ async def test_commits_of_positions_ride_on_the_commit_group_that_is_written_any
 
     await engine._writer_or_raise().run(lambda db: db.set_commit_hook(committing))
     committed = engine.groups.commit("g", {place("t"): Committed(1)})
-    await asyncio.gather(stored(engine, "t", *numbered(1)), committed)
+    await asyncio.gather(append_stored(engine, "t", *numbered(1)), committed)
     assert (outcomes, told) == ([False], [0])
     fails = True
     refused = engine.groups.commit("g", {place("t"): Committed(2)})
@@ -79,11 +79,11 @@ async def test_commits_of_positions_ride_on_the_commit_group_that_is_written_any
 async def test_the_same_log_can_be_started_again(tmp_path: Path) -> None:
     """A reload stops and starts it; nothing may be counted twice."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(0, 1))
+    await append_stored(engine, "t", *numbered(0, 1))
     await engine.stop()
     await engine.start()
-    await stored(engine, "t", *numbered(2))
-    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"2"]
+    await append_stored(engine, "t", *numbered(2))
+    assert [m.record.body for m in await read_all(engine, "t")] == [b"0", b"1", b"2"]
     await engine.stop()
 
 
@@ -133,7 +133,7 @@ async def test_a_damaged_tail_of_the_write_ahead_log_costs_only_the_tail(
     """It starts, serves an unbroken beginning, and never garbage (reliability R10)."""
     engine = await started(tmp_path / "a", partitions=1)
     for number in range(30):
-        await stored(engine, "t", *numbered(number, size=900))
+        await append_stored(engine, "t", *numbered(number, size=900))
     copy = tmp_path / "b"
     copy.mkdir()
     for name in (FILE, f"{FILE}-wal"):
@@ -147,10 +147,10 @@ async def test_a_damaged_tail_of_the_write_ahead_log_costs_only_the_tail(
         wal[at : at + 8] = bytes(byte ^ 0xFF for byte in wal[at : at + 8])
     (copy / f"{FILE}-wal").write_bytes(wal)
     engine = await started(copy)
-    served = [int((m.record.body or b"").rstrip(b".")) for m in await everything(engine, "t")]
+    served = [int((m.record.body or b"").rstrip(b".")) for m in await read_all(engine, "t")]
     assert 0 < len(served) < 30
     assert served == list(range(len(served)))
-    (receipt,) = await stored(engine, "t", *numbered(99))
+    (receipt,) = await append_stored(engine, "t", *numbered(99))
     assert int(receipt.position) == len(served)
     await engine.stop()
 
@@ -161,14 +161,16 @@ async def test_flipped_bytes_cost_the_records_of_one_commit_and_are_reported(
     """SQLite does not check its pages: our checksum does (reliability R10)."""
     engine = await started(tmp_path, partitions=1)
     for n in range(5):
-        await stored(engine, "t", *(Record(b"k", (), b"needle-%d.%d" % (n, m)) for m in range(3)))
+        await append_stored(
+            engine, "t", *(Record(b"k", (), b"needle-%d.%d" % (n, m)) for m in range(3))
+        )
     await engine.stop()
     file = tmp_path / FILE
     data = file.read_bytes()
     assert data.count(b"needle-2.1") == 1
     file.write_bytes(data.replace(b"needle-2.1", b"nEedle-2.1"))
     engine = await started(tmp_path)
-    served = [m.record.body for m in await everything(engine, "t")]
+    served = [m.record.body for m in await read_all(engine, "t")]
     assert served == [b"needle-%d.%d" % (n, m) for n in (0, 1, 3, 4) for m in range(3)]
     assert engine.damaged == 3
     assert (await engine.page(place("t"), 7)).messages[0].offset == 9, "from within the damage too"
@@ -181,16 +183,16 @@ async def test_damage_at_the_end_of_a_segment_and_of_the_log_holds_up_nobody(
     """Where a damaged row ended is known from what follows it (reliability R10)."""
     engine = await started(tmp_path, partitions=1, segment_bytes=1_000)
     for n in range(4):  # two rows in each of two segments
-        await stored(engine, "t", *numbered(n * 2, n * 2 + 1, size=300))
+        await append_stored(engine, "t", *numbered(n * 2, n * 2 + 1, size=300))
     assert [segment.base for segment in engine.partition(place("t")).segments] == [0, 4]
     tables = [segment.table for segment in engine.partition(place("t")).segments]
     await engine.stop()
     with_db(tmp_path, f"UPDATE {tables[0]} SET count = 77 WHERE base_offset = 2")
     with_db(tmp_path, f"UPDATE {tables[1]} SET checksum = checksum + 1 WHERE base_offset = 6")
     engine = await started(tmp_path)
-    assert [m.offset for m in await everything(engine, "t")] == [0, 1, 4, 5]
+    assert [m.offset for m in await read_all(engine, "t")] == [0, 1, 4, 5]
     assert engine.damaged == 4
-    assert (await stored(engine, "t", *numbered(8)))[0].position == "8"
+    assert (await append_stored(engine, "t", *numbered(8)))[0].position == "8"
     assert (await engine.page(place("t"), 3)).messages[0].offset == 4
     assert [m.offset for m in (await engine.page(place("t"), 7)).messages] == [8]
     await engine.stop()
@@ -200,23 +202,23 @@ async def test_records_that_are_gone_are_reported_and_passed_over(tmp_path: Path
     """A hole at the end must not hold up a reader for ever, nor be filled with old offsets (R10)."""
     engine = await started(tmp_path, partitions=1)
     for n in range(3):
-        await stored(engine, "t", *numbered(n))
+        await append_stored(engine, "t", *numbered(n))
     table = engine.partition(place("t")).segments[0].table
     await engine.stop()
     with_db(tmp_path, f"DELETE FROM {table} WHERE base_offset > 0")
     engine = await started(tmp_path)
     assert "next offset 3" in engine.findings[0]
-    (receipt,) = await stored(engine, "t", *numbered(3))
+    (receipt,) = await append_stored(engine, "t", *numbered(3))
     assert receipt.position == "3"
     assert (await engine.page(place("t"), 1, until=3)).next_offset == 3
-    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"3"]
+    assert [m.record.body for m in await read_all(engine, "t")] == [b"0", b"3"]
     await engine.stop()
 
 
 async def test_the_check_at_the_start_finds_a_damaged_page(tmp_path: Path) -> None:
     """For operators who want to know before the first event, at the price of reading everything."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(*range(200), size=500))
+    await append_stored(engine, "t", *numbered(*range(200), size=500))
     await engine.stop()
     file = tmp_path / FILE
     data = bytearray(file.read_bytes())
@@ -231,7 +233,7 @@ async def test_the_check_at_the_start_finds_a_damaged_page(tmp_path: Path) -> No
 async def test_a_record_that_cannot_be_stored_fails_alone(tmp_path: Path) -> None:
     """One bad record must not fail its neighbours in the commit group."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(0))
+    await append_stored(engine, "t", *numbered(0))
     limit_length(engine, 20_000)
     good, bad, mixed = (
         append(engine, "t", *numbered(1)),
@@ -243,8 +245,8 @@ async def test_a_record_that_cannot_be_stored_fails_alone(tmp_path: Path) -> Non
     assert isinstance(refused, BrokerRefused)
     assert refused.kind == "record-too-large"
     assert [type(result) for result in await mixed] == [Receipt, BrokerRefused, Receipt]
-    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"3", b"5"]
-    assert [m.offset for m in await everything(engine, "t")] == [0, 1, 2, 3]
+    assert [m.record.body for m in await read_all(engine, "t")] == [b"0", b"1", b"3", b"5"]
+    assert [m.offset for m in await read_all(engine, "t")] == [0, 1, 2, 3]
     await engine.stop()
 
 
@@ -260,11 +262,11 @@ async def test_a_header_name_that_is_no_text_is_refused_alone(tmp_path: Path) ->
 async def test_what_nobody_waits_for_is_not_stored(tmp_path: Path) -> None:
     """What is not on the wire when its time is over is dropped (rule 9)."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(0))
+    await append_stored(engine, "t", *numbered(0))
     abandoned = append(engine, "t", *numbered(1))
     abandoned.cancel()
-    await stored(engine, "t", *numbered(2))
-    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"2"]
+    await append_stored(engine, "t", *numbered(2))
+    assert [m.record.body for m in await read_all(engine, "t")] == [b"0", b"2"]
     await engine.stop()
 
 
@@ -282,20 +284,20 @@ async def test_the_size_cap_answers_503_and_room_opens_it_again(tmp_path: Path) 
     assert result.retry_after
     assert not engine.health().healthy
     assert "max_bytes" in engine.health().cause
-    assert len(await everything(engine, "t")) == accepted
+    assert len(await read_all(engine, "t")) == accepted
     on_disk = sum(file.stat().st_size for file in tmp_path.iterdir())
     assert on_disk < cap * 1.2
     await engine.groups.commit("g", {place("t"): Committed(accepted)})
     await drop_oldest(engine, "t", 3)
     await until_healthy(engine)
-    await stored(engine, "t", *numbered(accepted, size=20_000))
+    await append_stored(engine, "t", *numbered(accepted, size=20_000))
     await engine.stop()
 
 
 async def test_a_full_disk_answers_503_and_the_log_goes_on_afterwards(tmp_path: Path) -> None:
     """SQLITE_FULL is a full bound, not damage (rule 8)."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(0))
+    await append_stored(engine, "t", *numbered(0))
     database = writer_db(engine)
     pages = int(database.pragma("page_count"))
     database.pragma("max_page_count", pages + 2)
@@ -303,8 +305,8 @@ async def test_a_full_disk_answers_503_and_the_log_goes_on_afterwards(tmp_path: 
     assert isinstance(result, BoundReached)
     database.pragma("max_page_count", pages + 10_000)
     await until_healthy(engine)
-    await stored(engine, "t", *numbered(2, size=100_000))
-    assert [m.offset for m in await everything(engine, "t")] == [0, 1]
+    await append_stored(engine, "t", *numbered(2, size=100_000))
+    assert [m.offset for m in await read_all(engine, "t")] == [0, 1]
     await engine.stop()
 
 
@@ -316,7 +318,7 @@ async def test_a_volume_that_is_nearly_full_takes_no_events_and_still_settles(
     monkeypatch.setattr("app.log.size.os.statvfs", lambda _: volume)
     engine = await started(tmp_path, partitions=1, segment_bytes=1)
     volume.f_bavail = reserve(40 << 30) // 4096
-    await stored(engine, "t", *numbered(0))
+    await append_stored(engine, "t", *numbered(0))
     volume.f_bavail -= 1
     (result,) = await append(engine, "t", *numbered(1))
     assert isinstance(result, BoundReached)
@@ -326,7 +328,7 @@ async def test_a_volume_that_is_nearly_full_takes_no_events_and_still_settles(
     await engine.upkeep.retain()
     volume.f_bavail += 1
     await until_healthy(engine)
-    await stored(engine, "t", *numbered(1))
+    await append_stored(engine, "t", *numbered(1))
     await engine.stop()
 
 
@@ -355,8 +357,8 @@ async def test_a_topic_comes_to_be_by_its_first_record(tmp_path: Path) -> None:
     """With the number of partitions that the setting says, unless it was made before."""
     engine = await started(tmp_path, partitions=5)
     await engine.create_topic("made", 2)
-    await stored(engine, "made", *numbered(0))
-    await stored(engine, "new", *numbered(0))
+    await append_stored(engine, "made", *numbered(0))
+    await append_stored(engine, "new", *numbered(0))
     counts = {name: len(topic.partitions) for name, topic in engine.topics().items()}
     assert counts == {"made": 2, "new": 5}
     await engine.stop()
@@ -370,7 +372,7 @@ async def test_a_name_that_cannot_be_a_topic_fails_its_records_alone(tmp_path: P
     assert isinstance((await good)[0], Receipt)
     for name in ("", ".", "..", "x" * 250):
         assert isinstance((await append(engine, name, *numbered(0)))[0], BrokerRefused)
-    await stored(engine, "second", *numbered(0))
+    await append_stored(engine, "second", *numbered(0))
     assert isinstance((await append(engine, "third", *numbered(0)))[0], BoundReached)
     await engine.stop()
 
@@ -381,8 +383,8 @@ async def test_times_never_go_back_and_are_found(tmp_path: Path) -> None:
     engine = await started(tmp_path, partitions=1, segment_bytes=2_000, now_ms=time)
     for now_ms in (1_000, 2_000, 500, 3_000, 4_000):
         time.now_ms = now_ms
-        await stored(engine, "t", *numbered(0, 1, size=900))
-    assert [m.time_ms for m in await everything(engine, "t")][::2] == [1000, 2000, 2000, 3000, 4000]
+        await append_stored(engine, "t", *numbered(0, 1, size=900))
+    assert [m.time_ms for m in await read_all(engine, "t")][::2] == [1000, 2000, 2000, 3000, 4000]
     assert len(engine.partition(place("t")).segments) > 2
     found = {at: await engine.offset_at(place("t"), at) for at in (0, 1_000, 1_001, 2_500, 4_001)}
     assert found == {0: 0, 1_000: 0, 1_001: 2, 2_500: 6, 4_001: 10}
@@ -394,7 +396,7 @@ async def test_a_time_is_found_between_the_records_of_commits(tmp_path: Path) ->
     time = ManualTime(1_000)
     engine = await started(tmp_path, partitions=1, now_ms=time)
     for count in (5, 1, 300):
-        await stored(engine, "t", *numbered(*range(count)))
+        await append_stored(engine, "t", *numbered(*range(count)))
         time.now_ms += 1_000
     found = {at: await engine.offset_at(place("t"), at) for at in (999, 1_001, 2_000, 2_001, 3_001)}
     assert found == {999: 0, 1_001: 5, 2_000: 5, 2_001: 6, 3_001: 306}
@@ -421,7 +423,7 @@ async def test_a_numbered_batch_is_stored_once(tmp_path: Path) -> None:
     assert await once(engine, Batch(7, 1, 0, 1), 3) == 3
     with pytest.raises(BrokerRefused, match="newer epoch"):
         await once(engine, Batch(7, 0, 3, 1), 4)
-    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"2", b"3"]
+    assert [m.record.body for m in await read_all(engine, "t")] == [b"0", b"1", b"2", b"3"]
     await engine.stop()
 
 
@@ -441,7 +443,7 @@ async def test_stopping_ends_the_threads_and_stores_what_was_taken(tmp_path: Pat
 async def test_a_page_is_bounded_by_records_and_by_bytes(tmp_path: Path) -> None:
     """A reader holds its transaction for one page only."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(*range(20), size=1_000))
+    await append_stored(engine, "t", *numbered(*range(20), size=1_000))
     page = await engine.page(place("t"), 0, max_records=3)
     assert (len(page.messages), page.next_offset) == (3, 3)
     page = await engine.page(place("t"), 3, max_bytes=4_000)
@@ -457,7 +459,7 @@ async def test_reading_begins_and_ends_anywhere_within_a_commit(tmp_path: Path) 
     """Consumers ask by record, rows hold many: a page is a slice of them."""
     engine = await started(tmp_path, partitions=1)
     for first in (0, 10, 20):
-        await stored(engine, "t", *numbered(*range(first, first + 10), size=100))
+        await append_stored(engine, "t", *numbered(*range(first, first + 10), size=100))
     for start in range(31):
         for end in range(start, 31, 7):
             page = await engine.page(place("t"), start, until=end)
@@ -515,9 +517,9 @@ async def test_numbered_batches_share_a_commit(tmp_path: Path) -> None:
     fates = [engine.append_to(place("t"), numbered(each.first), each) for each in batches]
     results = await asyncio.gather(*fates, return_exceptions=True)
     assert [getattr(each, "base", "refused") for each in results] == [0, 1, 1, 2, "refused", 3]
-    times = {m.time_ms for m in await everything(engine, "t")}
+    times = {m.time_ms for m in await read_all(engine, "t")}
     assert len(times) == 1
-    assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"2", b"3"]
+    assert [m.record.body for m in await read_all(engine, "t")] == [b"0", b"1", b"2", b"3"]
     await engine.stop()
 
 
@@ -542,7 +544,7 @@ async def test_a_numbered_batch_that_nobody_waits_for_is_not_stored(tmp_path: Pa
     await engine.create_topic("t", 1)
     engine.append_to(place("t"), numbered(0), Batch(7, 0, 0, 1)).cancel()
     assert (await engine.append_to(place("t"), numbered(1), Batch(7, 0, 0, 1))).base == 0
-    assert [m.record.body for m in await everything(engine, "t")] == [b"1"]
+    assert [m.record.body for m in await read_all(engine, "t")] == [b"1"]
     await engine.stop()
 
 
@@ -566,8 +568,8 @@ async def test_an_id_that_was_never_given_and_is_used_is_never_given(tmp_path: P
     for stranger in (0, 1):
         await engine.append_to(place("t"), numbered(0), Batch(stranger, 0, 0, 1))
     own = await engine.new_producer()
-    stored = await engine.append_to(place("t"), numbered(1), Batch(own, 0, 0, 1))
-    assert (own, stored.base) == (2, 2)
+    append_stored = await engine.append_to(place("t"), numbered(1), Batch(own, 0, 0, 1))
+    assert (own, append_stored.base) == (2, 2)
     assert await engine.new_producer() == 3
     await engine.stop()
 
@@ -591,7 +593,7 @@ async def test_producers_that_are_quiet_are_forgotten(tmp_path: Path) -> None:
 async def test_a_log_of_format_1_is_brought_up(tmp_path: Path) -> None:
     """An operator who upgrades keeps every record."""
     engine = await started(tmp_path, partitions=1)
-    await stored(engine, "t", *numbered(0))
+    await append_stored(engine, "t", *numbered(0))
     await engine.stop()
     with_db(
         tmp_path,
@@ -600,7 +602,7 @@ async def test_a_log_of_format_1_is_brought_up(tmp_path: Path) -> None:
         "PRAGMA user_version = 1",
     )
     engine = await started(tmp_path)
-    assert [m.record.body for m in await everything(engine, "t")] == [b"0"]
+    assert [m.record.body for m in await read_all(engine, "t")] == [b"0"]
     assert await engine.new_producer() == 0
     await engine.stop()
 
@@ -614,19 +616,19 @@ async def test_a_log_of_format_2_is_brought_up(tmp_path: Path) -> None:
     engine = await started(tmp_path, now_ms=time, group_age=3_600.0)
     assert engine.findings == []
     assert engine.cluster == log_format_2.CLUSTER
-    found = await everything(engine, "t")
+    found = await read_all(engine, "t")
     assert [(m.offset, m.record.body) for m in found] == [(40, b"0"), (41, b"1"), (42, b"2")]
     assert engine.groups.positions.of("readers") == {place("t"): Committed(41, "f1:1")}
     assert engine.groups.positions.generation("readers") == 7
     assert await engine.new_producer() == 12
     known = await engine.append_to(place("t"), numbered(2), Batch(11, 0, 4, 1))
     assert known.base == 42  # sent again after the upgrade: stored before it
-    assert (await stored(engine, "t", *numbered(3)))[0].position == "43"
+    assert (await append_stored(engine, "t", *numbered(3)))[0].position == "43"
     assert await engine.upkeep.forget_groups() == 0
     assert engine.groups.positions.generation("readers") == 7
     await engine.stop()
     engine = await started(tmp_path)
-    assert len(await everything(engine, "t")) == 4
+    assert len(await read_all(engine, "t")) == 4
     await engine.stop()
 
 
@@ -634,8 +636,8 @@ async def test_runs_give_what_pages_give(tmp_path: Path) -> None:
     """Across commits, segments and the middle of a row."""
     engine = await started(tmp_path, partitions=1, segment_bytes=2_000)
     for count in (3, 1, 300, 2):
-        await stored(engine, "t", *numbered(*range(count), size=20))
-    messages = await everything(engine, "t")
+        await append_stored(engine, "t", *numbered(*range(count), size=20))
+    messages = await read_all(engine, "t")
     for offset in (0, 1, 4, 100, 305, 306):
         found = await engine.scan(place("t"), offset, list)
         flat = [(run.base + n, fields[2]) for run in found for n, fields in enumerate(run.records)]

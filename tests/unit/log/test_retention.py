@@ -13,7 +13,7 @@ from app.log.groups.positions import Committed, Declared
 from app.log.partitions import Segment
 from app.log.settings import Retention
 from app.log.upkeep import droppable
-from log_steps import ManualTime, everything, numbered, place, started, stored
+from log_steps import ManualTime, append_stored, numbered, place, read_all, started
 
 NOW = 100_000
 SEGMENTS = [Segment(1, 0, 100, 10_000), Segment(2, 10, 100, 50_000), Segment(3, 20, 100, 90_000)]
@@ -56,7 +56,7 @@ async def filled(folder: Path, time: ManualTime, **settings: object) -> Engine:
     )
     for number in range(10):
         time.now_ms += 1_000
-        await stored(engine, "t", *numbered(number, size=900))
+        await append_stored(engine, "t", *numbered(number, size=900))
     return engine
 
 
@@ -73,9 +73,9 @@ async def test_old_segments_go_and_their_offsets_are_never_used_again(tmp_path: 
     assert raised.value.earliest == "10"
     await engine.stop()
     engine = await started(tmp_path)
-    (receipt,) = await stored(engine, "t", *numbered(10))
+    (receipt,) = await append_stored(engine, "t", *numbered(10))
     assert receipt.position == "10"
-    assert [m.offset for m in await everything(engine, "t")] == [10]
+    assert [m.offset for m in await read_all(engine, "t")] == [10]
     await engine.stop()
 
 
@@ -95,7 +95,7 @@ async def test_a_crash_after_everything_went_does_not_give_old_offsets_again(
         assert (log.earliest, log.next_offset, engine.findings) == (10, 10, [])
         await engine.stop()
     engine = await started(tmp_path / "b")
-    (receipt,) = await stored(engine, "t", *numbered(10))
+    (receipt,) = await append_stored(engine, "t", *numbered(10))
     assert receipt.position == "10"
     await engine.stop()
 
@@ -146,12 +146,12 @@ async def test_a_topic_can_have_a_retention_of_its_own(tmp_path: Path) -> None:
     """By size: the newest are kept."""
     time = ManualTime()
     engine = await filled(tmp_path, time, topic_retention={"t": Retention(max_bytes=4_000)})
-    await stored(engine, "other", *numbered(*range(10), size=900))
+    await append_stored(engine, "other", *numbered(*range(10), size=900))
     await engine.upkeep.retain()
-    kept = [m.offset for m in await everything(engine, "t")]
+    kept = [m.offset for m in await read_all(engine, "t")]
     assert kept == list(range(kept[0], 10))
     assert 3 <= len(kept) <= 5
-    assert len(await everything(engine, "other")) == 10
+    assert len(await read_all(engine, "other")) == 10
     await engine.stop()
 
 
@@ -166,10 +166,10 @@ async def test_a_trickle_does_not_outlive_its_age(tmp_path: Path) -> None:
         retention_interval=3600,
     )
     for number in range(20):
-        await stored(engine, "t", *numbered(number))
+        await append_stored(engine, "t", *numbered(number))
         time.now_ms += 10_000
         await engine.upkeep.retain()
-    kept = await everything(engine, "t")
+    kept = await read_all(engine, "t")
     assert kept[-1].offset == 19
     assert all(message.time_ms >= time.now_ms - 80_000 for message in kept)
     await engine.stop()

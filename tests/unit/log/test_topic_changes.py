@@ -16,7 +16,7 @@ from app.log.engine import Engine
 from app.log.groups.positions import Committed, Declared
 from app.log.groups.protocol import Join
 from app.log.sequences import Batch
-from log_steps import ManualTime, everything, numbered, place, started, stored
+from log_steps import ManualTime, append_stored, numbered, place, read_all, started
 
 DAY_MS = 86_400_000
 
@@ -40,8 +40,8 @@ async def test_a_deleted_topic_is_gone_with_all_that_was_known_of_it(
 ) -> None:
     """One of its name begins anew: an old position would pass over new records."""
     for count in range(5):
-        await stored(engine, "t", *numbered(*range(count + 1), size=100))
-    await stored(engine, "other", *numbered(7))
+        await append_stored(engine, "t", *numbered(*range(count + 1), size=100))
+    await append_stored(engine, "other", *numbered(7))
     await engine.groups.commit("g", {place("t"): Committed(3), place("other"): Committed(1)})
     await engine.append_to(place("t"), [Record(None, (), b"n")], Batch(1, 0, 0, 1))
     await engine.delete_topic("t")
@@ -50,12 +50,12 @@ async def test_a_deleted_topic_is_gone_with_all_that_was_known_of_it(
     assert tables(tmp_path) == 1
     await engine.create_topic("t", 1)
     assert await engine.append_to(place("t"), [Record(None, (), b"n")], Batch(1, 0, 5, 1))
-    assert [m.offset for m in await everything(engine, "t")] == [0]
+    assert [m.offset for m in await read_all(engine, "t")] == [0]
 
 
 async def test_a_deleted_topic_stays_deleted(engine: Engine, tmp_path: Path) -> None:
     """Also for the start after."""
-    await stored(engine, "t", *numbered(1))
+    await append_stored(engine, "t", *numbered(1))
     await engine.delete_topic("t")
     await engine.stop()
     await engine.start()
@@ -88,7 +88,7 @@ async def test_who_waits_for_a_deleted_topic_is_told(engine: Engine) -> None:
 
 async def test_a_page_of_a_deleted_topic_is_refused(engine: Engine) -> None:
     """A reader that had found its partition meets no missing table."""
-    await stored(engine, "t", *numbered(1, 2, 3))
+    await append_stored(engine, "t", *numbered(1, 2, 3))
     number = next(p.number for p in engine.topics()["t"].partitions if p.next_offset)
     reading = asyncio.create_task(engine.page(place("t", number), 0))
     await engine.delete_topic("t")
@@ -100,13 +100,13 @@ async def test_a_page_of_a_deleted_topic_is_refused(engine: Engine) -> None:
 
 async def test_a_topic_grows_and_stays_grown(engine: Engine) -> None:
     """The partitions it had keep their records."""
-    await stored(engine, "t", *numbered(1))
+    await append_stored(engine, "t", *numbered(1))
     await engine.grow_topic("t", 5)
     await engine.append_to(place("t", 4), [Record(None, (), b"new")])
     await engine.stop()
     await engine.start()
     assert len(engine.topics()["t"].partitions) == 5
-    assert sorted(m.record.body or b"" for m in await everything(engine, "t")) == [b"1", b"new"]
+    assert sorted(m.record.body or b"" for m in await read_all(engine, "t")) == [b"1", b"new"]
     with pytest.raises(BrokerRefused, match="already"):
         await engine.grow_topic("t", 5)
     with pytest.raises(BrokerRefused):

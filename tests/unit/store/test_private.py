@@ -11,7 +11,7 @@ import pytest
 
 from app.store import open_store
 from app.store.sqlite import copy
-from log_steps import numbered, started, stored
+from log_steps import append_stored, numbered, started
 from store_house import sqlite_file
 
 
@@ -72,7 +72,7 @@ async def test_a_log_in_a_folder_that_is_there_is_for_nobody_else(
     folder = tmp_path / "log"
     folder.mkdir(mode=0o755)
     engine = await started(folder, partitions=1)
-    await stored(engine, "t", *numbered(0, 1, 2))
+    await append_stored(engine, "t", *numbered(0, 1, 2))
     files = {path.name: oct(mode(path)) for path in folder.iterdir()}
     assert {name: bits for name, bits in files.items() if bits != "0o600"} == {}
     for path in folder.iterdir():

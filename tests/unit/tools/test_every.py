@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from every import SHOWN, of_every
+from row_checks import SHOWN, check_every
 
 
 def check(number: int) -> None:
@@ -12,7 +12,7 @@ def check(number: int) -> None:
 def test_every_row_that_fails_is_told_with_its_place() -> None:
     """A table that ends at its first fault hides the others, and whether they have one cause."""
     with pytest.raises(pytest.fail.Exception) as failure:
-        of_every([2, 3, 4, 5], check, name=lambda number: f"row {number}")
+        check_every([2, 3, 4, 5], check, name=lambda number: f"row {number}")
 
     told = str(failure.value)
     assert "2 of 4 rows" in told
@@ -31,13 +31,13 @@ def test_a_refusal_that_does_not_come_is_a_fault() -> None:
             int(number)
 
     with pytest.raises(pytest.fail.Exception, match="1 of 1 rows"):
-        of_every([1], refused)
+        check_every([1], refused)
 
 
 def test_of_many_faults_the_last_are_names_alone() -> None:
     """A rule that breaks breaks every row: its report is to be read, not scrolled."""
     with pytest.raises(pytest.fail.Exception) as failure:
-        of_every(range(1, 3 * SHOWN, 2), check)
+        check_every(range(1, 3 * SHOWN, 2), check)
 
     assert str(failure.value).count("AssertionError: ") == SHOWN
     assert str(failure.value).endswith(f"\n{3 * SHOWN - 1}")
@@ -46,8 +46,8 @@ def test_of_many_faults_the_last_are_names_alone() -> None:
 def test_a_table_without_rows_is_a_fault() -> None:
     """A folder that moved, or a filter that lets nothing through, would pass for ever."""
     with pytest.raises(AssertionError, match="no rows"):
-        of_every([], check)
+        check_every([], check)
 
 
 def test_a_table_that_holds_passes() -> None:
-    of_every([2, 4], check)
+    check_every([2, 4], check)

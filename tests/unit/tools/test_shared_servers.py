@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 import shared_servers
-from lacking import lacking
 from postgres_server import install
+from skipping import skip_or_fail
 from waiting import wait_until
 
 pytestmark = pytest.mark.postgres
@@ -35,7 +35,7 @@ def there():
     try:
         install()
     except shared_servers.Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
 
 
 def answers(dsn: str) -> bool:

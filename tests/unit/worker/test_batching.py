@@ -13,7 +13,7 @@ from app.bindings.record import Record
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.worker.budget import Budget
-from joining_sink import ALONE, JoiningSink
+from scripted_batch_sink import ALONE, ScriptedBatchSink
 from waiting import until
 from worker_doubles import OK, an_event
 
@@ -27,7 +27,7 @@ def events(*keys: str, first: int = 0, **attributes: str) -> list[Record]:
 
 @pytest.fixture
 def joining(rig):
-    rig.sink = JoiningSink()
+    rig.sink = ScriptedBatchSink()
     rig.log.clock = rig.clock
     return rig.sink
 
@@ -376,7 +376,7 @@ async def test_whatever_is_refused_every_event_has_one_end_in_order(
         outcomes.append((ids, answer(ids)))
         return outcomes[-1][1]
 
-    rig.sink = JoiningSink(told)
+    rig.sink = ScriptedBatchSink(told)
     await rig.publish(*events(*keys))
     await rig.begin(
         batch={"max_events": most, "max_wait": waits},

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from app.interfaces import DeadLetter, EventName, LetterChoice, SinkAnswer
 from app.model.message import Message, Partition
-from joining_sink import JoiningSink
+from scripted_batch_sink import ScriptedBatchSink
 from waiting import until
 from worker_doubles import OK, an_event
 
@@ -276,7 +276,7 @@ async def test_a_target_that_cannot_be_reached_keeps_the_letters_and_their_order
 async def test_letters_of_a_request_of_several_keep_their_order(rig):
     """The head of the lane waits, and those that were in its request wait behind it."""
     await given_up(rig, *((100 + n, "k") for n in range(4)))
-    rig.sink = JoiningSink(lambda ids: OK if len(rig.sink.sent) > 1 else SinkAnswer(503))
+    rig.sink = ScriptedBatchSink(lambda ids: OK if len(rig.sink.sent) > 1 else SinkAnswer(503))
     await give_back(rig)
     await rig.begin(batch={"max_events": 10}, retry={"schedule": ["10s", "10s"]})
     await until(lambda: len(rig.sink.sent) == 1)

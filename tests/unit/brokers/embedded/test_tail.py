@@ -22,7 +22,7 @@ from app.interfaces import Consumer
 from app.log.partitions import PartitionLog
 from app.model.message import Assigned, Message, MessagePage, Partition
 from app.model.start import EARLIEST
-from filtered import consumer_filter
+from consumer_filters import consumer_filter
 from log_steps import ManualTime
 from patience import PATIENT, PATIENT_GROUP
 from waiting import until

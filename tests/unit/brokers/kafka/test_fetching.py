@@ -25,22 +25,22 @@ from app.brokers.kafka.tail import KEPT_FETCHES, FetchedTail
 from app.brokers.partition_reader import PartitionReader
 from app.errors import BrokerUnavailable
 from app.model.message import Partition
-from filtered import consumer_filter
-from kafka_fetches import Client, batch, values
+from consumer_filters import consumer_filter
+from kafka_fetches import FakeKafkaClient, batch, values
 
 SETTINGS = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1")
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 @pytest.fixture
-def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeKafkaClient:
     monkeypatch.setattr(fetching, "AGAIN_AFTER", 0.001)
     monkeypatch.setattr(fetching, "WAIT", 3600.0)  # nothing comes back but when the test says so
-    return Client()
+    return FakeKafkaClient()
 
 
 @pytest.fixture
-async def fetches(client: Client) -> AsyncIterator[Fetcher]:
+async def fetches(client: FakeKafkaClient) -> AsyncIterator[Fetcher]:
     fetches = Fetcher(SETTINGS)
     fetches._client = client
     yield fetches
@@ -52,7 +52,7 @@ async def values_of(fetches: Fetcher, place: TopicPartition, position: int) -> l
 
 
 async def test_what_is_asked_for_at_the_same_time_is_one_request(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     """Each has its own answer, also where two want the same."""
     asking = [
@@ -67,7 +67,7 @@ async def test_what_is_asked_for_at_the_same_time_is_one_request(
 
 
 async def test_what_is_asked_for_while_a_fetch_waits_goes_beside_it_and_is_back_no_later(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     """A partition that is new, or goes on after a pause, must not wait for news of others; and two fetches
     may not stay two for ever."""
@@ -87,7 +87,7 @@ async def test_what_is_asked_for_while_a_fetch_waits_goes_beside_it_and_is_back_
 
 
 async def test_a_fetch_of_everything_that_found_nothing_waits_longer_the_next_time(
-    client: Client, fetches: Fetcher, monkeypatch: pytest.MonkeyPatch
+    client: FakeKafkaClient, fetches: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At rest two round trips a second are most of what a reader costs. What is asked for meanwhile is not bound to
     the long wait, and what comes is followed by a short one."""
@@ -113,7 +113,7 @@ async def test_a_fetch_of_everything_that_found_nothing_waits_longer_the_next_ti
 
 
 async def test_two_positions_of_a_partition_go_one_beside_the_other(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     """A request can name a partition once. One that catches up does not wait for one at the end."""
     end = asyncio.create_task(values_of(fetches, ONE, 9))
@@ -127,7 +127,9 @@ async def test_two_positions_of_a_partition_go_one_beside_the_other(
     assert await end == [b"new"]
 
 
-async def test_nobody_asks_for_what_nobody_wants_any_more(client: Client, fetches: Fetcher) -> None:
+async def test_nobody_asks_for_what_nobody_wants_any_more(
+    client: FakeKafkaClient, fetches: Fetcher
+) -> None:
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     other = asyncio.create_task(values_of(fetches, OTHER, 0))
     asked = await client.next(0)
@@ -141,7 +143,7 @@ async def test_nobody_asks_for_what_nobody_wants_any_more(client: Client, fetche
 
 
 async def test_what_fails_is_asked_for_again_of_whoever_leads_now(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     (await client.next(0)).tell({ONE: NotLeaderForPartitionError.errno})
@@ -153,7 +155,7 @@ async def test_what_fails_is_asked_for_again_of_whoever_leads_now(
 
 @pytest.mark.parametrize("kind", [OffsetOutOfRangeError, TopicAuthorizationFailedError])
 async def test_what_does_not_pass_by_itself_is_told(
-    client: Client, fetches: Fetcher, kind: type[Exception]
+    client: FakeKafkaClient, fetches: Fetcher, kind: type[Exception]
 ) -> None:
     """Of the one partition; the others of the request go on."""
     asking = asyncio.create_task(values_of(fetches, ONE, 3))
@@ -165,7 +167,7 @@ async def test_what_does_not_pass_by_itself_is_told(
     assert await other == [b"x"]
 
 
-async def test_closing_ends_all(client: Client, fetches: Fetcher) -> None:
+async def test_closing_ends_all(client: FakeKafkaClient, fetches: Fetcher) -> None:
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     await client.next(0)
     await fetches.close()
@@ -175,7 +177,7 @@ async def test_closing_ends_all(client: Client, fetches: Fetcher) -> None:
 
 
 async def test_a_page_is_as_large_as_asked_and_what_is_left_of_a_fetch_is_not_fetched_again(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
     reading = asyncio.create_task(tail.page(5, tail.end, 2))
@@ -192,7 +194,7 @@ async def test_a_page_is_as_large_as_asked_and_what_is_left_of_a_fetch_is_not_fe
     assert client.asked[1].positions == {ONE: 9}
 
 
-async def test_it_is_back_when_its_broker_is(client: Client, fetches: Fetcher) -> None:
+async def test_it_is_back_when_its_broker_is(client: FakeKafkaClient, fetches: Fetcher) -> None:
     """Nobody is told, and no connection is made anew for each that asks."""
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     (await client.next(0)).answer.set_exception(KafkaConnectionError("gone"))
@@ -209,7 +211,7 @@ async def test_it_is_back_when_its_broker_is(client: Client, fetches: Fetcher) -
 
 @pytest.mark.parametrize("code", [UnknownError.errno, ReplicaNotAvailableError.errno, 78])
 async def test_an_odd_answer_is_tried_again_and_said_once(
-    client: Client, fetches: Fetcher, caplog: pytest.LogCaptureFixture, code: int
+    client: FakeKafkaClient, fetches: Fetcher, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     """A restart of all its subscriptions would help nobody."""
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
@@ -223,7 +225,7 @@ async def test_an_odd_answer_is_tried_again_and_said_once(
 
 
 async def test_an_answer_that_cannot_be_read_is_raised_and_what_comes_next_is_fetched(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     """Else those that wait for it would wait for ever."""
     asking = [asyncio.create_task(values_of(fetches, place, 0)) for place in (ONE, OTHER)]
@@ -237,7 +239,7 @@ async def test_an_answer_that_cannot_be_read_is_raised_and_what_comes_next_is_fe
 
 
 async def test_closing_ends_also_where_a_connection_does_not(
-    client: Client, fetches: Fetcher, monkeypatch: pytest.MonkeyPatch
+    client: FakeKafkaClient, fetches: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "STOP_WITHIN", 0.001)
     never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -250,7 +252,7 @@ async def test_closing_ends_also_where_a_connection_does_not(
 
 
 async def test_a_compressed_batch_that_begins_before_gives_what_was_asked_for(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     records = [Record(None, (), b"%d" % number) for number in range(10)]
     asking = asyncio.create_task(values_of(fetches, ONE, 17))
@@ -259,7 +261,7 @@ async def test_a_compressed_batch_that_begins_before_gives_what_was_asked_for(
 
 
 async def test_a_record_that_is_damaged_stops_its_partition_and_not_what_lies_before_it(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
     good, bad = values(0, b"a", b"b"), bytearray(values(2, b"c"))
@@ -276,7 +278,7 @@ async def test_a_record_that_is_damaged_stops_its_partition_and_not_what_lies_be
 
 
 async def test_two_that_catch_up_from_different_places_take_nothing_from_each_other(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
     for position in (0, 10):
@@ -292,7 +294,7 @@ async def test_two_that_catch_up_from_different_places_take_nothing_from_each_ot
 
 
 async def test_few_rests_are_kept_and_none_that_nobody_stands_at(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     """A mebibyte each (rule 8)."""
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
@@ -314,7 +316,7 @@ async def test_few_rests_are_kept_and_none_that_nobody_stands_at(
 
 
 async def test_a_page_of_what_came_compressed_is_no_larger(
-    client: Client, fetches: Fetcher
+    client: FakeKafkaClient, fetches: Fetcher
 ) -> None:
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
     records = [Record(None, (), bytes(400_000)) for _ in range(8)]

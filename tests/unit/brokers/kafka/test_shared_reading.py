@@ -23,8 +23,8 @@ from app.delivery.offsets import FinishedRuns
 from app.filters.model import Filter
 from app.model.message import Assigned, ConsumerEvent, Message, Partition, Revoked
 from app.model.start import EARLIEST
-from filtered import consumer_filter
-from kafka_fetches import Asked, Client, batch
+from consumer_filters import consumer_filter
+from kafka_fetches import FakeKafkaClient, PendingFetch, batch
 
 SETTINGS = KafkaSettings(
     name="kafka",
@@ -60,7 +60,7 @@ def events(first: int, *kinds: str) -> bytes:
 class House:
     """A member that wants events of type "a", and the group, which is the test's."""
 
-    def __init__(self, client: Client, watch: pytest.MonkeyPatch) -> None:
+    def __init__(self, client: FakeKafkaClient, watch: pytest.MonkeyPatch) -> None:
         self.client = client
         self.tails = PartitionTails(SETTINGS)
         self.tails._fetching = Fetcher(SETTINGS)
@@ -99,7 +99,7 @@ class House:
         await self.member.on_partitions_assigned([KAFKA_PLACE])
         assert isinstance(await self.member.poll(0), Assigned)
 
-    async def asked(self, number: int) -> Asked:
+    async def asked(self, number: int) -> PendingFetch:
         """The fetch that it asks for now."""
         assert await self.member.poll(0) is None
         return await self.client.next(number)
@@ -127,7 +127,7 @@ class House:
 async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     monkeypatch.setattr(fetching, "AGAIN_AFTER", 0.001)
     monkeypatch.setattr(fetching, "WAIT", 3600.0)
-    house = House(Client(), monkeypatch)
+    house = House(FakeKafkaClient(), monkeypatch)
     await house.assign()
     yield house
     await house.member.close()

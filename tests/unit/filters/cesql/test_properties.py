@@ -19,7 +19,7 @@ from app.filters.cesql.printer import node_text
 from app.filters.cesql.static_type import result_type
 from app.filters.cesql.tokens import RESERVED, ParseError
 from app.filters.cesql.values import LEAST, MOST, to_integer
-from cesql_making import made
+from cesql_making import random_cases
 from cesql_table import event_of
 
 NAMES = st.from_regex(r"[a-z0-9]{0,3}[a-z][a-z0-9]{0,3}", fullmatch=True).filter(
@@ -128,7 +128,7 @@ def _refusal(text: str) -> ParseError | None:
 
 def test_expressions_by_chance_survive_being_shown() -> None:
     """Those that people would write, in any precedence."""
-    for case in made(2_000, seed=7):
+    for case in random_cases(2_000, seed=7):
         tree = parse(case.expression)
         assert parse(node_text(tree)) == tree
 

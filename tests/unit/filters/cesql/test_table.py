@@ -9,7 +9,7 @@ from app.filters.cesql.functions import FUNCTIONS
 from app.filters.cesql.parser import parse
 from app.filters.cesql.printer import node_text
 from cesql_table import Case, event_of, ours, table
-from every import of_every
+from row_checks import check_every
 
 TABLE = table()
 ALL = [case for cases in TABLE.values() for case in cases]
@@ -18,7 +18,7 @@ PARSED = [case for case in ALL if case.errors != ("parse",)]
 
 def test_an_expression_gives_the_value_and_the_errors_of_its_clause() -> None:
     """A filter that means something else than its author read in the specification drops events."""
-    of_every(ALL, assert_outcome)
+    check_every(ALL, assert_outcome)
 
 
 def assert_outcome(case: Case) -> None:
@@ -27,7 +27,7 @@ def assert_outcome(case: Case) -> None:
 
 def test_a_filter_passes_only_true_without_an_error() -> None:
     """CESQL 1.2: what is no Boolean, and what has an error, MUST NOT pass."""
-    of_every(PARSED, assert_passes)
+    check_every(PARSED, assert_passes)
 
 
 def assert_passes(case: Case) -> None:
@@ -37,7 +37,7 @@ def assert_passes(case: Case) -> None:
 
 def test_what_is_shown_of_an_expression_is_that_expression() -> None:
     """Explanations quote parts of an expression: the quotation must mean the same."""
-    of_every(PARSED, assert_shown)
+    check_every(PARSED, assert_shown)
 
 
 def assert_shown(case: Case) -> None:

@@ -17,7 +17,7 @@ from app.bindings import kafka, pulsar
 from app.bindings.record import Header, Record
 from app.pipeline.decode import batch as by_column
 from app.pipeline.decode.batch import decode_without_times, decoded_batch, decoded_batches, parts
-from decode_asking import in_doubt, told_otherwise
+from decode_comparison import decoded_by_row, wrong_columns
 from decode_mutating import mutated
 from decode_records import (
     ENDS,
@@ -54,7 +54,7 @@ def no_defect(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) 
 
 
 def check(records: Sequence[Record], topic: str = "t", rows: int = BATCH) -> None:
-    told = [each for batch in batches(records, topic, rows) for each in told_otherwise(batch)]
+    told = [each for batch in batches(records, topic, rows) for each in wrong_columns(batch)]
     assert not told, "\n".join(told[:20])
 
 
@@ -113,7 +113,7 @@ def test_brokers_in_one_batch() -> None:
     tables = [raw_table(usual(topic), topic) for topic in TOPICS]
     table = pa.concat_tables(tables).take(random.Random(8).sample(range(400), 400))
     (batch,) = table.combine_chunks().to_batches()
-    assert not told_otherwise(batch)
+    assert not wrong_columns(batch)
 
 
 @pytest.mark.nightly
@@ -133,12 +133,12 @@ def test_twenty_thousand_generated_records() -> None:
 def test_usual_events_go_by_column(topic: str) -> None:
     """In any version, mode and layout: looked at one by one, an event costs many times as much."""
     records = usual(topic)
-    doubtful = in_doubt(one(records, topic))
+    doubtful = decoded_by_row(one(records, topic))
     assert len(doubtful) <= (1 - CLEAR) * len(records), f"{len(doubtful)}: {doubtful[:5]}"
 
 
 def test_one_broken_record_does_not_slow_the_others(every: dict[str, list[Record]]) -> None:
-    doubtful = in_doubt(one([*usual(), *every["poison"]]))
+    doubtful = decoded_by_row(one([*usual(), *every["poison"]]))
     assert len(doubtful) <= (1 - CLEAR) * len(usual()) + len(every["poison"])
 
 
@@ -170,7 +170,7 @@ def test_values_and_headers_that_are_null() -> None:
     )
     place = batch.schema.get_field_index("headers")
     nulled = batch.set_column(place, batch.schema.field(place), hidden)
-    assert not told_otherwise(nulled)
+    assert not wrong_columns(nulled)
     assert decode_without_times(nulled).column("verdict").to_pylist() == [
         "foreign",
         None,
@@ -214,7 +214,7 @@ def test_slices(every: dict[str, list[Record]], seed: int) -> None:
     chance = random.Random(seed)
     start = chance.randrange(batch.num_rows - 1)
     some = batch.slice(start, chance.randrange(1, 100))
-    assert not told_otherwise(some)
+    assert not wrong_columns(some)
     assert np.all([len(column) == some.num_rows for column in decode_without_times(some).columns])
 
 
@@ -223,7 +223,7 @@ def test_mutations_are_of_every_kind(every: dict[str, list[Record]]) -> None:
     records = list(islice(every["mutated"], 1_000))
     refused = decode_without_times(one(records)).column("verdict").is_valid().true_count
     assert 200 < refused < 800
-    assert refused < len(in_doubt(one(records))) < 900
+    assert refused < len(decoded_by_row(one(records))) < 900
 
 
 @pytest.mark.parametrize("topic", TOPICS)

@@ -18,8 +18,8 @@ from app.pipeline.report.findings import findings
 from app.pipeline.report.page import POLICY, page, template
 from app.pipeline.report.run import Report
 from kafka_install import Missing
-from lacking import lacking
 from report_made import HOSTILE, report_made
+from skipping import skip_or_fail
 
 _VOID = {"meta", "link", "img", "br", "hr", "input"}
 _FETCHING = {
@@ -163,6 +163,6 @@ def test_the_page_fits_a_phone_in_a_real_browser(report: Report, tmp_path: Path)
     try:
         browser = chromium.find()
     except Missing as missing:
-        lacking(missing)
+        skip_or_fail(missing)
     width, fetched = chromium.measured(browser, page(report), tmp_path, 390)
     assert (width, fetched) == (390, 0)

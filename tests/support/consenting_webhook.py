@@ -12,7 +12,7 @@ from threaded_http import QuietHandler, ThreadedServer
 
 class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
-    server: Consenting
+    server: ConsentingWebhook
 
     def options(self) -> None:
         self.server.callbacks.append(self.headers["webhook-request-callback"])
@@ -24,7 +24,7 @@ class _Handler(QuietHandler):
         self.answer(204)
 
 
-class Consenting(ThreadedServer):
+class ConsentingWebhook(ThreadedServer):
     def __init__(self) -> None:
         super().__init__(_Handler)
         self.callbacks: list[str] = []

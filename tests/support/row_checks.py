@@ -16,7 +16,7 @@ Row = TypeVar("Row")
 SHOWN = 20  # failures shown in full; further ones by name only
 
 
-def of_every(
+def check_every(
     rows: Iterable[Row], check: Callable[[Row], object], name: Callable[[Row], str] = str
 ) -> None:
     """Run ``check`` on every row and fail with the names and errors of those for which it raises.
@@ -29,7 +29,7 @@ def of_every(
         try:
             check(row)
         except (Exception, pytest.fail.Exception) as fault:  # noqa: BLE001 - every error is reported
-            faults.append((name(row), _told(fault)))
+            faults.append((name(row), _failure_text(fault)))
     assert count, "the table has no rows"
     if faults:
         full = [f"{row}\n{error}" for row, error in faults[:SHOWN]]
@@ -37,7 +37,7 @@ def of_every(
         pytest.fail("\n".join([f"{len(faults)} of {count} rows:", *full, *names]), pytrace=False)
 
 
-def _told(fault: BaseException) -> str:
+def _failure_text(fault: BaseException) -> str:
     """Return the line of code that failed and its error, as indented text."""
     where = traceback.extract_tb(fault.__traceback__)[-1]
     error = "".join(traceback.format_exception_only(fault)).rstrip()

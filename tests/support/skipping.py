@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 
-def lacking(why: object) -> NoReturn:
+def skip_or_fail(why: object) -> NoReturn:
     """Skip the running test for this reason, or fail it if CI=true."""
     if os.environ.get("CI") == "true":
         pytest.fail(str(why))

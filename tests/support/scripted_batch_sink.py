@@ -12,7 +12,7 @@ from worker_doubles import OK, ScriptedSink, event_id
 ALONE = "alone"  # the type of events that cannot be in a batch
 
 
-class JoiningSink(ScriptedSink):
+class ScriptedBatchSink(ScriptedSink):
     """A scripted sink of batches. ``sent`` has the event ids of each request.
 
     ``answer_to`` returns the answer for these ids. If it returns None, the request waits until

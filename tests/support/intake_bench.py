@@ -55,7 +55,7 @@ INTAKES: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-class IntakeHouse:
+class IntakeBench:
     """A test bench for intakes. ``server`` is set while the listener is open."""
 
     server: EventsServer
@@ -91,7 +91,7 @@ class IntakeHouse:
         self.intakes.take_effect()
 
     @asynccontextmanager
-    async def open(self, **settings: Any) -> AsyncIterator[IntakeHouse]:
+    async def open(self, **settings: Any) -> AsyncIterator[IntakeBench]:
         async with listening(
             self.publisher, counters=self.counters, intakes=self.intakes, **settings
         ) as server:

@@ -19,7 +19,7 @@ BOUNDS: dict[str, Any] = {name: getattr(LIMITS, name) for name in LIMITS.__struc
 """The listener's settings under attack: its bounds, with short deadlines."""
 
 
-async def refused(
+async def refuse_all(
     port: int, cases: int, make: Callable[[], bytes], also: Collection[int] = ()
 ) -> set[int]:
     """Send hostile requests and return their statuses, each of which must be 4xx or in ``also``.

@@ -28,7 +28,7 @@ def session_of(lake: Lake) -> SparkSession:
     return open_session(Engine(), lake, app_name="tests")
 
 
-def counted(folder: Path, table: str, columns: tuple[str, ...] = ("*",)) -> Any:
+def read_table(folder: Path, table: str, columns: tuple[str, ...] = ("*",)) -> Any:
     """Return a table of ``lake_in(folder)`` as Arrow, read with PyIceberg and none of our code."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=folder.as_uri())
     try:

@@ -1,6 +1,7 @@
 """Processes of one installation on one broker, and the record of what a target got from them.
 
-``Ledger`` is the record of the target, ``House`` the installation, and ``Service`` one process.
+``Ledger`` is the record of the target, ``Installation`` makes the processes, and ``Service`` is one
+of them.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Ledger:
         self._moments.append(time.monotonic())
         return OK
 
-    def at_stake(self) -> int:
+    def possible_repeats(self) -> int:
         """Return how many deliveries a kill at this moment may repeat: those in flight or finished
         since the last commit.
         """
@@ -101,7 +102,7 @@ class Ledger:
         return {key: numbers for key, numbers in firsts.items() if numbers != sorted(numbers)}
 
 
-class Stuck:
+class RefuseSource:
     """An answer function that refuses events of one source until ``mended`` is set. The ledger
     answers all others.
     """
@@ -119,7 +120,7 @@ class Stuck:
 class Service:
     """One process of the service, in its own folder."""
 
-    def __init__(self, folder: Path, house: House, sinks: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, house: Installation, sinks: dict[str, Any]) -> None:
         folder.mkdir()
         self.folder = folder
         settings = self._config(house, sinks)
@@ -150,7 +151,7 @@ class Service:
             batch = json.dumps(events[first : first + MOST_IN_A_BATCH]).encode()
             assert await self.post(batch, BATCH) == 202
 
-    async def publish_at_last(self, events: Sequence[dict[str, Any]]) -> None:
+    async def publish_until_accepted(self, events: Sequence[dict[str, Any]]) -> None:
         """Publish events one after another, each repeatedly until it is accepted."""
         async with asyncio.timeout(PATIENCE):
             for event in events:
@@ -183,7 +184,7 @@ class Service:
         """Wait until the status of the subscription reports a lag of 0."""
         await self.until_status(lambda found: found["lag"] == 0)
 
-    async def partitions(self, count: int) -> None:
+    async def until_owns(self, count: int) -> None:
         """Wait until this process owns ``count`` partitions."""
         await self.until_status(lambda found: len(found["partitions"]) == count)
 
@@ -193,7 +194,7 @@ class Service:
 
         await until(is_so, "the status", turn=0.02)
 
-    def _config(self, house: House, sinks: dict[str, Any]) -> dict[str, Any]:
+    def _config(self, house: Installation, sinks: dict[str, Any]) -> dict[str, Any]:
         retry = {"schedule": house.schedule, "hold": house.held_waits}
         return configuration(
             self.folder,
@@ -219,7 +220,7 @@ class Service:
         )
 
 
-class House:
+class Installation:
     """An installation with its own topic, whose processes are killed at the end if they still run.
 
     ``broker`` has the broker's settings without ``topics``. Events are published to ``to`` and read
@@ -274,7 +275,7 @@ class House:
                 service.process.kill()
 
 
-class Steady:
+class SteadyPublisher:
     """A publisher that sends small batches one after another to the service that was set last."""
 
     def __init__(self, service: Service) -> None:
@@ -297,8 +298,8 @@ class Steady:
 
 
 @contextlib.asynccontextmanager
-async def steady(service: Service) -> AsyncIterator[Steady]:
-    publisher = Steady(service)
+async def steady_publisher(service: Service) -> AsyncIterator[SteadyPublisher]:
+    publisher = SteadyPublisher(service)
     task = asyncio.create_task(publisher.run())
     try:
         yield publisher

@@ -21,7 +21,7 @@ CORRELATION = 7
 API_VERSIONS = 18
 
 
-class Asking:
+class VersionedClient:
     """A Kafka client whose ``ask`` takes the fields of the newest version and omits those that a
     version lacks.
     """

@@ -37,7 +37,7 @@ def frame(
     return spark.read.parquet(str(path))
 
 
-def shown(found: DataFrame) -> DataFrame:
+def comparable(found: DataFrame) -> DataFrame:
     """Return a decoded frame without the columns of the record's place, and with ``at`` instead of
     ``time``.
 
@@ -76,7 +76,7 @@ def row_by_row(batch: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def in_doubt(batch: pa.RecordBatch) -> list[Record]:
+def decoded_by_row(batch: pa.RecordBatch) -> list[Record]:
     """Return the records that ``decode_without_times`` decodes one by one instead of by column."""
     seen: list[Record] = []
 
@@ -89,7 +89,7 @@ def in_doubt(batch: pa.RecordBatch) -> list[Record]:
     return seen
 
 
-def told_otherwise(batch: pa.RecordBatch) -> list[str]:
+def wrong_columns(batch: pa.RecordBatch) -> list[str]:
     """Return every value in which the decoder by column differs from ``decode_row``.
 
     Raises an error if a column is not valid Arrow data or a column that must be copied was changed.

@@ -1,7 +1,7 @@
 """Send requests to all forbidden addresses in a network where this machine has every address, and
 record the packets.
 
-A program: ``unshare --net --mount python guard_house.py FOLDER``. In its network namespace all of
+A program: ``unshare --net --mount python guard_bench.py FOLDER``. In its network namespace all of
 IPv4 and IPv6 is local. One listener a port accepts connections to any address, and a raw socket
 sees every packet. The system's resolver asks the program's own DNS server. The report in
 ``FOLDER/report.json`` has the result of each request and the addresses that were reached.
@@ -41,11 +41,11 @@ PROXY = "10.9.9.9"
 ANSWER = b"HTTP/1.1 204 X\r\n\r\n"
 _PATIENCE = 20.0
 
-Say = tuple[int | None, str]
+RequestResult = tuple[int | None, str]
 """The status and the fault of a request."""
 
 
-def settle_in(folder: Path) -> None:
+def take_over_network(folder: Path) -> None:
     """Make all addresses local and our DNS server the system's resolver."""
     for command in (
         "ip link set lo up",
@@ -173,7 +173,7 @@ class Everywhere:
             writer.transport.abort()
 
 
-class House:
+class GuardBench:
     """Sends requests in every way that Skybridge can, and records which addresses they reached."""
 
     def __init__(self, names: NameServer, everywhere: Everywhere, ca: Path) -> None:
@@ -197,7 +197,7 @@ class House:
     def poster(self, **settings: Any) -> HttpClient:
         return HttpClient(tls=TlsFiles(self._ca), **settings)
 
-    async def told(self, way: str, url: str, poster: HttpClient | None = None) -> Say:
+    async def request(self, way: str, url: str, poster: HttpClient | None = None) -> RequestResult:
         own = poster or self.poster()
         try:
             return await WAYS[way](own, url)
@@ -206,19 +206,19 @@ class House:
                 await own.stop()
 
 
-async def _event(poster: HttpClient, url: str) -> Say:
+async def _event(poster: HttpClient, url: str) -> RequestResult:
     answer = await poster.post(url, EVENT, _PATIENCE)
     return answer.status, answer.fault
 
 
-async def _handshake(poster: HttpClient, url: str) -> Say:
+async def _handshake(poster: HttpClient, url: str) -> RequestResult:
     answer, _ = await poster.ask(
         url, HttpMessage.of((("WebHook-Request-Origin", "o"),), b""), _PATIENCE
     )
     return answer.status, answer.fault
 
 
-async def _token(poster: HttpClient, url: str) -> Say:
+async def _token(poster: HttpClient, url: str) -> RequestResult:
     try:
         status, _ = await ask_through(poster)(url, {"grant_type": "x"}, ("id", "secret"), _PATIENCE)
     except OSError as error:
@@ -226,7 +226,7 @@ async def _token(poster: HttpClient, url: str) -> Say:
     return status, ""
 
 
-WAYS: dict[str, Callable[[HttpClient, str], Awaitable[Say]]] = {
+WAYS: dict[str, Callable[[HttpClient, str], Awaitable[RequestResult]]] = {
     "event": _event,
     "handshake": _handshake,
     "token": _token,
@@ -253,66 +253,66 @@ async def reachable() -> dict[str, bool]:
     return found
 
 
-async def literals(house: House) -> list[dict[str, Any]]:
+async def literals(bench: GuardBench) -> list[dict[str, Any]]:
     """Request every spelling by http and https in every way."""
     rows = []
     for family, each in FAMILIES.items():
         for host in each.hosts:
             for scheme in ("https", "http"):
                 for way in WAYS:
-                    with house.touched() as row:
-                        result = await house.told(way, f"{scheme}://{host}/hook")
+                    with bench.touched() as row:
+                        result = await bench.request(way, f"{scheme}://{host}/hook")
                     rows.append(
                         {"family": family, "host": host, "way": way, "result": result, **row}
                     )
     return rows
 
 
-async def confusions(house: House) -> list[dict[str, Any]]:
+async def confusions(bench: GuardBench) -> list[dict[str, Any]]:
     rows = []
     for about, url in CONFUSIONS.items():
         for way in WAYS:
-            with house.touched() as row:
-                result = await house.told(way, url)
+            with bench.touched() as row:
+                result = await bench.request(way, url)
             rows.append({"about": about, "way": way, "result": result, **row})
     return rows
 
 
-async def names_that_lead_inside(house: House) -> list[dict[str, Any]]:
+async def names_that_lead_inside(bench: GuardBench) -> list[dict[str, Any]]:
     """Request DNS names that lead to each address, directly and by a chain of aliases."""
     rows = []
     for number, address in enumerate(ADDRESSES):
-        house.names.zone[f"n{number}.example"] = [[address]]
-        house.names.zone[f"c{number}.example"] = [[f"c{number}.one.example"]]
-        house.names.zone[f"c{number}.one.example"] = [[f"n{number}.example"]]
+        bench.names.zone[f"n{number}.example"] = [[address]]
+        bench.names.zone[f"c{number}.example"] = [[f"c{number}.one.example"]]
+        bench.names.zone[f"c{number}.one.example"] = [[f"n{number}.example"]]
         for name in (f"n{number}.example", f"c{number}.example"):
-            with house.touched() as row:
-                result = await house.told("event", f"https://{name}/")
+            with bench.touched() as row:
+                result = await bench.request("event", f"https://{name}/")
             rows.append({"address": address, "name": name, "result": result, **row})
     return rows
 
 
 MIXTURES = {
-    "IPv4 beside a bad one": ["127.0.0.1", PUBLIC],
-    "IPv6 beside a bad IPv4": ["169.254.169.254", PUBLIC_6],
-    "IPv4 beside a bad IPv6": ["::1", PUBLIC],
+    "IPv4 with a bad one": ["127.0.0.1", PUBLIC],
+    "IPv6 with a bad IPv4": ["169.254.169.254", PUBLIC_6],
+    "IPv4 with a bad IPv6": ["::1", PUBLIC],
     "one good among many": ["10.0.0.1", "::1", PUBLIC, "64:ff9b::7f00:1", "100.64.0.1", "fd00::1"],
     "none good": ["10.0.0.1", "::1", "fe80::1", "192.0.0.192"],
 }
 
 
-async def mixtures(house: House) -> list[dict[str, Any]]:
+async def mixtures(bench: GuardBench) -> list[dict[str, Any]]:
     rows = []
     for number, (about, answer) in enumerate(MIXTURES.items()):
-        house.names.zone[f"mixed{number}.example"] = [answer]
+        bench.names.zone[f"mixed{number}.example"] = [answer]
         for way in WAYS:
-            with house.touched() as row:
-                result = await house.told(way, f"https://mixed{number}.example/")
+            with bench.touched() as row:
+                result = await bench.request(way, f"https://mixed{number}.example/")
             rows.append({"about": about, "way": way, "result": result, **row})
     return rows
 
 
-async def rebinding(house: House) -> list[dict[str, Any]]:
+async def rebinding(bench: GuardBench) -> list[dict[str, Any]]:
     """Request names whose DNS answer alternates between public and forbidden addresses with a TTL
     of 0.
 
@@ -320,64 +320,64 @@ async def rebinding(house: House) -> list[dict[str, Any]]:
     """
     rows = []
     dns.CACHE_SECONDS = 0
-    house.everywhere.answer = b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n"
+    bench.everywhere.answer = b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n"
     for way in WAYS:
         name = f"rebind-{way}.example"
-        house.names.zone[name] = [[PUBLIC], ["127.0.0.1"], [PUBLIC_TOO], ["169.254.169.254"]]
-        poster = house.poster()
+        bench.names.zone[name] = [[PUBLIC], ["127.0.0.1"], [PUBLIC_TOO], ["169.254.169.254"]]
+        poster = bench.poster()
         for attempt in range(6):
-            with house.touched() as row:
-                result = await house.told(way, f"https://{name}/", poster)
+            with bench.touched() as row:
+                result = await bench.request(way, f"https://{name}/", poster)
             rows.append({"way": way, "attempt": attempt, "result": result, **row})
         await poster.stop()
-    house.everywhere.answer = ANSWER
+    bench.everywhere.answer = ANSWER
     return rows
 
 
-async def kept_alive(house: House) -> list[dict[str, Any]]:
+async def kept_alive(bench: GuardBench) -> list[dict[str, Any]]:
     """Request on a kept connection, which stays at the checked address even if the name now leads
     elsewhere.
     """
-    house.names.zone["kept.example"] = [[PUBLIC], ["127.0.0.1"]]
-    poster = house.poster()
+    bench.names.zone["kept.example"] = [[PUBLIC], ["127.0.0.1"]]
+    poster = bench.poster()
     rows = []
     for attempt in range(4):
-        with house.touched() as row:
-            result = await house.told("event", "https://kept.example/", poster)
+        with bench.touched() as row:
+            result = await bench.request("event", "https://kept.example/", poster)
         rows.append({"attempt": attempt, "result": result, **row})
     await poster.stop()
     return rows
 
 
-async def redirects(house: House) -> list[dict[str, Any]]:
+async def redirects(bench: GuardBench) -> list[dict[str, Any]]:
     rows = []
     for to in ("http://127.0.0.1/", "https://169.254.169.254/", "//10.0.0.1/", "http://[::1]/"):
         for code in (301, 302, 303, 307, 308):
-            house.everywhere.answer = (
+            bench.everywhere.answer = (
                 f"HTTP/1.1 {code} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode()
             )
             for way in WAYS:
-                with house.touched() as row:
-                    result = await house.told(way, "https://public.example/")
+                with bench.touched() as row:
+                    result = await bench.request(way, "https://public.example/")
                 rows.append({"to": to, "code": code, "way": way, "result": result, **row})
-    house.everywhere.answer = ANSWER
+    bench.everywhere.answer = ANSWER
     return rows
 
 
-async def allowed_ones(house: House) -> list[dict[str, Any]]:
+async def allowed_addresses(bench: GuardBench) -> list[dict[str, Any]]:
     """Request allowed addresses, which must be reached, and others, which must not.
 
     This is the control that the guard does not refuse everything.
     """
     rows = []
-    poster = house.poster(allow_private=("127.0.0.2/32", "10.0.0.0/8"))
+    poster = bench.poster(allow_private=("127.0.0.2/32", "10.0.0.0/8"))
     for host in ("127.0.0.2", "10.0.0.1", "127.0.0.1", "169.254.169.254"):
-        with house.touched() as row:
-            result = await house.told("event", f"http://{host}/", poster)
+        with bench.touched() as row:
+            result = await bench.request("event", f"http://{host}/", poster)
         rows.append({"host": host, "result": result, **row})
     await poster.stop()
-    with house.touched() as row:
-        result = await house.told("event", "https://public.example/")
+    with bench.touched() as row:
+        result = await bench.request("event", "https://public.example/")
     rows.append({"host": "public.example", "result": result, **row})
     return rows
 
@@ -394,18 +394,18 @@ async def walk(folder: Path) -> dict[str, Any]:
     everywhere = Everywhere()
     await names.start()
     await everywhere.start(context)
-    house = House(names, everywhere, folder / "ca.pem")
+    bench = GuardBench(names, everywhere, folder / "ca.pem")
     try:
-        with house.touched() as control:
+        with bench.touched() as control:
             control["reached"] = await reachable()
             await until(lambda: everywhere.taken.total() == sum(control["reached"].values()))
         report: dict[str, Any] = {"control": control}
         for step in STEPS:
-            report[step.__name__] = await step(house)
+            report[step.__name__] = await step(bench)
         report["asked"] = sum(names.asked.values())
         return report
     finally:
-        house.packets.close()
+        bench.packets.close()
         await everywhere.stop()
         names.stop()
 
@@ -417,14 +417,14 @@ STEPS = (
     mixtures,
     kept_alive,
     redirects,
-    allowed_ones,
+    allowed_addresses,
     rebinding,
 )
 
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    settle_in(folder)
+    take_over_network(folder)
     report = asyncio.run(walk(folder))
     (folder / "report.json").write_text(json.dumps(report))
 
