@@ -21,8 +21,8 @@ pytestmark = pytest.mark.postgres
 WITHIN = 240.0
 PROGRAM = """
 import sys
-from shared_servers import Run, shared
-run = Run()
+from shared_servers import RunOfTests, shared
+run = RunOfTests()
 print(*shared("postgres"), flush=True)
 print(*shared("postgres"), flush=True)
 sys.stdin.readline()
