@@ -330,7 +330,7 @@ def test_the_command_line_shows_the_audit_and_names_a_missing_scope(service):
     assert "log/events" in table.stdout
     refused = told_by("audit", server=service.admin_url, token=token_of("metrics"))
     assert refused.exit_code == 1
-    assert "audit needs the scope read; the token metrics has metrics" in refused.output
+    assert "audit needs the scope read. The token metrics has metrics" in refused.output
     assert "Use a token with the scope read" in " ".join(refused.output.split())
 
 

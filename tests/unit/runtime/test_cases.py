@@ -110,10 +110,10 @@ def test_every_fault_of_the_cases_is_told_with_its_line(tested: Tested) -> None:
     assert isinstance(result.exception, BadConfiguration)
     told = str(result.exception)
     for line in (
-        "line 2: error cases[0].expect: expects nothing",
-        "line 3: error cases[1].event: is missing",
-        "line 4: error cases[1].evnt: unknown setting Cure: did you mean event?",
-        "line 5: error cases[1].expect.rout: unknown setting Cure: did you mean route?",
+        "line 2: error cases[0].expect: The case expects nothing.",
+        "line 3: error cases[1].event: The setting is missing.",
+        "line 4: error cases[1].evnt: The setting is unknown. Cure: Did you mean event?",
+        "line 5: error cases[1].expect.rout: The setting is unknown. Cure: Did you mean route?",
     ):
         assert line in told
 

@@ -65,5 +65,5 @@ async def test_a_start_that_is_not_held_is_a_warning(tmp_path: Path) -> None:
     await log.stop()
     found, _ = await check_connections(loaded, 60.0)
     assert [each.level for each in found] == ["warning", "warning"]
-    assert "events/0 holds positions 0 to 0, not '4'" in found[0].message
-    assert "has no partition 9" in found[1].message
+    assert "The partition events/0 has positions 0 to 0, and not '4'." in found[0].message
+    assert "no partition 9" in found[1].message

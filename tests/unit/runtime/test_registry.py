@@ -223,7 +223,7 @@ async def test_one_that_cannot_run_any_more_is_reported_and_runs_not(
     assert [each.id for each in later.catalog.subscriptions] == ["filed", "good"]
     (broken,) = later.catalog.broken()
     assert (broken.id, broken.document) == ("lost", document)
-    assert "no broker 'main'" in broken.faults[0]
+    assert "The broker 'main' does not exist" in broken.faults[0]
 
 
 # secrets
