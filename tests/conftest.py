@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite(
     *("corpus", "corpus_documents", "corpus_http", "corpus_records"),
     *("contract_groups", "contract_positions", "contract_records", "contract_running"),
-    *("contract_tools", "store_contract", "store_contract_asking", "store_contract_waiting"),
+    *("contract_tools", "store_contract", "store_contract_tables", "store_contract_messages"),
 )
 
 

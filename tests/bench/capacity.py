@@ -31,7 +31,7 @@ import logs
 from cost import cpu_seconds, memory
 
 from app.store import open_store
-from store_house import a_letter, a_row, an_attempt
+from store_samples import a_letter, a_row, an_attempt
 from waiting import wait_until
 
 EXAMPLE = 1_000  # bytes of data, of the example

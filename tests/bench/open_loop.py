@@ -68,7 +68,7 @@ class Answer(NamedTuple):
 
 
 class Connection:
-    """Answers come in the order of the posts; ``posted`` has the times of those that are awaited."""
+    """Answers come in the order of the posts; ``status_endpoint`` has the times of those that are awaited."""
 
     def __init__(self, port: int, answered: Callable[[Connection, Answer], None]) -> None:
         self._answered = answered

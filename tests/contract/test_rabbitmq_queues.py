@@ -30,7 +30,7 @@ from contract_tools import (
     until_owned,
 )
 from rabbitmq_harness import RabbitHarness, StreamHarness, channel_to
-from store_house import opened_store
+from store_samples import opened_store
 from waiting import until
 
 pytestmark = pytest.mark.rabbitmq

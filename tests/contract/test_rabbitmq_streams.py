@@ -28,7 +28,7 @@ from contract_tools import (
 )
 from rabbitmq_harness import StreamHarness, channel_to
 from rabbitmq_server import RabbitServer
-from store_house import opened_store
+from store_samples import opened_store
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from app.store import open_shared_store, open_store
 from memory_store import MemoryStore
 from postgres_server import fresh_database
 from store_contract import LettersContract, OwnersContract, RedriveContract
-from store_contract_asking import (
+from store_contract_messages import ParkedContract, PulledContract
+from store_contract_tables import (
     AttemptsContract,
     AuditContract,
     CommandsContract,
@@ -20,8 +21,7 @@ from store_contract_asking import (
     RegistryContract,
     ReplaysContract,
 )
-from store_contract_waiting import ParkedContract, PulledContract
-from store_house import PATIENT, sqlite_file, store_factory
+from store_samples import PATIENT, sqlite_file, store_factory
 
 
 class StoreContract(

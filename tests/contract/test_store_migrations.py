@@ -21,7 +21,7 @@ from app.store import open_shared_store, open_store, schema
 from app.store.rows import message_row_values
 from app.store.tables import metadata, parked
 from postgres_server import fresh_database
-from store_house import (
+from store_samples import (
     ALL,
     BROKER,
     NOW,

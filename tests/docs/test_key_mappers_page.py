@@ -71,4 +71,6 @@ def test_check_accepts_the_example_only_where_it_is_installed(installed: Path):
     (installed / "shop_keys-1.0.dist-info" / "entry_points.txt").unlink()
     missing = run(installed, "skybridge", "check", "skybridge.yaml")
     assert missing.returncode != 0
-    assert "The key mapper 'region' does not exist" in " ".join((missing.stdout + missing.stderr).split())
+    assert "The key mapper 'region' does not exist" in " ".join(
+        (missing.stdout + missing.stderr).split()
+    )

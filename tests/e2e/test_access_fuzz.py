@@ -15,8 +15,9 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey
 
+from corrupted_requests import corrupted_bytes
 from hostile_requests import BOUNDS, refuse_all
-from producer_house import (
+from producer_listener import (
     HEADER_KEY,
     KEY,
     bearer,
@@ -24,7 +25,6 @@ from producer_house import (
     producer_house,
     request_in_mode,
 )
-from wounded import corrupted_bytes
 
 LONG = pytest.mark.timeout(1800)
 ISSUER = "https://id.example"

@@ -9,11 +9,11 @@ import random
 import pytest
 
 import publishers
+from corrupted_requests import corrupted_bytes
 from hostile_requests import BOUNDS, refuse_all
 from intake_bench import INTAKES, IntakeBench
 from publishers import KEY, SECRET, SignedRequest
 from raw_http import request
-from wounded import corrupted_bytes
 
 LONG = pytest.mark.timeout(1800)
 NAMES = [each["name"] for each in INTAKES]

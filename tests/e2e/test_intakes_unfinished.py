@@ -17,7 +17,7 @@ from app.model.producer import Producer
 from app.telemetry import Counters
 from intake_bench import INTAKES, IntakeBench
 from listening import ImmediatePublisher, listening, resource_of
-from producer_house import KEY, OTHER_KEY, bearer, producers
+from producer_listener import KEY, OTHER_KEY, bearer, producers
 from raw_http import RawAnswer, RawConnection, request
 from virtual_clock import VirtualClock
 from waiting import until

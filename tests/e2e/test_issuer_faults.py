@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey
 from app.gateway import issuers
 from app.gateway.issuers import DISCOVERY, MAX_ANSWER
 from faulty_issuer import FaultyIssuer, IssuerAnswer
-from producer_house import (
+from producer_listener import (
     KEY,
     ProducerListener,
     bearer,

@@ -11,10 +11,10 @@ import pytest
 
 from app.telemetry import Counters
 from configuration import route
+from corrupted_requests import LIMITS, corrupted_bytes, statuses_after
 from listening import listening, publishing
 from raw_http import RawConnection, event, request
 from scripted_log import ScriptedLog
-from wounded import LIMITS, corrupted_bytes, statuses_after
 
 AT_ONCE = 250
 LONG = pytest.mark.timeout(1200)

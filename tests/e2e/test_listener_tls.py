@@ -17,8 +17,8 @@ from app.errors import SetupError
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.telemetry import Counters
+from certificate_pairs import replace
 from listening import HeldPublisher, ImmediatePublisher, listening
-from pairs import replace
 from raw_http import PATIENCE, PeerClosed, RawConnection, event, request
 from waiting import until
 

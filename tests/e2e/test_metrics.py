@@ -9,8 +9,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from configuration import configuration, subscription
-from posted import posting_endpoint
 from service_process import ServiceProcess, serving
+from status_endpoint import posting_endpoint
 from waiting import wait_until
 
 

@@ -17,7 +17,7 @@ from app.model.quota import EventQuota
 from app.telemetry import Counters
 from intake_bench import EVENT, IntakeBench
 from listening import ImmediatePublisher, listening
-from producer_house import KEY, bearer, producers
+from producer_listener import KEY, bearer, producers
 from publishers import SECRET
 from raw_http import RawAnswer, RawConnection, request
 from virtual_clock import VirtualClock

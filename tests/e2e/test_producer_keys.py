@@ -24,7 +24,7 @@ from kafka_batches import batch
 from kafka_listening import framed, kafka_listening
 from kafka_login import MECHANISMS, log_in, produce_request
 from listening import listening, publishing
-from producer_house import bearer, event_attributes
+from producer_listener import bearer, event_attributes
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
 

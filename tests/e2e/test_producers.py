@@ -17,7 +17,7 @@ import trustme
 
 from app.gateway.issuers import QUESTION_BURST
 from oidc_issuer import OidcIssuer, oidc_issuer
-from producer_house import (
+from producer_listener import (
     HEADER_KEY,
     KEY,
     OTHER_KEY,

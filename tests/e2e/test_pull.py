@@ -12,7 +12,14 @@ import pytest
 
 from delivery_installation import numbered
 from postgres_server import fresh_database
-from pull_house import PATIENCE, ConsumerRecord, PullServiceProcess, RandomConsumer, id_of, token_of
+from pull_processes import (
+    PATIENCE,
+    ConsumerRecord,
+    PullServiceProcess,
+    RandomConsumer,
+    id_of,
+    token_of,
+)
 
 Start = Callable[..., Any]
 

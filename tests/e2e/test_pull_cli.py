@@ -15,7 +15,7 @@ import pytest
 
 from delivery_installation import numbered
 from forked import SKYBRIDGE, completed
-from pull_house import PATIENCE, PullServiceProcess
+from pull_processes import PATIENCE, PullServiceProcess
 
 
 @pytest.fixture

@@ -16,7 +16,14 @@ from app.gateway.door import MAX_ADDRESSES, Door
 from app.model.quota import EventQuota
 from app.runtime.clock import SystemClock
 from example_counts import examples
-from producer_house import KEY, OTHER_KEY, bearer, event_attributes, producer_house, request_in_mode
+from producer_listener import (
+    KEY,
+    OTHER_KEY,
+    bearer,
+    event_attributes,
+    producer_house,
+    request_in_mode,
+)
 from raw_http import event, request
 
 

@@ -15,7 +15,7 @@ from app.log.database import APPLICATION_ID
 from app.store import open_shared_store, open_store, schema
 from forked import completed
 from postgres_server import PASSWORD, fresh_database
-from store_house import ALL, a_letter, offsets
+from store_samples import ALL, a_letter, offsets
 
 OLD = Path(__file__).parent.parent / "unit" / "store" / "before_alembic.sql"
 

@@ -20,8 +20,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from collector import Collector, ReceivedSpan
 from configuration import configuration, route, subscription
-from posted import posting_endpoint
 from service_process import ServiceProcess, free_ports
+from status_endpoint import posting_endpoint
 from waiting import wait_until
 
 WITHIN = 120.0

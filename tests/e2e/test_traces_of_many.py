@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from collector import Collector, ReceivedSpan
-from posted import posting_endpoint
 from reload_service import ReloadService
 from service_process import ServiceProcess
+from status_endpoint import posting_endpoint
 from waiting import wait_until
 
 pytestmark = pytest.mark.nightly

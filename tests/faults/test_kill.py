@@ -13,7 +13,7 @@ import delivery_installation
 from delivery_installation import Installation, Ledger, numbered
 from restarting_service import COMMIT_EVERY, CONCURRENCY, end_and_verify
 from service_process import ServiceProcess
-from verifying import Load
+from verifier_process import Load
 from waiting import until
 from webhook_target import WebhookTarget
 

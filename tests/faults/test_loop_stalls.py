@@ -12,7 +12,7 @@ import pytest
 
 from app.api.access.operations import RULES
 from large_requests import KnownIds, LargeRequest, body_of, events, fill, largest, settings
-from stalling import StallMonitor, service_with_stall_monitor
+from stall_monitor import StallMonitor, service_with_stall_monitor
 
 pytestmark = pytest.mark.nightly
 

@@ -9,7 +9,7 @@ import pytest
 
 from restarting_service import end_and_verify
 from service_process import ServiceProcess
-from verifying import Load
+from verifier_process import Load
 
 pytestmark = pytest.mark.fault
 

@@ -22,7 +22,7 @@ from app.model.message import Partition
 from app.model.receipt import Receipt
 from log_steps import ManualTime, append, append_stored, numbered, read_all, started
 from power_cut import ForgetfulDisk
-from spool_house import SpoolHouse
+from spool_rig import SpoolHouse
 from waiting import until
 
 WRITERS = 6

@@ -20,7 +20,7 @@ from app.store import SqlStore
 from contract_tools import Member, fresh_group
 from rabbitmq_harness import bind, until_there
 from rabbitmq_server import RabbitServer
-from store_house import opened_store
+from store_samples import opened_store
 from waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.rabbitmq, pytest.mark.fault]

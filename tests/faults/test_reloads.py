@@ -14,7 +14,7 @@ import pytest
 from reload_service import ReloadService
 from service import Service
 from service_process import free_ports
-from verifying import Load, count_acknowledged, report_on_log_file, running_verifier
+from verifier_process import Load, count_acknowledged, report_on_log_file, running_verifier
 from waiting import until, wait_until
 from webhook_target import WebhookTarget
 

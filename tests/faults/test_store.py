@@ -21,7 +21,7 @@ from app.store import open_shared_store
 from app.store.owners import fence
 from app.store.postgresql import open_engine
 from postgres_server import PostgresServer, fresh_database
-from store_house import (
+from store_samples import (
     ALL,
     BROKER,
     NOW,

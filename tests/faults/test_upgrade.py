@@ -15,7 +15,7 @@ import pytest
 from pages import CHECKOUT
 from restarting_service import end_and_verify
 from service_process import ServiceProcess
-from verifying import Load
+from verifier_process import Load
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 

@@ -23,7 +23,7 @@ from app.model.producer import Producer as Settings
 from kafka_batches import batch
 from kafka_listening import KafkaTestListener, RawClient, framed, kafka_listening
 from kafka_login import EVERY_TOPIC, MECHANISMS, log_in, produce_request, prove
-from producer_house import KEY, MAY, event_attributes
+from producer_listener import KEY, MAY, event_attributes
 
 MODES = ("binary", "structured", "batch", "gzip")
 PASSWORDS = {"shop": "the password of the shop", "free": "the password of the free one"}

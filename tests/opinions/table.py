@@ -13,8 +13,8 @@ from cesql_opinion import Comparison
 from kafka_install import Missing
 from opinion_install import SDKS
 from opinion_list import Disagreement, Listed, disagreeing, listed
-from opinion_ours import NAME, Skybridge
 from opinion_process import opinions_of_sdk
+from opinion_skybridge import NAME, Skybridge
 from opinion_verdicts import Opinion, opinions_of
 
 Verdicts = Mapping[str, Sequence[Opinion]]

@@ -7,7 +7,7 @@ import pytest
 from opinion_cases import corpus_questions, exchanges
 from opinion_install import SDKS
 from opinion_list import disagreeing, listed, unlisted, vanished
-from opinion_ours import Skybridge
+from opinion_skybridge import Skybridge
 from opinion_verdicts import judged, opinions_of
 
 KNOWN = listed()

@@ -11,7 +11,7 @@ import pytest
 
 from opinion_install import SDKS
 from opinion_list import listed
-from opinion_ours import NAME, Skybridge
+from opinion_skybridge import NAME, Skybridge
 from opinion_verdicts import opinions_of
 from pages import CHECKOUT
 

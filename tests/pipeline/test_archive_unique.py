@@ -20,7 +20,7 @@ from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.run import ignore
 from app.pipeline.settings import Lake
 from lake_folders import lake_in, read_table, session_of
-from replaying import Row, binary_record, fill
+from replay_records import Row, binary_record, fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

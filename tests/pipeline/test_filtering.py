@@ -17,7 +17,7 @@ from app.pipeline.decode import decoded
 from app.pipeline.decode.judged import decode_row
 from app.pipeline.filtering import filter_inputs, passing_rows
 from decode_comparison import frame
-from reroute_making import random_records
+from reroute_records import random_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -32,7 +32,7 @@ from app.pipeline.settings import Lake
 from app.runtime.clock import SystemClock
 from configuration import configuration, loaded, route, written
 from lake_folders import lake_in, session_of
-from replaying import by_key, open_topic, stored_records
+from replay_records import by_key, open_topic, stored_records
 from service import running
 from service_process import free_ports
 from skipping import skip_or_fail

@@ -20,7 +20,7 @@ from app.pipeline.archive.raw import RangeRecords
 from app.pipeline.redrive import Redriven, RuleCount, Wanted, look, redrive
 from app.pipeline.settings import Lake
 from lake_folders import lake_in, session_of
-from replaying import (
+from replay_records import (
     BEGIN,
     Row,
     binary_record,

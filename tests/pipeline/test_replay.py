@@ -40,7 +40,7 @@ from app.pipeline.settings import KafkaPlace, Lake
 from app.runtime.clock import SystemClock
 from configuration import configuration, route
 from lake_folders import lake_in, session_of
-from replaying import (
+from replay_records import (
     BEGIN,
     ODD_RECORDS,
     KeepingOutlet,

@@ -21,7 +21,7 @@ from app.pipeline.settings import KafkaPlace, Reroute
 from app.routing.plan import Router
 from corpus import cases
 from corpus_records import record_of
-from reroute_making import make_topics, publish, random_records, read
+from reroute_records import make_topics, publish, random_records, read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

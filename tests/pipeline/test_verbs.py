@@ -24,9 +24,9 @@ import spark_install
 from app.cli import exits
 from app.cli.commands import app as cli
 from lake_events import make_topic, produce
-from replaying import by_key, stored_records
+from replay_records import by_key, stored_records
 from spark_session import JVM, SPARK_CONFIG, spark_settings
-from submitted_spark import submitted_jvm
+from spark_submit_jvm import submitted_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

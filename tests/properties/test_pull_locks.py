@@ -22,7 +22,7 @@ from app.interfaces import DeadLetter, LetterChoice, Offered
 from app.store import open_store
 from example_counts import stateful
 from folder_in_memory import folder_in_memory
-from store_house import BROKER, NOW, SUBSCRIPTION, an_offer
+from store_samples import BROKER, NOW, SUBSCRIPTION, an_offer
 
 LOCK = 60_000
 MOST_DELIVERIES = 3

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-import store_house as house
+import store_samples as house
 from app.errors import SkybridgeError
 from app.interfaces import AttemptChoice, Command, Commit, LetterChoice, Offered
 from app.store import open_store

@@ -27,8 +27,8 @@ from uuid import uuid4
 import trustme
 from prometheus_client.parser import text_string_to_metric_families
 
-from posted import posting_endpoint
 from reload_service import ReloadService
+from status_endpoint import posting_endpoint
 from waiting import wait_until
 
 WITHIN = 120.0

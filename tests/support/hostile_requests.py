@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from wounded import LIMITS, statuses_after
+from corrupted_requests import LIMITS, statuses_after
 
 AT_ONCE = 250
 GROWTH = (

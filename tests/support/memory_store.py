@@ -22,7 +22,8 @@ from app.model.message import Partition
 from app.model.metadata import Health
 from app.store.audit import AuditBounds
 from app.store.sql import AUDITED
-from memory_asking import (
+from memory_messages import Claim, ParkedRows, PulledRows, claim_of, known
+from memory_tables import (
     AttemptRows,
     AuditRows,
     CommandRows,
@@ -32,7 +33,6 @@ from memory_asking import (
     ReplayRows,
     SubscriptionRows,
 )
-from memory_waiting import Claim, ParkedRows, PulledRows, claim_of, known
 
 
 class MemoryStore:
@@ -90,6 +90,8 @@ class MemoryStore:
 
 
 class _Owners:
+    """The epoch of the owner of each partition."""
+
     def __init__(self) -> None:
         self.noted: dict[Claim, int] = {}
         self.numbers: Counter[Claim] = Counter()
@@ -119,6 +121,8 @@ class _Owners:
 
 
 class _Letters:
+    """The table of dead letters."""
+
     def __init__(self, store: MemoryStore, max_rows: int) -> None:
         self._store = store
         self._max_rows = max_rows

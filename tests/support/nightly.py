@@ -47,6 +47,8 @@ _COUNTS = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed)")
 
 
 class Row(NamedTuple):
+    """A row of the page: the result of one test file."""
+
     file: str
     result: str
     seconds: int

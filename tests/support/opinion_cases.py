@@ -16,7 +16,7 @@ from app.event.convert import as_version
 from app.event.media_types import declares_json
 from corpus import Case, cases, data_of, octets
 from opinion_compare import Expected
-from opinion_ours import event_of, is_json
+from opinion_skybridge import event_of, is_json
 
 FOLDERS = ("http", "kafka", "json")
 VERSIONS = ("1.0", "0.3")  # the versions that every SDK supports

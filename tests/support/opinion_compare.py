@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from opinion_ours import text_of
+from opinion_skybridge import text_of
 
 _FRACTION = re.compile(r"\.(\d+)")
 _CHARSET = re.compile(r"charset=\"?([\w-]+)", re.IGNORECASE)

@@ -20,12 +20,14 @@ import msgspec
 
 from opinion_cases import CorpusQuestion, Exchange, corpus_questions, exchanges
 from opinion_compare import Expected, differences
-from opinion_ours import Skybridge
+from opinion_skybridge import Skybridge
 
 _OURS = Skybridge()
 
 
 class Answerer(Protocol):
+    """An SDK, or Skybridge, that answers questions."""
+
     name: str
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]: ...

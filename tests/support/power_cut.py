@@ -123,6 +123,8 @@ def _apply(image: bytearray, offset: int, data: bytes | None) -> None:
 
 
 class _Vfs(apsw.VFS):
+    """The VFS that routes every write of SQLite through the disk."""
+
     def __init__(self, disk: ForgetfulDisk) -> None:
         self._disk = disk
         super().__init__(disk.name, "")
@@ -138,6 +140,8 @@ class _Vfs(apsw.VFS):
 
 
 class _File(apsw.VFSFile):
+    """A file that counts its writes, truncations and syncs as operations of the disk."""
+
     def __init__(self, disk: ForgetfulDisk, name: Any, flags: list[int]) -> None:
         self._disk = disk
         path = name.filename() if isinstance(name, apsw.URIFilename) else name

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kafka_install import Missing
+from persistent_server import PersistentServer
 from server_process import ServerProcess, answer_to
 from service_process import free_ports
-from standing_server import PersistentServer
 
 SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 PLUGINS = ("rabbitmq_consistent_hash_exchange", "rabbitmq_auth_mechanism_ssl")
@@ -53,6 +53,8 @@ def install() -> Path:
 
 
 class RabbitServer(ServerProcess):
+    """A RabbitMQ node with its own name server."""
+
     name = "RabbitMQ"
 
     def __init__(

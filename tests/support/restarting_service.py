@@ -11,7 +11,7 @@ from typing import Any
 
 from configuration import configuration, route, subscription
 from service_process import ServiceProcess, free_ports
-from verifying import Load, count_acknowledged, report_on_log_file, running_verifier
+from verifier_process import Load, count_acknowledged, report_on_log_file, running_verifier
 from waiting import wait_until
 
 CONCURRENCY = 64  # deliveries in flight

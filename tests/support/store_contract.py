@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from app.bindings.record import Record
 from app.errors import StaleOwner, StoreFull
 from app.interfaces import EventName, LetterChoice
-from store_house import (
+from store_samples import (
     ALL,
     BROKER,
     NOW,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.interfaces import Commit, Store
 from app.store import open_shared_store, open_store
-from store_house import BROKER, ORDERS, PATIENT, a_letter, a_row
+from store_samples import BROKER, ORDERS, PATIENT, a_letter, a_row
 
 GROUP = "skybridge.shop.billing"
 

@@ -19,7 +19,7 @@ import pytest
 
 from intake_bench import IntakeBench
 from pages import CHECKOUT
-from producer_house import KEY, OTHER_KEY, producer_house
+from producer_listener import KEY, OTHER_KEY, producer_house
 from publishers import SECRET
 from raw_http import RawConnection
 from service_process import free_ports

@@ -14,7 +14,7 @@ from app.config.lint.checks import lint
 from app.config.load.finding import Finding
 from app.config.load.loader import Loaded
 from app.formats import avro_schema
-from pairs import CertificatePair
+from certificate_pairs import CertificatePair
 
 Lint = Callable[..., list[str]]
 Load = Callable[..., Loaded]

@@ -14,7 +14,7 @@ from app import config
 from app.config.lint.checks import lint
 from app.config.load.loader import Loaded
 from app.config.model.schema import schema
-from pairs import CertificatePair
+from certificate_pairs import CertificatePair
 
 Load = Callable[..., Loaded]
 TEMPLATE = Path(config.__file__).with_name("skybridge.yaml").read_text()

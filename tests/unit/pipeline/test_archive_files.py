@@ -26,7 +26,7 @@ from app.pipeline.archive.files import (
 from app.pipeline.archive.identity import buckets, identities
 from app.pipeline.settings import Catalog, Lake
 from decode_records import raw_table
-from replaying import binary_record
+from replay_records import binary_record
 
 BROKEN = Record(b"k", (("ce_specversion", b"1.0"), ("ce_id", b"x")), b"{}")
 INSTANT = pa.timestamp("us", "UTC")

@@ -17,7 +17,7 @@ from app.model.route import Route
 from app.pipeline.reroute import making
 from app.routing.plan import Router
 from decode_records import raw_table
-from reroute_making import random_records
+from reroute_records import random_records
 
 ROUTES = [
     {

@@ -14,7 +14,7 @@ from app.features import spools
 from app.model.receipt import Receipt
 from app.runtime.clock import SystemClock
 from memory_store import MemoryStore
-from spool_house import ELSEWHERE, NONE, PLAIN, ROUTES, SpoolHouse, change_to
+from spool_rig import ELSEWHERE, NONE, PLAIN, ROUTES, SpoolHouse, change_to
 from waiting import until
 
 

@@ -15,7 +15,12 @@ from app.errors import SetupError
 from app.sinks import secrets
 from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles
-from pairs import CertificatePair, ClientCertificates, client_certificate_server, replace
+from certificate_pairs import (
+    CertificatePair,
+    ClientCertificates,
+    client_certificate_server,
+    replace,
+)
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.interfaces import LetterChoice
 from app.store import dead_letters, open_store
-from store_house import a_letter, sqlite_file
+from store_samples import a_letter, sqlite_file
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from app.store import open_store
 from app.store.sqlite import copy
 from log_steps import append_stored, numbered, started
-from store_house import sqlite_file
+from store_samples import sqlite_file
 
 
 def mode(path: Path) -> int:

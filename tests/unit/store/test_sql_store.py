@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from app.errors import SetupError, StoreUnavailable
 from app.interfaces import EventName, Halt
 from app.store import attempt_log, open_store
-from store_house import ALL, BROKER, ORDERS, a_letter, an_attempt, sqlite_file
+from store_samples import ALL, BROKER, ORDERS, a_letter, an_attempt, sqlite_file
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.tls import PemFault, Pems, faults_of
-from pairs import CertificatePair, replace
+from certificate_pairs import CertificatePair, replace
 
 
 @pytest.fixture

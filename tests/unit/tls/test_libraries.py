@@ -35,7 +35,7 @@ from app.pipeline.pulsar import reading
 from app.pipeline.pulsar_options import Options
 from app.store.postgresql import engine_of
 from app.telemetry.otlp import exporter_of
-from pairs import CertificatePair
+from certificate_pairs import CertificatePair
 
 
 class House:

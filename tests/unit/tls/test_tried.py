@@ -14,7 +14,7 @@ from app.errors import SetupError
 from app.features.certificates import Expiries
 from app.gateway.tls import Certificates, Tls
 from app.tls import Copies, Pems, Tried, tried
-from pairs import CertificatePair, replace
+from certificate_pairs import CertificatePair, replace
 
 ENDS = dt.datetime(2031, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
 LATER = ENDS + dt.timedelta(days=90)

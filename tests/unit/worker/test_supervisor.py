@@ -11,7 +11,7 @@ from app.errors import BrokerUnavailable, PositionOutOfRange, SetupError
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.model.start import start_at
-from supervised import SupervisorRig
+from supervisor_rig import SupervisorRig
 from waiting import until
 from worker_doubles import ScriptedSink, a_subscription, an_event
 

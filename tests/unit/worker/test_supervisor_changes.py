@@ -10,7 +10,7 @@ import pytest
 from app.errors import SetupError
 from app.formats import json
 from app.interfaces import Command, Halt, SinkAnswer
-from supervised import SupervisorRig
+from supervisor_rig import SupervisorRig
 from waiting import until
 from worker_doubles import ScriptedSink, a_subscription, an_event
 

@@ -18,7 +18,7 @@ from app.pipeline.report.findings import findings
 from app.pipeline.report.page import POLICY, page, template
 from app.pipeline.report.run import Report
 from kafka_install import Missing
-from report_made import HOSTILE, report_made
+from sample_report import HOSTILE, report_made
 from skipping import skip_or_fail
 
 _VOID = {"meta", "link", "img", "br", "hr", "input"}

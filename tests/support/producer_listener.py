@@ -61,6 +61,8 @@ def bearer(credential: str) -> Pairs:
 
 @dataclass
 class ProducerListener:
+    """A running events listener with its producers, log and counters."""
+
     server: EventsServer
     log: ScriptedLog
     counters: Counters

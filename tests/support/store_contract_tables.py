@@ -24,7 +24,7 @@ from app.interfaces import (
 )
 from app.model.message import Partition
 from app.store.audit import STRIDE, AuditBounds
-from store_house import (
+from store_samples import (
     ALL,
     NOW,
     ORDERS,

@@ -18,6 +18,8 @@ from waiting import until
 
 
 class SupervisorRig(ABC):
+    """A supervisor on an in-memory log and store. A subclass makes the sinks."""
+
     def __init__(self, *subscriptions: Subscription) -> None:
         self.log = FakeLog()
         self.store = MemoryStore()

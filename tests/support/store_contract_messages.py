@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from app.delivery.lane_id import lane_id
 from app.errors import StaleOwner, StoreFull
 from app.interfaces import ParkedCount, ParkedLane
-from store_house import (
+from store_samples import (
     ALL,
     BROKER,
     NOW,

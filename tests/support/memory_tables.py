@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 class AttemptRows:
+    """The table of attempts."""
+
     def __init__(self) -> None:
         self.rows: list[Attempt] = []
 
@@ -63,6 +65,8 @@ class AttemptRows:
 
 
 class AuditRows:
+    """The table of audit entries, with a bound for each kind."""
+
     def __init__(self, store: MemoryStore, bounds: AuditBounds) -> None:
         self._store = store
         self._bounds = bounds
@@ -112,6 +116,8 @@ class AuditRows:
 
 
 class SubscriptionRows:
+    """The table of subscriptions that the API made."""
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self.rows: dict[str, StoredSubscription] = {}
@@ -170,6 +176,8 @@ class SubscriptionRows:
 
 
 class HaltRows:
+    """The table of paused and disabled subscriptions."""
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self.rows: dict[str, Halt] = {}
@@ -195,6 +203,8 @@ class HaltRows:
 
 
 class CommandRows:
+    """The table of commands from the API to the workers."""
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._ids = count(1)
@@ -233,6 +243,8 @@ class CommandRows:
 
 
 class ConsentRow(Struct):
+    """An open handshake, and the answer of the webhook once it came."""
+
     subscription: str
     until_ms: int
     called: bool = False
@@ -240,6 +252,8 @@ class ConsentRow(Struct):
 
 
 class ConsentRows:
+    """The table of handshakes that wait for consent, by the digest of their address."""
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self.rows: dict[bytes, ConsentRow] = {}
@@ -270,6 +284,8 @@ class ConsentRows:
 
 
 class ReplayRows:
+    """The table of replays."""
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._ids = count(1)

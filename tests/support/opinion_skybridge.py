@@ -20,6 +20,8 @@ _FORMS = {"json": DataForm.JSON, "text": DataForm.TEXT, "base64": DataForm.OPAQU
 
 
 class Skybridge:
+    """Skybridge in the place of an SDK that answers questions."""
+
     name = NAME
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:

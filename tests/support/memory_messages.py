@@ -44,6 +44,8 @@ def known(kept: Any, rows: Iterable[Any]) -> bool:
 
 
 class ParkedRows:
+    """The table of parked messages."""
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._ids = count(1)
@@ -203,6 +205,8 @@ class ParkedRows:
 
 
 class PulledRows:
+    """The table of messages in pull queues."""
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._ids = count(1)
