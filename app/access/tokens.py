@@ -119,7 +119,7 @@ def _claims(payload: bytes) -> dict[str, Any]:
         raise BadToken("malformed-token", "A part of the token is no JSON object.") from error
 
 
-def one_of(found: Sequence[Any], what: str) -> Any:
+def only_match(found: Sequence[Any], what: str) -> Any:
     """Return the only element of ``found``.
 
     Raises:

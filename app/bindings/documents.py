@@ -58,10 +58,10 @@ def write_batch(batch: Sequence[Decoded], name: FormatName = "json") -> tuple[by
     mixed = _mixed_versions(batch)
     if mixed:
         raise InvalidEvent(mixed)
-    return joined([element_of(decoded, name) for decoded in batch], name)
+    return join_elements([element_of(decoded, name) for decoded in batch], name)
 
 
-def joined(elements: Sequence[bytes], name: FormatName = "json") -> tuple[bytes, str]:
+def join_elements(elements: Sequence[bytes], name: FormatName = "json") -> tuple[bytes, str]:
     """Return one batch document of elements of one version, and its media type."""
     name = "json" if name == "as_received" else name
     essence = f"application/cloudevents-batch+{name}"

@@ -100,17 +100,17 @@ def forwarded(foreign: Sequence[Header], wanted: Collection[str]) -> Iterator[tu
             yield name, text
 
 
-def beside(decoded: Decoded, name: str, value: bytes) -> Decoded:
+def with_foreign_header(decoded: Decoded, name: str, value: bytes) -> Decoded:
     """Return the event with this foreign header, in place of those with the same name (lower case)."""
-    return replace(decoded, foreign=having(decoded.foreign, name, value))
+    return replace(decoded, foreign=with_header(decoded.foreign, name, value))
 
 
-def having(foreign: Sequence[Header], name: str, value: bytes) -> tuple[Header, ...]:
+def with_header(foreign: Sequence[Header], name: str, value: bytes) -> tuple[Header, ...]:
     """Return the headers with this one first, in place of those with the same name (lower case)."""
-    return ((name, value), *without(foreign, name))
+    return ((name, value), *without_header(foreign, name))
 
 
-def without(headers: Sequence[Header], name: str) -> tuple[Header, ...]:
+def without_header(headers: Sequence[Header], name: str) -> tuple[Header, ...]:
     """Return the headers without those of this name (lower case)."""
     return tuple([each for each in headers if each[0].lower() != name])
 

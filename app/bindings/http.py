@@ -26,20 +26,20 @@ from app.bindings.http_slow_path import (
     read_binary,
     wire_of,
 )
-from app.bindings.layout import HeaderNaming, Layout, layout_of, plain_attributes
+from app.bindings.layout import HeaderLayout, HeaderNaming, layout_of, plain_attributes
 from app.bindings.modes import WireType
 from app.bindings.older import older_headers
 from app.bindings.reading_documents import (
     is_readable,
     no_document,
+    opaque_document,
     read_batch,
     read_document,
-    unread,
     unsupported_format,
 )
 from app.bindings.record import ContentMode, Decoded, Header
-from app.bindings.run import Run
-from app.bindings.transcode import Writing, as_document, in_version, is_binary
+from app.bindings.run import EventColumns
+from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
 from app.event.memo import Memo
 from app.event.value import CloudEvent
 from app.event.versions import NEWEST, VERSIONS
@@ -138,13 +138,13 @@ def decode(
 
 
 def _beside(read: Sequence[Decoded], foreign: tuple[Header, ...]) -> Sequence[Decoded]:
-    if isinstance(read, Run):
+    if isinstance(read, EventColumns):
         return read.with_foreign(foreign)
     return [msgspec.structs.replace(each, foreign=foreign) for each in read]
 
 
 @lru_cache(maxsize=16)  # as many as there are configurations in use; tests have more
-def _layouts(forward: frozenset[bytes]) -> Memo[tuple[bytes, ...], Layout]:
+def _layouts(forward: frozenset[bytes]) -> Memo[tuple[bytes, ...], HeaderLayout]:
     """Return the cached layouts of requests from which the headers ``forward`` are forwarded."""
     spelled = HeaderNaming(
         lambda header: _NAMES[header] if header.startswith(b"ce-") else None,
@@ -168,11 +168,11 @@ def _read_documents(
     if unknown_formats == "refuse":
         raise unsupported_format(wire)
     demand_media_type(wire)
-    return [unread(wire, body, mirrored(headers))]
+    return [opaque_document(wire, body, mirrored(headers))]
 
 
 def encode(
-    decoded: Decoded, writing: Writing, forward: Collection[str] = frozenset()
+    decoded: Decoded, writing: EncodeOptions, forward: Collection[str] = frozenset()
 ) -> HttpMessage:
     """Return the webhook request of one event. Structured mode reuses the document that arrived.
 

@@ -15,9 +15,9 @@ from app.bindings.older import older_headers
 from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.run import Run
-from app.bindings.spellings import Spelling, nested, prefix_of, prefixed, spelling
-from app.bindings.transcode import Writing, as_document, in_version, is_binary
+from app.bindings.run import EventColumns
+from app.bindings.spellings import NamingScheme, nested, prefix_of, prefixed, spelling
+from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
 from app.bindings.values import read_string
 from app.event.memo import Memo
 from app.event.value import CloudEvent, DataForm
@@ -52,7 +52,7 @@ LIBERAL = KafkaLeniency()
 STRICT = strict(KafkaLeniency)
 
 
-def _spellings(leniency: KafkaLeniency) -> tuple[Spelling, ...]:
+def _spellings(leniency: KafkaLeniency) -> tuple[NamingScheme, ...]:
     """Return the naming schemes of attributes in Kafka headers. Version 0.1, older than this binding, has its
     HTTP names.
     """
@@ -102,7 +102,7 @@ def profile(leniency: KafkaLeniency) -> Profile:
     )
 
 
-def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:
+def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Record:
     """Return the record of one event. Foreign headers follow the event's own headers.
 
     The caller computes the key. The key never changes the event.
@@ -127,7 +127,9 @@ def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:
     return Record(key, headers, body)
 
 
-def encode_run(run: Run, writing: Writing, keys: Iterable[bytes | None]) -> Iterable[Record] | None:
+def encode_run(
+    run: EventColumns, writing: EncodeOptions, keys: Iterable[bytes | None]
+) -> Iterable[Record] | None:
     """Return the records that ``encode`` would make of each event, made by column.
 
     Returns None if the events must be encoded one by one.

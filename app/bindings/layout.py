@@ -26,7 +26,7 @@ Name = TypeVar("Name", str, bytes)
 Values = Sequence[bytes | None]
 
 
-class Layout(msgspec.Struct, frozen=True):
+class HeaderLayout(msgspec.Struct, frozen=True):
     """The meaning of a message's headers, by their places, counted from 0.
 
     Attributes:
@@ -62,7 +62,7 @@ class HeaderNaming(msgspec.Struct, Generic[Name], frozen=True):
     foreign: Callable[[Name], str | None]
 
 
-def layout_of(headers: tuple[Name, ...], spelled: HeaderNaming[Name]) -> Layout:
+def layout_of(headers: tuple[Name, ...], spelled: HeaderNaming[Name]) -> HeaderLayout:
     """Return the layout of messages whose headers have these names in this order."""
     own: dict[int, str] = {}
     typed: list[int] = []
@@ -78,7 +78,7 @@ def layout_of(headers: tuple[Name, ...], spelled: HeaderNaming[Name]) -> Layout:
     checks = checks_of(names) if len(set(names)) == len(names) else None
     pick = itemgetter(*own) if checks else tuple
     repeated = len(typed) > 1
-    return Layout(names, pick, checks, typed[-1] if typed else None, repeated, tuple(foreign))
+    return HeaderLayout(names, pick, checks, typed[-1] if typed else None, repeated, tuple(foreign))
 
 
 def attribute_under(prefix: str) -> Callable[[str], str | None]:
@@ -97,7 +97,7 @@ def layouts(
     attribute: Callable[[str], str | None],
     content_type: str | None,
     foreign: Callable[[str], str | None],
-) -> Memo[tuple[str, ...], Layout]:
+) -> Memo[tuple[str, ...], HeaderLayout]:
     """Return the cached layouts of a broker's messages, by the names of their headers.
 
     Args:
@@ -110,7 +110,7 @@ def layouts(
 
 
 def plain_attributes(
-    layout: Layout, values: Values, content_type: str | None, allowed: bytes
+    layout: HeaderLayout, values: Values, content_type: str | None, allowed: bytes
 ) -> dict[str, str] | None:
     """Return valid attributes from values that need no decoding. None means that the general reader must decode
     them.
@@ -143,7 +143,7 @@ def plain_attributes(
 
 def read_fast(
     record: Record,
-    known: Memo[tuple[str, ...], Layout],
+    known: Memo[tuple[str, ...], HeaderLayout],
     data: bytes | None,
     wire: WireType | None = None,
 ) -> Decoded | None:

@@ -148,7 +148,7 @@ def _values(
 def _entry(version: Version, text: str) -> msgspec.Raw:
     if version.quoted:
         try:
-            return msgspec.Raw(json_text.compact(json_text.one(text.encode())))
+            return msgspec.Raw(json_text.compact(json_text.single_value(text.encode())))
         except json_text.FAULTS:
             pass  # the sender does not write JSON: the value is the text
     return msgspec.Raw(msgspec.json.encode(text))

@@ -11,7 +11,7 @@ import msgspec
 
 from app.bindings.forwarding import APART
 from app.bindings.record import NO_NATIVES, Header, Native
-from app.bindings.spellings import Spelling
+from app.bindings.spellings import NamingScheme
 from app.bindings.values import Text
 from app.errors import Fault
 from app.event.memo import Memo
@@ -143,7 +143,7 @@ class Profile(msgspec.Struct, frozen=True):
 
     words: FaultTerms
     leniency: Leniency
-    spellings: tuple[Spelling, ...]
+    spellings: tuple[NamingScheme, ...]
     content_types: tuple[Callable[[str], bool], ...]
     apart: HeaderEscaper
     quoted: Callable[[str, str], Text | Fault] | None = None
@@ -153,7 +153,7 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def header_escaper(
-    spellings: Sequence[Spelling],
+    spellings: Sequence[NamingScheme],
     content_types: Sequence[Callable[[str], bool]],
     reserved: frozenset[str] = frozenset(),
 ) -> HeaderEscaper:

@@ -21,8 +21,8 @@ from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.pulsar_properties import KEY_ENCODING
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.spellings import Spelling, bare, nested, nested_name, prefixed, spelling
-from app.bindings.transcode import Writing, as_document, in_version, is_binary
+from app.bindings.spellings import NamingScheme, bare, nested, nested_name, prefixed, spelling
+from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
 from app.bindings.values import quote, read_json
 from app.event.memo import Memo
 from app.event.upgrade import own_attributes
@@ -85,7 +85,7 @@ KAFKA_NAMES = header_names("ce_")
 _EXACT: Memo[str, str] = Memo(lambda header: _pulsar_attribute(header, any_case=False) or "")
 
 
-def _spellings(leniency: PulsarLeniency) -> tuple[Spelling, ...]:
+def _spellings(leniency: PulsarLeniency) -> tuple[NamingScheme, ...]:
     """Return the naming schemes of attributes in properties, the binding's own first, then those that leniencies
     allow.
 
@@ -159,7 +159,7 @@ def profile(leniency: PulsarLeniency) -> Profile:
     )
 
 
-def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:
+def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Record:
     """Return the record of one event. Foreign headers follow the event's own properties.
 
     The event's ``time`` becomes the event time of the message. The caller computes the key, which never
@@ -205,11 +205,11 @@ def _event_time(event: CloudEvent) -> int | None:
         return None
 
 
-def _content_type_name(writing: Writing) -> str:
+def _content_type_name(writing: EncodeOptions) -> str:
     return CONTENT_TYPE if writing.names == "CE-" else "content-type"
 
 
-def _binary_headers(event: CloudEvent, writing: Writing) -> list[Header]:
+def _binary_headers(event: CloudEvent, writing: EncodeOptions) -> list[Header]:
     older = event.version != NEWEST
     headers = _older_headers(event, writing) if older else _newest_headers(event, writing)
     content_type = content_type_of(event)
@@ -219,7 +219,7 @@ def _binary_headers(event: CloudEvent, writing: Writing) -> list[Header]:
     return headers
 
 
-def _newest_headers(event: CloudEvent, writing: Writing) -> list[Header]:
+def _newest_headers(event: CloudEvent, writing: EncodeOptions) -> list[Header]:
     names = NAMES if writing.names == "CE-" else KAFKA_NAMES
     if writing.strings == "bare":
         return [
@@ -234,7 +234,7 @@ def _newest_headers(event: CloudEvent, writing: Writing) -> list[Header]:
     ]
 
 
-def _older_headers(event: CloudEvent, writing: Writing) -> list[Header]:
+def _older_headers(event: CloudEvent, writing: EncodeOptions) -> list[Header]:
     """Return the properties in the event's own version. In 0.1 and 0.2 a header's text is JSON already."""
     version = VERSIONS[event.version]
     bare = version.quoted or writing.strings == "bare"

@@ -21,8 +21,8 @@ from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.reading import read
 from app.bindings.reading_headers import no_text
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.spellings import Spelling, bare, nested, prefix_of, prefixed, spelling
-from app.bindings.transcode import Writing, as_document, in_version, is_binary
+from app.bindings.spellings import NamingScheme, bare, nested, prefix_of, prefixed, spelling
+from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
 from app.errors import Fault, InvalidEvent
 from app.event.validate import clip, shorten
 from app.event.value import CloudEvent
@@ -59,7 +59,7 @@ LIBERAL = RabbitmqLeniency()
 STRICT = strict(RabbitmqLeniency)
 
 
-def _spellings(leniency: RabbitmqLeniency) -> tuple[Spelling, ...]:
+def _spellings(leniency: RabbitmqLeniency) -> tuple[NamingScheme, ...]:
     """Return the naming schemes of attributes in AMQP headers, the binding's own first, then those that
     leniencies allow.
     """
@@ -127,7 +127,7 @@ def profile(leniency: RabbitmqLeniency) -> Profile:
     )
 
 
-def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:
+def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Record:
     """Return the record of one event. Foreign headers follow the event's own headers, with their typed values.
 
     Foreign names that are too long for AMQP are dropped. The message id is the event's id, if it fits. The

@@ -21,9 +21,9 @@ from app.bindings.reading_documents import (
     mirrored_event,
     named_in,
     no_document,
+    opaque_document,
     read_document,
     read_unnamed_document,
-    unread,
 )
 from app.bindings.reading_headers import (
     Headers,
@@ -34,7 +34,7 @@ from app.bindings.reading_headers import (
     without_quotes,
 )
 from app.bindings.record import NO_NATIVES, ContentMode, Decoded, Record
-from app.bindings.spellings import Spelling, first_claiming, first_complete
+from app.bindings.spellings import NamingScheme, first_claiming, first_complete
 from app.bindings.values import Value, native_text, unquote
 from app.errors import Fault, InvalidEvent
 from app.event.value import CloudEvent
@@ -158,7 +158,7 @@ def _read_document(record: Record, headers: Headers, wire: WireType, profile: Pr
     if not is_readable(wire, body or b"") or wire.mode is _BATCH:  # no broker binding has batches
         mirrored = _mirrored(chosen, headers, profile)
         opaque = _document(body, profile, empty=True)
-        decoded = unread(wire, opaque, mirrored, profile.words.typed_at)
+        decoded = opaque_document(wire, opaque, mirrored, profile.words.typed_at)
     else:
         decoded = read_document(wire, _document(body, profile), profile.words.typed_at)
     return _with_foreign(decoded, record, headers, chosen, profile)
@@ -170,14 +170,14 @@ def _document(body: bytes | None, profile: Profile, *, empty: bool = False) -> b
     raise no_document(profile.words.document)
 
 
-def _mirrored(chosen: Spelling, headers: Headers, profile: Profile) -> CloudEvent:
+def _mirrored(chosen: NamingScheme, headers: Headers, profile: Profile) -> CloudEvent:
     given, _ = attributes_given(chosen, headers, profile)
     given, _ = without_quotes(given, profile)
     return mirrored_event((each.name, each.text) for each in given)
 
 
 def _with_foreign(
-    decoded: Decoded, record: Record, headers: Headers, chosen: Spelling, profile: Profile
+    decoded: Decoded, record: Record, headers: Headers, chosen: NamingScheme, profile: Profile
 ) -> Decoded:
     """Return the event with its foreign headers: those that are no attributes. Nulls and repeats are kept."""
     # with the broker's property, a content-type header is not read, and so is foreign

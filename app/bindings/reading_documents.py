@@ -10,7 +10,7 @@ import msgspec
 
 from app.bindings.modes import WireType, written_as
 from app.bindings.record import ContentMode, Decoded
-from app.bindings.run import Run
+from app.bindings.run import EventColumns
 from app.errors import Fault, InvalidEvent, SenderError
 from app.event import json_text
 from app.event.media_types import declares_json
@@ -87,7 +87,7 @@ def read_batch(wire: WireType, body: bytes, limit: int | None = None) -> Sequenc
     found = BATCH_FORMATS[wire.essence].read_batch(text_of(wire, body), limit)
     media_type = written_as(wire.essence.replace("-batch", "", 1))
     if isinstance(found, BatchColumns):
-        return Run(found, media_type)
+        return EventColumns(found, media_type)
     return [Decoded(event, _BATCH, slice_, media_type) for event, slice_ in found]
 
 
@@ -126,7 +126,7 @@ def mirrored_event(given: Iterable[tuple[str, str]]) -> CloudEvent:
     return CloudEvent(attributes)
 
 
-def unread(
+def opaque_document(
     wire: WireType, body: bytes | None, event: CloudEvent = NOTHING_MIRRORED, at: str = _AT
 ) -> Decoded:
     """Return the event of a document in an unknown format, which is forwarded byte for byte.

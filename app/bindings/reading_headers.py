@@ -10,7 +10,7 @@ from app.bindings.modes import WireType
 from app.bindings.older import read_older
 from app.bindings.profile import Profile
 from app.bindings.record import Native, Record
-from app.bindings.spellings import Spelling, select
+from app.bindings.spellings import NamingScheme, select
 from app.bindings.values import Value, is_quoted, native_text, native_type, unquote
 from app.errors import Fault, InvalidEvent
 from app.event.upgrade import older_version
@@ -37,7 +37,7 @@ class HeaderAttribute(NamedTuple):
 
 
 def read_headers(
-    record: Record, headers: Headers, wire: WireType | None, chosen: Spelling, profile: Profile
+    record: Record, headers: Headers, wire: WireType | None, chosen: NamingScheme, profile: Profile
 ) -> CloudEvent:
     """Return the event of a message in binary mode. Raises InvalidEvent with every fault."""
     locate = _locator(chosen, profile)
@@ -92,7 +92,7 @@ def _older_version(given: Sequence[HeaderAttribute], locate: Locate) -> str | No
     return older_version(said, locate)
 
 
-def _locator(chosen: Spelling, profile: Profile) -> Locate:
+def _locator(chosen: NamingScheme, profile: Profile) -> Locate:
     def locate(name: str) -> str:
         if name == _TYPED:
             return profile.words.typed_at
@@ -101,7 +101,7 @@ def _locator(chosen: Spelling, profile: Profile) -> Locate:
     return locate
 
 
-def claims(chosen: Spelling, header: str, value: Value | None) -> bool:
+def claims(chosen: NamingScheme, header: str, value: Value | None) -> bool:
     """Return True if a header is an attribute of the message.
 
     A header without prefix whose value has a type that no attribute has is foreign, not faulty.
@@ -113,7 +113,7 @@ def claims(chosen: Spelling, header: str, value: Value | None) -> bool:
 
 
 def attributes_given(
-    chosen: Spelling, headers: Headers, profile: Profile
+    chosen: NamingScheme, headers: Headers, profile: Profile
 ) -> tuple[list[HeaderAttribute], list[Fault]]:
     """Return the attributes that headers give, and the faults of those that cannot be attributes."""
     given: list[HeaderAttribute] = []
@@ -183,7 +183,7 @@ def without_quotes(
 def _strict_faults(
     given: Sequence[HeaderAttribute],
     headers: Headers,
-    chosen: Spelling,
+    chosen: NamingScheme,
     version: Version,
     profile: Profile,
 ) -> list[Fault]:

@@ -12,7 +12,7 @@ _BATCH = ContentMode.BATCH
 _TYPED = "datacontenttype"
 
 
-class Run(Sequence[Decoded]):
+class EventColumns(Sequence[Decoded]):
     """The events of a batch of equal shape, stored by column. Indexing makes a single ``Decoded`` on demand.
 
     Attributes:
@@ -36,9 +36,9 @@ class Run(Sequence[Decoded]):
         event, document = self.columns[index]
         return Decoded(event, _BATCH, document, self._media_type, self.foreign)
 
-    def with_foreign(self, foreign: tuple[Header, ...]) -> Run:
+    def with_foreign(self, foreign: tuple[Header, ...]) -> EventColumns:
         """Return the same events with these headers next to each event, in place of the present ones."""
-        return Run(self.columns, self._media_type, foreign)
+        return EventColumns(self.columns, self._media_type, foreign)
 
     def column(self, name: str) -> list[bytes] | None:
         """Return the values of one attribute, one per event, or None if the events do not have the attribute."""

@@ -23,7 +23,7 @@ _NESTED = next(version for version in VERSIONS.values() if version.nested)  # ve
 _AS_NESTED = {own.lower(): own for own in _NESTED.rules}
 
 
-class Spelling(msgspec.Struct, frozen=True):
+class NamingScheme(msgspec.Struct, frozen=True):
     """A scheme that names attributes in headers.
 
     Attributes:
@@ -48,7 +48,7 @@ def spelling(
     exact: Callable[[str], Sequence[str]],
     *,
     claims: bool = True,
-) -> Spelling:
+) -> NamingScheme:
     """Return a naming scheme.
 
     Args:
@@ -58,7 +58,7 @@ def spelling(
             the scheme; otherwise all four required attributes must be present.
     """
     names: Memo[str, str | None] = Memo(attribute)
-    return Spelling(names, exact, frozenset({"specversion"}) if claims else REQUIRED, claims)
+    return NamingScheme(names, exact, frozenset({"specversion"}) if claims else REQUIRED, claims)
 
 
 def prefixed(prefix: str, *, any_case: bool) -> Callable[[str], str | None]:
@@ -71,7 +71,7 @@ def prefixed(prefix: str, *, any_case: bool) -> Callable[[str], str | None]:
     return attribute
 
 
-def bare(*, any_case: bool) -> Spelling:
+def bare(*, any_case: bool) -> NamingScheme:
     """Return the naming scheme without prefix: header names are attribute names. Names that no attribute can
     have are foreign.
     """
@@ -90,7 +90,7 @@ def nested(
     others: Mapping[str, str] | None = None,
     apart: str | None = None,
     capitals: bool = False,
-) -> Spelling:
+) -> NamingScheme:
     """Return the naming scheme of version 0.1: ``CE-EventID`` and ``CE-X-Name``, shown by
     ``CE-CloudEventsVersion``.
 
@@ -120,7 +120,7 @@ def nested(
         return None
 
     names: Memo[str, str | None] = Memo(attribute)
-    return Spelling(
+    return NamingScheme(
         names,
         lambda name: (nested_name(prefixes[0], entry(name, str.upper)),),
         frozenset({_NESTED.attribute}),
@@ -139,7 +139,9 @@ def prefix_of(version: Version, usual: str) -> str:
     return "CE-" if version.nested else usual
 
 
-def first_complete(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | None:
+def first_complete(
+    spellings: Sequence[NamingScheme], headers: Iterable[str]
+) -> NamingScheme | None:
     """Return the first naming scheme for which a message has all needed attributes, or None."""
     names = tuple(headers)
     for candidate in spellings:
@@ -148,7 +150,9 @@ def first_complete(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spe
     return None
 
 
-def first_claiming(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | None:
+def first_claiming(
+    spellings: Sequence[NamingScheme], headers: Iterable[str]
+) -> NamingScheme | None:
     """Return the first naming scheme that claims any header, or None. A message found in this way has no version."""
     names = tuple(headers)
     for candidate in spellings:
@@ -158,7 +162,7 @@ def first_claiming(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spe
 
 
 def select(
-    chosen: Spelling, headers: Iterable[tuple[str, Value | None]]
+    chosen: NamingScheme, headers: Iterable[tuple[str, Value | None]]
 ) -> list[tuple[str, str, Value]]:
     """Return header name, attribute name and value of each attribute header, by the naming scheme. Null values
     are left out.

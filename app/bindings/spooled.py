@@ -41,7 +41,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Destination).decode
 
 
-def spooled(record: Record, log: str, topic: str) -> Record:
+def to_spooled(record: Record, log: str, topic: str) -> Record:
     """Return the record to write to the spool."""
     natives = {name: _tagged(value) for name, value in record.natives.items()}
     destination = Destination(log, topic, record.message_id, record.time_ms, natives)
@@ -49,7 +49,7 @@ def spooled(record: Record, log: str, topic: str) -> Record:
     return Record(record.key, (*record.headers, header), record.body, record.content_type)
 
 
-def restored(record: Record) -> tuple[Destination, Record]:
+def from_spooled(record: Record) -> tuple[Destination, Record]:
     """Return the destination and the original record of a spooled one.
 
     Raises:

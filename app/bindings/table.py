@@ -17,15 +17,15 @@ from app.bindings.content_coding import CONTENT
 from app.bindings.profile import Profile
 from app.bindings.reading import names_in
 from app.bindings.record import Decoded, Record
-from app.bindings.run import Run
-from app.bindings.transcode import Writing
+from app.bindings.run import EventColumns
+from app.bindings.transcode import EncodeOptions
 from app.errors import SenderError
 from app.event.validate import clip
 
-EncodeRun = Callable[[Run, Writing, Iterable[bytes | None]], Iterable[Record] | None]
+EncodeRun = Callable[[EventColumns, EncodeOptions, Iterable[bytes | None]], Iterable[Record] | None]
 
 
-def no_columns(_run: Run, _writing: Writing, _keys: Iterable[bytes | None]) -> None:
+def no_columns(_run: EventColumns, _writing: EncodeOptions, _keys: Iterable[bytes | None]) -> None:
     """Return None: the binding cannot encode a whole batch by column, so the caller encodes each event."""
 
 
@@ -55,7 +55,7 @@ class Binding(msgspec.Struct, frozen=True):
             own.
     """
 
-    encode: Callable[[Decoded, Writing, bytes | None], Record]
+    encode: Callable[[Decoded, EncodeOptions, bytes | None], Record]
     decode: Decode
     names: Callable[[Record], Mapping[str, str]]
     copied: Callable[[Record], Record]

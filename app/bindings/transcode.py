@@ -12,14 +12,14 @@ from app.bindings.modes import is_of_family
 from app.bindings.record import ContentMode, Decoded
 from app.event.convert import as_version
 
-__all__ = ["PLAIN", "FormatName", "Mode", "Writing", "as_document", "in_version", "is_binary"]
+__all__ = ["PLAIN", "EncodeOptions", "FormatName", "Mode", "as_document", "in_version", "is_binary"]
 
 Mode = Literal["binary", "structured", "as_received"]
 
 _BINARY = ContentMode.BINARY
 
 
-class Writing(msgspec.Struct, frozen=True, kw_only=True):
+class EncodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The encoding options of an event: the settings of a route or subscription, the same for all bindings.
 
     Attributes:
@@ -41,7 +41,7 @@ class Writing(msgspec.Struct, frozen=True, kw_only=True):
     strings: Literal["bare", "json"] = "bare"
 
 
-PLAIN = Writing()
+PLAIN = EncodeOptions()
 
 
 def in_version(decoded: Decoded, version: str) -> Decoded:
@@ -68,7 +68,7 @@ def is_binary(decoded: Decoded, mode: Mode) -> bool:
     return not decoded.opaque and (content_type is None or not is_of_family(content_type))
 
 
-def as_document(decoded: Decoded, writing: Writing) -> tuple[bytes, str]:
+def as_document(decoded: Decoded, writing: EncodeOptions) -> tuple[bytes, str]:
     """Return the structured document that goes out, and its content type.
 
     Raises:

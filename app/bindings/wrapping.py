@@ -45,7 +45,7 @@ _NOT_ASCII = re.compile("[^ -~]")
 _json = msgspec.json.Encoder().encode
 
 
-class Origin(msgspec.Struct, frozen=True):
+class RecordLocation(msgspec.Struct, frozen=True):
     """The place of a record in a log.
 
     Attributes:
@@ -64,7 +64,7 @@ class Origin(msgspec.Struct, frozen=True):
     time_ms: int | None = None
 
 
-def wrap(record: Record, origin: Origin) -> Decoded:
+def wrap(record: Record, origin: RecordLocation) -> Decoded:
     """Return a valid event that contains the record, whatever the record holds.
 
     Data with a content coding that is not undone gets the type ``application/octet-stream``. The attribute
@@ -104,7 +104,7 @@ def _content_type(record: Record) -> str | None:
     return None
 
 
-def _id(record: Record, origin: Origin) -> str:
+def _id(record: Record, origin: RecordLocation) -> str:
     if origin.position:
         return f"{origin.partition}:{origin.position}"
     named = record.message_id

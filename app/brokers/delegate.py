@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 from app.interfaces import Consumer, ConsumerFilter, Log
 from app.model.message import Message, Partition
-from app.model.metadata import Health, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata
 from app.model.start import StartAt
 
 
@@ -62,5 +62,5 @@ class DelegatingLog(Log):
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
         return await self.target.check_targets(topics)
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         return await self.target.health()

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from app.bindings.record import Record
 from app.errors import BrokerError, BrokerUnavailable
-from app.interfaces import Consumer, ConsumerFilter, Located, PublishResult, Told
+from app.interfaces import Consumer, ConsumerFilter, Located, PublishResult, ResultCallback
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
-from app.model.metadata import Health, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata
 from app.model.start import StartAt
 from app.routing.identity import Identity
 
@@ -46,7 +46,7 @@ class Submission(asyncio.Future[list[PublishResult]]):
     size: int  # bytes
     deadline: float  # by the clock of the event loop, in seconds
     on_result: (
-        Told | None
+        ResultCallback | None
     )  # called with the result at once, where a future's callback comes a step later
 
     def resolve(self, index: int, result: PublishResult) -> None:
@@ -141,7 +141,7 @@ class Driver(Protocol):
         knows.
         """
 
-    async def health(self) -> Health: ...
+    async def health(self) -> LogHealth: ...
 
     def translate(self, error: Exception) -> BrokerError | None:
         """Return the broker error that an error of the client library means, or None if it is a bug."""

@@ -18,7 +18,7 @@ import msgspec
 from app.bindings.record import Record
 from app.brokers.driver import Driver, EventLocator, JoinRequest, Submission
 from app.brokers.recent import RecentPublishes
-from app.brokers.sharing import Shared
+from app.brokers.sharing import SingleFlight
 from app.errors import (
     BoundReached,
     BrokerError,
@@ -27,21 +27,21 @@ from app.errors import (
     PublishUnknown,
     SkybridgeError,
 )
-from app.interfaces import Consumer, ConsumerFilter, Located, Log, PublishResult, Told
+from app.interfaces import Consumer, ConsumerFilter, Located, Log, PublishResult, ResultCallback
 from app.model.message import Message, Partition
-from app.model.metadata import Health, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.identity import Identity
 
-__all__ = ["Bounds", "Driver", "LogStats", "PortableLog", "Submission", "size_of"]
+__all__ = ["Driver", "LogStats", "PortableLog", "PublishBounds", "Submission", "size_of"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class PublishBounds(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of publishing to one broker: what may be in flight at once, and for how long. Times are in
     seconds."""
 
@@ -66,11 +66,11 @@ class LogStats(msgspec.Struct, frozen=True):
 class PortableLog(Log):
     """The ``Log`` of a broker: adds bounds, deadlines, counts and error translation to a driver."""
 
-    def __init__(self, driver: Driver, bounds: Bounds | None = None) -> None:
+    def __init__(self, driver: Driver, bounds: PublishBounds | None = None) -> None:
         self.name = driver.name
         self.capabilities = driver.capabilities
         self.driver = driver
-        self.bounds = bounds or Bounds()
+        self.bounds = bounds or PublishBounds()
         self._max_record = driver.capabilities.max_record or self.bounds.bytes
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepting = False
@@ -79,7 +79,7 @@ class PortableLog(Log):
         self._drained = asyncio.Event()
         self._records = 0
         self._bytes = 0
-        self._shared = Shared()
+        self._shared = SingleFlight()
         self._recent = RecentPublishes(driver.name, self.submit, _elapsed_ms)
         self._stored = self._failed = self._timed_out = self._refused = 0
 
@@ -116,7 +116,7 @@ class PortableLog(Log):
         self.driver.publish(submission)
         return submission
 
-    def submit_one(self, topic: str, record: Record, told: Told) -> PublishResult | None:
+    def submit_one(self, topic: str, record: Record, told: ResultCallback) -> PublishResult | None:
         size = size_of(record)
         if not self._has_room(1, size, size):
             return self._refusals(1, size)[0]
@@ -230,13 +230,13 @@ class PortableLog(Log):
             return {}
         return await self._translated(self.driver.check_targets(topics))
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         if not self._accepting:
-            return Health(healthy=False, cause=f"log {self.name} is not running")
+            return LogHealth(healthy=False, cause=f"log {self.name} is not running")
         try:
             return await self._translated(self.driver.health())
         except BrokerError as error:
-            return Health(healthy=False, cause=str(error))
+            return LogHealth(healthy=False, cause=str(error))
 
     def stats(self) -> LogStats:
         return LogStats(

@@ -15,7 +15,7 @@ import msgspec
 from pydantic import Field, model_validator
 
 from app.model.route import Strict
-from app.tls import ClientContext, Copies, Pems, Tried
+from app.tls import ClientContext, Copies, PemReloader, Pems
 
 RENEW_BEFORE = 30.0  # seconds before a token expires
 WORDS = 200  # most characters of the server's own message that an error quotes
@@ -62,7 +62,7 @@ class _InUse:
 
     def __init__(self) -> None:
         self._context: ClientContext | None = None
-        self._copies: Tried[Copies] | None = None
+        self._copies: PemReloader[Copies] | None = None
 
     def context(self, pems: Pems, *, verify_host: bool) -> ssl.SSLContext:
         if self._context is None:
@@ -71,7 +71,7 @@ class _InUse:
 
     def copies(self, pems: Pems) -> Copies:
         if self._copies is None:
-            self._copies = Tried(pems, partial(Copies, pems))
+            self._copies = PemReloader(pems, partial(Copies, pems))
         else:
             self._copies.look()
         return self._copies.current

@@ -15,7 +15,7 @@ from app.errors import BrokerUnavailable
 T = TypeVar("T")
 
 
-class Shared:
+class SingleFlight:
     """Requests in progress, each of which can have several waiting callers.
 
     A caller that asks a question which is already in progress waits for the same answer. A caller that is

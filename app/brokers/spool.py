@@ -23,12 +23,12 @@ from functools import partial
 from typing import Literal
 
 from app.bindings.record import Record
-from app.bindings.spooled import spooled
+from app.bindings.spooled import to_spooled
 from app.brokers.delegate import DelegatingLog
 from app.brokers.portable import size_of
 from app.brokers.spool_capacity import SpoolBacklog, SpoolCapacity
 from app.errors import BoundReached, BrokerUnavailable, PublishUnknown
-from app.interfaces import Log, PublishResult, Told, fates_of
+from app.interfaces import Log, PublishResult, ResultCallback, results_of
 from app.routing.identity import Identity
 from app.routing.partitions import partition_of
 
@@ -143,7 +143,7 @@ class SpoolingLog(DelegatingLog):
             self._submit_many(topic, records, on_results)
         return stored
 
-    def submit_one(self, topic: str, record: Record, told: Told) -> PublishResult | None:
+    def submit_one(self, topic: str, record: Record, told: ResultCallback) -> PublishResult | None:
         known: list[PublishResult] = []
         entry = _Entry(topic, (record,), known.extend)
         self._enter(self._lane(record.key), entry)
@@ -290,7 +290,7 @@ class SpoolingLog(DelegatingLog):
         for place in places:
             entry.results[place] = self.room.refusal(entry.topic, entry.records[place])
         places = [place for place in places if entry.results[place] is None]
-        records = [spooled(entry.records[n], self.target.name, entry.topic) for n in places]
+        records = [to_spooled(entry.records[n], self.target.name, entry.topic) for n in places]
         size = sum(map(size_of, records))
         if records and (full := self._full(size)) is not None:
             for place in places:
@@ -312,7 +312,7 @@ class SpoolingLog(DelegatingLog):
         lane.appends -= len(places)
         self._appends -= len(places)
         self.room.written(size)
-        results = fates_of(stored, len(places))
+        results = results_of(stored, len(places))
         for place, result in zip(places, results, strict=True):
             entry.results[place] = result
         entry.conclude()
@@ -434,4 +434,4 @@ def _is_away(result: PublishResult | None) -> bool:
 
 def _results(entry: _Entry) -> Sequence[PublishResult]:
     assert entry.direct is not None  # noqa: S101 - the entry was published
-    return fates_of(entry.direct, len(entry.records))
+    return results_of(entry.direct, len(entry.records))

@@ -171,7 +171,7 @@ def read(server: str, answer: httpx.Response) -> Any:
     from app.event import json_text
 
     try:
-        return json_text.loose(answer.content)
+        return json_text.decode_lossless(answer.content)
     except json_text.FAULTS:
         printing.fail(
             f"{server} is not a Skybridge service: the answer has status {answer.status_code} and no JSON.",

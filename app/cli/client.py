@@ -17,7 +17,7 @@ from app.bindings import http
 from app.bindings.documents import FormatName
 from app.bindings.http import HttpMessage
 from app.bindings.record import Decoded
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.cli.options import needs_certificates
 from app.cli.printing import reason
 from app.libraries.httpx_client import httpx
@@ -147,7 +147,7 @@ def encode(events: Sequence[Decoded], mode: Mode, name: FormatName = "as_receive
     """Return the headers and body of one request. ``name`` is the format of documents."""
     if mode == "batch":
         return http.encode_batch(events, "json" if name == "as_received" else name)
-    return http.encode(events[0], Writing(mode=mode, format=name))
+    return http.encode(events[0], EncodeOptions(mode=mode, format=name))
 
 
 def _results(events: Sequence[Decoded], answer: httpx.Response, attempt: int) -> list[SendResult]:

@@ -113,7 +113,7 @@ def _content_type(data: bytes | None) -> str:
 
 def _one_value(content: bytes) -> bool:
     try:
-        json_text.one(content)
+        json_text.single_value(content)
     except json_text.FAULTS:
         return False
     return True

@@ -16,7 +16,7 @@ from app.config.model.config import Config
 from app.errors import SkybridgeError
 from app.filters.model import Filter
 from app.model.route import Exchange, Route
-from app.routing.journey import Guide
+from app.routing.journey import EventExplainer
 from app.routing.templates import placeholders
 
 _USUAL = {"id": "1", "source": "/try", "type": "com.example.hello"}
@@ -91,7 +91,7 @@ def _data(pointer: str | None) -> bytes:
     return msgspec.json.encode(value)
 
 
-def _is_accepted(guide: Guide, message: http.HttpMessage, route: str | None) -> bool:
+def _is_accepted(guide: EventExplainer, message: http.HttpMessage, route: str | None) -> bool:
     headers = [(name.encode(), text.encode()) for name, text in message.headers]
     key = dict(message.headers).get("skybridge-key")
     (decoded,) = http.decode(headers, message.body)

@@ -146,7 +146,7 @@ def _by_configuration(
     found = [guide.explain(each, key_bytes, route, as_from, filtered=filtered) for each in decoded]
     if rights is not None and as_from is None:
         found = [
-            journeys.of_producer(journey, each.own_attributes, rights, route)
+            journeys.restrict_to_producer(journey, each.own_attributes, rights, route)
             for journey, each in zip(found, decoded, strict=True)
         ]
     return [journeys.to_json(each, kinds, {}, {}) for each in found]
@@ -237,7 +237,7 @@ def show_verdict(text: str) -> None:
     """
     from app.event import json_text
 
-    found = json_text.loose(text.encode())
+    found = json_text.decode_lossless(text.encode())
     event = found["event"] or {"type": "(no event)", "id": "-", "source": "-"}
     place = f"{found['topic']}/{found['partition']}@{found['position']}"
     name = " ".join(str(event[part]) for part in ("type", "id", "source"))

@@ -43,14 +43,14 @@ def run(
     """
     import os
 
-    from app.config.check.source import Source
+    from app.config.check.source import ConfigSource
     from app.config.diff.difference import difference, without_overrides
     from app.config.diff.shown import digest_of, view_of, view_of_shown
 
-    source = Source(file, os.environ)
+    source = ConfigSource(file, os.environ)
     new = view_of(source.judge(source.read())[0])
     if old is not None:
-        other = Source(old, os.environ)
+        other = ConfigSource(old, os.environ)
         before, against = view_of(other.load(other.read())), str(old)
         found = difference(before, new)
     else:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from app.access.caller import EventSender
     from app.cli.printing import Column
-    from app.gateway.answers import Answer
-    from app.gateway.door import Door
+    from app.gateway.answers import HttpAnswer
+    from app.gateway.door import Authenticator
 
 app = verbs.group("producers", "List producers, and generate or test their keys.")
 key = verbs.group("key", "Generate keys of producers.")
@@ -110,12 +110,12 @@ def try_(
     """
     import asyncio
 
-    from app.gateway.answers import Answer
+    from app.gateway.answers import HttpAnswer
 
     found = asyncio.run(
         _authenticate(_authenticator(config), header, options.content(file).strip())
     )
-    if isinstance(found, Answer):
+    if isinstance(found, HttpAnswer):
         _print_and_exit(as_json, {"producer": None, "refused": _details(found)})
     asked = {"source": source, "type": type_}
     faults = [each for each in found.rights.faults_of(asked) if asked[each.at]]
@@ -126,19 +126,21 @@ def try_(
     _print_and_exit(as_json, {"producer": found.name, "refused": [each.detail for each in faults]})
 
 
-def _authenticator(config: Path) -> Door:
+def _authenticator(config: Path) -> Authenticator:
     """Return the authenticator of the producers in a configuration file."""
     from app.access.who import ProducerDirectory
-    from app.gateway.door import Door
+    from app.gateway.door import Authenticator
     from app.gateway.issuers import Issuers
     from app.runtime.clock import SystemClock
 
     clock = SystemClock()
     producers = ProducerDirectory(options.configuration(config).producers)
-    return Door(producers, Issuers(clock.monotonic).of, clock, is_open=False)
+    return Authenticator(producers, Issuers(clock.monotonic).of, clock, is_open=False)
 
 
-async def _authenticate(door: Door, header: str, credential: bytes) -> EventSender | Answer:
+async def _authenticate(
+    door: Authenticator, header: str, credential: bytes
+) -> EventSender | HttpAnswer:
     """Return the producer that the credential belongs to, or the refusal."""
     from app.gateway.request import Pending
 
@@ -152,7 +154,7 @@ async def _authenticate(door: Door, header: str, credential: bytes) -> EventSend
     return verdict
 
 
-def _details(answer: Answer) -> list[str]:
+def _details(answer: HttpAnswer) -> list[str]:
     import msgspec
 
     document = msgspec.json.decode(answer.body)

@@ -61,10 +61,10 @@ def serve(given: ServeArguments, announce: Callable[[Service], None] | None = No
     """Run the service until a signal stops it. ``announce`` replaces the start message for a
     person.
     """
-    from app.config.check.source import Source
+    from app.config.check.source import ConfigSource
     from app.runtime.run import run
 
-    source = Source(given.config, dict(os.environ))
+    source = ConfigSource(given.config, dict(os.environ))
     loaded, findings = source.judge(source.read())
     _warn(findings)
     run(loaded, roles=given.roles, announce=announce or _announce, source=source)

@@ -12,7 +12,7 @@ from app.cli.options import ConfigFile
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
-    from app.store.upkeep import Standing
+    from app.store.upkeep import StoreStatus
 
 app = verbs.group(
     "store",
@@ -115,7 +115,7 @@ def restore(
         printing.text_line(f"{each.name}: {each.place} is restored from {folder}")
 
 
-def _print_status(found: Standing, *, as_json: bool) -> None:
+def _print_status(found: StoreStatus, *, as_json: bool) -> None:
     if as_json:
         printing.json_line(found)
         return

@@ -208,10 +208,10 @@ async def _from_broker(
     import asyncio
 
     from app.api.http import start_points
-    from app.api.http.problems import Refused
-    from app.api.topics.follow import Tail
+    from app.api.http.problems import RequestRefused
+    from app.api.topics.follow import TopicTail
     from app.api.topics.messages import one_line, to_json
-    from app.api.topics.records import led, readable
+    from app.api.topics.records import demand_leaders, demand_readable
     from app.api.topics.routes import ends_of
     from app.features.brokers.logs import open_logs
     from app.model.message import Message
@@ -230,12 +230,14 @@ async def _from_broker(
     if not follow:
         stopped.set()
     try:
-        ends = led(await ends_of(readable(log, topic), broker, topic, partition), topic)
+        ends = demand_leaders(
+            await ends_of(demand_readable(log, topic), broker, topic, partition), topic
+        )
         start = await start_points.resolve(log, topic, ends, begin)
-        async for item in Tail(log, topic, start, stopped, partition).items():
+        async for item in TopicTail(log, topic, start, stopped, partition).items():
             if isinstance(item, Message):
                 yield one_line(to_json(item, kind, raw=raw)).decode()
-    except Refused as refusal:
+    except RequestRefused as refusal:
         printing.fail(f"{refusal}.")
     finally:
         await log.stop()
@@ -262,7 +264,7 @@ def _demand_one(topic: str, subscription: str, begin: str, *, alone: bool) -> No
 def _show(text: str) -> None:
     from app.event import json_text
 
-    message = json_text.loose(text.encode())
+    message = json_text.decode_lossless(text.encode())
     if "position" in message:
         show(message)
     else:  # an event of a subscription, without a position

@@ -62,12 +62,12 @@ def run(
     import os
 
     from app.config.check.cases import read_cases
-    from app.config.check.source import Source
-    from app.features.checks.cases import Bench
+    from app.config.check.source import ConfigSource
+    from app.features.checks.cases import CaseRunner
 
     suite = read_cases(file)
-    under_test = Source(_configuration(file, suite, config), os.environ)
-    bench = Bench(under_test.judge(under_test.read())[0].config)
+    under_test = ConfigSource(_configuration(file, suite, config), os.environ)
+    bench = CaseRunner(under_test.judge(under_test.read())[0].config)
     failed = total = 0
     for case, line in zip(suite.cases.cases, suite.lines, strict=True):
         if only not in case.name:

@@ -15,7 +15,7 @@ def scheduled_wait(schedule: Sequence[float], step: int, jitter: float) -> float
     return schedule[step] * jitter if step < len(schedule) else None
 
 
-def shortened(subscription: str, old: Sequence[object], new: Sequence[object]) -> str:
+def schedule_warning(subscription: str, old: Sequence[object], new: Sequence[object]) -> str:
     """Return a warning for ``plan`` if a shorter schedule makes waiting events dead letters, else "".
 
     An event whose failures use up the new schedule becomes a dead letter at its next failure."""
@@ -30,7 +30,7 @@ def shortened(subscription: str, old: Sequence[object], new: Sequence[object]) -
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries of a store or topic that refuses
 
 
-def try_again_in(failures: int, jitter: float) -> float:
+def backoff_delay(failures: int, jitter: float) -> float:
     """Return the seconds until the next try of a store or topic that has refused ``failures`` times in a row."""
     return doubling(FIRST_WAIT, LONGEST_WAIT, failures, jitter)
 

@@ -18,7 +18,7 @@ import msgspec
 MAX_AGE, PARKED_TOO_LONG = "max-age", "parked-too-long"
 
 
-class Ages(msgspec.Struct, frozen=True):
+class AgeLimits(msgspec.Struct, frozen=True):
     """The age limits of a subscription, in seconds. ``honour`` is True if the event's own ``expirytime`` applies."""
 
     retention: float

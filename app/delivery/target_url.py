@@ -115,7 +115,7 @@ def foreign_characters(text: str) -> str:
     return "".join(dict.fromkeys("".join(found)))
 
 
-def named_by(entries: Iterable[str], url: str) -> bool:
+def is_listed(entries: Iterable[str], url: str) -> bool:
     """Return True if an entry names this URL: by host or network, origin, whole URL, or path prefix with a final
     ``*``.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from app.event.json_text import FAULTS, items, members, one
+from app.event.json_text import FAULTS, items, members, single_value
 from app.event.media_types import declares_json
 from app.event.value import CloudEvent, DataForm
 
@@ -52,7 +52,7 @@ def is_json(event: CloudEvent) -> bool:
 
 
 def _found(document: bytes, steps: tuple[str, ...]) -> bytes | None:
-    value = one(document)
+    value = single_value(document)
     for step in steps:
         inner = child_of(value, step)
         if inner is None:

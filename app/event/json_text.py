@@ -56,7 +56,7 @@ _scan = json.JSONDecoder(parse_int=float).raw_decode
 Text = bytes | Raw
 
 
-def one(text: Text) -> bytes:
+def single_value(text: Text) -> bytes:
     """Return the single JSON value of the text, without surrounding white space. Raises ``FAULTS``."""
     try:
         return bytes(_VALUE.decode(text)).strip(_WHITE_SPACE)
@@ -137,7 +137,7 @@ def is_utf8(text: bytes) -> bool:
         return False
 
 
-def plain(text: Text) -> Any:
+def decode_value(text: Text) -> Any:
     """Return the JSON value as Python objects. Raises ``FAULTS``, and ValueError for text that is not UTF-8.
 
     A number that no double holds is a Decimal. A number of more than ``DIGITS`` digits becomes 10 to the
@@ -146,11 +146,11 @@ def plain(text: Text) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        return loaded(one(text))
+        return loaded(single_value(text))
 
 
 def loaded(document: bytes) -> Any:
-    """Return the JSON value as ``plain`` does, with Python's own parser. Raises ValueError."""
+    """Return the JSON value as ``decode_value`` does, with Python's own parser. Raises ValueError."""
     return json.loads(document.decode(), parse_int=_integer, parse_float=_number)
 
 
@@ -173,7 +173,7 @@ def _stand_in(found: re.Match[bytes]) -> bytes:
     return chr(STAND_IN + int(found[0][-4:], 16)).encode()
 
 
-def loose(text: Text, depth: int = 64) -> Any:
+def decode_lossless(text: Text, depth: int = 64) -> Any:
     """Return the JSON value as Python objects, but as Raw where msgspec could not write it again unchanged.
 
     Raw are numbers beyond a double, texts and objects with unpaired surrogates, and these below ``depth``
@@ -182,17 +182,17 @@ def loose(text: Text, depth: int = 64) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        whole = one(text)
+        whole = single_value(text)
     if depth and whole.startswith(b"["):
-        return [loose(each, depth - 1) for each in items(whole)]
+        return [decode_lossless(each, depth - 1) for each in items(whole)]
     if depth and whole.startswith(b"{"):
         found = members(whole)
         if not any(map(_SURROGATE.search, found)):
-            return {name: loose(each, depth - 1) for name, each in found.items()}
+            return {name: decode_lossless(each, depth - 1) for name, each in found.items()}
     return Raw(whole)
 
 
-def written(value: object) -> bytes:
+def encode_value(value: object) -> bytes:
     """Return the JSON of a value. Unpaired surrogates in its texts are written as escapes."""
     try:
         return msgspec.json.encode(value)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from app.event.json_pointer import is_json, steps_of
-from app.event.json_text import FAULTS, items, members, one, written
+from app.event.json_text import FAULTS, encode_value, items, members, single_value
 from app.event.value import CloudEvent
 
 EVERY = "*"
@@ -71,7 +71,7 @@ def _put(tree: dict[str, Tree], steps: Sequence[str]) -> None:
 def _whole(data: bytes, tree: Tree) -> bytes | None:
     """Return the data with hidden values, or None for a single text or number, which has no parts."""
     data.decode()
-    value = one(data)
+    value = single_value(data)
     return bytes(_masked(msgspec.Raw(value), tree)) if value[:1] in b"{[" else None
 
 
@@ -97,4 +97,4 @@ def _inner(value: msgspec.Raw, step: str, tree: Tree) -> msgspec.Raw:
 
 def _member(member: tuple[str, msgspec.Raw]) -> bytes:
     name, value = member
-    return b"%b:%b" % (written(name), value)
+    return b"%b:%b" % (encode_value(name), value)

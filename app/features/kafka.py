@@ -21,7 +21,7 @@ from app.telemetry import Counters
 
 if TYPE_CHECKING:
     from app.features.kafka_listeners import OpenListener
-    from app.kafka_listener.sasl import Logins
+    from app.kafka_listener.sasl import SaslUsers
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ GROUPS_WITHIN = (
 )
 
 
-class KafkaComponent(Component["Mapping[str, Logins | None]"]):
+class KafkaComponent(Component["Mapping[str, SaslUsers | None]"]):
     """A Kafka listener for each embedded log that has one configured.
 
     A listener opens after the subscriptions of its log have joined their groups. Otherwise a client could set
@@ -69,7 +69,7 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
         ]
         await asyncio.gather(*steps)
 
-    async def prepare(self, change: ConfigChange) -> Mapping[str, Logins | None]:
+    async def prepare(self, change: ConfigChange) -> Mapping[str, SaslUsers | None]:
         """Return the logins of each open listener. Raise SetupError if other machines could use a listener
         without a login."""
         if not self._open:
@@ -79,7 +79,7 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
         producers = change.of(self._producers)
         return {name: await logins_of(change.config, name, producers) for name in self._open}
 
-    def apply(self, prepared: Mapping[str, Logins | None]) -> None:
+    def apply(self, prepared: Mapping[str, SaslUsers | None]) -> None:
         for name, logins in prepared.items():
             self._open[name].require_logins(logins)
 

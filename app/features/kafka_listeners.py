@@ -20,9 +20,9 @@ from app.gateway.port import is_loopback
 from app.gateway.tls import Certificates
 from app.interfaces import Clock
 from app.kafka_listener.gate import CloudEventsGate
-from app.kafka_listener.node import Node, Settings
-from app.kafka_listener.sasl import Logins
-from app.kafka_listener.server import KafkaListener as Server
+from app.kafka_listener.node import KafkaListenerSettings, KafkaNode
+from app.kafka_listener.sasl import SaslUsers
+from app.kafka_listener.server import KafkaListenerServer as Server
 from app.model.spool import group_name
 from app.telemetry import Counters
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 class OpenListener:
     """An open Kafka listener, with the task that watches its certificate."""
 
-    def __init__(self, node: Node, server: Server, watch: asyncio.Task[None] | None) -> None:
+    def __init__(self, node: KafkaNode, server: Server, watch: asyncio.Task[None] | None) -> None:
         self._node = node
         self._server = server
         self._watch = watch
@@ -54,7 +54,7 @@ class OpenListener:
             refused_frames=self._node.refused_frames,
         )
 
-    def require_logins(self, logins: Logins | None) -> None:
+    def require_logins(self, logins: SaslUsers | None) -> None:
         """Require these logins from the next request on, also of clients that have logged in already."""
         self._node.logins = logins
 
@@ -82,7 +82,7 @@ async def open_kafka_listener(
     assert settings is not None  # noqa: S101 - the caller has checked it
     setting = f"brokers.{name}.kafka_listener"
     logins = await logins_of(config, name, producers)
-    node = Node(
+    node = KafkaNode(
         engine=driver.engine,
         gate=CloudEventsGate(_validated_topics(broker)),
         clock=clock,
@@ -118,10 +118,10 @@ def _validated_topics(broker: EmbeddedBroker) -> list[str]:
     return [name for name, topic in broker.topics.items() if topic.validation == "cloudevents"]
 
 
-def bounds_of(settings: KafkaListener, connections: int) -> Settings:
+def bounds_of(settings: KafkaListener, connections: int) -> KafkaListenerSettings:
     """Return the settings of a listener. ``connections`` is the maximum number of open connections."""
     host, port = split(settings.listen)
-    return Settings(
+    return KafkaListenerSettings(
         host=host,
         port=port,
         advertised=None if settings.advertised is None else split(settings.advertised),
@@ -132,7 +132,7 @@ def bounds_of(settings: KafkaListener, connections: int) -> Settings:
     )
 
 
-async def logins_of(config: Config, name: str, producers: ProducerDirectory) -> Logins | None:
+async def logins_of(config: Config, name: str, producers: ProducerDirectory) -> SaslUsers | None:
     """Return the logins of a broker's Kafka listener. Return None if it has no listener or clients need not
     log in. A thread is used, because deriving SCRAM keys from a password takes milliseconds."""
     broker = config.brokers.get(name)
@@ -145,7 +145,7 @@ async def logins_of(config: Config, name: str, producers: ProducerDirectory) -> 
     return await asyncio.to_thread(_derive_logins, found, producers)
 
 
-def _derive_logins(found: KafkaLogins, producers: ProducerDirectory) -> Logins:
+def _derive_logins(found: KafkaLogins, producers: ProducerDirectory) -> SaslUsers:
     """Return the logins with derived keys."""
     passwords = {user: secret.get_secret_value() for user, secret in found.passwords.items()}
-    return Logins(passwords, found.mechanisms, producers.kafka)
+    return SaslUsers(passwords, found.mechanisms, producers.kafka)

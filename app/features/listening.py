@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from app.config.model.config import Config, ServerTls
 from app.features.descriptors import current_shares
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.gateway.tls import Tls
 
 
-def limits_of(config: Config, *, admin: bool = False) -> Limits:
+def limits_of(config: Config, *, admin: bool = False) -> ListenerLimits:
     """Return the limits of the events listener, or of the admin listener, which differs in its connections."""
     allowed = current_shares(config)
-    return Limits(
+    return ListenerLimits(
         header_bytes=config.limits.header_bytes,
         header_fields=config.limits.header_fields,
         body=config.limits.body,

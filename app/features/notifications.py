@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.config.lint.reach import feeds, may_both_match
 from app.config.model.brokers import PulsarBroker
 from app.config.model.config import Config
@@ -14,7 +14,7 @@ from app.interfaces import Attempts, Clock, Log
 from app.model.route import Exchange, Filter, Target
 from app.model.subscription import Subscription
 from app.telemetry import Counters
-from app.worker.attempt_writer import AttemptKeeper
+from app.worker.attempt_writer import AttemptWriter
 from app.worker.operator_events import OperatorEvents
 
 REMEMBERED = 5.0  # seconds that the readers of the topic are cached, as they change rarely
@@ -35,9 +35,9 @@ def open_operator_events(
     if target is None:
         return None
     broker = config.brokers[target.broker]
-    writing = Writing()
+    writing = EncodeOptions()
     if isinstance(broker, PulsarBroker):
-        writing = Writing(names=broker.names, strings=broker.strings)
+        writing = EncodeOptions(names=broker.names, strings=broker.strings)
     return OperatorEvents(
         target,
         logs[target.broker],
@@ -53,10 +53,10 @@ def open_operator_events(
 
 def open_keeper(
     config: Config, attempts: Attempts, clock: Clock, counters: Counters
-) -> AttemptKeeper:
+) -> AttemptWriter:
     """Return the writer of attempts to the store."""
     kept = config.store.attempts
-    return AttemptKeeper(
+    return AttemptWriter(
         attempts,
         clock,
         counters,

@@ -37,7 +37,7 @@ def compile_filters(filters: Sequence[Filter], failed: Failed | None = None) -> 
 
 def compile_filter(one: Filter, failed: Failed | None = None) -> Predicate:
     """Return the predicate of one filter."""
-    dialect, argument = written(one)
+    dialect, argument = dialect_of(one)
     return COMPILERS[dialect](argument, failed)
 
 
@@ -75,7 +75,7 @@ def _every(filters: Sequence[Filter]) -> list[Filter]:
     return found
 
 
-def written(one: Filter) -> tuple[str, Any]:
+def dialect_of(one: Filter) -> tuple[str, Any]:
     """Return the dialect of a filter, by the model's field name, and its argument."""
     for dialect in COMPILERS:
         argument = getattr(one, dialect)

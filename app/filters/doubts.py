@@ -26,7 +26,7 @@ Path = tuple[str | int, ...]
 """The steps from a filter to a filter or expression inside it: field names and list indexes."""
 
 
-class Doubt(NamedTuple):
+class FilterWarning(NamedTuple):
     """A warning about one SQL expression.
 
     Attributes:
@@ -40,11 +40,11 @@ class Doubt(NamedTuple):
     cure: str
 
 
-def doubts(one: Filter) -> Iterator[Doubt]:
+def doubts(one: Filter) -> Iterator[FilterWarning]:
     """Yield the warnings about a filter and all filters inside it."""
     if one.sql is not None:
         for message, cure in _of_expression(parse(one.sql)):
-            yield Doubt(("sql",), message, cure)
+            yield FilterWarning(("sql",), message, cure)
     for path, each in _inner(one):
         for doubt in doubts(each):
             yield doubt._replace(path=(*path, *doubt.path))

@@ -10,7 +10,7 @@ from app.event.value import CloudEvent
 from app.filters.cesql.decision import decide
 from app.filters.cesql.expression import Expression
 from app.filters.cesql.values import clipped
-from app.filters.dialects import are_long, compile_filter, units_of, written
+from app.filters.dialects import are_long, compile_filter, dialect_of, units_of
 from app.filters.model import DIALECTS, Filter
 
 
@@ -89,7 +89,7 @@ class Explainer:
 
 def compile_explanation(one: Filter) -> Explain:
     """Return the function that gives the verdict of this filter for an event."""
-    dialect, argument = written(one)
+    dialect, argument = dialect_of(one)
     match dialect:
         case "sql":
             return _sql(Expression(argument))

@@ -9,7 +9,7 @@ import msgspec
 
 from app.filters.cesql.nodes import Attribute, Binary, Constant, ExpressionNode, In, Like, Logic
 from app.filters.cesql.parser import parse
-from app.filters.dialects import written
+from app.filters.dialects import dialect_of
 from app.filters.model import Filter
 
 _TYPE = "type"
@@ -41,7 +41,7 @@ def attributes_of(filters: Sequence[Filter]) -> frozenset[str] | None:
     """Return the attributes that the filters read, or None if an SQL expression may read anything."""
     named: set[str] = set()
     for one in filters:
-        dialect, argument = written(one)
+        dialect, argument = dialect_of(one)
         if dialect == "sql":
             return None
         inner = {"all": argument, "any": argument, "not_": (argument,)}.get(dialect)
@@ -53,7 +53,7 @@ def attributes_of(filters: Sequence[Filter]) -> frozenset[str] | None:
 
 
 def _of_filter(one: Filter) -> Types | None:
-    dialect, argument = written(one)
+    dialect, argument = dialect_of(one)
     match dialect:
         case "exact" if _TYPE in argument:
             return Types(exact=frozenset([argument[_TYPE]]))

@@ -98,7 +98,7 @@ def _one_value(data: bytes, datacontenttype: str | None) -> bytes | None:
         return None
     try:
         data.decode()
-        return json_text.one(data)
+        return json_text.single_value(data)
     except json_text.FAULTS:
         return None
 

@@ -42,7 +42,7 @@ def read_members(text: bytes) -> dict[str, Raw]:
     members = decoded(json_text.members, text, _NOT_AN_OBJECT)
     if len(members) > MEMBERS:
         raise InvalidEvent([_too_many(len(members))])
-    faults = [] if is_each_once(text, members) else _repeated(text)
+    faults = [] if has_unique_names(text, members) else _repeated(text)
     if faults:
         raise InvalidEvent(faults)
     return members
@@ -61,7 +61,7 @@ def decoded(decode: Callable[[bytes], Document], text: bytes, otherwise: Fault) 
     raise InvalidEvent([fault])
 
 
-def is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
+def has_unique_names(text: bytes, members: dict[str, Raw]) -> bool:
     """Return True if names, values, punctuation and white space account for every byte, so that no name is
     repeated.
 

@@ -21,7 +21,7 @@ _FIRST_GUESS = 64 << 10
 Bytes = bytes | bytearray | memoryview
 
 
-class Damaged(Exception):
+class DamagedBatch(Exception):
     """The compressed data of a Kafka batch is not in the format of its codec."""
 
 
@@ -42,7 +42,7 @@ def expand(codec: int, data: bytes, bound: int) -> Bytes:
     try:
         return expander(data, bound)
     except (zlib.error, cramjam.DecompressionError, ValueError) as error:
-        raise Damaged(str(error)) from error
+        raise DamagedBatch(str(error)) from error
 
 
 def _unsnap(data: bytes, bound: int) -> Bytes:
@@ -53,11 +53,11 @@ def _unsnap(data: bytes, bound: int) -> Bytes:
     at, room = _XERIAL_HEADER, bound
     while at < len(data):
         if at + _LENGTH.size > len(data):
-            raise Damaged("snappy: it ends within a length")
+            raise DamagedBatch("snappy: it ends within a length")
         (length,) = _LENGTH.unpack_from(data, at)
         at += _LENGTH.size
         if not 0 < length <= len(data) - at:
-            raise Damaged(f"snappy: a block of {length} bytes")
+            raise DamagedBatch(f"snappy: a block of {length} bytes")
         parts.append(_unsnap_block(data[at : at + length], room))
         room -= len(parts[-1])
         at += length

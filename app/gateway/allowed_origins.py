@@ -28,7 +28,7 @@ def is_of_other_page(headers: HeaderPairs) -> bool:
     return not all(map(_LOOPBACK.fullmatch, origins))
 
 
-class Senders:
+class AllowedOrigins:
     """The origins that the webhook handshake of this listener consents to.
 
     ``origins`` lists names, or ``*`` for all. A name must match as a whole, because a name that

@@ -30,7 +30,7 @@ _JSON_TYPE = (b"content-type", b"application/json")
 _to_json = msgspec.json.encode
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpAnswer(msgspec.Struct, frozen=True):
     """An HTTP answer: status, headers with lower-case names and without framing, and body."""
 
     status: int
@@ -40,8 +40,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 _DUPLICATE = (b"skybridge-duplicate", b"true")
 
-ACCEPTED = Answer(202)
-ACCEPTED_BEFORE = Answer(202, (_DUPLICATE,))
+ACCEPTED = HttpAnswer(202)
+ACCEPTED_BEFORE = HttpAnswer(202, (_DUPLICATE,))
 
 
 def problem(
@@ -53,7 +53,7 @@ def problem(
     faults: Sequence[Fault] = (),
     headers: AnswerHeaders = (),
     members: dict[str, Any] | None = None,
-) -> Answer:
+) -> HttpAnswer:
     """Return a problem document as an answer. ``members`` are extension members besides the
     standard ones.
     """
@@ -65,10 +65,10 @@ def problem(
         "faults": faults,
         **(members or {}),
     }
-    return Answer(status, (_PROBLEM_TYPE, *headers), _to_json(document))
+    return HttpAnswer(status, (_PROBLEM_TYPE, *headers), _to_json(document))
 
 
-def from_sender_error(error: SenderError) -> Answer:
+def from_sender_error(error: SenderError) -> HttpAnswer:
     """Return the answer to a request that is at fault.
 
     415 names the supported codings (RFC 9110 15.5.16), 429 names the time to wait, and 401 names
@@ -90,7 +90,7 @@ def from_sender_error(error: SenderError) -> Answer:
 @lru_cache(maxsize=256)
 def _quota_exceeded(
     title: str, faults: Sequence[Fault], quota: Quota, remaining: int, wait: int, reset: int
-) -> Answer:
+) -> HttpAnswer:
     """Return 429 with ``Retry-After`` and the fields of draft-ietf-httpapi-ratelimit-headers-10.
 
     ``wait`` and ``reset`` are in seconds. Answers are cached, because a sender that does not slow
@@ -109,31 +109,31 @@ def _seconds(wait: float) -> bytes:
     return str(max(1, math.ceil(wait))).encode()
 
 
-def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> Answer:
+def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> HttpAnswer:
     """Return 200 with the receipt of each event. The sender asked for it (RFC 7240
     ``return=representation``).
 
     With ``duplicate``, all events had been stored before.
     """
     headers = (_JSON_TYPE, (b"preference-applied", b"return=representation"))
-    return Answer(200, (*headers, _DUPLICATE) if duplicate else headers, _to_json(entries))
+    return HttpAnswer(200, (*headers, _DUPLICATE) if duplicate else headers, _to_json(entries))
 
 
 def unavailable(
     code: str, title: str, retry_after: float, *, events: Sequence[dict[str, Any]] = ()
-) -> Answer:
+) -> HttpAnswer:
     """Return 503 with Retry-After, given in seconds. ``events`` has the result of each event."""
     seconds = _seconds(retry_after)
     members = {"events": events} if events else None
     return problem(503, code, title, headers=((b"retry-after", seconds),), members=members)
 
 
-def busy(title: str) -> Answer:
+def busy(title: str) -> HttpAnswer:
     """Return 503 because a bound of this process is full. The sender may retry after one second."""
     return unavailable("bound-reached", title, 1.0)
 
 
-def method_not_allowed(method: str) -> Answer:
+def method_not_allowed(method: str) -> HttpAnswer:
     return problem(
         405,
         "method-not-allowed",
@@ -142,7 +142,7 @@ def method_not_allowed(method: str) -> Answer:
     )
 
 
-def only_posts(method: str) -> Answer:
+def only_posts(method: str) -> HttpAnswer:
     return problem(
         405,
         "method-not-allowed",
@@ -151,18 +151,18 @@ def only_posts(method: str) -> Answer:
     )
 
 
-def not_found() -> Answer:
+def not_found() -> HttpAnswer:
     title = "Not found: post events to /events or /events/{route}, webhooks to /in/{intake}"
     return problem(404, "not-found", title)
 
 
-def problem_code(answer: Answer) -> str:
+def problem_code(answer: HttpAnswer) -> str:
     """Return the code of a problem document."""
     document = msgspec.json.decode(answer.body, type=dict[str, Any])
     return str(document["type"]).rpartition(":")[2]
 
 
-def refusal(status: int, code: str, title: str) -> Answer:
+def refusal(status: int, code: str, title: str) -> HttpAnswer:
     return problem(status, code, f"{HTTPStatus(status).phrase}: {title}")
 
 

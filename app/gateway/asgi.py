@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from app.bindings.headers import FIELD_NAMES
-from app.gateway.answers import Answer
+from app.gateway.answers import HttpAnswer
 from app.gateway.request import events_target, intake_target
 from app.gateway.resource import EventsResource
 
@@ -27,7 +27,7 @@ class EventsApp:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(self, scope: Scope) -> Answer:
+    async def _answer(self, scope: Scope) -> HttpAnswer:
         is_events, route = events_target(scope["path"])
         named = {FIELD_NAMES[bytes(name)]: bytes(value) for name, value in scope["headers"]}
         if is_events:

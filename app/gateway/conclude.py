@@ -27,7 +27,7 @@ from app.errors import BrokerError, BrokerRefused, Fault, SenderError
 from app.gateway.answers import (
     ACCEPTED,
     ACCEPTED_BEFORE,
-    Answer,
+    HttpAnswer,
     problem,
     receipts,
     unavailable,
@@ -47,7 +47,7 @@ _RETRY_AFTER_OPERATOR = 30.0  # seconds, for a failure that a person must resolv
 _TOO_LARGE = "record-too-large"
 
 
-def conclude(results: Sequence[EventResult], wants_receipts: bool) -> Answer:
+def conclude(results: Sequence[EventResult], wants_receipts: bool) -> HttpAnswer:
     """Return one answer for all results of a request. ``wants_receipts`` matters only if every
     event is stored.
     """
@@ -124,7 +124,7 @@ def _with_status(each: EventResult, *, final: bool) -> dict[str, Any]:
     return {"index": index, "status": status, "cause": cause}
 
 
-def _refused(results: Sequence[EventResult], errors: Sequence[BrokerError]) -> Answer:
+def _refused(results: Sequence[EventResult], errors: Sequence[BrokerError]) -> HttpAnswer:
     codes = [_code(error) for error in errors]
     faults = [
         Fault(code, str(result), index=index if len(results) > 1 else None)

@@ -21,7 +21,7 @@ from app.gateway.answers import (
     HEAD_TOO_LARGE,
     MALFORMED,
     TOO_SLOW,
-    Answer,
+    HttpAnswer,
     busy,
 )
 from app.gateway.http_wire import CONTINUE, Renderer
@@ -273,10 +273,10 @@ class ServerConnection(AsgiProtocol):
     # Calls of the request queue
 
     @abc.abstractmethod
-    def publish(self, cycle: RequestCycle) -> Answer | None:
+    def publish(self, cycle: RequestCycle) -> HttpAnswer | None:
         """Begin to publish a fast request. Return the answer if it is known at once, else None."""
 
-    def write(self, answer: Answer, *, last: bool) -> None:
+    def write(self, answer: HttpAnswer, *, last: bool) -> None:
         transport = self.transport
         if transport.is_closing():
             return
@@ -339,11 +339,11 @@ class ServerConnection(AsgiProtocol):
 
     # Ends of the connection
 
-    def _stop(self, answer: Answer) -> NoReturn:
+    def _stop(self, answer: HttpAnswer) -> NoReturn:
         self._refuse(answer)
         raise EndOfInput
 
-    def _refuse(self, answer: Answer) -> None:
+    def _refuse(self, answer: HttpAnswer) -> None:
         """Refuse the request being received. The refusal is the last answer of this connection,
         after those that are due.
         """
@@ -394,7 +394,7 @@ class ServerConnection(AsgiProtocol):
             self.transport.write(CONTINUE)
 
 
-def _parser_error_answer(error: httptools.HttpParserError) -> Answer:
+def _parser_error_answer(error: httptools.HttpParserError) -> HttpAnswer:
     """Return 400 for input that is not HTTP. Return 500, and log the error, if a callback of the
     parser failed.
     """

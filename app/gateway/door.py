@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.caller import EventSender, demand_one, quota_of
 from app.access.rights import Rights
-from app.access.tokens import BadToken, Head, ends_at, one_of, read_head
+from app.access.tokens import BadToken, Head, ends_at, only_match, read_head
 from app.access.who import AUTHORIZATION, BEARER, ProducerDirectory, San, digest_of
 from app.errors import Fault
-from app.gateway.answers import Answer, problem, unavailable
+from app.gateway.answers import HttpAnswer, problem, unavailable
 from app.gateway.issuers import Issuer
 from app.gateway.request import HeaderPairs, Pending
 from app.interfaces import Clock
@@ -36,7 +36,7 @@ ISSUER_UNAVAILABLE = "issuer-unavailable"
 _IPV6_HOST = 64  # bits of an address that belong to the host
 
 
-Verdict = EventSender | Pending | Answer | None
+Verdict = EventSender | Pending | HttpAnswer | None
 """The caller, a question whose answer is needed, a refusal, or None for an anonymous sender if
 access is open.
 """
@@ -56,7 +56,7 @@ class _VerifiedToken(NamedTuple):
     keys: Keys
 
 
-class Addresses:
+class AddressQuotas:
     """The quotas of senders without a credential, counted by network address.
 
     They outlive a reload, so a reload gives no address a new burst.
@@ -89,7 +89,7 @@ class Addresses:
         return len(self._callers)
 
 
-class Door:
+class Authenticator:
     """Authentication of senders under one configuration. It changes only in its cache of verified
     tokens.
 
@@ -104,7 +104,7 @@ class Door:
         clock: Clock,
         *,
         is_open: bool,
-        addresses: Addresses | None = None,
+        addresses: AddressQuotas | None = None,
     ) -> None:
         self.producers = producers
         self._own_headers = producers.headers
@@ -161,7 +161,7 @@ class Door:
         if caller.allowance is not None:
             caller.allowance.take(1, self._monotonic())
 
-    def judge_again(self, pending: Pending) -> EventSender | Answer:
+    def judge_again(self, pending: Pending) -> EventSender | HttpAnswer:
         """Authenticate the sender of a token once the question to its issuer has ended."""
         verdict = self._by_token(pending.token, pending.digest, pending.since)
         assert not isinstance(verdict, Pending)  # noqa: S101 - nothing is asked
@@ -169,7 +169,7 @@ class Door:
 
     def _by_own_header(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes]
-    ) -> EventSender | Answer | None:
+    ) -> EventSender | HttpAnswer | None:
         for header in self._own_headers:
             if (value := named.get(header)) is not None:
                 if _is_repeated(headers, named, header):
@@ -179,7 +179,7 @@ class Door:
 
     def _by_bearer(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes], credential: bytes
-    ) -> EventSender | Pending | Answer:
+    ) -> EventSender | Pending | HttpAnswer:
         """Authenticate by a bearer credential. The word Bearer may have any case."""
         if _is_repeated(headers, named, AUTHORIZATION):
             return _REPEATED
@@ -188,7 +188,7 @@ class Door:
 
     def _by_token(
         self, token: bytes, digest: bytes, since: int | None = None
-    ) -> EventSender | Pending | Answer:
+    ) -> EventSender | Pending | HttpAnswer:
         """Authenticate by a token.
 
         ``since`` is the number of questions to the issuer when the token came, if the token caused
@@ -204,7 +204,7 @@ class Door:
 
     def _verified(
         self, token: bytes, digest: bytes, head: Head, since: int | None
-    ) -> EventSender | Pending | Answer:
+    ) -> EventSender | Pending | HttpAnswer:
         issuer = self._issuers.get(head.issuer)
         if issuer is None:
             raise BadToken("unknown-issuer", "The issuer of the token is not known here.")
@@ -219,7 +219,7 @@ class Door:
         issuer.refresh()
         now = self._clock.now()
         claims = key.verify(token, now)
-        caller: EventSender = one_of(self.producers.by_claims(head.issuer, claims), "token")
+        caller: EventSender = only_match(self.producers.by_claims(head.issuer, claims), "token")
         until = self._monotonic() + min(TOKEN_CACHE_SECONDS, ends_at(claims) - now)
         self._cache(digest, _VerifiedToken(caller, until, issuer, keys))
         return caller
@@ -245,7 +245,7 @@ class Door:
         tokens[digest] = verified
 
 
-def _unknown_key(issuer: Issuer, since: int | None) -> Answer:
+def _unknown_key(issuer: Issuer, since: int | None) -> HttpAnswer:
     """Return 503 unless the issuer has answered since the token came. Otherwise, raise BadToken.
 
     The issuer may have new keys. A sender would discard the events of a good token that is called
@@ -274,7 +274,7 @@ def network_of(address: str) -> str:
     return f"{int(IPv6Address(address)) >> _IPV6_HOST:x}/64"
 
 
-def _unauthenticated(code: str, detail: str, error: str = "") -> Answer:
+def _unauthenticated(code: str, detail: str, error: str = "") -> HttpAnswer:
     """Return 401 with a challenge (RFC 6750 3)."""
     challenge = 'Bearer realm="skybridge"' + (f', error="{error}"' if error else "")
     return problem(

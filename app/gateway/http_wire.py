@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from app.gateway.answers import ACCEPTED, Answer
+from app.gateway.answers import ACCEPTED, HttpAnswer
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -22,7 +22,9 @@ class Renderer:
         self._accepted = _render(ACCEPTED, b"")
         self._last = ACCEPTED, self._accepted
 
-    def render(self, answer: Answer, defaults: list[tuple[bytes, bytes]], *, last: bool) -> bytes:
+    def render(
+        self, answer: HttpAnswer, defaults: list[tuple[bytes, bytes]], *, last: bool
+    ) -> bytes:
         """Return the bytes of an answer.
 
         Args:
@@ -50,7 +52,7 @@ class Renderer:
         self._last = ACCEPTED, self._accepted
 
 
-def _render(answer: Answer, shared: bytes) -> bytes:
+def _render(answer: HttpAnswer, shared: bytes) -> bytes:
     own = b"".join(b"%b: %b\r\n" % pair for pair in answer.headers)
     length = b"content-length: %d\r\n" % len(answer.body)
     return b"".join((_STATUS_LINES[answer.status], shared, own, length, b"\r\n", answer.body))

@@ -28,11 +28,11 @@ from app.gateway.answers import (
     OTHER_ORIGIN,
     TARGET_TOO_LONG,
     TUNNEL,
-    Answer,
+    HttpAnswer,
     from_sender_error,
 )
 from app.gateway.connection import BODY, HEAD, IDLE, EndOfInput, ServerConnection
-from app.gateway.door import Door
+from app.gateway.door import Authenticator
 from app.gateway.intakes import UnknownIntake
 from app.gateway.listener import UNAUTHENTICATED
 from app.gateway.read_control import PIPELINE
@@ -217,7 +217,7 @@ class HttpProtocol(ServerConnection):
         """Return True if the request takes the fast path."""
         return False
 
-    def publish(self, cycle: RequestCycle) -> Answer | None:
+    def publish(self, cycle: RequestCycle) -> HttpAnswer | None:
         raise NotImplementedError
 
     def _leave_to_asgi(self) -> None:
@@ -311,10 +311,10 @@ class EventsProtocol(HttpProtocol):
             self._authenticate(door)
         return True
 
-    def _authenticate(self, door: Door) -> None:
+    def _authenticate(self, door: Authenticator) -> None:
         """Authenticate the sender. A refusal ends the connection, and the body is not read."""
         verdict = door.judge(self.headers, self._named, self._sans_of_peer(), self._address())
-        if isinstance(verdict, Answer):
+        if isinstance(verdict, HttpAnswer):
             self._stop(verdict)
         elif isinstance(verdict, Pending):
             self._pending = verdict
@@ -343,7 +343,7 @@ class EventsProtocol(HttpProtocol):
             self._intake = intake
         return is_for_events or self._intake is not None
 
-    def publish(self, cycle: RequestCycle) -> Answer | None:
+    def publish(self, cycle: RequestCycle) -> HttpAnswer | None:
         return self._listener.post(cycle.request, cycle.answered)  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ from app.bindings.forwarding import TAKEN_NAMES
 from app.bindings.record import ContentMode, Decoded, Header
 from app.errors import SenderError, SetupError
 from app.event.value import CloudEvent
-from app.gateway.answers import Answer, problem_code
+from app.gateway.answers import HttpAnswer, problem_code
 from app.gateway.content_coding import decode_content
 from app.gateway.repeats import DUPLICATE, Begin, Done, IdempotencyWindow
 from app.gateway.request import EventRequest, HeaderPairs, values_of
@@ -41,7 +41,7 @@ from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
 
-Publish = Callable[[EventRequest, Done], Answer | None]
+Publish = Callable[[EventRequest, Done], HttpAnswer | None]
 """A function that publishes a request and never raises. It returns the answer if that is known at
 once. Otherwise it returns None and calls its second argument once later.
 """
@@ -76,7 +76,7 @@ class _VerifiedEvent(NamedTuple):
     verified: VerifiedRequest
 
 
-class Memory:
+class IntakeState:
     """The state of an intake that outlives a reload: its repeats, its quota, and its counts."""
 
     def __init__(self, settings: Intake, clock: Clock) -> None:
@@ -100,7 +100,7 @@ class Memory:
             self.allowance.apply(quota, self._clock.monotonic())
 
 
-class OpenIntake:
+class ActiveIntake:
     """An intake under one configuration: its settings, its current secrets, and its state.
 
     ``memory`` is the state of the intake of this name that it replaces. Raise SetupError that names
@@ -108,7 +108,11 @@ class OpenIntake:
     """
 
     def __init__(
-        self, settings: Intake, secrets: SecretReaders, clock: Clock, memory: Memory | None = None
+        self,
+        settings: Intake,
+        secrets: SecretReaders,
+        clock: Clock,
+        memory: IntakeState | None = None,
     ) -> None:
         self.settings = settings
         self._compiled = compile_intake(settings)
@@ -116,7 +120,7 @@ class OpenIntake:
         self._clock = clock
         self._texts = self._current()
         self._verifiers = self._compile_verifiers()
-        self.memory = memory or Memory(settings, clock)
+        self.memory = memory or IntakeState(settings, clock)
         self.repeats, self.tally = self.memory.repeats, self.memory.tally
         self._quiet_until = 0.0
 
@@ -173,13 +177,13 @@ class OpenIntake:
         proved = verified.proved
         return bool(self.settings.max_age) and proved is not None and self.repeats.has(proved)
 
-    def once(self, request: _VerifiedEvent, begin: Begin, done: Done) -> Answer | None:
+    def once(self, request: _VerifiedEvent, begin: Begin, done: Done) -> HttpAnswer | None:
         """Publish an event unless it is a repeat, as ``IdempotencyWindow.once`` does. Raise
         RepeatedBody.
         """
         key, attributes, size, verified = request
 
-        def concluded(answer: Answer) -> None:
+        def concluded(answer: HttpAnswer) -> None:
             if answer is DUPLICATE:
                 self.log_repeat(key, attributes)
             done(answer)
@@ -235,15 +239,15 @@ class Intakes:
 
     def __init__(
         self,
-        intakes: Sequence[OpenIntake],
+        intakes: Sequence[ActiveIntake],
         counters: Counters,
         forward: Collection[str] = (),
     ) -> None:
-        self._intakes: Mapping[str, OpenIntake] = {each.settings.name: each for each in intakes}
+        self._intakes: Mapping[str, ActiveIntake] = {each.settings.name: each for each in intakes}
         self._counted = counters.series("intake_requests")
         self._forward = frozenset(name.encode() for name in forward)
 
-    def memories(self) -> Mapping[str, Memory]:
+    def memories(self) -> Mapping[str, IntakeState]:
         """Return the state of each intake, by name, for the intakes of the next configuration."""
         return {name: each.memory for name, each in self._intakes.items()}
 
@@ -256,7 +260,7 @@ class Intakes:
         """Return the counts of each intake, by name."""
         return {name: each.tally for name, each in self._intakes.items()}
 
-    def demand(self, name: str) -> OpenIntake:
+    def demand(self, name: str) -> ActiveIntake:
         """Return the intake of this name. Raise UnknownIntake if there is none."""
         intake = self._intakes.get(name)
         if intake is None:
@@ -277,7 +281,7 @@ class Intakes:
         """
         return max([each.largest_body(default) for each in self._intakes.values()], default=0)
 
-    def probe(self, name: str, method: str, query: bytes) -> Answer | None:
+    def probe(self, name: str, method: str, query: bytes) -> HttpAnswer | None:
         """Answer a GET or HEAD by which a publisher checks the listener. Return None for any other
         request.
 
@@ -292,7 +296,7 @@ class Intakes:
 
     def post(
         self, name: str, request: EventRequest, publish: Publish, done: Done, limit: int
-    ) -> Answer | None:
+    ) -> HttpAnswer | None:
         """Handle a POST to an intake. Return the answer if it is known at once; otherwise ``done``
         is called once later.
 
@@ -308,7 +312,7 @@ class Intakes:
         """
         intake = self.demand(name)
 
-        def count_and_answer(answer: Answer) -> None:
+        def count_and_answer(answer: HttpAnswer) -> None:
             self._count(intake, _outcome(answer))
             done(answer)
 
@@ -322,14 +326,14 @@ class Intakes:
         return answer
 
     def _post(
-        self, intake: OpenIntake, request: EventRequest, publish: Publish, done: Done, limit: int
-    ) -> Answer | None:
+        self, intake: ActiveIntake, request: EventRequest, publish: Publish, done: Done, limit: int
+    ) -> HttpAnswer | None:
         arrival = intake.arrival(request.headers, request.body)
         if intake.is_probe(arrival, request.query):
             return _PROBED
         verified = intake.demand_verified_request(arrival)
         if (challenge := intake.challenge(arrival)) is not None:
-            return Answer(200, _TEXT, challenge.encode("utf-8", "replace"))
+            return HttpAnswer(200, _TEXT, challenge.encode("utf-8", "replace"))
         may_repeat = intake.may_repeat(verified)
         if not may_repeat:
             intake.take_quota()
@@ -347,7 +351,7 @@ class Intakes:
         return intake.once(once, begin, done)
 
     def _event(
-        self, intake: OpenIntake, request: EventRequest, attributes: dict[str, str], data: bytes
+        self, intake: ActiveIntake, request: EventRequest, attributes: dict[str, str], data: bytes
     ) -> EventRequest:
         """Return a request whose event is known already."""
         foreign: tuple[Header, ...] = tuple([
@@ -364,12 +368,12 @@ class Intakes:
             event=decoded,
         )
 
-    def _count(self, intake: OpenIntake, outcome: str) -> None:
+    def _count(self, intake: ActiveIntake, outcome: str) -> None:
         self._counted[intake.settings.name, outcome] += 1
         intake.count_outcome(outcome)
 
 
-_PROBED = Answer(200, _TEXT)
+_PROBED = HttpAnswer(200, _TEXT)
 
 
 def _waiting_bytes(request: EventRequest, data: bytes) -> int:
@@ -378,7 +382,7 @@ def _waiting_bytes(request: EventRequest, data: bytes) -> int:
     return heads + len(request.body) + (0 if data is request.body else len(data))
 
 
-def _outcome(answer: Answer) -> str:
+def _outcome(answer: HttpAnswer) -> str:
     if answer is DUPLICATE:
         return DUPLICATED
     if answer.status >= _REFUSED:
@@ -387,7 +391,7 @@ def _outcome(answer: Answer) -> str:
 
 
 def _decoded_request(
-    intake: OpenIntake, request: EventRequest, arrival: IntakeRequest, limit: int
+    intake: ActiveIntake, request: EventRequest, arrival: IntakeRequest, limit: int
 ) -> IntakeRequest:
     """Return the request with its content coding decoded. The coding is not forwarded."""
     if _CODING not in request.named:

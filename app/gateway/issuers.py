@@ -19,7 +19,7 @@ import msgspec
 from app.access.quota import Allowance, Quota
 from app.delivery.target_url import target_extension
 from app.model.producer import JwtRule
-from app.telemetry.tasks import ended
+from app.telemetry.tasks import stop_task
 from app.tls import read_regular
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Issuer:
             self._begin()
 
     async def stop(self) -> None:
-        await ended(self._asking)
+        await stop_task(self._asking)
 
     def _begin(self) -> None:
         self._asked = self._monotonic()

@@ -10,7 +10,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ListenerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The bounds of a listener. Sizes are in bytes, times in seconds.
 
     Attributes:

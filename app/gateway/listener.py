@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from app.errors import SenderError
-from app.gateway.answers import TRANSFER_CODING, Answer, from_sender_error
+from app.gateway.answers import TRANSFER_CODING, HttpAnswer, from_sender_error
 from app.gateway.content_coding import coding_of
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.gateway.request import HeaderPairs, values_of
 from app.telemetry import Histogram
 
@@ -78,14 +78,14 @@ class Listener:
     for their answer.
     """
 
-    def __init__(self, limits: Limits, answered: Histogram | None = None) -> None:
+    def __init__(self, limits: ListenerLimits, answered: Histogram | None = None) -> None:
         self.limits = limits
         self.answered = Histogram() if answered is None else answered
         self.bodies = BodyShares(limits.receiving)
         self.heads = 0  # bytes of unfinished heads
         self._heads: dict[HeadReceiver, int] = {}  # bytes by connection, the oldest first
 
-    def bound(self, limits: Limits) -> None:
+    def bound(self, limits: ListenerLimits) -> None:
         """Apply new limits from now on."""
         self.limits = limits
         self.bodies.divide(limits.receiving, 0, limits.receiving)
@@ -110,7 +110,7 @@ class Listener:
     def release_head(self, connection: HeadReceiver) -> None:
         self.heads -= self._heads.pop(connection, 0)
 
-    def refused(self, answer: Answer, code: str = "") -> Answer:  # noqa: ARG002 - for the events listener
+    def refused(self, answer: HttpAnswer, code: str = "") -> HttpAnswer:  # noqa: ARG002 - for the events listener
         """Return ``answer``, which is about to be sent as a refusal. The events listener
         counts it.
         """
@@ -118,7 +118,7 @@ class Listener:
 
     def refuse_head(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes], *, expects: bool
-    ) -> Answer | None:
+    ) -> HttpAnswer | None:
         """Return the refusal that the head alone justifies, or None. The size of the body is
         checked elsewhere.
 
@@ -132,7 +132,7 @@ class Listener:
         return None
 
 
-def _refuse_coding(value: bytes) -> Answer | None:
+def _refuse_coding(value: bytes) -> HttpAnswer | None:
     try:
         coding_of(value)
     except SenderError as error:

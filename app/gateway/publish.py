@@ -15,21 +15,21 @@ from time import perf_counter
 import msgspec
 
 from app.access.caller import EventSender
-from app.bindings.forwarding import PRODUCER, beside, having
+from app.bindings.forwarding import PRODUCER, with_foreign_header, with_header
 from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
-from app.bindings.run import Run
+from app.bindings.run import EventColumns
 from app.errors import BrokerError, SenderError
-from app.gateway.answers import ACCEPTED, Answer, busy, receipts
+from app.gateway.answers import ACCEPTED, HttpAnswer, busy, receipts
 from app.gateway.conclude import EventResult, Publications, conclude, join_faults
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.gateway.request import EventRequest, request_key, wants_receipts
 from app.gateway.resource import Done
-from app.interfaces import Log, PublishResult, fates_of
+from app.interfaces import Log, PublishResult, results_of
 from app.model.log_name import LogName
 from app.model.receipt import Receipt
 from app.routing.plan import Router, UnknownRoute
-from app.routing.publications import Publication, written
+from app.routing.publications import Publication, records_and_identities
 from app.telemetry import Counters
 
 Stored = asyncio.Future[list[PublishResult]]
@@ -52,7 +52,7 @@ class PublishPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     router: Router
-    limits: Limits = Limits()
+    limits: ListenerLimits = ListenerLimits()
     strict_percent: bool = False
     forward: frozenset[bytes] = frozenset()
     unknown_formats: UnknownFormats = "forward"
@@ -87,7 +87,7 @@ class Publisher:
         """Return True if an event could be published to the route."""
         return self.policy.router.takes(route)
 
-    def publish(self, request: EventRequest, done: Done) -> Answer | None:
+    def publish(self, request: EventRequest, done: Done) -> HttpAnswer | None:
         """Publish a request. Return the answer if it is known at once; otherwise return None, and
         call ``done`` once later.
 
@@ -125,7 +125,7 @@ class Publisher:
         Raise NotAllowed if the caller may not send the event, and the errors of ``Router.plan``.
         """
         if caller is not None and caller.name:
-            decoded = beside(decoded, PRODUCER, caller.name.encode())
+            decoded = with_foreign_header(decoded, PRODUCER, caller.name.encode())
         if caller is None or not caller.limited:
             name = "" if caller is None else caller.name
             return self.policy.router.plan(decoded, key, route, name)
@@ -163,7 +163,9 @@ class Publisher:
         index.
         """
         planned_alike = (
-            self._plan_alike(decoded, key, route, caller) if isinstance(decoded, Run) else None
+            self._plan_alike(decoded, key, route, caller)
+            if isinstance(decoded, EventColumns)
+            else None
         )
         if planned_alike is not None:
             self._received[_IN_BATCH] += len(decoded)
@@ -184,16 +186,16 @@ class Publisher:
         return planned
 
     def _plan_alike(
-        self, run: Run, key: bytes | None, route: str | None, caller: EventSender | None
+        self, run: EventColumns, key: bytes | None, route: str | None, caller: EventSender | None
     ) -> Iterable[Publication] | None:
         """Plan the events of a batch together. Return None if they need separate plans."""
         if caller is not None and caller.limited:
             return None
         if caller is not None and caller.name:
-            run = run.with_foreign(having(run.foreign, PRODUCER, caller.name.encode()))
+            run = run.with_foreign(with_header(run.foreign, PRODUCER, caller.name.encode()))
         return self.policy.router.plan_run(run, key, route)
 
-    def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
+    def _submit_one(self, publication: Publication, wants: bool, done: Done) -> HttpAnswer | None:
         log, identity = self._logs[publication.log], publication.identity
         one = _SingleSubmission(self, publication, wants, done)
         if identity is None:
@@ -203,12 +205,14 @@ class Publisher:
         else:
             stored = log.submit(publication.topic, (publication.record,), (identity,))
             if stored.done():
-                return self._conclude_one(publication, fates_of(stored, 1)[0], wants)
-            stored.add_done_callback(lambda stored: one.settle(fates_of(stored, 1)[0]))
+                return self._conclude_one(publication, results_of(stored, 1)[0], wants)
+            stored.add_done_callback(lambda stored: one.settle(results_of(stored, 1)[0]))
         self.in_flight += 1
         return None
 
-    def _conclude_one(self, publication: Publication, result: PublishResult, wants: bool) -> Answer:
+    def _conclude_one(
+        self, publication: Publication, result: PublishResult, wants: bool
+    ) -> HttpAnswer:
         if type(result) is Receipt and not result.repeat and not wants:
             self._published[publication.route, publication.broker] += 1
             return ACCEPTED
@@ -216,7 +220,7 @@ class Publisher:
 
     def _submit_many(
         self, publications: Publications, request: EventRequest, done: Done
-    ) -> Answer | None:
+    ) -> HttpAnswer | None:
         """Submit once for each target, so that each target gets its events in order."""
         wants = wants_receipts(request)
         if not publications:  # an empty batch is valid
@@ -225,13 +229,13 @@ class Publisher:
         self.in_flight += 1
         for (log, topic), places in many.group_by_target().items():
             there = [publications[place][1] for place in places]
-            stored = self._logs[log].submit(topic, *written(there))
+            stored = self._logs[log].submit(topic, *records_and_identities(there))
             many.follow(log.broker, stored, places)
         return None
 
     def conclude(
         self, publications: Publications, results: Sequence[PublishResult], wants: bool
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Count the results and return one answer. ``results`` has one result for each publication,
         in order.
         """
@@ -261,7 +265,7 @@ class Publisher:
         if result.repeat != "duplicate":
             self._published[route, broker] += 1
 
-    def _busy(self) -> Answer:
+    def _busy(self) -> HttpAnswer:
         self._counters.add("events_refused", "bound-reached")
         return busy("Too many requests wait for a log")
 
@@ -317,7 +321,7 @@ class _MultiSubmission:
 
         def settle(stored: Stored) -> None:
             self._publisher.add_duration(broker, perf_counter() - begun)
-            self._results.update(zip(places, fates_of(stored, len(places)), strict=True))
+            self._results.update(zip(places, results_of(stored, len(places)), strict=True))
             self._open -= 1
             if not self._open:
                 self._conclude()

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.gateway.answers import ACCEPTED_BEFORE, Answer, busy
+from app.gateway.answers import ACCEPTED_BEFORE, HttpAnswer, busy
 from app.intakes.compiled import MAX_IDENTITIES, RepeatedBody
 
-Done = Callable[[Answer], None]
-Begin = Callable[[Done], Answer | None]
+Done = Callable[[HttpAnswer], None]
+Begin = Callable[[Done], HttpAnswer | None]
 """A function that publishes a request. It returns the answer if that is known at once. Otherwise it
 returns None and calls ``done`` once later.
 """
@@ -115,7 +115,7 @@ class IdempotencyWindow:
         group: bytes | None = None,
         size: Callable[[], int] = int,
         ahead: float = 0.0,
-    ) -> Answer | None:
+    ) -> HttpAnswer | None:
         """Publish a request unless it is a repeat. Return what ``begin`` returns, or DUPLICATE.
 
         Args:
@@ -156,7 +156,7 @@ class IdempotencyWindow:
                 return True
         return False
 
-    def _wait(self, waiting: deque[_WaitingRepeat], repeat: _WaitingRepeat) -> Answer | None:
+    def _wait(self, waiting: deque[_WaitingRepeat], repeat: _WaitingRepeat) -> HttpAnswer | None:
         is_full = self.waiting >= self._most_waiting
         if is_full or self.waiting_bytes + repeat.size > self._most_bytes:
             return busy("Too many repeats wait for the first of them")
@@ -169,14 +169,14 @@ class IdempotencyWindow:
         self.waiting -= 1
         self.waiting_bytes -= repeat.size
 
-    def _begin(self, group: bytes, identity: bytes, begin: Begin, done: Done) -> Answer | None:
-        def concluded(answer: Answer) -> None:
+    def _begin(self, group: bytes, identity: bytes, begin: Begin, done: Done) -> HttpAnswer | None:
+        def concluded(answer: HttpAnswer) -> None:
             done(answer)
             self._conclude(group, identity, answer)
 
         return begin(concluded)
 
-    def _conclude(self, group: bytes, identity: bytes, answer: Answer) -> None:
+    def _conclude(self, group: bytes, identity: bytes, answer: HttpAnswer) -> None:
         """Store the identity if its request was stored. Otherwise, publish the next waiting
         repeat.
         """

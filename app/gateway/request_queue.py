@@ -11,7 +11,7 @@ from collections import deque
 from time import perf_counter
 from typing import Any, Protocol
 
-from app.gateway.answers import Answer
+from app.gateway.answers import HttpAnswer
 from app.gateway.request import EventRequest
 from app.gateway.uvicorn_adapter import AsgiCycle
 from app.telemetry import Histogram
@@ -22,14 +22,14 @@ _HUNDREDS = ((), ("1xx",), ("2xx",), ("3xx",), ("4xx",), ("5xx",))  # metric lab
 class QueueOwner(Protocol):
     """The connection that a request queue belongs to."""
 
-    def publish(self, cycle: RequestCycle) -> Answer | None:
+    def publish(self, cycle: RequestCycle) -> HttpAnswer | None:
         """Begin a fast request. Return the answer, or None if ``cycle.answered`` will be called
         once.
         """
 
     def begin_asgi(self, asgi: AsgiCycle, app: Any) -> None: ...
 
-    def write(self, answer: Answer, *, last: bool) -> None:
+    def write(self, answer: HttpAnswer, *, last: bool) -> None:
         """Write an answer, and close the connection afterwards if it is the ``last``."""
 
     def is_receiving(self) -> bool:
@@ -55,10 +55,10 @@ class RequestCycle:
         self.fast = request is not None
         self.last = last
         self.begun = perf_counter()
-        self.answer: Answer | None = None
+        self.answer: HttpAnswer | None = None
         self.asgi: AsgiCycle | None = None
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: HttpAnswer) -> None:
         """Take the answer of a fast request. It is ignored if the connection has ended."""
         if self.answer is None:
             self.answer = answer
@@ -114,7 +114,7 @@ class RequestQueue:
         self._cycles.append(AsgiRequestCycle(self, asgi, app))
         self._flush()
 
-    def add_refusal(self, answer: Answer) -> None:
+    def add_refusal(self, answer: HttpAnswer) -> None:
         """Add the last answer of the connection. No request may be added afterwards."""
         refusal = RequestCycle(self, None, last=True)
         refusal.answer = answer

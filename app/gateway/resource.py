@@ -11,11 +11,11 @@ import msgspec
 from app.access.caller import QUOTA_EXCEEDED
 from app.delivery.handshake import ALLOWED_RATE, ConsentRefusal, granted
 from app.errors import Fault, KeyMapperFailed, SenderError
-from app.gateway.allowed_origins import Senders, is_of_other_page
+from app.gateway.allowed_origins import AllowedOrigins, is_of_other_page
 from app.gateway.answers import (
     BUG,
     METHODS,
-    Answer,
+    HttpAnswer,
     busy,
     from_sender_error,
     method_not_allowed,
@@ -26,17 +26,17 @@ from app.gateway.answers import (
     unavailable,
 )
 from app.gateway.content_coding import decode_content
-from app.gateway.door import Door
+from app.gateway.door import Authenticator
 from app.gateway.intakes import Intakes
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.gateway.listener import UNAUTHENTICATED, Listener
 from app.gateway.request import EventRequest, HeaderPairs, Pending, values_of
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
 
-Done = Callable[[Answer], None]
-CallBack = Callable[[str, str | None], Awaitable[bool | None]]
+Done = Callable[[HttpAnswer], None]
+ConsentReceiver = Callable[[str, str | None], Awaitable[bool | None]]
 """A function that records a consent, given the key of a callback URL and the allowed rate. It
 returns False if there is no such URL, and None if the store does not answer.
 """
@@ -54,7 +54,7 @@ INVALID_RATE = problem(
         )
     ],
 )
-CONSENT_ACCEPTED = Answer(
+CONSENT_ACCEPTED = HttpAnswer(
     200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n"
 )
 _RETRY_AFTER_OPERATOR = 30.0  # seconds, for a failure that a person must resolve
@@ -70,7 +70,7 @@ POSTS = frozenset({b"POST", b"PUT"})
 class EventPublisher(Protocol):
     """The publisher that the resource uses; see ``publish.Publisher``."""
 
-    def publish(self, request: EventRequest, done: Done) -> Answer | None:
+    def publish(self, request: EventRequest, done: Done) -> HttpAnswer | None:
         """Publish a request. Return the answer if it is known at once; otherwise return None, and
         call ``done`` once later.
         """
@@ -94,9 +94,9 @@ class EventsPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     intakes: Intakes
-    limits: Limits = Limits()
-    door: Door | None = None
-    senders: Senders = Senders()
+    limits: ListenerLimits = ListenerLimits()
+    door: Authenticator | None = None
+    senders: AllowedOrigins = AllowedOrigins()
     demands_client: bool = False
 
 
@@ -112,7 +112,7 @@ class EventsResource(Listener):
         publisher: EventPublisher,
         policy: EventsPolicy,
         counters: Counters,
-        call_back: CallBack | None = None,
+        call_back: ConsentReceiver | None = None,
         *,
         on_loopback: bool = False,
     ) -> None:
@@ -133,7 +133,7 @@ class EventsResource(Listener):
         largest = bounds.header_bytes + max(bounds.body, self.intakes.most_bytes(bounds.body))
         self.bodies.divide(bounds.receiving, len(self.intakes), largest)
 
-    def post(self, request: EventRequest, done: Done) -> Answer | None:
+    def post(self, request: EventRequest, done: Done) -> HttpAnswer | None:
         """Handle one POST or PUT. An unexpected error is logged and answered 500."""
         if request.pending is not None:
             return self._wait_for_issuer(request, request.pending, done)
@@ -169,7 +169,9 @@ class EventsResource(Listener):
             is_exposed = self.intakes.is_unverified(intake)
         return is_exposed and is_of_other_page(headers)
 
-    def other_method(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
+    def other_method(
+        self, method: str, named: Mapping[bytes, bytes], route: str | None
+    ) -> HttpAnswer:
         """Answer any method except POST and PUT. Consent is given only where events are accepted
         (webhook specification 4.2).
         """
@@ -179,9 +181,9 @@ class EventsResource(Listener):
             consent = self.policy.senders.consent(named) if self._publisher.takes(route) else ()
         except SenderError as error:
             return self.refused(from_sender_error(error), error.code)
-        return Answer(200, ((b"allow", METHODS), *consent))
+        return HttpAnswer(200, ((b"allow", METHODS), *consent))
 
-    def other_intake_method(self, method: str, name: str, query: bytes) -> Answer:
+    def other_intake_method(self, method: str, name: str, query: bytes) -> HttpAnswer:
         """Answer any method of an intake except POST."""
         try:
             probed = self.intakes.probe(name, method, query)
@@ -189,7 +191,7 @@ class EventsResource(Listener):
             return self.refused(from_sender_error(error), error.code)
         return probed or self.refused(only_posts(method), "method-not-allowed")
 
-    async def other_path(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
+    async def other_path(self, method: str, path: str, named: Mapping[bytes, bytes]) -> HttpAnswer:
         """Answer any other path: the callback URLs by which webhooks consent, else 404."""
         if (
             self._call_back is None
@@ -206,14 +208,14 @@ class EventsResource(Listener):
             return self.refused(unavailable(*STORE_UNAVAILABLE), STORE_UNAVAILABLE[0])
         return CONSENT_ACCEPTED if known else self.refused(not_found(), "not-found")
 
-    def refused(self, answer: Answer, code: str = "") -> Answer:
+    def refused(self, answer: HttpAnswer, code: str = "") -> HttpAnswer:
         """Count a refusal that is about to be sent, and return it."""
         self.counters.add("events_refused", code or problem_code(answer))
         return answer
 
     def _wait_for_issuer(
         self, request: EventRequest, pending: Pending, done: Done
-    ) -> Answer | None:
+    ) -> HttpAnswer | None:
         """Keep a complete request until its issuer has answered the question for keys.
 
         Its sender is not known yet, so its body is charged to the share of unauthenticated senders.
@@ -226,7 +228,7 @@ class EventsResource(Listener):
         def judge(_: object) -> None:
             self.bodies.hold(UNAUTHENTICATED, -size)
             verdict = None if self.door is None else self.door.judge_again(pending)
-            if isinstance(verdict, Answer):
+            if isinstance(verdict, HttpAnswer):
                 done(self.refused(verdict))
                 return
             request.caller, request.pending = verdict, None

@@ -19,10 +19,10 @@ from app.gateway.asgi import EventsApp
 from app.gateway.http_wire import Renderer
 from app.gateway.httptools_protocol import EventsProtocol, HttpProtocol
 from app.gateway.intakes import Intakes
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.gateway.listener import Listener
 from app.gateway.port import BACKLOG, LOOPBACK, is_loopback, open_port, share_port
-from app.gateway.resource import CallBack, EventPublisher, EventsPolicy, EventsResource
+from app.gateway.resource import ConsentReceiver, EventPublisher, EventsPolicy, EventsResource
 from app.gateway.tls import Certificates, Handshakes, Tls
 from app.gateway.uvicorn_adapter import demand_known_uvicorn
 from app.telemetry import Counters
@@ -68,7 +68,7 @@ class HttpServer:
         self.host = host
         self.port = port
         self._app = app
-        self._listener = listener or Listener(Limits())
+        self._listener = listener or Listener(ListenerLimits())
         self._protocol = protocol
         self._settings = settings
         self._installation = installation
@@ -197,7 +197,7 @@ class EventsServer(HttpServer):
         *,
         port: int = 8080,
         date_header: bool = False,
-        call_back: CallBack | None = None,
+        call_back: ConsentReceiver | None = None,
         **settings: Any,
     ) -> None:
         self.resource = EventsResource(

@@ -13,7 +13,7 @@ import enum
 from collections.abc import Hashable
 from typing import Protocol
 
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 
 _CHECKS_PER_TIMEOUT = 8
 _MAX_CHECK_INTERVAL = 1.0  # seconds
@@ -45,7 +45,7 @@ class TimeoutWatch:
     """Watches the time-outs of one connection."""
 
     def __init__(
-        self, watched: WatchedConnection, limits: Limits, loop: asyncio.AbstractEventLoop
+        self, watched: WatchedConnection, limits: ListenerLimits, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._watched = watched
         self._loop = loop

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from app.telemetry.tasks import keep
-from app.tls import Pems, Tried, server_context
+from app.tls import PemReloader, Pems, server_context
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Certificates:
             ca_part="client_ca",
             signs=True,
         )
-        self._tried = Tried(pems, partial(_contexts, pems))
+        self._tried = PemReloader(pems, partial(_contexts, pems))
 
     def context(self) -> ssl.SSLContext:
         """Return the context for the next handshake.

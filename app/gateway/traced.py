@@ -11,16 +11,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from app.bindings.forwarding import beside
+from app.bindings.forwarding import with_foreign_header
 from app.bindings.record import Decoded
 from app.errors import SenderError
-from app.gateway.answers import Answer
+from app.gateway.answers import HttpAnswer
 from app.gateway.conclude import Publications
 from app.gateway.publish import Publisher
 from app.gateway.request import EventRequest
 from app.gateway.resource import Done
 from app.routing.publications import Publication
-from app.telemetry.traces import TRACEPARENT, TRACESTATE, Tracing, about_event, failed, traceparent
+from app.telemetry.traces import (
+    TRACEPARENT,
+    TRACESTATE,
+    Tracing,
+    about_event,
+    mark_failed,
+    traceparent,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -58,7 +65,7 @@ class TracedRequest:
         }
         span = self._traces.below(self._span, "send", "producer", about)
         self._events.append(span)
-        return beside(decoded, TRACEPARENT, traceparent(span))
+        return with_foreign_header(decoded, TRACEPARENT, traceparent(span))
 
     def set_destination(self, index: int, publication: Publication) -> None:
         """Set the topic and the route in the span of an event."""
@@ -69,14 +76,14 @@ class TracedRequest:
         span.set_attribute("messaging.destination.name", publication.topic)
         span.set_attribute("skybridge.route", publication.route)
 
-    def finish(self, answer: Answer) -> Answer:
+    def finish(self, answer: HttpAnswer) -> HttpAnswer:
         """End the spans with the answer. A partly stored request is described by its answer, and
         not in the spans.
         """
         self._span.set_attribute("http.response.status_code", answer.status)
         if answer.status >= SERVER_FAULT:
             for span in (*self._events, self._span):
-                failed(span, str(answer.status))
+                mark_failed(span, str(answer.status))
         self._end()
         return answer
 
@@ -84,7 +91,7 @@ class TracedRequest:
         """End the spans as failed, because no event of the request was published."""
         self._span.set_attribute("http.response.status_code", status)
         for span in (*self._events, self._span):
-            failed(span, code)
+            mark_failed(span, code)
         self._end()
 
     def _end(self) -> None:
@@ -103,7 +110,7 @@ class TracedPublisher(Publisher):
         self._systems = systems
         self._current: TracedRequest | None = None
 
-    def publish(self, request: EventRequest, done: Done) -> Answer | None:
+    def publish(self, request: EventRequest, done: Done) -> HttpAnswer | None:
         traced = self._current = TracedRequest(self._traces, request, self._systems)
         try:
             answer = super().publish(request, lambda later: done(traced.finish(later)))
@@ -121,13 +128,13 @@ class TracedPublisher(Publisher):
         assert self._current is not None  # noqa: S101 - set by publish, which does not await
         return [self._current.event(each) for each in super()._decode(request)]
 
-    def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
+    def _submit_one(self, publication: Publication, wants: bool, done: Done) -> HttpAnswer | None:
         self._set_destinations([(0, publication)])
         return super()._submit_one(publication, wants, done)
 
     def _submit_many(
         self, publications: Publications, request: EventRequest, done: Done
-    ) -> Answer | None:
+    ) -> HttpAnswer | None:
         self._set_destinations(publications)
         return super()._submit_many(publications, request, done)
 

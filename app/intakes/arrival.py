@@ -69,7 +69,7 @@ class IntakeRequest:
     def fields(self) -> dict[str, object] | None:
         """Return the body as an object, or None if it is no JSON object."""
         try:
-            found = json_text.plain(self._json())
+            found = json_text.decode_value(self._json())
         except UNREADABLE:
             return None
         return found if isinstance(found, dict) else None

@@ -55,7 +55,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind, self.who, self.address, self.operation, self.target, self.status
 
 
-class AuditChoice(msgspec.Struct, frozen=True, kw_only=True):
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A filter of audit entries. Absent conditions match all.
 
     ``since_ms`` is included in the range, ``until_ms`` is not. An entry for several uses matches if its time
@@ -83,6 +83,6 @@ class AuditTrail(Protocol):
         """Store ``target``, ``status`` and ``detail`` of an entry that exists, by its ``id``."""
 
     async def find(
-        self, choice: AuditChoice, limit: int = 100, before: int | None = None
+        self, choice: AuditFilter, limit: int = 100, before: int | None = None
     ) -> list[AuditEntry]:
         """Return matching entries, newest first. With ``before`` only those with a lower id, for the next page."""

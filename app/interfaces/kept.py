@@ -50,7 +50,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     id: int = 0
 
 
-class LetterChoice(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A filter of dead letters. Absent conditions match all.
 
     ``since_ms`` is included in the range, ``until_ms`` is not. ``type`` may end with ``*``. ``subscriptions``
@@ -96,7 +96,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
     id: int = 0
 
 
-class ParkedLane(msgspec.Struct, frozen=True):
+class StoredLane(msgspec.Struct, frozen=True):
     """The parked rows of one lane and partition: their number, and the time of the oldest one's next attempt in ms."""
 
     rows: int
@@ -170,7 +170,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):  # an instance can be in n
     exchange: HttpExchange | None = None
 
 
-class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A filter of attempts. Absent conditions match all. ``subscriptions`` matches any of these."""
 
     subscription: str | None = None
@@ -180,7 +180,7 @@ class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None = None
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that has not been attempted yet.
 
     Attributes:
@@ -258,7 +258,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     id: int = 0
 
 
-class Offered(msgspec.Struct, frozen=True, kw_only=True):
+class PullMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message in a pull queue.
 
     Attributes:

@@ -18,7 +18,7 @@ from app.errors import BrokerError, PublishUnknown
 from app.filters.selection import Selection
 from app.model.capabilities import Capabilities
 from app.model.message import ConsumerEvent, Message, Partition
-from app.model.metadata import Health, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.identity import Identity
@@ -31,7 +31,7 @@ can list different results of one request.
 """
 
 
-Told = Callable[[PublishResult], None]
+ResultCallback = Callable[[PublishResult], None]
 """A function that receives the result of one record, once, on the event loop."""
 
 
@@ -111,7 +111,7 @@ class Consumer(Protocol):
 
 
 @runtime_checkable
-class Lacking(Protocol):
+class UnreadParts(Protocol):
     """A consumer that knows which partitions of its topics no member of its group reads."""
 
     @property
@@ -153,7 +153,7 @@ class Log(Protocol):
                 repeat gets the first receipt, marked ``duplicate``.
         """
 
-    def submit_one(self, topic: str, record: Record, told: Told) -> PublishResult | None:
+    def submit_one(self, topic: str, record: Record, told: ResultCallback) -> PublishResult | None:
         """Publish one record without identity, for callers with very many records.
 
         Returns the result if it is known at once. Otherwise returns None, and calls ``told`` with the result
@@ -161,8 +161,8 @@ class Log(Protocol):
         """
         stored = self.submit(topic, (record,))
         if stored.done():
-            return fates_of(stored, 1)[0]
-        stored.add_done_callback(lambda done: told(fates_of(done, 1)[0]))
+            return results_of(stored, 1)[0]
+        stored.add_done_callback(lambda done: told(results_of(done, 1)[0]))
         return None
 
     async def subscribe(
@@ -245,11 +245,11 @@ class Log(Protocol):
         """
         return {}
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         """Return the health of the log."""
 
 
-def fates_of(stored: asyncio.Future[list[PublishResult]], count: int) -> Sequence[PublishResult]:
+def results_of(stored: asyncio.Future[list[PublishResult]], count: int) -> Sequence[PublishResult]:
     """Return the results of a submit of ``count`` records. A future with an exception gives unknown results."""
     try:
         return stored.result()

@@ -40,5 +40,5 @@ class Notify(Protocol):
         """
 
 
-def silence(kind: str, subject: str, detail: Mapping[str, object], /) -> None:
+def notify_nothing(kind: str, subject: str, detail: Mapping[str, object], /) -> None:
     """Report nothing, if no operator events are configured."""

@@ -15,7 +15,9 @@ from app.interfaces.kept import HttpExchange
 from app.model.message import Message
 
 
-class Outgoing(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
+class DeliveryRequest(
+    msgspec.Struct, frozen=True, gc=False
+):  # an instance can be in no reference cycle
     """The request of one attempt, which the sink writes in its own form.
 
     Attributes:
@@ -68,7 +70,7 @@ class SinkAnswer(msgspec.Struct, frozen=True):
     alone decide."""
 
 
-Asking: TypeAlias = Coroutine[Any, Any, SinkAnswer]
+PendingAnswer: TypeAlias = Coroutine[Any, Any, SinkAnswer]
 """An awaitable answer of a sink."""
 
 
@@ -77,7 +79,7 @@ def unwritable(why: str) -> SinkAnswer:
     return SinkAnswer(None, "unwritable", why)
 
 
-async def answered(answer: SinkAnswer) -> SinkAnswer:
+async def known_answer(answer: SinkAnswer) -> SinkAnswer:
     """Return an answer that is known already, for callers that await one."""
     return answer
 
@@ -85,7 +87,7 @@ async def answered(answer: SinkAnswer) -> SinkAnswer:
 class Sink(Protocol):
     """A target of deliveries. It decides no policy, and never raises for anything that a target can do."""
 
-    def send(self, outgoing: Outgoing) -> Asking:
+    def send(self, outgoing: DeliveryRequest) -> PendingAnswer:
         """Return the coroutine that makes one attempt."""
 
     def pace(self) -> float:
@@ -105,12 +107,12 @@ class Sink(Protocol):
         return
 
 
-class JoiningSink(Sink, Protocol):
+class BatchSink(Sink, Protocol):
     """A sink that can send several events in one request (setting ``batch``). ``send`` makes such a request with
     one event.
     """
 
-    def piece(self, outgoing: Outgoing) -> Piece | None:
+    def piece(self, outgoing: DeliveryRequest) -> Piece | None:
         """Return the event as a part of a batch request, or None if it must be sent alone."""
 
     def room(self) -> int:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from app.interfaces import kept
 from app.interfaces.audit import AuditTrail
 from app.model.message import Partition
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 
 
 class Owners(Protocol):
@@ -48,27 +48,27 @@ class DeadLetters(Protocol):
         """
 
     async def find(
-        self, choice: kept.LetterChoice, limit: int = 100, before: int | None = None
+        self, choice: kept.DeadLetterFilter, limit: int = 100, before: int | None = None
     ) -> list[kept.DeadLetter]:
         """Return matching dead letters, newest first. With ``before`` only those with a lower id, for the next
         page.
         """
 
-    async def count(self, choice: kept.LetterChoice) -> Mapping[tuple[str, str], int]:
+    async def count(self, choice: kept.DeadLetterFilter) -> Mapping[tuple[str, str], int]:
         """Return the number of dead letters by subscription and cause."""
 
     async def count_over_time(
-        self, choice: kept.LetterChoice, every_ms: int
+        self, choice: kept.DeadLetterFilter, every_ms: int
     ) -> Mapping[tuple[int, str], int]:
         """Return the number of dead letters by start of the interval (ms since 1970) and cause, without empty
         intervals.
         """
 
-    async def discard(self, choice: kept.LetterChoice) -> int:
+    async def discard(self, choice: kept.DeadLetterFilter) -> int:
         """Delete matching dead letters, and return their number."""
 
     async def redrive(
-        self, choice: kept.LetterChoice, *, rate: float, now_ms: int, limit: int
+        self, choice: kept.DeadLetterFilter, *, rate: float, now_ms: int, limit: int
     ) -> int:
         """Move the oldest ``limit`` matching dead letters to redriven rows, in one transaction, and return their
         number.
@@ -92,7 +92,7 @@ class ParkedMessages(Protocol):
 
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
-    ) -> Mapping[Partition, Mapping[bytes, kept.ParkedLane]]:
+    ) -> Mapping[Partition, Mapping[bytes, kept.StoredLane]]:
         """Return the parked lanes of the partitions. Redriven rows are not counted."""
 
     async def rows(
@@ -158,7 +158,7 @@ class Attempts(Protocol):
     ) -> None:
         """Store attempts. Each of ``latest``, a success, replaces the previous success of its subscription."""
 
-    async def find(self, choice: kept.AttemptChoice, limit: int = 100) -> list[kept.Attempt]:
+    async def find(self, choice: kept.AttemptFilter, limit: int = 100) -> list[kept.Attempt]:
         """Return matching attempts, newest first."""
 
     async def trim(self, *, before_ms: int, most: int) -> int:
@@ -277,7 +277,7 @@ class PullQueue(Protocol):
     again.
     """
 
-    async def offer(self, rows: Sequence[kept.Offered]) -> None:
+    async def offer(self, rows: Sequence[kept.PullMessage]) -> None:
         """Store all messages or none. An existing one stays unchanged. Raises StaleOwner or StoreFull."""
 
     async def receive(
@@ -289,7 +289,7 @@ class PullQueue(Protocol):
         lock_ms: int,
         now_ms: int,
         consumer: str = "",
-    ) -> list[kept.Offered]:
+    ) -> list[kept.PullMessage]:
         """Lock and return the oldest free messages, each with a lock token of its own.
 
         The message that exceeds ``most_bytes`` (bodies and headers) is the last one.
@@ -297,15 +297,15 @@ class PullQueue(Protocol):
 
     async def at(
         self, subscription: str, broker: str, partition: Partition, position: str
-    ) -> kept.Offered | None:
+    ) -> kept.PullMessage | None:
         """Return the row of one message by its position, or None."""
 
-    async def named(self, event_id: str, most: int) -> list[kept.Offered]:
+    async def named(self, event_id: str, most: int) -> list[kept.PullMessage]:
         """Return the rows with this event id among the newest ``most`` rows."""
 
     async def locked(
         self, subscription: str, tokens: Sequence[str], now_ms: int
-    ) -> list[kept.Offered]:
+    ) -> list[kept.PullMessage]:
         """Return the rows whose lock tokens are valid."""
 
     async def acknowledge(
@@ -332,7 +332,7 @@ class PullQueue(Protocol):
 
     async def worn_out(
         self, subscription: str, *, most_deliveries: int, now_ms: int
-    ) -> list[kept.Offered]:
+    ) -> list[kept.PullMessage]:
         """Lock and return free rows with at least ``most_deliveries`` deliveries, for the caller to make dead
         letters of.
         """
@@ -392,5 +392,5 @@ class Store(Protocol):
     async def stop(self) -> None:
         """Close the database of the store."""
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         """Return the health of the store's database."""

@@ -23,14 +23,14 @@ from app.kafka_listener.groups import (
 )
 from app.kafka_listener.list_offsets import list_offsets
 from app.kafka_listener.metadata import describe_cluster, metadata
-from app.kafka_listener.node import KafkaSession, Node
+from app.kafka_listener.node import KafkaNode, KafkaSession
 from app.kafka_listener.produce import produce
 from app.kafka_listener.producer_ids import init_producer_id
 from app.kafka_listener.sasl import sasl_authenticate, sasl_handshake
 from app.kafka_listener.topics import create_partitions, create_topics, delete_topics
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest, OfferedVersions
 
-Handler = Callable[[Node, KafkaSession, KafkaRequest], Awaitable[Any]]
+Handler = Callable[[KafkaNode, KafkaSession, KafkaRequest], Awaitable[Any]]
 """A function that handles a request and returns the response, made of ``request.shapes``.
 
 It returns None if there is no response, as for Produce with acks 0. Its code before the first
@@ -64,7 +64,7 @@ class Api(msgspec.Struct, frozen=True):
     holds: bool = False
 
 
-async def _api_versions(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
+async def _api_versions(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
     """Return the offered APIs, also before a login (KIP-511).
 
     A request of an unknown newer version is answered in version 0, with an error and the same list.

@@ -15,7 +15,7 @@ from app.brokers.aiokafka_adapter import batch_builder
 from app.kafka_listener.batches import CHECKED, CRC, HEADER, LENGTH_END
 from app.kafka_listener.node import LEADER_EPOCH
 from app.log.codec import Fields
-from app.log.stored_batches import Run
+from app.log.stored_batches import StoredRun
 
 _APPEND_TIME = 0x08  # the log sets the time
 _OFFSET, _EPOCH, _SUM, _ATTRIBUTES = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">h")
@@ -34,7 +34,7 @@ class EncodedBatches(msgspec.Struct, frozen=True):
     records: int
 
 
-def write_batches(runs: Iterable[Run], offset: int, limit: int) -> EncodedBatches:
+def write_batches(runs: Iterable[StoredRun], offset: int, limit: int) -> EncodedBatches:
     """Encode as many records as fit into ``limit`` bytes, but at least one.
 
     The batches have the time of the log. ``offset`` is the offset of the first record.
@@ -55,7 +55,7 @@ def write_batches(runs: Iterable[Run], offset: int, limit: int) -> EncodedBatche
     return EncodedBatches(b"".join(parts), offset, count)
 
 
-def _merged_runs(runs: Iterable[Run]) -> Iterator[tuple[int, int, list[Fields]]]:
+def _merged_runs(runs: Iterable[StoredRun]) -> Iterator[tuple[int, int, list[Fields]]]:
     """Yield base offset, time and records, with neighbouring runs of equal time merged, because a
     batch has one time.
     """

@@ -17,7 +17,7 @@ from crc32c import crc32c
 from app.bindings.record import Record
 from app.brokers.aiokafka_adapter import batches_of
 from app.formats.content_coding import DecodedTooLarge
-from app.formats.kafka_compression import Damaged, expand
+from app.formats.kafka_compression import DamagedBatch, expand
 from app.kafka_listener.errors import RequestRefused
 from app.kafka_listener.wire import ErrorCode
 from app.log.sequences import Batch
@@ -164,7 +164,7 @@ def _expanded(data: bytes, codec: int, bound: int) -> bytes:
     except DecodedTooLarge:
         why = f"a batch would exceed the {bound} bytes that remain for its request"
         raise RequestRefused(ErrorCode.message_too_large, why) from None
-    except Damaged as error:
+    except DamagedBatch as error:
         raise RequestRefused(
             ErrorCode.corrupt_message, f"a batch cannot be expanded: {error}"
         ) from error

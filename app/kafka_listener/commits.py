@@ -13,27 +13,27 @@ from typing import Any
 from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.errors import code_of
 from app.kafka_listener.groups import MAX_NAME
-from app.kafka_listener.node import KafkaSession, Node
+from app.kafka_listener.node import KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_ask_group, to_read, to_use_group
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
 from app.log.groups.assignment import read_subscription
-from app.log.groups.positions import MOST_GROUPS, Committed
+from app.log.groups.positions import MOST_GROUPS, CommittedOffset
 from app.log.groups.protocol import Code
 from app.model.message import Partition
 
 MAX_COMMIT_METADATA = 4_096  # bytes that a client may store with an offset
-NONE = Committed(-1)
+NONE = CommittedOffset(-1)
 ONE_GROUP = ("OffsetFetchResponseTopic", "OffsetFetchResponsePartition")  # response classes
 SEVERAL = ("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
 
 
-async def offset_commit(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def offset_commit(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Commit the valid offsets of a request in one transaction. Each other partition gets its own
     error.
     """
     payload = request.payload
     codes: dict[Partition, ErrorCode] = {}
-    places: dict[Partition, Committed] = {}
+    places: dict[Partition, CommittedOffset] = {}
     for topic in payload.topics:
         for part in topic.partitions:
             place = Partition(topic.name, part.partition_index)
@@ -41,7 +41,9 @@ async def offset_commit(node: Node, session: KafkaSession, request: KafkaRequest
             if codes[place] is ErrorCode.none:
                 codes[place] = _commit_refusal(node, place, part)
             if codes[place] is ErrorCode.none:
-                places[place] = Committed(part.committed_offset, part.committed_metadata or "")
+                places[place] = CommittedOffset(
+                    part.committed_offset, part.committed_metadata or ""
+                )
     code = to_use_group(node, session, payload.group_id)
     if code is ErrorCode.none:
         code = await _commit(node, payload, places, session.owner)
@@ -51,7 +53,7 @@ async def offset_commit(node: Node, session: KafkaSession, request: KafkaRequest
     return request.shapes.OffsetCommitResponse(throttle_time=UNTHROTTLED, topics=topics)
 
 
-async def offset_fetch(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def offset_fetch(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return the committed offsets of one group, or from version 8 of several groups.
 
     They are those of the named partitions, or of all. A repeated name is answered once.
@@ -83,7 +85,7 @@ async def offset_fetch(node: Node, session: KafkaSession, request: KafkaRequest)
     )
 
 
-async def offset_delete(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def offset_delete(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Delete the committed offsets of partitions. Offsets of topics that a member of the group
     reads are kept.
     """
@@ -108,7 +110,7 @@ async def offset_delete(node: Node, session: KafkaSession, request: KafkaRequest
     return _delete_response(request, ErrorCode.none, codes)
 
 
-def _commit_refusal(node: Node, place: Partition, part: Any) -> ErrorCode:
+def _commit_refusal(node: KafkaNode, place: Partition, part: Any) -> ErrorCode:
     """Return the reason why an offset cannot be committed, or ``none``.
 
     Negative offsets are stored, as in Kafka. Tools reset a group to -1 or -2, and its consumers
@@ -124,7 +126,7 @@ def _commit_refusal(node: Node, place: Partition, part: Any) -> ErrorCode:
 
 
 async def _commit(
-    node: Node, payload: Any, places: Mapping[Partition, Committed], owner: str
+    node: KafkaNode, payload: Any, places: Mapping[Partition, CommittedOffset], owner: str
 ) -> ErrorCode:
     """Commit offsets through the group coordinator, even if none is left, so that a fenced member
     gets its error.
@@ -151,7 +153,7 @@ async def _commit(
 
 
 def _fetched(
-    node: Node, request: KafkaRequest, asked: Any, names: tuple[str, str]
+    node: KafkaNode, request: KafkaRequest, asked: Any, names: tuple[str, str]
 ) -> tuple[Any, ...]:
     """Return the topics of an OffsetFetch response. A partition without an offset, or an unknown
     one, has -1, as in Kafka.
@@ -191,7 +193,7 @@ def _requested_partitions(
     return every.items()
 
 
-def _topics_in_use(node: Node, name: str) -> Collection[str] | None:
+def _topics_in_use(node: KafkaNode, name: str) -> Collection[str] | None:
     """Return the topics that the members of the group or its subscription read. Return None if they
     are unknown.
     """

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from app.kafka_listener.commits import MAX_COMMIT_METADATA
-from app.kafka_listener.node import NODE_ID, KafkaSession, Node
+from app.kafka_listener.node import NODE_ID, KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_administer, to_see
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
-from app.log.settings import Retention
+from app.log.settings import RetentionLimits
 
 FROM_FILE = 4  # Kafka's number for a value of the static broker configuration
 BOOLEAN, STRING, INT, LONG, LIST = 1, 2, 3, 5, 7  # Kafka's numbers for kinds of values
@@ -32,12 +32,12 @@ class ConfigEntry(msgspec.Struct, frozen=True):
     documentation: str
 
 
-def topic_configs(node: Node, topic: str) -> TopicConfigs:
+def topic_configs(node: KafkaNode, topic: str) -> TopicConfigs:
     """Return the settings, by name, for a topic of this name, which need not exist."""
     return {name: config.value for name, config in _of_topic(node, topic).items()}
 
 
-async def describe_configs(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def describe_configs(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return the settings of each requested resource. A repeated resource is answered once."""
     named = {(each.resource_type, each.resource_name): each for each in request.payload.resources}
     return request.shapes.DescribeConfigsResponse(
@@ -46,7 +46,7 @@ async def describe_configs(node: Node, session: KafkaSession, request: KafkaRequ
     )
 
 
-def _described(node: Node, session: KafkaSession, request: KafkaRequest, resource: Any) -> Any:
+def _described(node: KafkaNode, session: KafkaSession, request: KafkaRequest, resource: Any) -> Any:
     shapes = request.shapes
     code, message, configs = _find(node, session, resource.resource_type, resource.resource_name)
     asked = resource.configuration_keys
@@ -74,7 +74,7 @@ def _described(node: Node, session: KafkaSession, request: KafkaRequest, resourc
 
 
 def _find(
-    node: Node, session: KafkaSession, kind: int, name: str
+    node: KafkaNode, session: KafkaSession, kind: int, name: str
 ) -> tuple[ErrorCode, str | None, Mapping[str, ConfigEntry]]:
     """Return the settings of a resource, or an error code and a message.
 
@@ -100,7 +100,7 @@ def _find(
             return ErrorCode.invalid_request, f"resources are topics and node {NODE_ID}", {}
 
 
-def _of_topic(node: Node, topic: str) -> dict[str, ConfigEntry]:
+def _of_topic(node: KafkaNode, topic: str) -> dict[str, ConfigEntry]:
     settings = node.engine.settings
     retention = settings.retention_of(topic)
     return {
@@ -120,7 +120,7 @@ def _of_topic(node: Node, topic: str) -> dict[str, ConfigEntry]:
     }
 
 
-def _of_node(node: Node) -> dict[str, ConfigEntry]:
+def _of_node(node: KafkaNode) -> dict[str, ConfigEntry]:
     settings, log = node.settings, node.engine.settings
     shortest, longest = settings.session_timeouts
     create = str(settings.create_topics).lower()
@@ -155,11 +155,11 @@ def _of_node(node: Node) -> dict[str, ConfigEntry]:
     }
 
 
-def _age(retention: Retention) -> str:
+def _age(retention: RetentionLimits) -> str:
     return FOR_EVER if retention.max_age is None else _ms(retention.max_age)
 
 
-def _size(retention: Retention) -> str:
+def _size(retention: RetentionLimits) -> str:
     return FOR_EVER if retention.max_bytes is None else str(retention.max_bytes)
 
 

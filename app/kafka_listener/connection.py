@@ -14,7 +14,7 @@ from typing import Any
 
 from app.kafka_listener.apis import APIS, OFFERED
 from app.kafka_listener.incoming import ClientReader, Frame, Frames
-from app.kafka_listener.node import KafkaSession, Node
+from app.kafka_listener.node import KafkaNode, KafkaSession
 from app.kafka_listener.rights import demand_login, max_frame
 from app.kafka_listener.room import ByteBudget
 from app.kafka_listener.wire import (
@@ -58,7 +58,7 @@ class KafkaConnection:
 
     def __init__(
         self,
-        node: Node,
+        node: KafkaNode,
         session: KafkaSession,
         reader: ClientReader,
         writer: asyncio.StreamWriter,

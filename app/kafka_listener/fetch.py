@@ -11,10 +11,10 @@ from typing import Any
 from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.batch_writing import EncodedBatches, write_batches
 from app.kafka_listener.errors import RequestRefused, code_of
-from app.kafka_listener.node import LEADER_EPOCH, KafkaSession, Node
+from app.kafka_listener.node import LEADER_EPOCH, KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_read
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest, write_answer
-from app.log.stored_batches import Run
+from app.log.stored_batches import StoredRun
 from app.model.message import Partition
 
 STEP = 1 << 20  # bytes of one read, so that readers take turns
@@ -48,7 +48,7 @@ class FetchedPartition:
         self.next = written.after
 
 
-async def fetch(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def fetch(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return records of the requested partitions, once there are ``min_bytes`` or ``max_wait`` has
     passed.
 
@@ -70,7 +70,7 @@ async def fetch(node: Node, session: KafkaSession, request: KafkaRequest) -> Any
 
 
 async def _read_until_enough(
-    node: Node, session: KafkaSession, payload: Any, wanted: Sequence[FetchedPartition]
+    node: KafkaNode, session: KafkaSession, payload: Any, wanted: Sequence[FetchedPartition]
 ) -> None:
     loop = asyncio.get_running_loop()
     settings = node.settings
@@ -96,7 +96,7 @@ async def _read_until_enough(
 
 
 async def _read(
-    node: Node, session: KafkaSession, turns: Sequence[FetchedPartition], most: int
+    node: KafkaNode, session: KafkaSession, turns: Sequence[FetchedPartition], most: int
 ) -> None:
     """Read all partitions as far as there is room. The first one with records yields at least one
     batch, whatever its size.
@@ -115,7 +115,7 @@ async def _read(
 
 
 async def _read_held_step(
-    node: Node, session: KafkaSession, each: FetchedPartition, room: int, *, first: bool
+    node: KafkaNode, session: KafkaSession, each: FetchedPartition, room: int, *, first: bool
 ) -> None:
     """Count the room as used, then read into it, because other requests read at the same time."""
     room = max(1, min(room, each.room, STEP))
@@ -142,7 +142,7 @@ def _is_full(size: int, bound: int) -> bool:
     return bool(size) and bound - size < bound / FULL_WITHIN
 
 
-async def _read_step(node: Node, each: FetchedPartition, room: int, *, first: bool) -> None:
+async def _read_step(node: KafkaNode, each: FetchedPartition, room: int, *, first: bool) -> None:
     try:
         log = node.engine.partition(each.place)
         log.check(each.next)
@@ -161,14 +161,14 @@ async def _read_step(node: Node, each: FetchedPartition, room: int, *, first: bo
         node.counters.add("kafka_records", "fetched", by=written.records)
 
 
-def _write(offset: int, room: int, runs: Iterator[Run]) -> EncodedBatches:
+def _write(offset: int, room: int, runs: Iterator[StoredRun]) -> EncodedBatches:
     """Encode records in the reading thread."""
     return write_batches(runs, offset, room)
 
 
 @contextmanager
 def _watching(
-    node: Node, session: KafkaSession, wanted: Sequence[FetchedPartition]
+    node: KafkaNode, session: KafkaSession, wanted: Sequence[FetchedPartition]
 ) -> Iterator[asyncio.Event]:
     """Yield an event that is set when one of the partitions grows or waiting must end."""
     event = asyncio.Event()
@@ -185,7 +185,9 @@ def _watching(
                 node.engine.unwatch(place, event.set)
 
 
-def _begin_partition(node: Node, session: KafkaSession, topic: str, asked: Any) -> FetchedPartition:
+def _begin_partition(
+    node: KafkaNode, session: KafkaSession, topic: str, asked: Any
+) -> FetchedPartition:
     each = FetchedPartition(
         Partition(topic, asked.partition), asked.fetch_offset, asked.partition_max_bytes
     )
@@ -212,7 +214,7 @@ def check_epoch(epoch: int) -> None:
 
 
 def _answer(
-    node: Node,
+    node: KafkaNode,
     request: KafkaRequest,
     wanted: Sequence[FetchedPartition],
     code: ErrorCode = ErrorCode.none,
@@ -231,7 +233,7 @@ def _answer(
     )
 
 
-def _partition(node: Node, shapes: Any, each: FetchedPartition) -> Any:
+def _partition(node: KafkaNode, shapes: Any, each: FetchedPartition) -> Any:
     earliest = latest = -1
     if each.error is not ErrorCode.topic_authorization_failed:
         with suppress(PositionOutOfRange):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from app.errors import BrokerError
-from app.kafka_listener.node import KafkaSession, Node
+from app.kafka_listener.node import KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_ask_group, to_use_group
 from app.kafka_listener.wire import RIGHTS_NOT_REQUESTED, UNTHROTTLED, ErrorCode, KafkaRequest
-from app.log.groups.protocol import State
-from app.log.groups.state_machine import Group
+from app.log.groups.protocol import GroupState
+from app.log.groups.state_machine import ConsumerGroup
 
 KIND = "classic"  # the only supported group protocol
 
 
-async def list_groups(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def list_groups(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return the groups that the user may see. Filters by state and type apply if the request has
     them.
     """
@@ -40,7 +40,7 @@ async def list_groups(node: Node, session: KafkaSession, request: KafkaRequest) 
     )
 
 
-async def describe_groups(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def describe_groups(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return the state and members of each requested group once. An unknown group is reported as
     dead, as Kafka does in these versions.
     """
@@ -55,7 +55,7 @@ async def describe_groups(node: Node, session: KafkaSession, request: KafkaReque
     return shapes.DescribeGroupsResponse(throttle_time=UNTHROTTLED, groups=tuple(described))
 
 
-async def delete_groups(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def delete_groups(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Delete groups without members. A group of a subscription of Skybridge is never deleted by a
     client.
     """
@@ -73,7 +73,7 @@ async def delete_groups(node: Node, session: KafkaSession, request: KafkaRequest
     )
 
 
-async def _delete(node: Node, session: KafkaSession, name: str) -> ErrorCode:
+async def _delete(node: KafkaNode, session: KafkaSession, name: str) -> ErrorCode:
     if (code := to_use_group(node, session, name)) is not ErrorCode.none:
         return code
     if node.coordinator.group(name) or node.engine.groups.positions.declared_of(name):
@@ -87,8 +87,8 @@ async def _delete(node: Node, session: KafkaSession, name: str) -> ErrorCode:
     return ErrorCode.none
 
 
-def _state(group: Group | None) -> State:
-    return State.EMPTY if group is None else group.state
+def _state(group: ConsumerGroup | None) -> GroupState:
+    return GroupState.EMPTY if group is None else group.state
 
 
 def _hidden(shapes: Any, name: str, code: ErrorCode) -> Any:
@@ -103,12 +103,12 @@ def _hidden(shapes: Any, name: str, code: ErrorCode) -> Any:
     )
 
 
-def _described(shapes: Any, name: str, group: Group | None, *, known: bool) -> Any:
-    protocol = group.protocol if group and group.state is State.STABLE else ""
+def _described(shapes: Any, name: str, group: ConsumerGroup | None, *, known: bool) -> Any:
+    protocol = group.protocol if group and group.state is GroupState.STABLE else ""
     return shapes.DescribedGroup(
         error_code=ErrorCode.none,
         group_id=name,
-        group_state=(_state(group) if known else State.DEAD).value,
+        group_state=(_state(group) if known else GroupState.DEAD).value,
         protocol_type=group.kind if group else "",
         protocol_data=protocol,
         members=tuple(

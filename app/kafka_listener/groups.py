@@ -13,11 +13,11 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from app.kafka_listener.node import NODE_ID, KafkaSession, Node
+from app.kafka_listener.node import NODE_ID, KafkaNode, KafkaSession
 from app.kafka_listener.produce import NO_TRANSACTIONS
 from app.kafka_listener.rights import to_use_group
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
-from app.log.groups.protocol import Code, Join, Joined
+from app.log.groups.protocol import Code, GroupJoinRequest, GroupJoinResult
 
 GROUPS = 0  # Kafka's number for the coordinator of groups
 MAX_NAME = 255
@@ -25,7 +25,7 @@ MAX_METADATA = 1 << 20  # bytes that one member may send to the leader of the gr
 MEMBER_ID_SINCE = 4  # from this version on, a member first gets an id, then joins (KIP-394)
 
 
-async def find_coordinator(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
+async def find_coordinator(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
     """Return the coordinator of every group: the only node."""
     shapes, payload = request.shapes, request.payload
     host, port = node.address
@@ -49,7 +49,7 @@ async def find_coordinator(node: Node, session: KafkaSession, request: KafkaRequ
     )
 
 
-async def join_group(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def join_group(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Let a member join its group.
 
     A client without an id gets one and joins with it in a second request. So a lost response leaves
@@ -62,17 +62,17 @@ async def join_group(node: Node, session: KafkaSession, request: KafkaRequest) -
     if code is ErrorCode.none:
         code = _join_refusal(node, payload)
     if code is not ErrorCode.none:
-        return _joined(request, payload.member_id, code, Joined())
+        return _joined(request, payload.member_id, code, GroupJoinResult())
     if not payload.member_id and instance is None and request.version >= MEMBER_ID_SINCE:
         node.coordinator.invite(payload.group_id, member)
-        return _joined(request, member, ErrorCode.member_id_required, Joined())
+        return _joined(request, member, ErrorCode.member_id_required, GroupJoinResult())
     join = _join(request, session, member, instance)
     session.notice_within(join.session_timeout)
     joined = await node.coordinator.join(payload.group_id, join)
     return _joined(request, member, ErrorCode(joined.code.value), joined)
 
 
-async def sync_group(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def sync_group(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return the assignment of a member. The leader's request contains the assignments of all
     members.
     """
@@ -100,7 +100,7 @@ async def sync_group(node: Node, session: KafkaSession, request: KafkaRequest) -
     )
 
 
-async def heartbeat(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def heartbeat(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Keep a member in its group, or return the reason why it must join again."""
     payload = request.payload
     code = to_use_group(node, session, payload.group_id)
@@ -115,7 +115,7 @@ async def heartbeat(node: Node, session: KafkaSession, request: KafkaRequest) ->
     return request.shapes.HeartbeatResponse(throttle_time=UNTHROTTLED, error_code=code)
 
 
-async def leave_group(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def leave_group(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Remove one member, or several at once, by member id or instance id. Admin tools remove stuck
     members with it.
     """
@@ -135,7 +135,7 @@ async def leave_group(node: Node, session: KafkaSession, request: KafkaRequest) 
     )
 
 
-def _join_refusal(node: Node, payload: Any) -> ErrorCode:
+def _join_refusal(node: KafkaNode, payload: Any) -> ErrorCode:
     shortest, longest = node.settings.session_timeouts
     size = sum(len(each.name) + len(each.metadata) for each in payload.protocols)
     if not 0 < len(payload.group_id) <= MAX_NAME:
@@ -152,11 +152,13 @@ def _join_refusal(node: Node, payload: Any) -> ErrorCode:
     return ErrorCode.none
 
 
-def _join(request: KafkaRequest, session: KafkaSession, member: str, instance: str | None) -> Join:
+def _join(
+    request: KafkaRequest, session: KafkaSession, member: str, instance: str | None
+) -> GroupJoinRequest:
     payload = request.payload
     session_timeout = payload.session_timeout.total_seconds()
     rebalance = getattr(payload, "rebalance_timeout", timedelta(0)).total_seconds()
-    return Join(
+    return GroupJoinRequest(
         member=member,
         instance=instance,
         returning=bool(payload.member_id),
@@ -171,7 +173,7 @@ def _join(request: KafkaRequest, session: KafkaSession, member: str, instance: s
     )
 
 
-def _joined(request: KafkaRequest, member: str, code: ErrorCode, joined: Joined) -> Any:
+def _joined(request: KafkaRequest, member: str, code: ErrorCode, joined: GroupJoinResult) -> Any:
     shapes = request.shapes
     return shapes.JoinGroupResponse(
         throttle_time=UNTHROTTLED,
@@ -200,7 +202,7 @@ def _agrees(payload: Any, kind: str, protocol: str) -> bool:
     return believed_kind in (None, kind) and believed_protocol in (None, protocol)
 
 
-def _leave(node: Node, group_id: str, leaving: Any) -> ErrorCode:
+def _leave(node: KafkaNode, group_id: str, leaving: Any) -> ErrorCode:
     member, instance = leaving.member_id, getattr(leaving, "group_instance_id", None)
     group = node.coordinator.group(group_id)
     if group is not None and instance is not None:

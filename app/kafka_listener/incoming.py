@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from app.kafka_listener.node import Settings
+from app.kafka_listener.node import KafkaListenerSettings
 from app.kafka_listener.room import ByteBudget, Reservation, WaitLimit
 
 MAX_OWN = 64 << 10
@@ -99,7 +99,9 @@ class Frames:
     large ones cannot block them.
     """
 
-    def __init__(self, reader: ClientReader, room: ByteBudget, settings: Settings) -> None:
+    def __init__(
+        self, reader: ClientReader, room: ByteBudget, settings: KafkaListenerSettings
+    ) -> None:
         self.reader = reader
         self.room = room
         self.times = (settings.frame_timeout, settings.progress_timeout)

@@ -10,17 +10,17 @@ from typing import Any
 from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.errors import RequestRefused, code_of, demand
 from app.kafka_listener.fetch import check_epoch
-from app.kafka_listener.node import LEADER_EPOCH, KafkaSession, Node
+from app.kafka_listener.node import LEADER_EPOCH, KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_see
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
 from app.log.partitions import PartitionLog
-from app.log.stored_batches import Run
+from app.log.stored_batches import StoredRun
 from app.model.message import Partition
 
 NOT_FOUND = (-1, -1)
 
 
-async def list_offsets(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def list_offsets(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return the requested offset of each partition."""
     shapes = request.shapes
     return shapes.ListOffsetsResponse(
@@ -42,7 +42,9 @@ async def list_offsets(node: Node, session: KafkaSession, request: KafkaRequest)
     )
 
 
-async def _partition(node: Node, session: KafkaSession, shapes: Any, topic: str, asked: Any) -> Any:
+async def _partition(
+    node: KafkaNode, session: KafkaSession, shapes: Any, topic: str, asked: Any
+) -> Any:
     code, (offset, time_ms) = to_see(session, topic), NOT_FOUND
     try:
         demand(code, f"topic {topic} is not allowed")
@@ -62,7 +64,7 @@ async def _partition(node: Node, session: KafkaSession, shapes: Any, topic: str,
     )
 
 
-async def _find(node: Node, log: PartitionLog, asked: int) -> tuple[int, int]:
+async def _find(node: KafkaNode, log: PartitionLog, asked: int) -> tuple[int, int]:
     """Return offset and time in ms for Kafka's timestamp value. The time is -1 for an end of the
     log, as in Kafka.
     """
@@ -81,13 +83,13 @@ async def _find(node: Node, log: PartitionLog, asked: int) -> tuple[int, int]:
             )
 
 
-async def _at_time(node: Node, log: PartitionLog, time_ms: int) -> tuple[int, int]:
+async def _at_time(node: KafkaNode, log: PartitionLog, time_ms: int) -> tuple[int, int]:
     offset = await node.engine.offset_at(log.place, time_ms)
     if offset >= log.next_offset:
         return NOT_FOUND
     return offset, await node.engine.scan(log.place, offset, _time) or -1
 
 
-def _time(runs: Iterator[Run]) -> int | None:
+def _time(runs: Iterator[StoredRun]) -> int | None:
     first = next(runs, None)
     return None if first is None else first.time_ms

@@ -8,16 +8,16 @@ from typing import Any
 
 from app.errors import BoundReached, BrokerError
 from app.kafka_listener.errors import code_of
-from app.kafka_listener.node import LEADER_EPOCH, NODE_ID, KafkaSession, Node
+from app.kafka_listener.node import LEADER_EPOCH, NODE_ID, KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_see, to_write
 from app.kafka_listener.wire import RIGHTS_NOT_REQUESTED, UNTHROTTLED, ErrorCode, KafkaRequest
-from app.log.partitions import Topic, is_topic_name
+from app.log.partitions import LogTopic, is_topic_name
 
 BROKERS = 1  # Kafka's number for broker endpoints; 2 means controllers
 NULL_NAME_SINCE = 12  # from this version on, a topic in a response may have no name
 
 
-async def metadata(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def metadata(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return the requested topics and the node. Topic ids are all zero, so clients use API versions
     with topic names.
     """
@@ -37,7 +37,7 @@ async def metadata(node: Node, session: KafkaSession, request: KafkaRequest) -> 
     )
 
 
-async def describe_cluster(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
+async def describe_cluster(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
     """Return the node. A request for controllers gets an error, because the node is none."""
     shapes = request.shapes
     kind = getattr(request.payload, "endpoint_type", BROKERS)
@@ -59,7 +59,7 @@ async def describe_cluster(node: Node, session: KafkaSession, request: KafkaRequ
 
 
 def _requested_topics(
-    node: Node, session: KafkaSession, request: KafkaRequest
+    node: KafkaNode, session: KafkaSession, request: KafkaRequest
 ) -> list[tuple[str | None, Any]]:
     """Return names and ids of the requested topics, without repeats, because each is answered with
     all its partitions.
@@ -75,7 +75,7 @@ def _requested_topics(
 
 
 async def _topic(
-    node: Node, session: KafkaSession, request: KafkaRequest, asked: tuple[str | None, Any]
+    node: KafkaNode, session: KafkaSession, request: KafkaRequest, asked: tuple[str | None, Any]
 ) -> Any:
     shapes, payload = request.shapes, request.payload
     name, topic_id = asked
@@ -95,7 +95,7 @@ async def _topic(
     return _present(shapes, topics[name])
 
 
-async def _create(node: Node, session: KafkaSession, name: str, *, wanted: bool) -> ErrorCode:
+async def _create(node: KafkaNode, session: KafkaSession, name: str, *, wanted: bool) -> ErrorCode:
     if not is_topic_name(name):
         return ErrorCode.invalid_topic_exception
     if not (wanted and node.settings.create_topics):
@@ -115,7 +115,7 @@ def _missing(shapes: Any, name: str | None, code: ErrorCode, topic_id: Any = Non
     )
 
 
-def _present(shapes: Any, topic: Topic) -> Any:
+def _present(shapes: Any, topic: LogTopic) -> Any:
     return shapes.MetadataResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,

@@ -20,7 +20,7 @@ from app.bindings.record import Record
 from app.interfaces import Clock
 from app.kafka_listener.guesses import LoginAttempts
 from app.kafka_listener.room import ByteBudget, UnreadAnswers
-from app.log.engine import Engine
+from app.log.engine import LogEngine
 from app.log.groups.coordinator import Coordinator
 from app.telemetry import Counters
 
@@ -81,7 +81,7 @@ class KafkaUsers(Protocol):
         """
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class KafkaListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a Kafka listener. Times are in seconds.
 
     Attributes:
@@ -136,7 +136,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.max_frame, share_of(self.receiving))
 
 
-class Node(msgspec.Struct, kw_only=True):
+class KafkaNode(msgspec.Struct, kw_only=True):
     """The only node of the cluster.
 
     Attributes:
@@ -155,10 +155,10 @@ class Node(msgspec.Struct, kw_only=True):
         guesses: the login attempts of each address.
     """
 
-    engine: Engine
+    engine: LogEngine
     gate: RecordGate
     clock: Clock
-    settings: Settings
+    settings: KafkaListenerSettings
     cluster: str
     counters: Counters
     logins: KafkaUsers | None = None

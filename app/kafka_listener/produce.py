@@ -24,11 +24,11 @@ from app.kafka_listener.batches import (
     read_batch,
 )
 from app.kafka_listener.errors import RequestRefused, code_of
-from app.kafka_listener.node import KafkaSession, Node
+from app.kafka_listener.node import KafkaNode, KafkaSession
 from app.kafka_listener.rights import attributed, not_allowed, to_write
 from app.kafka_listener.room import Reservation
 from app.kafka_listener.wire import ErrorCode, KafkaRequest, Malformed
-from app.log.partition_append import Stored
+from app.log.partition_append import StoredAppend
 from app.model.message import Partition
 
 MAX_MESSAGE = 1_000  # characters of an error message
@@ -54,11 +54,11 @@ class ProduceResult(msgspec.Struct, frozen=True):
     """
 
     place: Partition
-    result: Stored | Exception
+    result: StoredAppend | Exception
     records: int = 0
 
 
-async def produce(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def produce(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Append the batches, and return when each is durable. One fsync serves acks 1 and all.
 
     With acks 0 there is no response, and a refused batch ends the connection, as in Kafka.
@@ -85,7 +85,7 @@ def _parts(payload: Any) -> list[_Part]:
     ]
 
 
-def _charge(node: Node, session: KafkaSession, parts: Iterable[_Part]) -> None:
+def _charge(node: KafkaNode, session: KafkaSession, parts: Iterable[_Part]) -> None:
     """Charge the records to the producer's quota before the next request of the connection is read.
 
     Kafka has no error for an exceeded quota. So the connection is not read until the producer is
@@ -105,7 +105,7 @@ def _charge(node: Node, session: KafkaSession, parts: Iterable[_Part]) -> None:
 
 
 async def _read(
-    node: Node,
+    node: KafkaNode,
     session: KafkaSession,
     request: KafkaRequest,
     parts: Sequence[_Part],
@@ -129,13 +129,13 @@ async def _read(
     return asked
 
 
-def _decodes_records(node: Node, session: KafkaSession, topic: str) -> bool:
+def _decodes_records(node: KafkaNode, session: KafkaSession, topic: str) -> bool:
     """Return True if each record must be decoded, because the topic or the user has limits."""
     return node.gate.guards(topic) or (session.user is not None and session.user.limits is not None)
 
 
 def _read_all(
-    node: Node, session: KafkaSession, parts: Iterable[_Part], version: int, room: int
+    node: KafkaNode, session: KafkaSession, parts: Iterable[_Part], version: int, room: int
 ) -> list[ParsedPartition]:
     """Parse all batches. This may run in any thread.
 
@@ -154,7 +154,7 @@ def _read_all(
 
 
 def _read_one(
-    node: Node, session: KafkaSession, place: Partition, data: bytes, room: int
+    node: KafkaNode, session: KafkaSession, place: Partition, data: bytes, room: int
 ) -> ParsedPartition:
     """Parse one batch. A batch for an unknown partition, or without the right to write, is not
     read.
@@ -207,14 +207,16 @@ def _refused(payload: Any, code: ErrorCode, why: str) -> list[ParsedPartition]:
     ]
 
 
-def _begin(node: Node, asked: ParsedPartition, owner: str) -> asyncio.Future[Stored] | Exception:
+def _begin(
+    node: KafkaNode, asked: ParsedPartition, owner: str
+) -> asyncio.Future[StoredAppend] | Exception:
     if isinstance(asked.batch, RequestRefused):
         return asked.batch
     return node.engine.append_to(asked.place, asked.batch.records, asked.batch.numbers, owner)
 
 
 async def _results(
-    waiting: list[tuple[ParsedPartition, asyncio.Future[Stored] | Exception]],
+    waiting: list[tuple[ParsedPartition, asyncio.Future[StoredAppend] | Exception]],
     limit: timedelta | None,
 ) -> list[ProduceResult]:
     """Wait for the batches and return their results. A batch that is not stored in time is
@@ -229,7 +231,9 @@ async def _results(
     return [_result(asked, each) for asked, each in waiting]
 
 
-def _result(asked: ParsedPartition, each: asyncio.Future[Stored] | Exception) -> ProduceResult:
+def _result(
+    asked: ParsedPartition, each: asyncio.Future[StoredAppend] | Exception
+) -> ProduceResult:
     if isinstance(each, Exception):
         return ProduceResult(asked.place, each)
     if not each.done():
@@ -251,10 +255,10 @@ def _unanswered(fates: Iterable[ProduceResult]) -> None:
             raise Malformed(f"a batch for {fate.place} with acks 0: {fate.result}")
 
 
-def _count(node: Node, session: KafkaSession, fates: Iterable[ProduceResult]) -> None:
+def _count(node: KafkaNode, session: KafkaSession, fates: Iterable[ProduceResult]) -> None:
     caller = None if session.user is None else session.user.caller
     for fate in fates:
-        if isinstance(fate.result, Stored):
+        if isinstance(fate.result, StoredAppend):
             if fate.result.time_ms is not None:
                 node.counters.add("kafka_records", "produced", by=fate.records)
             continue
@@ -265,7 +269,9 @@ def _count(node: Node, session: KafkaSession, fates: Iterable[ProduceResult]) ->
             node.counters.add("producer_refusals", caller.name, code)
 
 
-def _answer(node: Node, request: KafkaRequest, fates: list[ProduceResult], throttled: float) -> Any:
+def _answer(
+    node: KafkaNode, request: KafkaRequest, fates: list[ProduceResult], throttled: float
+) -> Any:
     """Return the Produce response. ``throttled`` is the seconds until the producer is within its
     quota, which the response may clip.
     """
@@ -281,9 +287,9 @@ def _answer(node: Node, request: KafkaRequest, fates: list[ProduceResult], throt
     )
 
 
-def _partition(node: Node, shapes: Any, fate: ProduceResult) -> Any:
+def _partition(node: KafkaNode, shapes: Any, fate: ProduceResult) -> Any:
     result, faults, message = fate.result, (), None
-    if isinstance(result, Stored):
+    if isinstance(result, StoredAppend):
         code, base, start = ErrorCode.none, result.base, -1
         time = None if result.time_ms is None else _EPOCH + timedelta(milliseconds=result.time_ms)
         with suppress(PositionOutOfRange):  # deleted meanwhile

@@ -6,12 +6,12 @@ from typing import Any
 
 from app.errors import BrokerError
 from app.kafka_listener.errors import code_of
-from app.kafka_listener.node import KafkaSession, Node
+from app.kafka_listener.node import KafkaNode, KafkaSession
 from app.kafka_listener.produce import NO_TRANSACTIONS
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
 
 
-async def init_producer_id(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
+async def init_producer_id(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
     """Return a new producer id, also to a producer that has one already (KIP-360)."""
     code, producer = ErrorCode.none, -1
     if request.payload.transactional_id is not None:

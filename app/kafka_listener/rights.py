@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from app.access.rights import EVERY_RIGHT, Rights
-from app.bindings.forwarding import PRODUCER, without
+from app.bindings.forwarding import PRODUCER, without_header
 from app.bindings.kafka import decode
 from app.bindings.record import Record
 from app.errors import SenderError
 from app.kafka_listener.batches import ProducedBatch
 from app.kafka_listener.gate import MAX_FAULTS, MAX_REASON
-from app.kafka_listener.node import KafkaSession, Node
+from app.kafka_listener.node import KafkaNode, KafkaSession
 from app.kafka_listener.wire import API_VERSIONS, ErrorCode, Malformed
 from app.model.spool import spooled_route
 
@@ -32,7 +32,7 @@ def proof_of(password: str) -> bytes:
     return hashlib.sha256(password.encode()).digest()
 
 
-def demand_login(node: Node, session: KafkaSession, api: int, name: str) -> None:
+def demand_login(node: KafkaNode, session: KafkaSession, api: int, name: str) -> None:
     """Raise Malformed if this API needs a login and the client has none. ``name`` is the name of
     the API.
 
@@ -50,7 +50,7 @@ def demand_login(node: Node, session: KafkaSession, api: int, name: str) -> None
         raise Malformed(f"{name} before a login")
 
 
-def max_frame(node: Node, session: KafkaSession) -> int:
+def max_frame(node: KafkaNode, session: KafkaSession) -> int:
     """Return the largest request in bytes. Before a login it is small, to protect the memory of
     other clients.
     """
@@ -99,7 +99,7 @@ def to_ask_group(session: KafkaSession, group: str) -> ErrorCode:
     return ErrorCode.group_authorization_failed
 
 
-def to_use_group(node: Node, session: KafkaSession, group: str) -> ErrorCode:
+def to_use_group(node: KafkaNode, session: KafkaSession, group: str) -> ErrorCode:
     """Return ``none`` if the session may join the group and change its offsets. The group of a
     subscription belongs to the service.
     """
@@ -143,7 +143,7 @@ def attributed(session: KafkaSession, batch: ProducedBatch) -> ProducedBatch:
         headers = each.headers
         for name, _ in headers:
             if len(name) == _LENGTH and name.lower() == PRODUCER:
-                headers = without(headers, PRODUCER)
+                headers = without_header(headers, PRODUCER)
                 break
         records.append(Record(each.key, (own, *headers), each.body))
     return msgspec.structs.replace(batch, records=tuple(records))

@@ -18,7 +18,7 @@ from scramp import ScramException, ScramMechanism
 
 from app.access.caller import EventSender
 from app.access.rights import KafkaAccess
-from app.kafka_listener.node import KafkaSession, Node, Principal
+from app.kafka_listener.node import KafkaNode, KafkaSession, Principal
 from app.kafka_listener.node import KafkaUsers as Users
 from app.kafka_listener.rights import proof_of
 from app.kafka_listener.wire import ErrorCode, KafkaRequest
@@ -57,7 +57,7 @@ class LoginInProgress(NamedTuple):
     exchange: SaslSession
 
 
-class Logins:
+class SaslUsers:
     """The users and their passwords in the form that logins need.
 
     Creating it takes some milliseconds for each user, so it is created before clients wait.
@@ -183,7 +183,7 @@ class _Scram:
         return self._credentials_of(name)
 
 
-def _logged_in_user(node: Node, login: LoginInProgress) -> Principal | None:
+def _logged_in_user(node: KafkaNode, login: LoginInProgress) -> Principal | None:
     """Return the user of a finished login, or None while it goes on.
 
     Raise LoginDenied if a reload has removed the user or changed its password.
@@ -200,7 +200,7 @@ def _logged_in_user(node: Node, login: LoginInProgress) -> Principal | None:
     return present
 
 
-async def sasl_handshake(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def sasl_handshake(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Begin a login by the requested mechanism.
 
     Version 0 is refused, because its tokens would come without request headers. It is offered
@@ -219,7 +219,7 @@ async def sasl_handshake(node: Node, session: KafkaSession, request: KafkaReques
     return request.shapes.SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
 
 
-async def sasl_authenticate(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def sasl_authenticate(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Take one step of a login. A denied client gets an error and is disconnected.
 
     If the client's address has tried too many wrong passwords, the client waits or is disconnected
@@ -249,7 +249,7 @@ async def sasl_authenticate(node: Node, session: KafkaSession, request: KafkaReq
     return _answer(request, ErrorCode.none, None, token)
 
 
-async def _may_try(node: Node, session: KafkaSession) -> bool:
+async def _may_try(node: KafkaNode, session: KafkaSession) -> bool:
     """Wait until a password from this address may be checked. Return False if the wait would be too
     long.
     """

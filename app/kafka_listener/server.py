@@ -15,7 +15,7 @@ from app.gateway.port import open_port
 from app.gateway.tls import Handshakes
 from app.kafka_listener.connection import KafkaConnection
 from app.kafka_listener.incoming import ClientReader
-from app.kafka_listener.node import KafkaSession, Node
+from app.kafka_listener.node import KafkaNode, KafkaSession
 from app.kafka_listener.room import ByteBudget, UnreadAnswers
 
 READ_AHEAD = 64 << 10
@@ -28,14 +28,14 @@ MIN_STRANGERS = 16  # connections without a login or request that one address ma
 _log = logging.getLogger("skybridge.kafka_listener")
 
 
-class KafkaListener:
+class KafkaListenerServer:
     """The listener for Kafka clients. Call ``start`` before clients connect, and ``stop`` with the
     seconds for requests in work.
     """
 
     def __init__(
         self,
-        node: Node,
+        node: KafkaNode,
         *,
         setting: str = "",
         tls: Callable[[], ssl.SSLContext] | None = None,

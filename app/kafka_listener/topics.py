@@ -13,7 +13,7 @@ from typing import Any
 from app.errors import BoundReached, BrokerError, BrokerRefused
 from app.kafka_listener.configs import FROM_FILE, TopicConfigs, topic_configs
 from app.kafka_listener.errors import RequestRefused, code_of, demand
-from app.kafka_listener.node import NODE_ID, KafkaSession, Node
+from app.kafka_listener.node import NODE_ID, KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_administer, to_delete, to_write
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
 from app.log.partitions import is_topic_name
@@ -23,7 +23,7 @@ REPLICAS = 1
 NO_RIGHT = "the user has no right to do this"
 
 
-async def create_topics(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def create_topics(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Create topics. With ``validate_only``, nothing is created, and the response is the same."""
     payload = request.payload
     repeated = _repeated([topic.name for topic in payload.topics])
@@ -34,7 +34,7 @@ async def create_topics(node: Node, session: KafkaSession, request: KafkaRequest
     return request.shapes.CreateTopicsResponse(throttle_time=UNTHROTTLED, topics=tuple(results))
 
 
-async def delete_topics(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def delete_topics(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Delete topics with all their records, except topics that a subscription of Skybridge reads.
 
     A user without the right to delete may delete a topic that it created, while the topic is empty.
@@ -49,7 +49,7 @@ async def delete_topics(node: Node, session: KafkaSession, request: KafkaRequest
     return shapes.DeleteTopicsResponse(throttle_time=UNTHROTTLED, responses=tuple(results))
 
 
-async def create_partitions(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+async def create_partitions(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Add partitions to topics.
 
     Keys may move to other partitions then, as in Kafka. So a topic that a subscription of Skybridge
@@ -77,7 +77,7 @@ async def create_partitions(node: Node, session: KafkaSession, request: KafkaReq
 
 
 async def _create(
-    node: Node, session: KafkaSession, request: KafkaRequest, topic: Any, *, repeated: bool
+    node: KafkaNode, session: KafkaSession, request: KafkaRequest, topic: Any, *, repeated: bool
 ) -> Any:
     configs = topic_configs(node, topic.name)
     partitions = NOT_GIVEN
@@ -103,7 +103,7 @@ async def _create(
     )
 
 
-def _validated_count(node: Node, topic: Any, configs: TopicConfigs, *, repeated: bool) -> int:
+def _validated_count(node: KafkaNode, topic: Any, configs: TopicConfigs, *, repeated: bool) -> int:
     """Check the request for a topic, and return its number of partitions. Raise RequestRefused."""
     if repeated:
         raise RequestRefused(ErrorCode.invalid_request, f"{topic.name} is named twice")
@@ -127,7 +127,7 @@ def _validated_count(node: Node, topic: Any, configs: TopicConfigs, *, repeated:
     return partitions
 
 
-def _requested_count(node: Node, topic: Any) -> int:
+def _requested_count(node: KafkaNode, topic: Any) -> int:
     if topic.replication_factor not in (NOT_GIVEN, REPLICAS):
         raise RequestRefused(ErrorCode.invalid_replication_factor, "there is one node: one replica")
     asked = topic.num_partitions
@@ -148,13 +148,13 @@ def _assigned_count(topic: Any) -> int:
     return len(numbers)
 
 
-async def _delete(node: Node, session: KafkaSession, name: str) -> None:
+async def _delete(node: KafkaNode, session: KafkaSession, name: str) -> None:
     creator = None if to_delete(session, name) is ErrorCode.none else session.owner
     await node.engine.delete_topic(name, creator)
 
 
 async def _grow(
-    node: Node, session: KafkaSession, topic: Any, *, only_check: bool, repeated: bool
+    node: KafkaNode, session: KafkaSession, topic: Any, *, only_check: bool, repeated: bool
 ) -> None:
     demand(to_administer(session), NO_RIGHT)
     known = node.engine.topics().get(topic.name)

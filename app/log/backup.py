@@ -63,7 +63,7 @@ def restore(folder: Path, source: Path, setting: str) -> Path | None:
     Raises:
         SetupError: a service has the log open, or ``source`` is not a complete log.
     """
-    demand_whole(source)
+    require_complete(source)
     lock = FolderLock(folder, setting)
     lock.acquire()
     try:
@@ -80,7 +80,7 @@ def restore(folder: Path, source: Path, setting: str) -> Path | None:
     return kept
 
 
-def demand_whole(source: Path) -> None:
+def require_complete(source: Path) -> None:
     """Raise SetupError if the file is not a complete log."""
     try:
         with closing(apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)) as db:

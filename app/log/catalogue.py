@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import apsw
 
 from app.errors import BoundReached, BrokerRefused, PositionOutOfRange
-from app.log.partitions import PartitionLog, Segment, Topic, is_topic_name
+from app.log.partitions import LogTopic, PartitionLog, Segment, is_topic_name
 from app.model.message import Partition
 
 SAMPLE = 100  # rows from which the size of a segment is estimated
@@ -18,7 +18,7 @@ class Catalogue:
     together."""
 
     def __init__(self, max_topics: int, max_partitions: int) -> None:
-        self.topics: dict[str, Topic] = {}
+        self.topics: dict[str, LogTopic] = {}
         self.max_topics = max_topics
         self.max_partitions = max_partitions
         self._last_segment = 0
@@ -29,7 +29,7 @@ class Catalogue:
             "SELECT id, topics.name, partitions, coalesce(user, '') FROM topics"
             " LEFT JOIN owners ON kind = 'topic' AND owners.name = topics.name"
         ):
-            self.topics[row[1]] = Topic(*row)
+            self.topics[row[1]] = LogTopic(*row)
         by_id = {topic.id: topic for topic in self.topics.values()}
         ends: dict[PartitionLog, int] = {}
         for row in list(db.execute("SELECT * FROM segments ORDER BY base_offset")):
@@ -72,7 +72,7 @@ class Catalogue:
         self._check_room(partitions)
         with db:
             db.execute("INSERT INTO topics(name, partitions) VALUES(?, ?)", (name, partitions))
-            topic = Topic(db.last_insert_rowid(), name, partitions, owner)
+            topic = LogTopic(db.last_insert_rowid(), name, partitions, owner)
             if owner:
                 db.execute("INSERT OR REPLACE INTO owners VALUES('topic', ?, ?)", (name, owner))
         self.topics = {**self.topics, name: topic}
@@ -88,7 +88,7 @@ class Catalogue:
 
     def delete(
         self, db: apsw.Connection, name: str, forgetting: Callable[[], list[Callable[[], None]]]
-    ) -> Topic:
+    ) -> LogTopic:
         """Delete a topic with its segments in one transaction, and return it.
 
         Args:

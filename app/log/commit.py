@@ -15,7 +15,7 @@ from app.interfaces import PublishResult
 from app.log.codec import Fields, Row, Unstorable, check, encode_rows, fields_of
 from app.log.event_index import fingerprints_of
 from app.log.known import LogState
-from app.log.partition_append import PartitionAppend, Stored
+from app.log.partition_append import PartitionAppend, StoredAppend
 from app.log.partitions import PartitionLog, Segment
 from app.log.settings import EngineSettings
 from app.model.receipt import Receipt
@@ -213,10 +213,10 @@ class CommitGroup:
         except BrokerRefused as refusal:
             return refusal
         if before is not None:
-            append.stored = Stored(before, None)
+            append.stored = StoredAppend(before, None)
         else:
             staged = self._staging(partition)
-            append.stored = Stored(staged.next_offset, staged.time_ms)
+            append.stored = StoredAppend(staged.next_offset, staged.time_ms)
             staged.records += map(fields_of, append.records)
             if batch is not None:
                 self._numbering.stage(

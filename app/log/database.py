@@ -12,7 +12,7 @@ from uuid import uuid4
 import apsw
 
 from app.errors import InUse, SetupError
-from app.log.lock_file import FOLDER, Held, keep_private, take_lock
+from app.log.lock_file import FOLDER, LockHeld, keep_private, take_lock
 
 FILE = "log.db"
 LOCK = "lock"
@@ -84,7 +84,7 @@ class FolderLock:
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)  # it holds event data
             self._file = take_lock(self._folder / LOCK)
-        except Held as held:
+        except LockHeld as held:
             raise InUse(
                 f"the log in {self._folder} is open in {held.holder}",
                 setting=self._setting,

@@ -13,24 +13,24 @@ from app.bindings.record import Record
 from app.log.catalogue import Catalogue
 from app.log.commit import AppendRequest, Fates, StagedRecords
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
-from app.log.event_index import EventIndex, Search, SearchHits
+from app.log.event_index import EventIndex, EventSearch, SearchHits
 from app.log.groups.coordinator import Coordinator
 from app.log.groups.positions import GroupPositions
 from app.log.groups.store import GroupStore
 from app.log.identities import Identities
 from app.log.known import LogState
-from app.log.partition_append import PartitionAppend, Stored
-from app.log.partitions import PartitionLog, Topic
+from app.log.partition_append import PartitionAppend, StoredAppend
+from app.log.partitions import LogTopic, PartitionLog
 from app.log.producers import Producers
 from app.log.reader import LogReader, time_search
 from app.log.sequences import Batch
 from app.log.settings import EngineSettings
-from app.log.stored_batches import EVERYTHING, Run, runs
+from app.log.stored_batches import EVERYTHING, StoredRun, stored_runs
 from app.log.topic_changes import TopicChanges
 from app.log.upkeep import LogUpkeep
 from app.log.writer import Writer
 from app.model.message import Message, MessagePage, Partition
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.telemetry.tasks import keep
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ PAGE_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
 
 
-class Engine:
+class LogEngine:
     """An embedded log in one folder. ``start`` comes first; ``stop`` stores accepted records and closes the file.
 
     ``on_round`` is called before a commit group is closed. ``findings`` lists damage that was found at the start.
@@ -115,7 +115,7 @@ class Engine:
         records: Sequence[Record],
         batch: Batch | None = None,
         owner: str = "",
-    ) -> asyncio.Future[Stored]:
+    ) -> asyncio.Future[StoredAppend]:
         """Store records in one partition, all or none, and return a future of the first offset.
 
         A batch of an idempotent producer is stored once, however often it is sent. ``owner`` is the user whose
@@ -152,7 +152,7 @@ class Engine:
             for notify in self._watchers.pop(partition, set()):
                 notify()  # a waiting reader finds that the topic is gone
 
-    def topics(self) -> Mapping[str, Topic]:
+    def topics(self) -> Mapping[str, LogTopic]:
         return self._catalogue.topics
 
     def partition(self, place: Partition) -> PartitionLog:
@@ -201,7 +201,7 @@ class Engine:
         self,
         place: Partition,
         offset: int,
-        take: Callable[[Iterator[Run]], T],
+        take: Callable[[Iterator[StoredRun]], T],
         most: int = EVERYTHING,
     ) -> T:
         """Pass the stored runs from ``offset`` on, about ``most`` bytes, to ``take`` in the reader thread. Return
@@ -212,7 +212,7 @@ class Engine:
         partition.check(offset)
         until = partition.next_offset
         return await reader.run(
-            lambda db: take(runs(db, partition, offset, until, reader.report, most))
+            lambda db: take(stored_runs(db, partition, offset, until, reader.report, most))
         )
 
     async def offset_at(self, place: Partition, time_ms: int) -> int:
@@ -227,7 +227,7 @@ class Engine:
     def unwatch(self, place: Partition, notify: Callable[[], None]) -> None:
         self._watchers.get(self.partition(place), set()).discard(notify)
 
-    async def find(self, search: Search) -> SearchHits:
+    async def find(self, search: EventSearch) -> SearchHits:
         """Find records that may have an event, on a connection of its own, so that other readers do not wait."""
         settings = self.settings
         partitions = list(self._catalogue.partitions())
@@ -241,12 +241,12 @@ class Engine:
 
         return await asyncio.to_thread(run)
 
-    def health(self) -> Health:
+    def health(self) -> LogHealth:
         """Return whether the log accepts records, and why not."""
         if self._writer is None:
-            return Health(healthy=False, cause=f"log {self.settings.name} is not running")
+            return LogHealth(healthy=False, cause=f"log {self.settings.name} is not running")
         cause = self._writer.storing.broken or self._writer.storing.full
-        return Health(healthy=not cause, cause=cause)
+        return LogHealth(healthy=not cause, cause=cause)
 
     @property
     def damaged(self) -> int:

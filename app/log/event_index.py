@@ -171,7 +171,7 @@ def _joined(rows: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         yield base, b"".join(parts)
 
 
-class Search(NamedTuple):
+class EventSearch(NamedTuple):
     """A search for events by id.
 
     ``source`` is None for events of any source. ``since_ms`` skips segments that ended before it (ms since the

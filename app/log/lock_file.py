@@ -16,7 +16,7 @@ BESIDE = ("", "-wal", "-shm", "-journal")  # suffixes that SQLite adds to the na
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-class Held(Exception):
+class LockHeld(Exception):
     """Another process has the lock. ``holder`` names the process, and ``cure`` is how to end it."""
 
     def __init__(self, pid: str) -> None:
@@ -76,7 +76,7 @@ def take_lock(file: Path) -> int:
     except OSError as error:
         pid = os.pread(descriptor, DIGITS, 0).decode("ascii", "replace")
         os.close(descriptor)
-        raise Held(pid if pid.isdigit() else "") from error
+        raise LockHeld(pid if pid.isdigit() else "") from error
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor

@@ -15,7 +15,7 @@ from app.model.message import Partition
 from app.routing.identity import Identity
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredAppend(msgspec.Struct, frozen=True):
     """The offset of the first record, and the time of the records in ms; None for a batch that was stored before."""
 
     base: int
@@ -41,8 +41,8 @@ class PartitionAppend:
         self.records = records
         self.batch = batch
         self.owner = owner
-        self.stored = Stored(-1, None)  # set by the commit group
-        self.fate: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
+        self.stored = StoredAppend(-1, None)  # set by the commit group
+        self.fate: asyncio.Future[StoredAppend] = asyncio.get_running_loop().create_future()
 
     def done(self) -> bool:
         return self.fate.done()

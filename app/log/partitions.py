@@ -93,7 +93,7 @@ class PartitionLog:
             )
 
 
-class Topic:
+class LogTopic:
     """A topic with its partitions.
 
     ``owner`` is the user of a Kafka listener that created the topic, or "" for any other creator."""

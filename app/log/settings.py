@@ -19,7 +19,7 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Retention(msgspec.Struct, frozen=True, kw_only=True):
+class RetentionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The retention of a topic: ``max_age`` in seconds, and ``max_bytes`` per partition. None keeps records for
     ever."""
 
@@ -27,7 +27,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int | None = None
 
 
-SPOOL_RETENTION = Retention(max_age=900.0, max_bytes=64 << 20)
+SPOOL_RETENTION = RetentionLimits(max_age=900.0, max_bytes=64 << 20)
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +69,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     wal_bytes: int = 4 << 20
     check_on_start: bool = False
     synchronous: Synchronous = "FULL"
-    retention: Retention = Retention()
-    topic_retention: Mapping[str, Retention] = {}
+    retention: RetentionLimits = RetentionLimits()
+    topic_retention: Mapping[str, RetentionLimits] = {}
     retention_interval: float = 30.0
     producer_age: float = 7 * 86_400.0
     group_age: float = 7 * 86_400.0
@@ -82,7 +82,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Return the setting that names the folder."""
         return f"brokers.{self.name}.path"
 
-    def retention_of(self, topic: str) -> Retention:
+    def retention_of(self, topic: str) -> RetentionLimits:
         """Return the retention of a topic. Drained records of a spool go soon; its group keeps the others."""
         if spooled_route(topic) is not None:
             return SPOOL_RETENTION

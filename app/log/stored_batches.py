@@ -34,7 +34,7 @@ class PageBudget:
         return not self.spent
 
 
-class Run(msgspec.Struct, frozen=True):
+class StoredRun(msgspec.Struct, frozen=True):
     """Consecutive records of one commit group, from offset ``base`` on."""
 
     base: int
@@ -42,14 +42,14 @@ class Run(msgspec.Struct, frozen=True):
     records: list[Fields]
 
 
-def runs(
+def stored_runs(
     db: apsw.Connection,
     partition: PartitionLog,
     offset: int,
     until: int,
     report: Callable[[PartitionLog, int, int], None],
     most: int = EVERYTHING,
-) -> Iterator[Run]:
+) -> Iterator[StoredRun]:
     """Yield the stored records from ``offset`` to ``until``, or up to about ``most`` bytes. Called in the reader
     thread.
 
@@ -88,7 +88,7 @@ def runs(
 
 def _of_segment(
     db: apsw.Connection, segment: Segment, offset: int, end: int, budget: PageBudget
-) -> Iterator[Run]:
+) -> Iterator[StoredRun]:
     cursor = db.execute(rows_of(segment), (offset, end))
     try:
         for row in cursor:
@@ -101,6 +101,6 @@ def _of_segment(
             stored = decode_row(row)
             if stored is None:
                 continue
-            yield Run(first, time_ms, stored[first - base : end - base])
+            yield StoredRun(first, time_ms, stored[first - base : end - base])
     finally:
         cursor.close(force=True)

@@ -8,7 +8,7 @@ import apsw
 from app.access.quota import share_of
 from app.errors import BoundReached, BrokerRefused
 from app.log.known import LogState
-from app.log.partitions import Topic
+from app.log.partitions import LogTopic
 
 
 class TopicChanges:
@@ -35,7 +35,7 @@ class TopicChanges:
         self._refuse_if_read(name)
         self._catalogue.grow(db, name, partitions)
 
-    def delete(self, db: apsw.Connection, name: str, creator: str | None = None) -> Topic:
+    def delete(self, db: apsw.Connection, name: str, creator: str | None = None) -> LogTopic:
         """Delete a topic. ``creator`` is a user that may delete only empty topics of its own, or None."""
         topic = self._catalogue.topics.get(name)
         if creator is not None and not (topic and topic.owner == creator and topic.empty):
@@ -47,7 +47,7 @@ class TopicChanges:
             db, name, lambda: [each.forget_topic(db, name) for each in self._followers]
         )
 
-    def _known(self, name: str) -> Topic:
+    def _known(self, name: str) -> LogTopic:
         topic = self._catalogue.topics.get(name)
         if topic is None:
             raise BrokerRefused(f"no topic {name}", broker=self._broker, kind="unknown-topic")

@@ -13,7 +13,7 @@ import apsw
 from app.log.groups.coordinator import Coordinator
 from app.log.known import LogState
 from app.log.partitions import PartitionLog, Segment
-from app.log.settings import EngineSettings, Retention
+from app.log.settings import EngineSettings, RetentionLimits
 from app.log.writer import Writer
 
 
@@ -98,7 +98,7 @@ class LogUpkeep:
 def droppable(
     segments: Sequence[Segment],
     next_offset: int,
-    retention: Retention,
+    retention: RetentionLimits,
     now_ms: int,
     needed: int | None,
 ) -> int:
@@ -127,5 +127,5 @@ def droppable(
     return count
 
 
-def _too_old(segment: Segment, retention: Retention, now_ms: int) -> bool:
+def _too_old(segment: Segment, retention: RetentionLimits, now_ms: int) -> bool:
     return retention.max_age is not None and segment.last_ms < now_ms - retention.max_age * 1000

@@ -52,7 +52,7 @@ class LogMetadata(msgspec.Struct, frozen=True):
     groups: tuple[GroupLag, ...] = ()
 
 
-class Health(msgspec.Struct, frozen=True):
+class LogHealth(msgspec.Struct, frozen=True):
     """The health of a log. ``cause`` names the reason and the cure if it is not healthy, and is empty otherwise."""
 
     healthy: bool

@@ -18,7 +18,7 @@ Kind = TypeVar("Kind")
 _ANYTHING = frozenset({object, dict, list, tuple, Mapping, MutableMapping, Sequence})
 
 
-def places_of(kind: type, value: Any, at: Path = ()) -> Iterator[Path]:
+def paths_of(kind: type, value: Any, at: Path = ()) -> Iterator[Path]:
     """Yield the path of each value of type ``kind`` in a validated model, in the names that users write."""
     return (path for path, _ in located(kind, value, at))
 
@@ -78,11 +78,11 @@ def _holds(document: Any, step: str | int) -> bool:
     return isinstance(document, list) and isinstance(step, int) and step < len(document)
 
 
-def replaced(document: Any, path: Path, change: Callable[[Any], Any]) -> Any:
+def with_changed_value(document: Any, path: Path, change: Callable[[Any], Any]) -> Any:
     """Return a copy of the document with a changed value at ``path``. The unchanged parts are shared."""
     if not path:
         return change(document)
     step, *rest = path
     copy = document.copy()
-    copy[step] = replaced(document[step], tuple(rest), change)
+    copy[step] = with_changed_value(document[step], tuple(rest), change)
     return copy

@@ -21,7 +21,7 @@ def is_offset(text: str) -> bool:
     return _OFFSET.fullmatch(text) is not None and int(text) <= _LARGEST
 
 
-def impossible(kind: str, number: int, text: str) -> str:
+def why_impossible(kind: str, number: int, text: str) -> str:
     """Return why no log of this kind has this position in partition ``number``, or "" if one may."""
     if not 0 <= number <= LARGEST_PARTITION:
         return (
@@ -40,7 +40,7 @@ def impossible(kind: str, number: int, text: str) -> str:
     )
 
 
-def not_held(
+def positions_not_held(
     kind: str, positions: Mapping[int, str], topic: TopicMetadata
 ) -> Iterator[tuple[int, str]]:
     """Yield partition and reason of each position that the topic does not hold now.

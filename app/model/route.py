@@ -295,7 +295,7 @@ class Route(Strict):
         return 1 if self.acks is None else self.acks
 
 
-def taking(routes: Iterable[Route], name: str) -> list[Route]:
+def routes_taking(routes: Iterable[Route], name: str) -> list[Route]:
     """Return the route of this name, and the route that takes the data which its schema refuses."""
     known = {route.name: route for route in routes}
     found = known.get(name)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote_plus
 
 from app.event.json_pointer import steps_of
-from app.event.json_text import written
+from app.event.json_text import encode_value
 from app.event.value import CloudEvent, DataForm
 from app.model.outlet import DataBody, FormBody, JsonBody, SecretText, SecretValue, TextBody
 from app.outlets.places import Compiler, Markup, Optional, RenderJson, ValueAbsent
@@ -122,7 +122,7 @@ def _pieces(
             yield from compiler.json_text(value, setting, escape)
         case dict():
             members = [
-                member(written(name) + b":", inner, f"{setting}.{name}", markup.get(name))
+                member(encode_value(name) + b":", inner, f"{setting}.{name}", markup.get(name))
                 for name, inner in value.items()
             ]
             yield from _joined(b"{", members, b"}")
@@ -130,7 +130,7 @@ def _pieces(
             items = [member(b"", inner, f"{setting}[{n}]", escape) for n, inner in enumerate(value)]
             yield from _joined(b"[", items, b"]")
         case _:
-            yield written(value)
+            yield encode_value(value)
 
 
 def _joined(begin: bytes, members: Sequence[_Member], end: bytes) -> Iterator[Piece]:

@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 from app.bindings.forwarding import is_field_value
 from app.errors import SetupError
-from app.event.json_text import FAULTS, string, written
+from app.event.json_text import FAULTS, encode_value, string
 from app.event.templates import parse
 from app.model.outlet import Missing, SecretText, SecretValue
 from app.model.secret import FileSecret
@@ -97,7 +97,7 @@ class Value(NamedTuple):
             value = find(event)
             if value is not None and value.startswith(b'"'):
                 return value[1:-1]
-            return written(plain(event))[1:-1]
+            return encode_value(plain(event))[1:-1]
 
         return inside
 
@@ -128,7 +128,7 @@ class Compiler:
         """
         parts = self._parts(text, setting)
         if (constant := _constant(parts)) is not None:
-            return [written(constant)]
+            return [encode_value(constant)]
         if markup is None and len(parts) == 1 and isinstance(parts[0], Value):
             return [parts[0].json()]
         return [b'"', *[_inside(part, markup) for part in parts], b'"']
@@ -227,10 +227,10 @@ def _constant(parts: Sequence[Part]) -> str | None:
 
 def _inside(part: Part, markup: Markup | None) -> bytes | RenderJson:
     if isinstance(part, str):
-        return written(str(part))[1:-1]
+        return encode_value(str(part))[1:-1]
     if markup is None:
         return part.inside()
-    return lambda event: written(markup(part.plain(event)))[1:-1]
+    return lambda event: encode_value(markup(part.plain(event)))[1:-1]
 
 
 def _encodable(text: str, setting: str) -> str:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from app.delivery.outcomes import AttemptOutcome, Fate
 from app.event.json_pointer import steps_of
-from app.event.json_text import FAULTS, plain
+from app.event.json_text import FAULTS, decode_value
 from app.model.outlet import AnswerTest, Success
 
 REFUSED, NOT_MET = "answer-refused", "answer-not-met"
@@ -46,7 +46,7 @@ class TargetAnswer(NamedTuple):
         if not self.whole:
             return _NOTHING
         try:
-            return plain(self.body)
+            return decode_value(self.body)
         except (*FAULTS, ValueError):
             return _NOTHING
 

@@ -23,7 +23,7 @@ from msgspec import Raw
 
 from app.errors import Fault, SenderError, SetupError
 from app.event.json_pointer import child_of, is_json, steps_of
-from app.event.json_text import FAULTS, members, one
+from app.event.json_text import FAULTS, members, single_value
 from app.event.templates import POINTER, Placeholder
 from app.event.types import is_name, is_timestamp
 from app.event.value import AttributeType, CloudEvent
@@ -64,7 +64,7 @@ class EventView:
             elif data.lstrip().startswith(b"{"):
                 self._members = members(data)
             else:
-                return child_of(one(data), step)
+                return child_of(single_value(data), step)
         return self._members.get(step)
 
     def data(self) -> bytes | None:
@@ -165,7 +165,7 @@ def _data(event: CloudEvent, data: bytes) -> bytes | None:
         if not is_json(event):
             return _encode(data.decode())
         try:
-            return one(data) if data else None
+            return single_value(data) if data else None
         except FAULTS:
             if event.datacontenttype is not None:
                 raise

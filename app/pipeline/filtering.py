@@ -18,7 +18,7 @@ import pyarrow.compute
 from app.event.value import NO_TYPES, AttributeType, CloudEvent, DataForm
 from app.filters.cesql.nodes import Attribute, Data, Exists, ExpressionNode, children
 from app.filters.cesql.parser import parse
-from app.filters.dialects import compile_filters, written
+from app.filters.dialects import compile_filters, dialect_of
 from app.filters.model import Filter
 from app.pipeline.decode.judged import CORE
 
@@ -140,7 +140,7 @@ def _column(name: str) -> str:
 
 
 def _of_filter(one: Filter) -> FilterInputs:
-    dialect, argument = written(one)
+    dialect, argument = dialect_of(one)
     if dialect == "sql":
         return _of_node(parse(argument))
     if one.inner:

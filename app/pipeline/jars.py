@@ -103,7 +103,7 @@ def paths(environ: Mapping[str, str] = os.environ) -> list[Path]:
     """Return the files for ``spark.jars``. Missing files are downloaded first, as the environment
     configures.
     """
-    return bring(folder(environ), source=repository(environ))
+    return ensure_jars(folder(environ), source=repository(environ))
 
 
 def missing(where: Path, wanted: Sequence[Jar] = JARS) -> list[Jar]:
@@ -111,7 +111,7 @@ def missing(where: Path, wanted: Sequence[Jar] = JARS) -> list[Jar]:
     return [jar for jar in wanted if _digest(where / jar.name) != jar.sha256]
 
 
-def bring(
+def ensure_jars(
     where: Path,
     *,
     source: str = MAVEN_CENTRAL,

@@ -38,7 +38,7 @@ _OVERTAKEN: Final = ("CommitFailedException", "ValidationException")
 _MARGIN: Final = 10  # snapshots kept beyond those needed: the archive may add some during the run
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class LakeRetention(msgspec.Struct, frozen=True, kw_only=True):
     """The retention of the lake.
 
     Attributes:
@@ -50,7 +50,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     orphans: timedelta = timedelta(days=3)
 
 
-class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
+class UpkeepResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``maintain`` for one table. With ``dry_run`` it holds what a run would do.
 
     Attributes:
@@ -77,12 +77,12 @@ class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
 def maintain(
     spark: SparkSession,
     lake: Lake,
-    kept: Kept,
+    kept: LakeRetention,
     *,
     now: datetime,
     dry_run: bool = False,
     tell: Callable[[str, str], None] = lambda _table, _step: None,
-) -> Iterator[Upkeep]:
+) -> Iterator[UpkeepResult]:
     """Compact and expire one table after another, and yield the result of each.
 
     Ages are computed from ``now``. Before each step, ``tell`` is called with the table and the
@@ -100,13 +100,15 @@ def maintain(
             yield _maintain_table(spark, lake, name, kept, now, tell)
 
 
-def _preview(spark: SparkSession, lake: Lake, name: str, kept: Kept, now: datetime) -> Upkeep:
+def _preview(
+    spark: SparkSession, lake: Lake, name: str, kept: LakeRetention, now: datetime
+) -> UpkeepResult:
     table = lake.table(name)
     edge = now - kept.snapshots
     history_of = list(history.snapshots(spark, table))
     beyond = history_of[_retained(history_of) :]
     old = [each for each in beyond if each.made < edge.timestamp() * 1000]
-    return Upkeep(
+    return UpkeepResult(
         table=name,
         files=spark.table(f"{table}.files").count(),
         rewritten=spark.table(f"{table}.files").where("file_size_in_bytes < 402653184").count(),
@@ -119,10 +121,10 @@ def _maintain_table(
     spark: SparkSession,
     lake: Lake,
     name: str,
-    kept: Kept,
+    kept: LakeRetention,
     now: datetime,
     tell: Callable[[str, str], None],
-) -> Upkeep:
+) -> UpkeepResult:
     table = lake.table(name)
     tell(name, "compacting")
     [compacted] = _call(
@@ -134,7 +136,7 @@ def _maintain_table(
     expired = expire(spark, lake, name, now - kept.snapshots)
     tell(name, "removing files that no snapshot names")
     orphans = _orphans(spark, lake, name, now - max(kept.orphans, YOUNGEST_ORPHAN))
-    return Upkeep(
+    return UpkeepResult(
         table=name,
         files=spark.table(f"{table}.files").count(),
         rewritten=compacted["rewritten_data_files_count"],

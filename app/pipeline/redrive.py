@@ -45,7 +45,7 @@ records by error code.
 """
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RedriveRequest(msgspec.Struct, frozen=True):
     """The quarantined records to redrive.
 
     Attributes:
@@ -71,7 +71,7 @@ class RuleCount(msgspec.Struct, frozen=True):
     decode: int
 
 
-class Redriven(msgspec.Struct, frozen=True):
+class RedriveResult(msgspec.Struct, frozen=True):
     """The result of a redrive.
 
     Attributes:
@@ -87,7 +87,7 @@ class Redriven(msgspec.Struct, frozen=True):
     refused: Mapping[str, int] = {}
 
 
-def look(spark: SparkSession, lake: Lake, wanted: Wanted) -> Redriven:
+def preview_redrive(spark: SparkSession, lake: Lake, wanted: RedriveRequest) -> RedriveResult:
     """Report what ``redrive`` would do, without changing anything.
 
     Raises:
@@ -95,17 +95,17 @@ def look(spark: SparkSession, lake: Lake, wanted: Wanted) -> Redriven:
     """
     tables.check(spark, lake)
     with cached(_decode_again(spark, lake, wanted)) as judged:
-        return Redriven(_by_rule(judged), _decodable(judged, wanted).count())
+        return RedriveResult(_by_rule(judged), _decodable(judged, wanted).count())
 
 
 def redrive(
     spark: SparkSession,
     lake: Lake,
-    wanted: Wanted,
+    wanted: RedriveRequest,
     *,
     send: Send | None = None,
     observe: Observe = lambda _moment: None,
-) -> Redriven:
+) -> RedriveResult:
     """Redrive the records and return the counts.
 
     An archive must not run at the same time, because both could insert the same event.
@@ -126,17 +126,17 @@ def redrive(
         with cached(_decodable(judged, wanted)) as taken:
             count = taken.count()
             if not count:
-                return Redriven(rules)
+                return RedriveResult(rules)
             new = _append_events(spark, lake, taken, observe)
             observe("events committed")
             refused = {} if send is None else send(_batches(spark, lake, taken))
             observe("sent")
             _remove(spark, lake, taken)
             observe("removed")
-            return Redriven(rules, count, new, refused)
+            return RedriveResult(rules, count, new, refused)
 
 
-def _decode_again(spark: SparkSession, lake: Lake, wanted: Wanted) -> DataFrame:
+def _decode_again(spark: SparkSession, lake: Lake, wanted: RedriveRequest) -> DataFrame:
     """Decode the quarantined records again. The column ``broken`` has the rule that was recorded in
     ``quarantine``.
     """
@@ -156,7 +156,7 @@ def _by_rule(judged: DataFrame) -> list[RuleCount]:
     return sorted(found, key=lambda rule: (-rule.records, rule.rule))
 
 
-def _decodable(judged: DataFrame, wanted: Wanted) -> DataFrame:
+def _decodable(judged: DataFrame, wanted: RedriveRequest) -> DataFrame:
     """Return the records that decode now; with a limit the oldest ones."""
     passing = judged.where("verdict IS NULL")
     return passing.orderBy("record_time", *PLACE).limit(wanted.limit) if wanted.limit else passing

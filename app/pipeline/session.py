@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
-from app.pipeline.settings import Catalog, Engine, Lake
+from app.pipeline.settings import Lake, LakeCatalog, SparkEngine
 from app.pipeline.spark_adapter import java_session, jvm, launch
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _AT_LAUNCH: Final = ("spark.driver.", "spark.jars", "spark.submit.", "spark.mast
 
 
 def open_session(
-    engine: Engine, lake: Lake | None, *, app_name: str, brief: bool = False
+    engine: SparkEngine, lake: Lake | None, *, app_name: str, brief: bool = False
 ) -> SparkSession:
     """Return a new session of this process's Spark, which is started if it is not running.
 
@@ -121,7 +121,7 @@ def hadoop_file(spark: SparkSession, uri: str) -> tuple[Any, Any]:
     return path.getFileSystem(settings), path
 
 
-def catalog_settings(catalog: Catalog) -> dict[str, str]:
+def catalog_settings(catalog: LakeCatalog) -> dict[str, str]:
     """Return the settings of the catalog as Spark names them.
 
     Iceberg's own cache is off, so that two sessions of a process see the same state of a table.
@@ -154,7 +154,7 @@ def requirements() -> None:
     java.find(os.environ)
 
 
-def _context(engine: Engine, app_name: str, *, brief: bool) -> SparkContext:
+def _context(engine: SparkEngine, app_name: str, *, brief: bool) -> SparkContext:
     """Return the Spark context of the process, which is the same for all sessions."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
@@ -165,7 +165,7 @@ def _context(engine: Engine, app_name: str, *, brief: bool) -> SparkContext:
     return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
 
 
-def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
+def _settings(engine: SparkEngine, app_name: str, *, brief: bool) -> dict[str, str]:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit: its JVM runs already
     local = engine.master.startswith("local")
     return {
@@ -183,7 +183,7 @@ def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
     }
 
 
-def _short_job_options(engine: Engine) -> dict[str, str]:
+def _short_job_options(engine: SparkEngine) -> dict[str, str]:
     """Return the JVM options for a short job. The operator's options come last, because the last of
     contradictory ones counts.
     """
@@ -196,7 +196,7 @@ def _short_job_options(engine: Engine) -> dict[str, str]:
     return {_JVM: " ".join(filter(None, (_BRIEF, class_cache, own)))}
 
 
-def _jars(engine: Engine, *, local: bool) -> dict[str, str]:
+def _jars(engine: SparkEngine, *, local: bool) -> dict[str, str]:
     """Return the setting that gives Spark the jars.
 
     On this machine they are on the class path of the JVM, so Spark copies nothing. A cluster's

@@ -30,7 +30,7 @@ def folder_of(uri: str) -> Path | None:
     return Path(unquote(where.path)) if where.scheme in {"", "file"} else None
 
 
-class Catalog(msgspec.Struct, frozen=True):
+class LakeCatalog(msgspec.Struct, frozen=True):
     """The Iceberg catalog, which stores which files make up a table.
 
     Attributes:
@@ -59,7 +59,7 @@ class Lake(msgspec.Struct, frozen=True):
             created. A search for a few events reads only their buckets.
     """
 
-    catalog: Catalog
+    catalog: LakeCatalog
     namespace: str = "skybridge"
     buckets: int = 16
 
@@ -94,7 +94,7 @@ class PulsarPlace(msgspec.Struct, frozen=True):
         return self.cluster.name
 
 
-class Engine(msgspec.Struct, frozen=True):
+class SparkEngine(msgspec.Struct, frozen=True):
     """The settings with which Spark runs.
 
     Attributes:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class State(msgspec.Struct, frozen=True):
+class LakeState(msgspec.Struct, frozen=True):
     """The numbers of rows in the tables of a lake.
 
     Attributes:
@@ -34,14 +34,14 @@ class State(msgspec.Struct, frozen=True):
     latest: datetime | None
 
 
-def state(lake: Lake) -> State:
+def state(lake: Lake) -> LakeState:
     """Return the state of a lake.
 
     Raises:
         SetupError: The lake does not exist, or PyIceberg cannot read it.
     """
     raw = open_table(lake, tables.RAW_TABLE)
-    return State(
+    return LakeState(
         records=_rows(raw),
         events=_rows(open_table(lake, tables.EVENTS_TABLE)),
         quarantined=_rows(open_table(lake, tables.QUARANTINE_TABLE)),

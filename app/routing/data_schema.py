@@ -113,7 +113,7 @@ def _value(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
-        return json_text.loaded(json_text.with_stand_ins(json_text.one(data)))
+        return json_text.loaded(json_text.with_stand_ins(json_text.single_value(data)))
 
 
 def _first(

@@ -16,7 +16,7 @@ from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.order import lane_words
 from app.routing.places import EXCHANGE, compile_place
-from app.routing.publications import USUAL, Manner, writing_of
+from app.routing.publications import DEFAULT_PULSAR_PROFILE, PulsarProfile, encode_options_of
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ HOPS = 8  # the most mirrors in a chain that are followed
 FOLLOWED = 256  # the most mirrors followed from one place: mirrors that read each other's topics have endless paths
 
 
-class Hop(msgspec.Struct, frozen=True, kw_only=True):
+class JourneyHop(msgspec.Struct, frozen=True, kw_only=True):
     """A place to which an event comes, by its route or by a mirror.
 
     Attributes:
@@ -90,11 +90,11 @@ class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     lane: str = ""
     filters: tuple[FilterVerdict, ...] = ()
     fault: str = ""
-    onward: Hop | None = None
+    onward: JourneyHop | None = None
     request: ShapedPreview | None = None
 
 
-class Follower:
+class EventFollower:
     """Follows an event through the subscriptions in force.
 
     Attributes:
@@ -105,7 +105,7 @@ class Follower:
         self,
         subscriptions: Sequence[Subscription],
         kinds: Mapping[str, str],
-        manners: Mapping[str, Manner],
+        manners: Mapping[str, PulsarProfile],
         preview: Preview = no_preview,
     ) -> None:
         """Create a follower.
@@ -123,7 +123,7 @@ class Follower:
         self._explain = {each.id: Explainer(each.filters) for each in subscriptions}
         self.units = sum(1 + each.units for each in self._explain.values())
 
-    def follow(self, broker: str, topic: str, by: str, record: Record) -> Steps[Hop]:
+    def follow(self, broker: str, topic: str, by: str, record: Record) -> Steps[JourneyHop]:
         """Return the place to which ``by`` writes the record, with everything that follows."""
         return self._hop(broker, topic, by, record, (), iter(range(FOLLOWED)))
 
@@ -135,7 +135,7 @@ class Follower:
         record: Record,
         seen: tuple[str, ...],
         turns: Iterator[int],
-    ) -> Steps[Hop]:
+    ) -> Steps[JourneyHop]:
         """Return one place with its subscriptions.
 
         Args:
@@ -153,7 +153,7 @@ class Follower:
             if topic in each.source.topics:
                 verdict = yield from self._subscription(each, record, seen, turns)
                 verdicts.append(verdict)
-        return Hop(
+        return JourneyHop(
             broker=broker,
             topic=topic,
             by=by,
@@ -206,7 +206,7 @@ class Follower:
         record: Record,
         seen: tuple[str, ...],
         turns: Iterator[int],
-    ) -> Steps[Hop | None]:
+    ) -> Steps[JourneyHop | None]:
         """Return the place to which a mirror copies the event, with the same key. None if it is not followed.
 
         Raises SenderError if the event cannot be encoded for that place.
@@ -218,7 +218,9 @@ class Follower:
             return None
         kind = self._kinds.get(target.broker, "embedded")
         topic = compile_place(target, kind)(decoded.event.attributes)
-        writing = writing_of(mirror, self._manners.get(target.broker, USUAL))
+        writing = encode_options_of(
+            mirror, self._manners.get(target.broker, DEFAULT_PULSAR_PROFILE)
+        )
         written = BINDINGS[kind].encode(decoded, writing, record.key)
         by, seen = f"mirror {mirror.id}", (*seen, mirror.id)
         return (yield from self._hop(target.broker, topic, by, written, seen, turns))

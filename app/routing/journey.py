@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from app.bindings.record import Decoded
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.errors import Fault, SenderError
 from app.event.validate import shorten
 from app.event.value import CloudEvent
@@ -21,10 +21,10 @@ from app.filters.explain import Explainer, FilterVerdict
 from app.model.route import Exchange, OtherRoute, Route, Target
 from app.model.subscription import Subscription
 from app.routing.explained import ExplainedKey, explain
-from app.routing.hops import Follower, Hop, Preview, Steps, no_preview
+from app.routing.hops import EventFollower, JourneyHop, Preview, Steps, no_preview
 from app.routing.places import may_be_among
 from app.routing.plan import NO_KINDS, NO_RESOURCES, NoRoute, Resources, Router, UnknownRoute
-from app.routing.publications import NO_MANNERS, Manner
+from app.routing.publications import NO_PULSAR_PROFILES, PulsarProfile
 
 
 class RouteVerdict(msgspec.Struct, frozen=True):
@@ -70,12 +70,12 @@ class Journey(msgspec.Struct, frozen=True, kw_only=True):
     event: CloudEvent
     routes: tuple[RouteVerdict, ...]
     key: ExplainedKey | None = None
-    hops: tuple[Hop, ...] = ()
-    outside: tuple[Hop, ...] = ()
+    hops: tuple[JourneyHop, ...] = ()
+    outside: tuple[JourneyHop, ...] = ()
     refused: SenderError | None = None
 
 
-class Guide:
+class EventExplainer:
     """Explains events by the routes and subscriptions in force.
 
     Attributes:
@@ -88,7 +88,7 @@ class Guide:
         subscriptions: Sequence[Subscription],
         resources: Resources = NO_RESOURCES,
         kinds: Mapping[str, str] = NO_KINDS,
-        manners: Mapping[str, Manner] = NO_MANNERS,
+        manners: Mapping[str, PulsarProfile] = NO_PULSAR_PROFILES,
         preview: Preview = no_preview,
     ) -> None:
         """Create a guide. ``preview`` shapes requests of subscriptions; other parameters are those of ``Router``."""
@@ -96,7 +96,7 @@ class Guide:
         self._subscriptions = tuple(subscriptions)
         self._mappers = resources.mappers
         self._kinds = kinds
-        self._follower = Follower(subscriptions, kinds, manners, preview)
+        self._follower = EventFollower(subscriptions, kinds, manners, preview)
         self._written = tuple(_targets_of(routes, subscriptions))
         self._router = Router(routes, resources, kinds, manners)
         self._of_route = {route.name: Explainer(route.filters) for route in routes}
@@ -167,13 +167,13 @@ class Guide:
             return Journey(event=event, routes=verdicts, key=key, refused=error)
         return Journey(event=event, routes=verdicts, key=key, hops=hops)
 
-    def _outside(self, decoded: Decoded, key: bytes | None) -> Steps[tuple[Hop, ...]]:
+    def _outside(self, decoded: Decoded, key: bytes | None) -> Steps[tuple[JourneyHop, ...]]:
         """Return the topics that subscriptions read and Skybridge does not write to, as if another client wrote
         the event.
 
         A topic that a template or an exchange may name counts as one that Skybridge writes to.
         """
-        hops: list[Hop] = []
+        hops: list[JourneyHop] = []
         for broker, topic in dict.fromkeys(
             (each.source.broker, topic)
             for each in self._subscriptions
@@ -189,7 +189,7 @@ class Guide:
         try:
             if broker not in self._kinds or not topic:
                 raise UnknownSource(place)
-            record = BINDINGS[self._kinds[broker]].encode(decoded, Writing(), key)
+            record = BINDINGS[self._kinds[broker]].encode(decoded, EncodeOptions(), key)
         except SenderError as error:
             return Journey(event=decoded.event, routes=(), refused=error)
         hop = yield from self._follower.follow(broker, topic, "another client", record)
@@ -235,10 +235,10 @@ class Guide:
 
     def _hops(
         self, decoded: Decoded, request_key: bytes | None, chosen: str
-    ) -> Steps[tuple[Hop, ...]]:
+    ) -> Steps[tuple[JourneyHop, ...]]:
         targets = self._routes[chosen].to
         publications = self._router.plan(decoded, request_key, chosen)
-        hops: list[Hop] = []
+        hops: list[JourneyHop] = []
         for target, publication in zip(targets, publications, strict=True):
             topic, record, by = publication.topic, publication.record, f"route {chosen}"
             hops.append((yield from self._follower.follow(target.broker, topic, by, record)))

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from app.bindings.run import Run
+from app.bindings.run import EventColumns
 from app.errors import Fault, KeyMapperFailed, SenderError, SetupError
 from app.event.json_pointer import compile_lookup
 from app.event.json_text import is_utf8
@@ -57,7 +57,7 @@ def _key(value: bytes) -> bytes | None:
         return None
 
 
-Keys = Callable[[Run, bytes | None], Iterable[bytes | None] | None]
+Keys = Callable[[EventColumns, bytes | None], Iterable[bytes | None] | None]
 """A function that returns the keys of a batch by column. None if each event needs its mapper."""
 
 
@@ -69,7 +69,7 @@ def compile_keys(policy: KeyPolicy) -> Keys:
     if policy.missing != "none":
         return keys
 
-    def or_none(run: Run, request_key: bytes | None) -> Iterable[bytes | None] | None:
+    def or_none(run: EventColumns, request_key: bytes | None) -> Iterable[bytes | None] | None:
         found = keys(run, request_key)
         return repeat(None) if found is None else found
 

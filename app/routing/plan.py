@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from app.bindings.record import Decoded
-from app.bindings.run import Run
+from app.bindings.run import EventColumns
 from app.errors import Fault
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
@@ -16,11 +16,11 @@ from app.routing.data_schema import Check, InvalidData
 from app.routing.identity import compile_identity
 from app.routing.keys import NO_MAPPERS, MissingKey, PlainMapper, compile_key, compile_keys
 from app.routing.publications import (
-    NO_MANNERS,
-    Manner,
+    NO_PULSAR_PROFILES,
     Plan,
     PlanRun,
     Publication,
+    PulsarProfile,
     compile_target,
     deduplicating_plan,
     multi_target_plan,
@@ -66,7 +66,7 @@ class Router:
         routes: Sequence[Route],
         resources: Resources = NO_RESOURCES,
         kinds: Mapping[str, str] = NO_KINDS,
-        manners: Mapping[str, Manner] = NO_MANNERS,
+        manners: Mapping[str, PulsarProfile] = NO_PULSAR_PROFILES,
         *,
         failed: Callable[[str], Failed] | None = None,
         invalid: InvalidDataCallback = lambda _route, _outcome: None,
@@ -182,7 +182,7 @@ class Router:
         return plan(decoded, request_key, producer)
 
     def plan_run(
-        self, run: Run, request_key: bytes | None, route: str | None = None
+        self, run: EventColumns, request_key: bytes | None, route: str | None = None
     ) -> Iterable[Publication] | None:
         """Return the publications of a batch by column, or None if each event must be planned on its own.
 

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from app.bindings.record import Decoded, Record
-from app.bindings.run import Run
+from app.bindings.run import EventColumns
 from app.bindings.table import BINDINGS, Binding
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.model.log_name import LogName
 from app.model.route import Exchange, Route, Target, log_of
 from app.model.subscription import Subscription
@@ -46,7 +46,7 @@ class Publication(
         return self.log.broker
 
 
-def written(
+def records_and_identities(
     publications: Sequence[Publication],
 ) -> tuple[list[Record], list[Identity | None] | None]:
     """Return the records of publications to one topic, and their identities, or None if no record has one."""
@@ -57,31 +57,33 @@ def written(
 
 Plan = Callable[[Decoded, bytes | None, str], tuple[Publication, ...]]
 """A function from an event, the request's key and the producer's name to publications."""
-PlanRun = Callable[[Run, bytes | None], Iterable[Publication] | None]
+PlanRun = Callable[[EventColumns, bytes | None], Iterable[Publication] | None]
 """A function from a batch by column and the request's key to publications. None if events must be planned one by
 one.
 """
 
 
-class Manner(msgspec.Struct, frozen=True):
+class PulsarProfile(msgspec.Struct, frozen=True):
     """The encoding settings of one Pulsar broker, which apply to all routes and subscriptions that publish to it."""
 
     names: Literal["CE-", "ce_"] = "CE-"
     strings: Literal["bare", "json"] = "bare"
 
 
-NO_MANNERS: Mapping[str, Manner] = MappingProxyType({})
-USUAL = Manner()
+NO_PULSAR_PROFILES: Mapping[str, PulsarProfile] = MappingProxyType({})
+DEFAULT_PULSAR_PROFILE = PulsarProfile()
 
 
-def writing_of(of: Route | Subscription, manner: Manner = USUAL) -> Writing:
+def encode_options_of(
+    of: Route | Subscription, manner: PulsarProfile = DEFAULT_PULSAR_PROFILE
+) -> EncodeOptions:
     """Return the encoding options of a route or subscription.
 
     Args:
         of: The route or subscription.
         manner: The Pulsar settings of the target broker.
     """
-    return Writing(
+    return EncodeOptions(
         mode=of.content_mode,
         format=of.format,
         version=of.specversion,
@@ -104,7 +106,7 @@ class CompiledTarget(NamedTuple):
 
     log: LogName
     binding: Binding
-    writing: Writing
+    writing: EncodeOptions
     topic: Callable[[Mapping[str, str]], str]
     named: tuple[str, ...]
 
@@ -114,7 +116,7 @@ def compile_target(
     target: Target | Exchange,
     setting: str,
     kinds: Mapping[str, str],
-    manners: Mapping[str, Manner],
+    manners: Mapping[str, PulsarProfile],
     spools: bool,
 ) -> CompiledTarget:
     """Return a compiled target. Raises SetupError if its place cannot be compiled."""
@@ -122,7 +124,7 @@ def compile_target(
     return CompiledTarget(
         log_of(route, target)._replace(spooled=route.name if spools else ""),
         BINDINGS[kind],
-        writing_of(route, manners.get(target.broker, USUAL)),
+        encode_options_of(route, manners.get(target.broker, DEFAULT_PULSAR_PROFILE)),
         compile_place(target, kind, setting=setting),
         named_in(target),
     )
@@ -146,7 +148,7 @@ def single_target_plan(name: str, key: KeyMapper, target: CompiledTarget) -> Pla
 def single_target_batch_plan(name: str, keys_of: Keys, target: CompiledTarget) -> PlanRun:
     """Return the batch plan of a route with one target."""
 
-    def plan_run(run: Run, request_key: bytes | None) -> Iterable[Publication] | None:
+    def plan_run(run: EventColumns, request_key: bytes | None) -> Iterable[Publication] | None:
         keys = keys_of(run, request_key)
         if keys is None or not run.has_one(target.named):
             return None
@@ -159,7 +161,7 @@ def single_target_batch_plan(name: str, keys_of: Keys, target: CompiledTarget) -
     return plan_run
 
 
-def no_batch_plan(_run: Run, _request_key: bytes | None) -> None:
+def no_batch_plan(_run: EventColumns, _request_key: bytes | None) -> None:
     """Return None: the events of this route must be planned one by one."""
 
 

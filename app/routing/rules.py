@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from app.bindings.run import Run
+from app.bindings.run import EventColumns
 from app.errors import Fault, SenderError
 from app.event.memo import LENGTH
 from app.event.validate import clip
@@ -94,7 +94,7 @@ class Rules(Generic[T]):
                 return made
         raise NoRoute(event)
 
-    def first_of_all(self, run: Run) -> T | None:
+    def first_of_all(self, run: EventColumns) -> T | None:
         """Return the compiled value of the route that all events of a batch take, or None if it may differ
         between them.
 

@@ -19,7 +19,7 @@ from app.api.http.given import ServiceParts
 from app.api.status.asked import IntakeTallies, KafkaListeners, Measured, Spools, Volumes
 from app.api.status.configured import CurrentConfiguration
 from app.api.status.recorder import Recorder
-from app.config.check.source import Source
+from app.config.check.source import ConfigSource
 from app.config.load.loader import Loaded
 from app.features.admin import AdminComponent, StreamsComponent, access_of
 from app.features.brokers.component import BrokersComponent
@@ -47,14 +47,14 @@ from app.features.subscriptions.sinks import SinkFactory
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.features.tracing import end_traces
 from app.gateway.issuers import Issuers
-from app.interfaces import Clock, Notify, Store, silence
+from app.interfaces import Clock, Notify, Store, notify_nothing
 from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
-from app.sinks.handshake import Callbacks
+from app.sinks.handshake import ConsentCallbacks
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
-from app.worker.alerts import Watcher
-from app.worker.attempt_writer import AttemptKeeper
+from app.worker.alerts import SubscriptionAlerts
+from app.worker.attempt_writer import AttemptWriter
 from app.worker.budget import Budget
 from app.worker.operator_events import OperatorEvents
 from app.worker.supervisor import Supervisor
@@ -64,7 +64,10 @@ if TYPE_CHECKING:
 
 
 def compose(
-    loaded: Loaded, clock: Clock, roles: Collection[Role] = ROLES, source: Source | None = None
+    loaded: Loaded,
+    clock: Clock,
+    roles: Collection[Role] = ROLES,
+    source: ConfigSource | None = None,
 ) -> Service:
     """Return the service of a configuration, not started yet. Raise SetupError for faults that only show when
     the components are created.
@@ -79,7 +82,7 @@ class _Composition:
     or section is absent."""
 
     def __init__(
-        self, loaded: Loaded, clock: Clock, roles: Collection[Role], source: Source | None
+        self, loaded: Loaded, clock: Clock, roles: Collection[Role], source: ConfigSource | None
     ) -> None:
         self.loaded = loaded
         self.config = loaded.config
@@ -188,10 +191,10 @@ class _Composition:
     @cached_property
     def notify(self) -> Notify:
         """Return the function that reports operator events."""
-        return silence if self.operator_events is None else self.operator_events.notify
+        return notify_nothing if self.operator_events is None else self.operator_events.notify
 
     @cached_property
-    def keeper(self) -> AttemptKeeper | None:
+    def keeper(self) -> AttemptWriter | None:
         """Return the writer of attempts, or None in a process without workers."""
         if "worker" not in self.roles:
             return None
@@ -230,11 +233,11 @@ class _Composition:
         )
 
     @cached_property
-    def callbacks(self) -> Callbacks | None:
+    def callbacks(self) -> ConsentCallbacks | None:
         """Return the pending consents of webhooks, or None without a callback URL. A worker asks for consent,
         and any gateway that shares the store receives the answer."""
         base = self.config.webhooks.callback
-        return Callbacks(base, self.store.consents, self.clock.now) if base else None
+        return ConsentCallbacks(base, self.store.consents, self.clock.now) if base else None
 
     @cached_property
     def sinks(self) -> SinkFactory:
@@ -261,11 +264,11 @@ class _Composition:
         )
 
     @cached_property
-    def watcher(self) -> Watcher | None:
+    def watcher(self) -> SubscriptionAlerts | None:
         """Return the watcher that turns states of subscriptions into operator events, or None."""
         if self.supervisor is None or self.operator_events is None:
             return None
-        return Watcher(self.supervisor.status, self.clock, self.notify)
+        return SubscriptionAlerts(self.supervisor.status, self.clock, self.notify)
 
     @cached_property
     def subscriptions(self) -> SubscriptionsComponent:
@@ -329,12 +332,12 @@ class _Composition:
         return AdminComponent(self.config, guard)
 
 
-def _watcher_component(watcher: Watcher | None) -> SimpleComponent | None:
+def _watcher_component(watcher: SubscriptionAlerts | None) -> SimpleComponent | None:
     """Return the component of the watcher, or None without one."""
     return None if watcher is None else SimpleComponent("watching", watcher.start, watcher.stop)
 
 
-def _last_to_stop(name: str, part: OperatorEvents | AttemptKeeper | None) -> SimpleComponent | None:
+def _last_to_stop(name: str, part: OperatorEvents | AttemptWriter | None) -> SimpleComponent | None:
     """Return a component that has LAST_WORDS seconds to stop after all others, or None without a part."""
     if part is None:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 import uvloop
 
-from app.config.check.source import Source
+from app.config.check.source import ConfigSource
 from app.config.load.loader import Loaded
 from app.features.component import ROLES, Role
 from app.features.descriptors import raise_limit
@@ -26,7 +26,7 @@ def run(
     *,
     roles: Collection[Role] = ROLES,
     announce: Callable[[Service], None],
-    source: Source | None = None,
+    source: ConfigSource | None = None,
 ) -> None:
     """Run the service until SIGINT or SIGTERM.
 
@@ -49,7 +49,7 @@ async def _serve(
     loaded: Loaded,
     roles: Collection[Role],
     announce: Callable[[Service], None],
-    source: Source | None,
+    source: ConfigSource | None,
 ) -> None:
     with Signals(rereads=True) as signals:
         service = compose(loaded, SystemClock(), roles, source)

@@ -77,7 +77,7 @@ class Credentials(Protocol):
         """
 
 
-class Fixed:
+class SecretCredentials:
     """Credentials that are made of one configured secret, such as a password.
 
     ``write`` builds the request credentials from the secret. It is called again only when the
@@ -102,7 +102,7 @@ class AccessTokenSource(Protocol):
     def forget(self, token: str) -> None: ...
 
 
-class Granted:
+class OAuthCredentials:
     """Credentials that are access tokens of an OAuth 2 server."""
 
     def __init__(

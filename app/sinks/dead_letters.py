@@ -14,20 +14,22 @@ from msgspec.structs import replace
 
 from app.bindings.record import Header, Record
 from app.errors import BrokerError, BrokerRefused, StaleOwner
-from app.interfaces import Clock, DeadLetter, Log, Notify, Offered, PullQueue
+from app.interfaces import Clock, DeadLetter, Log, Notify, PullMessage, PullQueue
 from app.interfaces.notify import DEAD_LETTERED
 from app.model.message import Partition
 from app.model.subscription import Subscription
 from app.telemetry import Counters
 
-MARK = "skybridge-dead-letter-"  # prefix of the header names that a copy adds to its record
+HEADER_PREFIX = (
+    "skybridge-dead-letter-"  # prefix of the header names that a copy adds to its record
+)
 MAX_DELIVERIES, REJECTED = "max-deliveries", "rejected"
 
 _log = logging.getLogger("skybridge.worker")
 
 
 @dataclass(eq=False, repr=False)
-class DeadLettering:
+class DeadLetterWriter:
     """Writer of the dead letters of one subscription.
 
     A copy is made *before* its dead letter is stored, because storing the letter finishes the
@@ -89,7 +91,7 @@ class DeadLettering:
         return stored
 
     async def put_rows(
-        self, queue: PullQueue, rows: Sequence[Offered], cause: str, detail: str
+        self, queue: PullQueue, rows: Sequence[PullMessage], cause: str, detail: str
     ) -> Mapping[str, bool]:
         """Make dead letters of messages that wait in a pull queue.
 
@@ -131,7 +133,7 @@ class DeadLettering:
                 raise result
             self._copied.add(_message_position(letter))
 
-    def _of_row(self, row: Offered, cause: str, detail: str) -> DeadLetter:
+    def _of_row(self, row: PullMessage, cause: str, detail: str) -> DeadLetter:
         return DeadLetter(
             subscription=row.subscription,
             broker=row.broker,
@@ -188,6 +190,6 @@ def marked_copy(letter: DeadLetter) -> Record:
     if typed:
         marks["typed"] = msgspec.json.encode(typed).decode()
     headers: tuple[Header, ...] = tuple(
-        (f"{MARK}{name}", text.encode()) for name, text in marks.items()
+        (f"{HEADER_PREFIX}{name}", text.encode()) for name, text in marks.items()
     )
     return replace(record, headers=record.headers + headers)

@@ -19,7 +19,7 @@ from app.errors import StoreUnavailable
 from app.interfaces import Consents, SinkAnswer
 from app.sinks.credentials import Credentials, NoToken, StaticHeaders
 from app.sinks.http_client import HttpClient
-from app.telemetry.tasks import ended
+from app.telemetry.tasks import stop_task
 
 RENEW_AFTER = 86_400.0  # seconds after which a consent is renewed; it stays valid meanwhile
 OPTIONAL_RETRY = 3_600.0  # seconds until a webhook that need not consent is asked again
@@ -36,7 +36,7 @@ ConsentCallback = Callable[[str | None], None]
 _log = logging.getLogger(__name__)
 
 
-class Callbacks:
+class ConsentCallbacks:
     """The callback URLs by which webhooks consent later.
 
     A URL contains an unguessable key and serves one question. The store holds a digest of the key,
@@ -138,7 +138,7 @@ class Handshake:
         within: float = 10.0,
         credentials: Credentials | None = None,
         headers: StaticHeaders | None = None,
-        callbacks: Callbacks | None = None,
+        callbacks: ConsentCallbacks | None = None,
         name: str = "",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -213,7 +213,7 @@ class Handshake:
         return None
 
     async def stop(self) -> None:
-        await ended(self._asking)
+        await stop_task(self._asking)
         self._ready = lambda: None  # the sink has ended
         await self._close_callback()
 

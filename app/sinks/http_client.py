@@ -17,7 +17,7 @@ from app.bindings.http import HttpMessage
 from app.delivery.address_guard import is_literal, may_reach
 from app.delivery.target_url import TargetUrl, read_url
 from app.event.memo import Memo
-from app.interfaces import Asking, SinkAnswer, answered
+from app.interfaces import PendingAnswer, SinkAnswer, known_answer
 from app.sinks.dns import DNS_TIMEOUT, DnsLookup, GuardedResolver, ThreadLookup
 from app.sinks.http_answer import RequestFailed, text_of
 from app.sinks.http_connect import (
@@ -27,7 +27,7 @@ from app.sinks.http_connect import (
     Proxy,
     proxy_authorization,
     proxy_fault,
-    proxy_of,
+    read_proxy_url,
 )
 from app.sinks.http_pool import ConnectionPool, ProxiedConnectionPool
 from app.sinks.secrets import LiveSecret
@@ -100,13 +100,13 @@ class HttpClient:
         self._pools: dict[HttpOrigin, ConnectionPool] = {}
         self._template = lru_cache(maxsize=256)(self._compile_template)
 
-    def post(self, url: str, message: HttpMessage, within: float) -> Asking:
+    def post(self, url: str, message: HttpMessage, within: float) -> PendingAnswer:
         """Send a POST request. ``within`` limits the total time in seconds, including the answer."""
         return self.send("POST", url, message, within)
 
     def send(
         self, method: str, url: str, message: HttpMessage, within: float, target: str = ""
-    ) -> Asking:
+    ) -> PendingAnswer:
         """Send a request.
 
         Args:
@@ -119,7 +119,7 @@ class HttpClient:
         try:
             pool, head = self._prepared(method, url, message, target)
         except RequestFailed as fault:
-            return answered(fault.answer())
+            return known_answer(fault.answer())
         return pool.ask(head, message.body, within)
 
     async def ask(
@@ -203,7 +203,7 @@ def _read_proxy(text: str) -> Proxy:
     hold a password.
     """
     try:
-        return proxy_of(text)
+        return read_proxy_url(text)
     except ValueError:
         raise proxy_fault("webhooks.proxy is not the URL of a proxy") from None
 

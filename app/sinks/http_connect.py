@@ -231,7 +231,7 @@ def proxy_authorization(proxy: Proxy) -> str:
 
 
 @lru_cache(maxsize=16)
-def proxy_of(url: str) -> Proxy:
+def read_proxy_url(url: str) -> Proxy:
     """Parse the URL of a proxy, which may contain a user name and password. Raise ValueError if it
     is invalid.
     """

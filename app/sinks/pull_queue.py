@@ -16,9 +16,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from app.bindings.record import Decoded, Header
-from app.delivery.backoff import try_again_in
+from app.delivery.backoff import backoff_delay
 from app.errors import StaleOwner, StoreUnavailable
-from app.interfaces import Clock, JoiningSink, Offered, Outgoing, PullQueue, SinkAnswer
+from app.interfaces import BatchSink, Clock, DeliveryRequest, PullMessage, PullQueue, SinkAnswer
 from app.interfaces.kept import event_name
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
@@ -117,7 +117,7 @@ class RecentPullEvents:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def add(self, rows: Sequence[Offered]) -> None:
+    def add(self, rows: Sequence[PullMessage]) -> None:
         for row in rows:
             if row.message.decoded is not None:
                 place, size = _message_position(row), _size(row.message)
@@ -127,7 +127,7 @@ class RecentPullEvents:
         while len(self) > MAX_RECENT_EVENTS or self._bytes > MAX_RECENT_BYTES:
             self._take(next(iter(self._messages)))
 
-    def take(self, row: Offered) -> Decoded | None:
+    def take(self, row: PullMessage) -> Decoded | None:
         """Remove and return the cached event of this row, or None. Most events are pulled only
         once.
         """
@@ -142,7 +142,7 @@ class RecentPullEvents:
         return message
 
 
-def _message_position(row: Offered) -> tuple[str, Partition, str]:
+def _message_position(row: PullMessage) -> tuple[str, Partition, str]:
     return row.subscription, row.message.partition, row.message.position
 
 
@@ -153,7 +153,7 @@ def _size(message: Message) -> int:
 
 
 @dataclass(eq=False, repr=False)
-class PullQueueSink(JoiningSink):
+class PullQueueSink(BatchSink):
     """The pull queue of one subscription, as a sink.
 
     The sink counts the rows in the store at most once a second. Events that it stored since the
@@ -182,14 +182,14 @@ class PullQueueSink(JoiningSink):
         self._failures = 0
         self._was_stale = False
 
-    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+    async def send(self, outgoing: DeliveryRequest) -> SinkAnswer:
         return await self.send_together((self.piece(outgoing),), outgoing.timeout)
 
-    def piece(self, outgoing: Outgoing) -> Offered:
+    def piece(self, outgoing: DeliveryRequest) -> PullMessage:
         message = outgoing.message
         if message.decoded is not outgoing.decoded:
             message = replace(message, decoded=outgoing.decoded)
-        return Offered(
+        return PullMessage(
             subscription=self._name,
             broker=self._broker,
             message=message,
@@ -200,7 +200,7 @@ class PullQueueSink(JoiningSink):
 
     async def send_together(
         self,
-        pieces: Sequence[Offered],
+        pieces: Sequence[PullMessage],
         within: float,  # noqa: ARG002 - the store has its own time-out
         beside: Sequence[Header] = (),  # noqa: ARG002 - headers of HTTP requests
     ) -> SinkAnswer:
@@ -271,7 +271,7 @@ class PullQueueSink(JoiningSink):
         self._failures += 1
         detail = f"events to be pulled cannot be stored: {error}"
         _log.error("%s: %s", self._name, detail)
-        pause = try_again_in(self._failures, self._jitter())
+        pause = backoff_delay(self._failures, self._jitter())
         return SinkAnswer(None, "store", detail, hold=pause)
 
     async def _free(self) -> int:

@@ -24,7 +24,7 @@ from app.errors import BrokerError, BrokerRefused, SenderError
 from app.interfaces import Log, SinkAnswer
 from app.model.log_name import LogName
 from app.routing.plan import Router
-from app.routing.publications import Publication, written
+from app.routing.publications import Publication, records_and_identities
 from app.sinks.topic import retry_after_of
 from app.telemetry import Counters
 
@@ -39,7 +39,7 @@ _log = logging.getLogger("skybridge.worker")
 
 
 @dataclass(eq=False, repr=False)
-class Replies:
+class ReplyPublisher:
     """The publisher of the replies to one subscription. ``_most`` is the largest number of events
     in one answer.
     """
@@ -117,7 +117,7 @@ class Replies:
         for publication in publications:
             topics.setdefault((publication.log, publication.topic), []).append(publication)
         submitted = [
-            self._logs[log].submit(topic, *written(grouped))
+            self._logs[log].submit(topic, *records_and_identities(grouped))
             for (log, topic), grouped in topics.items()
         ]
         results = await asyncio.gather(*submitted)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from app.bindings.forwarding import PRODUCER, is_wanted, without
+from app.bindings.forwarding import PRODUCER, is_wanted, without_header
 from app.bindings.record import Decoded, Record
-from app.bindings.spooled import restored
+from app.bindings.spooled import from_spooled
 from app.bindings.table import BINDINGS
 from app.errors import (
     BrokerError,
@@ -25,11 +25,11 @@ from app.errors import (
     SenderError,
     UnclearRefusal,
 )
-from app.interfaces import Log, Outgoing, PublishResult, Sink, SinkAnswer, unwritable
+from app.interfaces import DeliveryRequest, Log, PublishResult, Sink, SinkAnswer, unwritable
 from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.places import compile_place
-from app.routing.publications import USUAL, Manner, writing_of
+from app.routing.publications import DEFAULT_PULSAR_PROFILE, PulsarProfile, encode_options_of
 
 STORED = SinkAnswer(202)
 NO_BROKER_PAUSE = 30.0  # seconds between attempts for a broker that left the configuration
@@ -73,7 +73,7 @@ class TopicSink(Sink):
         log: Log,
         kind: str,
         *,
-        manner: Manner = USUAL,
+        manner: PulsarProfile = DEFAULT_PULSAR_PROFILE,
         within: float = 0.0,
         attested: bool = True,
     ) -> None:
@@ -82,14 +82,14 @@ class TopicSink(Sink):
         self._log = log
         self._topic = compile_place(target, kind, setting=setting)
         self._binding = BINDINGS[kind]
-        self._writing = writing_of(subscription, manner)
+        self._writing = encode_options_of(subscription, manner)
         self._forward = None if forward is None else frozenset(forward)  # None: all of them
         # A template may not lead back to what the subscription reads.
         self._sources = frozenset(source.topics if source.broker == target.broker else ())
         self._within = within
         self._anonymous = kind == "embedded" and not attested
 
-    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+    async def send(self, outgoing: DeliveryRequest) -> SinkAnswer:
         try:
             topic, record = self._written(outgoing)
         except SenderError as error:
@@ -103,15 +103,15 @@ class TopicSink(Sink):
             return SinkAnswer(None, "timeout", f"no answer from {self._log.name} in time")
         return sink_answer(result)
 
-    def _written(self, outgoing: Outgoing) -> tuple[str, Record]:
+    def _written(self, outgoing: DeliveryRequest) -> tuple[str, Record]:
         record, decoded = outgoing.message.record, outgoing.decoded
         if decoded is None:
             copy = self._binding.copied(record)
             if self._anonymous:
-                copy = replace(copy, headers=without(copy.headers, PRODUCER))
+                copy = replace(copy, headers=without_header(copy.headers, PRODUCER))
             return self._topic(_NO_ATTRIBUTES), copy
         if self._anonymous and decoded.foreign:
-            decoded = replace(decoded, foreign=without(decoded.foreign, PRODUCER))
+            decoded = replace(decoded, foreign=without_header(decoded.foreign, PRODUCER))
         if self._forward is not None and decoded.foreign:
             decoded = _with_forwarded_headers(decoded, self._forward)
         topic = self._topic(decoded.event.attributes)
@@ -143,9 +143,9 @@ class SpoolSink(Sink):
     _logs: Mapping[str, Log]
     _report: Callable[[str, Record, PublishResult], None]
 
-    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+    async def send(self, outgoing: DeliveryRequest) -> SinkAnswer:
         try:
-            destination, record = restored(outgoing.message.record)
+            destination, record = from_spooled(outgoing.message.record)
         except BrokerRefused as error:
             return unwritable(str(error))
         log = self._logs.get(destination.log)

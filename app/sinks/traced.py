@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from app.bindings.forwarding import beside
+from app.bindings.forwarding import with_foreign_header
 from app.bindings.record import Decoded, Header
 from app.delivery.request_batching import DocumentPiece
-from app.interfaces import Outgoing, Sink, SinkAnswer
-from app.interfaces.sink import JoiningSink
+from app.interfaces import DeliveryRequest, Sink, SinkAnswer
+from app.interfaces.sink import BatchSink
 from app.model.message import Message
 from app.model.outlet import RequestTemplates
 from app.model.pull import Pull
@@ -30,8 +30,8 @@ from app.telemetry.traces import (
     TRACEPARENT,
     Tracing,
     about_event,
-    carried_by,
-    failed,
+    mark_failed,
+    trace_headers,
     traceparent,
 )
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 REFUSED = 300
 
 
-class TracedSink(JoiningSink):
+class TracedSink(BatchSink):
     """A sink that adds spans to another sink.
 
     Args:
@@ -83,7 +83,7 @@ class TracedSink(JoiningSink):
     async def stop(self) -> None:
         await self._inner.stop()
 
-    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+    async def send(self, outgoing: DeliveryRequest) -> SinkAnswer:
         piece = self.piece(outgoing) if self._joins else None
         if piece is not None:
             return await self.send_together((piece,), outgoing.timeout)
@@ -92,27 +92,32 @@ class TracedSink(JoiningSink):
                 answer = await self._inner.send(outgoing)
             else:
                 with _ending(self._traces.below(process, *self._request)) as request:
-                    decoded = beside(outgoing.decoded, TRACEPARENT, traceparent(request))
+                    decoded = with_foreign_header(
+                        outgoing.decoded, TRACEPARENT, traceparent(request)
+                    )
                     answer = await self._inner.send(replace(outgoing, decoded=decoded))
                     _conclude(request, answer)
             _conclude(process, answer)
         return answer
 
-    def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
-        sink = cast("JoiningSink", self._inner)
+    def piece(self, outgoing: DeliveryRequest) -> DocumentPiece | None:
+        sink = cast("BatchSink", self._inner)
         return cast("DocumentPiece | None", sink.piece(outgoing))
 
     async def send_together(
-        self, pieces: Sequence[DocumentPiece], within: float, beside: Sequence[Header] = ()
+        self,
+        pieces: Sequence[DocumentPiece],
+        within: float,
+        with_foreign_header: Sequence[Header] = (),
     ) -> SinkAnswer:
         spans = [self._begin(piece.decoded, None) for piece in pieces]
         name, kind, about = self._request
         about = {**about, "messaging.batch.message_count": len(pieces)}
         contexts = [span.get_span_context() for span in spans]
         request = self._traces.linked(name, kind, contexts, about)
-        carried = (*beside, (TRACEPARENT, traceparent(request)))
+        carried = (*with_foreign_header, (TRACEPARENT, traceparent(request)))
         try:
-            sink = cast("JoiningSink", self._inner)
+            sink = cast("BatchSink", self._inner)
             answer = await sink.send_together(pieces, within, carried)
             for span in (*spans, request):
                 _conclude(span, answer)
@@ -129,9 +134,9 @@ class TracedSink(JoiningSink):
             about["messaging.destination.name"] = message.partition.topic
             about["messaging.destination.partition.id"] = str(message.partition.number)
         if decoded is None:
-            carried = {} if message is None else carried_by(message.record.headers)
+            carried = {} if message is None else trace_headers(message.record.headers)
         else:
-            carried = carried_by(decoded.foreign)
+            carried = trace_headers(decoded.foreign)
             about |= about_event(decoded.event.attributes)
             about["cloudevents.event_spec_version"] = decoded.event.version
         return self._traces.after(name, "consumer", carried, about)
@@ -171,4 +176,4 @@ def _conclude(span: Span, answer: SinkAnswer) -> None:
     if answer.status is not None:
         span.set_attribute("http.response.status_code", answer.status)
     if answer.fault or answer.status is None or answer.status >= REFUSED:
-        failed(span, answer.fault or str(answer.status or "unknown"))
+        mark_failed(span, answer.fault or str(answer.status or "unknown"))

@@ -15,12 +15,12 @@ from app.delivery.request_batching import DocumentPiece
 from app.delivery.target_url import read_url, with_parameter
 from app.errors import SenderError
 from app.interfaces import (
-    Asking,
+    BatchSink,
+    DeliveryRequest,
     HttpExchange,
-    JoiningSink,
-    Outgoing,
+    PendingAnswer,
     SinkAnswer,
-    answered,
+    known_answer,
     unwritable,
 )
 from app.model.secret import HIDDEN
@@ -29,7 +29,7 @@ from app.sinks.credentials import TOKEN, Credentials, NoToken, RequestCredential
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient
 from app.sinks.masks import MAX_QUOTED, Mask
-from app.sinks.replies import Replies
+from app.sinks.replies import ReplyPublisher
 from app.sinks.signatures import Signatures
 from app.sinks.webhook_requests import CloudEventRequests, RequestWriter, WebhookRequest
 
@@ -41,7 +41,7 @@ _ON_THE_WIRE = {"timeout", "reset", "reply"}  # faults of requests that were or 
 _NOTHING = Mask()
 
 
-class Telling(NamedTuple):
+class ExchangeCapture(NamedTuple):
     """The choice of attempts that keep their HTTP exchange for display.
 
     ``all`` includes attempts that succeeded. ``bodies`` is the number of body bytes that are kept.
@@ -51,10 +51,10 @@ class Telling(NamedTuple):
     bodies: int = 4096
 
 
-TELLING = Telling()
+TELLING = ExchangeCapture()
 
 
-class WebhookSink(JoiningSink):
+class WebhookSink(BatchSink):
     """The sink of a subscription that delivers to a URL.
 
     Args:
@@ -79,8 +79,8 @@ class WebhookSink(JoiningSink):
         credentials: Credentials | None = None,
         headers: StaticHeaders | None = None,
         handshake: Handshake | None = None,
-        replies: Replies | None = None,
-        telling: Telling = TELLING,
+        replies: ReplyPublisher | None = None,
+        telling: ExchangeCapture = TELLING,
     ) -> None:
         self._url = subscription.webhook_url
         self._url_mask = _url_mask(self._url) if subscription.hides_sink else None
@@ -103,20 +103,20 @@ class WebhookSink(JoiningSink):
         if self._handshake is not None:
             self._handshake.when_ready(ready)
 
-    def send(self, outgoing: Outgoing) -> Asking:
+    def send(self, outgoing: DeliveryRequest) -> PendingAnswer:
         decoded = outgoing.decoded
         if decoded is None:
-            return answered(unwritable(_NO_EVENT))
+            return known_answer(unwritable(_NO_EVENT))
         piece = self.piece(outgoing) if self._requests.batched else None
         if piece is not None:
             return self.send_together((piece,), outgoing.timeout)
         try:
             request = self._requests.write(decoded)
         except SenderError as error:
-            return answered(unwritable(str(error)))
+            return known_answer(unwritable(str(error)))
         return self._attempt(request, (decoded,), outgoing.message.record.key, outgoing.timeout)
 
-    def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
+    def piece(self, outgoing: DeliveryRequest) -> DocumentPiece | None:
         """Return the event as a part of a request of several, or None if it must be sent alone."""
         if not self._requests.batched or outgoing.decoded is None:
             return None
@@ -165,7 +165,7 @@ class WebhookSink(JoiningSink):
             return replace(request, message=signed)
         return request.having(signed.headers[len(request.message.names) :])
 
-    def _post(self, request: WebhookRequest, within: float) -> Asking:
+    def _post(self, request: WebhookRequest, within: float) -> PendingAnswer:
         return self._client.send(request.method, self._url, request.message, within, request.target)
 
     def _mask(self, request: WebhookRequest, used: RequestCredentials | None) -> Mask | None:
@@ -226,7 +226,7 @@ class WebhookSink(JoiningSink):
 
     def _authorized_post(
         self, request: WebhookRequest, used: RequestCredentials, within: float
-    ) -> Asking:
+    ) -> PendingAnswer:
         target = used.url(request.target) if request.target else ""
         message = request.message.having(used.headers)
         return self._client.send(request.method, used.url(self._url), message, within, target)

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from app.bindings.documents import FormatName, element_of, joined
+from app.bindings.documents import FormatName, element_of, join_elements
 from app.bindings.forwarding import forwarded
 from app.bindings.http import TYPED, HttpMessage, encode
 from app.bindings.record import Decoded, Header
@@ -27,7 +27,7 @@ from app.model.subscription import Subscription
 from app.outlets.compiled import Outlet, compile_outlet
 from app.outlets.request import ShapedRequest
 from app.outlets.success import TargetAnswer
-from app.routing.publications import writing_of
+from app.routing.publications import encode_options_of
 from app.sinks.masks import Mask
 from app.sinks.secrets import LiveSecret
 
@@ -82,7 +82,7 @@ class CloudEventRequests:
     """Requests in the HTTP binding of CloudEvents, in the content mode, format and version of the subscription."""
 
     def __init__(self, subscription: Subscription) -> None:
-        self._writing = writing_of(subscription)
+        self._writing = encode_options_of(subscription)
         self._forward = subscription.forwarded_names  # foreign headers to forward
         self._strict = subscription.strict_webhook  # no request without body and content type
         format_ = "json" if subscription.format == "as_received" else subscription.format
@@ -112,7 +112,7 @@ class CloudEventRequests:
         return DocumentPiece(decoded, document, key)
 
     def join(self, pieces: Sequence[DocumentPiece], headers: Sequence[Header]) -> WebhookRequest:
-        body, media_type = joined([piece.document for piece in pieces], self._format)
+        body, media_type = join_elements([piece.document for piece in pieces], self._format)
         message = HttpMessage(TYPED, (media_type,), body)
         if headers:
             message = message.having([*forwarded(headers, self._forward)])

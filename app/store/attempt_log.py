@@ -21,7 +21,7 @@ _GIVEN_UP = ("dead-letter", "disable", "expired")
 _UNSENT = "unsent"
 
 
-class Tried(msgspec.Struct, frozen=True):
+class EventAttempts(msgspec.Struct, frozen=True):
     """The attempts of one subscription for one event.
 
     ``id`` is clipped to ``LONGEST_ID`` characters. ``delivered_ms`` is the first success, in ms since the epoch, or
@@ -35,7 +35,7 @@ class Tried(msgspec.Struct, frozen=True):
     given_up: bool
 
 
-Reader = Callable[[int], list[Tried]]
+Reader = Callable[[int], list[EventAttempts]]
 """A function that returns the attempts since a time in ms since the epoch. It raises SetupError if the store cannot
 be read."""
 
@@ -59,7 +59,7 @@ def of_database(dsn: str, timeout: float) -> Reader:
     return lambda since_ms: _read(engine, since_ms, name, postgresql.SETTING)
 
 
-def _read(engine: sa.Engine, since_ms: int, name: str, setting: str) -> list[Tried]:
+def _read(engine: sa.Engine, since_ms: int, name: str, setting: str) -> list[EventAttempts]:
     try:
         with engine.connect() as connection:
             return [_tried(row) for row in connection.execute(_query(since_ms))]
@@ -92,8 +92,8 @@ def _query(since_ms: int) -> sa.Select[Any]:
     )
 
 
-def _tried(row: sa.Row[Any]) -> Tried:
-    return Tried(
+def _tried(row: sa.Row[Any]) -> EventAttempts:
+    return EventAttempts(
         subscription=row.subscription,
         source=row.event_source,
         id=row.event_id,

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 from sqlalchemy import insert as plain_insert
 
-from app.interfaces import Attempt, AttemptChoice, EventName, HttpExchange
+from app.interfaces import Attempt, AttemptFilter, EventName, HttpExchange
 from app.model.message import Partition
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import attempts as table
@@ -38,7 +38,7 @@ class Attempts(StorePart):
 
     @transaction
     def find(
-        self, connection: Connection, choice: AttemptChoice, limit: int = 100
+        self, connection: Connection, choice: AttemptFilter, limit: int = 100
     ) -> list[Attempt]:
         query = select(table).order_by(_c.id.desc()).limit(limit)
         if choice.subscription is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
-from app.interfaces import AuditChoice, AuditEntry
+from app.interfaces import AuditEntry, AuditFilter
 from app.interfaces.audit import FOLDED_MS
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import audit
@@ -57,7 +57,7 @@ class Audit(StorePart):
     def find(
         self,
         connection: Connection,
-        choice: AuditChoice,
+        choice: AuditFilter,
         limit: int = 100,
         before: int | None = None,
     ) -> list[AuditEntry]:
@@ -111,7 +111,7 @@ def clipped(outside: str) -> str:
     return text(outside)[:LONGEST]
 
 
-def _chosen(choice: AuditChoice) -> Iterator[ColumnElement[bool]]:
+def _chosen(choice: AuditFilter) -> Iterator[ColumnElement[bool]]:
     for name in ("kind", "who", "operation", "target"):
         wanted = getattr(choice, name)
         if wanted is not None:

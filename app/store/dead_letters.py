@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
 
 from app.errors import StoreFull
-from app.interfaces import DeadLetter, LetterChoice
+from app.interfaces import DeadLetter, DeadLetterFilter
 from app.store import parked, revision
 from app.store.owners import fence
 from app.store.rows import insert, message_row_of, message_row_values, move_conflicting, text
@@ -69,7 +69,7 @@ class DeadLetters(StorePart):
     def find(
         self,
         connection: Connection,
-        choice: LetterChoice,
+        choice: DeadLetterFilter,
         limit: int = 100,
         before: int | None = None,
     ) -> list[DeadLetter]:
@@ -79,7 +79,9 @@ class DeadLetters(StorePart):
         return [message_row_of(DeadLetter, row) for row in connection.execute(query)]
 
     @transaction
-    def count(self, connection: Connection, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
+    def count(
+        self, connection: Connection, choice: DeadLetterFilter
+    ) -> Mapping[tuple[str, str], int]:
         rows = connection.execute(
             select(_c.subscription, _c.cause, func.count())
             .where(*_chosen(choice))
@@ -89,7 +91,7 @@ class DeadLetters(StorePart):
 
     @transaction
     def count_over_time(
-        self, connection: Connection, choice: LetterChoice, every_ms: int
+        self, connection: Connection, choice: DeadLetterFilter, every_ms: int
     ) -> Mapping[tuple[int, str], int]:
         start = (_c.at_ms - _c.at_ms % every_ms).label("start")
         rows = connection.execute(
@@ -97,7 +99,7 @@ class DeadLetters(StorePart):
         )
         return {(at_ms, cause): count for at_ms, cause, count in rows}
 
-    async def discard(self, choice: LetterChoice) -> int:
+    async def discard(self, choice: DeadLetterFilter) -> int:
         """Delete the chosen letters, 5,000 per transaction, so that other writes need not wait. Return their
         number."""
         gone = 0
@@ -109,7 +111,13 @@ class DeadLetters(StorePart):
 
     @transaction
     def redrive(
-        self, connection: Connection, choice: LetterChoice, *, rate: float, now_ms: int, limit: int
+        self,
+        connection: Connection,
+        choice: DeadLetterFilter,
+        *,
+        rate: float,
+        now_ms: int,
+        limit: int,
     ) -> int:
         """Move the chosen letters to the parked rows, and return their number.
 
@@ -150,7 +158,7 @@ def _insert(connection: Connection, values: Mapping[str, Any]) -> bool:
     return connection.execute(wanted.returning(_c.id)).first() is not None
 
 
-def _discard(connection: Connection, choice: LetterChoice) -> int:
+def _discard(connection: Connection, choice: DeadLetterFilter) -> int:
     some = select(_c.id).where(*_chosen(choice)).order_by(_c.id).limit(AT_ONCE)
     return connection.execute(delete(dead_letters).where(_c.id.in_(some))).rowcount
 
@@ -161,7 +169,7 @@ def _hundreds(ids: list[int]) -> Iterator[list[int]]:
         yield ids[first : first + 500]
 
 
-def _chosen(choice: LetterChoice) -> Iterator[ColumnElement[bool]]:
+def _chosen(choice: DeadLetterFilter) -> Iterator[ColumnElement[bool]]:
     if choice.subscription is not None:
         yield _c.subscription == choice.subscription
     if choice.subscriptions:
@@ -179,7 +187,7 @@ def _chosen(choice: LetterChoice) -> Iterator[ColumnElement[bool]]:
     yield from _named(choice)
 
 
-def _named(choice: LetterChoice) -> Iterator[ColumnElement[bool]]:
+def _named(choice: DeadLetterFilter) -> Iterator[ColumnElement[bool]]:
     if choice.event_id is not None:
         yield _c.event_id == text(choice.event_id)
     if choice.ids:

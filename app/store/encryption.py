@@ -19,7 +19,7 @@ SEALED = "$fernet"
 """The only member of the JSON object that replaces a secret in a document. No setting has this name."""
 
 
-class Unreadable(SkybridgeError):
+class SecretUnreadable(SkybridgeError):
     """A secret was encrypted with an unknown key, or was changed."""
 
 
@@ -65,19 +65,19 @@ class Vault:
     def seal(self, text: str) -> dict[str, str]:
         """Encrypt a secret, and return the object that replaces it in a document."""
         if self._present is None:
-            raise Unreadable("there is no key to encrypt it with")
+            raise SecretUnreadable("there is no key to encrypt it with")
         return {SEALED: self._present.encrypt(text.encode()).decode()}
 
     def open(self, sealed: dict[str, str]) -> str:
         """Decrypt a secret. Raise Unreadable if no key fits; the message contains nothing of the secret."""
         if self._all is None:
-            raise Unreadable("there is no key to decrypt it with")
+            raise SecretUnreadable("there is no key to decrypt it with")
         from cryptography.fernet import InvalidToken
 
         try:
             return self._all.decrypt(sealed[SEALED]).decode()
         except InvalidToken:
-            raise Unreadable("it was encrypted with another key") from None
+            raise SecretUnreadable("it was encrypted with another key") from None
 
     def is_present(self, sealed: dict[str, str]) -> bool:
         """Return True if the current key decrypts the secret. Otherwise the secret has to be encrypted again."""

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from app.errors import InUse
-from app.log.lock_file import Held, keep_private, take_lock
+from app.log.lock_file import LockHeld, keep_private, take_lock
 
 _log = logging.getLogger("skybridge.store")
 
@@ -38,7 +38,7 @@ class SoleUse:
         keep_private(self._file, _log)
         try:
             self._descriptor = take_lock(self._file)
-        except Held as held:
+        except LockHeld as held:
             raise InUse(
                 f"{held.holder} runs workers on {self._store}",
                 setting="store.path",

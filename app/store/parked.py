@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from app.interfaces import Parked, ParkedCount, ParkedKey, ParkedLane
+from app.interfaces import Parked, ParkedCount, ParkedKey, StoredLane
 from app.model.message import Partition
 from app.store.owners import fence_all, next_numbers
 from app.store.rows import (
@@ -61,7 +61,7 @@ class ParkedMessages(StorePart):
 
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
-    ) -> Mapping[Partition, Mapping[bytes, ParkedLane]]:
+    ) -> Mapping[Partition, Mapping[bytes, StoredLane]]:
         return await self._transactions.run(_lanes, subscription, broker, tuple(partitions))
 
     async def rows(
@@ -261,9 +261,9 @@ def _number(
 
 def _lanes(
     connection: Connection, subscription: str, broker: str, partitions: Collection[Partition]
-) -> dict[Partition, dict[bytes, ParkedLane]]:
+) -> dict[Partition, dict[bytes, StoredLane]]:
     """Return the parked lanes of the partitions, with their number of rows and the due time of their first row."""
-    found: dict[Partition, dict[bytes, ParkedLane]] = {}
+    found: dict[Partition, dict[bytes, StoredLane]] = {}
     for partition in partitions:
         mine = in_partition(parked, subscription, broker, partition) & (_c.redriven == false())
         heads = (
@@ -277,7 +277,7 @@ def _lanes(
             .where(mine)
             .join_from(parked, heads, and_(_c.lane == heads.c.lane, _c.offset == heads.c.head))
         )
-        lanes = {lane: ParkedLane(count, due_ms) for lane, count, due_ms in rows}
+        lanes = {lane: StoredLane(count, due_ms) for lane, count, due_ms in rows}
         if lanes:
             found[partition] = lanes
     return found

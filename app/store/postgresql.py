@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.errors import SetupError
 from app.store import schema
-from app.tls import Copies, Pems, Tried
+from app.tls import Copies, PemReloader, Pems
 
 SETTING = "store.dsn"
 _BOUNDS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
@@ -118,7 +118,7 @@ def _files_of(pems: Pems) -> Callable[[], dict[str, str]]:
     """
     if not pems.files:
         return dict
-    tried = Tried(pems, partial(Copies, pems))
+    tried = PemReloader(pems, partial(Copies, pems))
 
     def current_files() -> dict[str, str]:
         tried.look()

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from app.interfaces import DeadLetter, EventName, Offered
+from app.interfaces import DeadLetter, EventName, PullMessage
 from app.model.message import Partition
 from app.store.dead_letters import DeadLetters
 from app.store.owners import fence_all
@@ -31,7 +31,7 @@ class PullQueue:
         self._transactions = transactions
         self._letters = letters
 
-    async def offer(self, rows: Sequence[Offered]) -> None:
+    async def offer(self, rows: Sequence[PullMessage]) -> None:
         await self._transactions.together(_offer, rows)
 
     async def receive(
@@ -43,20 +43,22 @@ class PullQueue:
         lock_ms: int,
         now_ms: int,
         consumer: str = "",
-    ) -> list[Offered]:
+    ) -> list[PullMessage]:
         return await self._transactions.run(
             _receive, subscription, most, most_bytes, lock_ms, now_ms, text(consumer)
         )
 
     async def at(
         self, subscription: str, broker: str, partition: Partition, position: str
-    ) -> Offered | None:
+    ) -> PullMessage | None:
         return await self._transactions.run(_at, subscription, broker, partition, position)
 
-    async def named(self, event_id: str, most: int) -> list[Offered]:
+    async def named(self, event_id: str, most: int) -> list[PullMessage]:
         return await self._transactions.run(_named, event_id, most)
 
-    async def locked(self, subscription: str, tokens: Sequence[str], now_ms: int) -> list[Offered]:
+    async def locked(
+        self, subscription: str, tokens: Sequence[str], now_ms: int
+    ) -> list[PullMessage]:
         return await self._transactions.run(_locked, subscription, tokens, now_ms)
 
     async def acknowledge(
@@ -81,7 +83,7 @@ class PullQueue:
 
     async def worn_out(
         self, subscription: str, *, most_deliveries: int, now_ms: int
-    ) -> list[Offered]:
+    ) -> list[PullMessage]:
         return await self._transactions.run(_worn_out, subscription, most_deliveries, now_ms)
 
     async def count(self, subscription: str) -> int:
@@ -96,7 +98,7 @@ class PullQueue:
         return _change(connection, statements(connection).remove, (), held, letters)
 
 
-def _offer(connection: Connection, rows: Sequence[Offered]) -> None:
+def _offer(connection: Connection, rows: Sequence[PullMessage]) -> None:
     if rows:
         fence_all(connection, rows)
         sql = statements(connection)
@@ -119,7 +121,7 @@ def _receive(
     lock_ms: int,
     now_ms: int,
     consumer: str,
-) -> list[Offered]:
+) -> list[PullMessage]:
     """Lock and return the oldest free messages. Rows that another process locks now are skipped with their lanes."""
     free = connection.exec_driver_sql(statements(connection).free, (subscription, now_ms, most))
     ids, left = [], most_bytes
@@ -133,20 +135,20 @@ def _receive(
 
 def _at(
     connection: Connection, subscription: str, broker: str, partition: Partition, position: str
-) -> Offered | None:
+) -> PullMessage | None:
     place = subscription, broker, partition.topic, partition.number, position
     rows = connection.exec_driver_sql(statements(connection).found, place)
     return next(map(_offered, rows), None)
 
 
-def _named(connection: Connection, event_id: str, most: int) -> list[Offered]:
+def _named(connection: Connection, event_id: str, most: int) -> list[PullMessage]:
     rows = connection.exec_driver_sql(statements(connection).named, (text(event_id), most))
     return list(map(_offered, rows))
 
 
 def _worn_out(
     connection: Connection, subscription: str, most_deliveries: int, now_ms: int
-) -> list[Offered]:
+) -> list[PullMessage]:
     asked = (subscription, now_ms, most_deliveries)
     worn = connection.exec_driver_sql(statements(connection).worn, asked)
     return _hand_out(connection, list(worn.scalars()), now_ms + DEAD_LETTER_LOCK, 0)
@@ -158,7 +160,7 @@ def _hand_out(
     until_ms: int,
     deliveries: int,
     consumer: str = "",
-) -> list[Offered]:
+) -> list[PullMessage]:
     """Lock these rows, each with a token of its own, in one statement. ``deliveries`` is added to their delivery
     count."""
     if not ids:
@@ -171,7 +173,7 @@ def _hand_out(
 
 def _locked(
     connection: Connection, subscription: str, tokens: Collection[str], now_ms: int
-) -> list[Offered]:
+) -> list[PullMessage]:
     sql, held = statements(connection), _held(connection, subscription, tokens, now_ms)
     found = connection.exec_driver_sql(sql.rows, (sql.listed(list(held.values())),))
     return list(map(_offered, found))
@@ -226,10 +228,10 @@ def _count(connection: Connection, subscription: str) -> int:
     return count
 
 
-def _offered(row: Sequence[Any]) -> Offered:
+def _offered(row: Sequence[Any]) -> PullMessage:
     """Return the message of a row with the columns ``pulled_sql.ROW``."""
     number, subscription, broker, lane, deliveries, token, until_ms, at_ms = row[:8]
-    return Offered(
+    return PullMessage(
         subscription=subscription,
         broker=broker,
         message=message_of(*row[8:-4]),

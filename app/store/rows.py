@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, and_, select, upda
 from sqlalchemy.dialects import sqlite
 
 from app.bindings.record import NO_NATIVES, Header, Record
-from app.interfaces import DeadLetter, EventName, Offered, Parked
+from app.interfaces import DeadLetter, EventName, Parked, PullMessage
 from app.model.message import Message, Partition
 from app.store.tables import ONCE
 
@@ -72,7 +72,7 @@ def struct_of(kind: type[Kind], row: Row[Any], **others: Any) -> Kind:
     )
 
 
-MessageRow = DeadLetter | Parked | Offered
+MessageRow = DeadLetter | Parked | PullMessage
 
 PLACE = ("topic", "partition", "position", "offset", "time_ms", "epoch")
 RECORD = ("key", "headers", "body", "content_type", "properties")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app import interfaces
 from app.errors import StoreUnavailable
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.store import revision, sqlite
 from app.store.attempts import Attempts
 from app.store.audit import Audit, AuditBounds
@@ -116,10 +116,10 @@ class SqlStore:
         if self._sole_use is not None:
             self._sole_use.release()
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         try:
             await self._transactions.run(revision.read)
         except StoreUnavailable as error:
-            return Health(healthy=False, cause=str(error))
+            return LogHealth(healthy=False, cause=str(error))
         cause = self._transactions.trouble or self._letters.full
-        return Health(healthy=not cause, cause=cause)
+        return LogHealth(healthy=not cause, cause=cause)

@@ -20,7 +20,7 @@ _OF_NO_ROWS = {"alembic_version", "skybridge_schema", "revision"}
 _SETTING = "store.path"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class StoreStatus(msgspec.Struct, frozen=True):
     """The status of a store.
 
     ``revision`` is that of its schema, or "" for a store that does not exist yet. ``known`` is the revision of this
@@ -32,14 +32,14 @@ class Standing(msgspec.Struct, frozen=True):
     rows: dict[str, int]
 
 
-def look_at_file(path: Path) -> Standing:
+def look_at_file(path: Path) -> StoreStatus:
     """Return the status of an SQLite store without changing it. Raise SetupError if the file is not a store."""
     if not path.exists():
-        return Standing(str(path), "", schema.HEAD, {})
+        return StoreStatus(str(path), "", schema.HEAD, {})
     return _look(sa.create_engine("sqlite://", creator=lambda: _reading(path)), str(path), _SETTING)
 
 
-def look_at_database(dsn: str, timeout: float) -> Standing:
+def look_at_database(dsn: str, timeout: float) -> StoreStatus:
     """Return the status of a PostgreSQL store. Raise SetupError if it cannot be read."""
     from app.store import postgresql  # noqa: PLC0415 - its client is heavy, and few need it
 
@@ -108,7 +108,7 @@ def _set_aside(path: Path) -> Path | None:
     return kept
 
 
-def _look(engine: sa.Engine, place: str, setting: str) -> Standing:
+def _look(engine: sa.Engine, place: str, setting: str) -> StoreStatus:
     try:
         with engine.connect() as connection:
             revision = schema.found(connection)
@@ -126,7 +126,7 @@ def _look(engine: sa.Engine, place: str, setting: str) -> Standing:
         ) from None
     finally:
         engine.dispose()
-    return Standing(place, revision or "", schema.HEAD, rows)
+    return StoreStatus(place, revision or "", schema.HEAD, rows)
 
 
 def _require_complete(path: Path) -> None:

@@ -16,7 +16,7 @@ import requests
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from requests.adapters import HTTPAdapter
 
-from app.tls import Copies, Pems, Tried
+from app.tls import Copies, PemReloader, Pems
 
 _VARIABLE = "OTEL_EXPORTER_OTLP_{}"
 _OF_TRACES = "OTEL_EXPORTER_OTLP_TRACES_{}"
@@ -58,7 +58,7 @@ class _Adapter(HTTPAdapter):
 
     def __init__(self, pems: Pems) -> None:
         super().__init__()
-        self._tried = Tried(pems, partial(Copies, pems))
+        self._tried = PemReloader(pems, partial(Copies, pems))
 
     def send(self, request: Any, *args: Any, **options: Any) -> Any:
         self._tried.look()

@@ -116,7 +116,7 @@ def keep(
     return asyncio.create_task(_kept(name, work, of), name=f"{name} {of}".rstrip())
 
 
-async def ended(task: asyncio.Task[None] | None, within: float = 0.0) -> None:
+async def stop_task(task: asyncio.Task[None] | None, within: float = 0.0) -> None:
     """Wait up to ``within`` seconds for a task to end, then cancel it, and return when it has
     ended.
     """

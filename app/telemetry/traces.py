@@ -172,7 +172,7 @@ def messaging_system(kind: str) -> str:
     return "skybridge" if kind == "embedded" else kind
 
 
-def carried_by(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
+def trace_headers(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
     """Return the ``traceparent`` and ``tracestate`` among the headers of a record, in
     lower case.
     """
@@ -183,7 +183,7 @@ def carried_by(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
     return found
 
 
-def failed(span: Span, code: str) -> None:
+def mark_failed(span: Span, code: str) -> None:
     """Mark a span as failed with this error code."""
     from opentelemetry.trace import StatusCode  # noqa: PLC0415
 

@@ -10,15 +10,15 @@
 from app.tls.copies import Copies
 from app.tls.faults import PemFault, Pems, faults_of
 from app.tls.regular import NotRegular, read_regular, read_text
-from app.tls.tried import ClientContext, Tried, end_in_use, mark_of, server_context
+from app.tls.tried import ClientContext, PemReloader, end_in_use, mark_of, server_context
 
 __all__ = [
     "ClientContext",
     "Copies",
     "NotRegular",
     "PemFault",
+    "PemReloader",
     "Pems",
-    "Tried",
     "end_in_use",
     "faults_of",
     "mark_of",

@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 Marks = tuple[tuple[int, int, int] | None, ...]
 
-_in_use: WeakValueDictionary[tuple[str, Path], Tried[Any]] = WeakValueDictionary()
+_in_use: WeakValueDictionary[tuple[str, Path], PemReloader[Any]] = WeakValueDictionary()
 
 
-class Tried(Generic[T]):
+class PemReloader(Generic[T]):
     """A holder of an object built from PEM files, rebuilt when the files change.
 
     Attributes:
@@ -168,7 +168,7 @@ class ClientContext(ssl.SSLContext):
             SetupError: The files cannot be used.
         """
         self.check_hostname = verify_host  # some libraries read it; handshakes use `_tried`
-        self._tried = Tried(pems, partial(_client, pems, verify_host=verify_host))
+        self._tried = PemReloader(pems, partial(_client, pems, verify_host=verify_host))
 
     @property
     def generation(self) -> int:

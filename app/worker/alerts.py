@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from app.interfaces import Clock, Notify
 from app.interfaces.notify import LAGGING, PAUSED
 from app.model.subscription_status import SubscriptionStatus
-from app.telemetry.tasks import ended, keep
+from app.telemetry.tasks import keep, stop_task
 
 LOOK = 5.0  # seconds between checks
 LAG = 300.0  # age in seconds of the oldest undelivered event that is reported
 CAUGHT_UP = LAG / 2  # below this age, the next lag is reported again
 
 
-class Watcher:
+class SubscriptionAlerts:
     """Notifies operators when a subscription is paused by its endpoint or lags.
 
     Args:
@@ -41,7 +41,7 @@ class Watcher:
         self._task = keep("watching", self._watch)
 
     async def stop(self) -> None:
-        await ended(self._task)
+        await stop_task(self._task)
 
     def look(self) -> None:
         """Check all subscriptions once."""

@@ -14,13 +14,13 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from app.delivery.backoff import try_again_in
+from app.delivery.backoff import backoff_delay
 from app.delivery.outcomes import Fate
 from app.errors import StoreUnavailable
 from app.interfaces import Attempt, Attempts, Clock
 from app.interfaces.kept import Fields
 from app.telemetry import Counters
-from app.telemetry.tasks import ended, keep
+from app.telemetry.tasks import keep, stop_task
 from app.worker.timing import wait_for_event
 
 QUEUE = 10_000  # queued attempts
@@ -35,7 +35,7 @@ _log = logging.getLogger("skybridge.attempts")
 _DELIVERED = Fate.DELIVERED.value
 
 
-class AttemptKeeper:
+class AttemptWriter:
     """Writes attempts to the store and trims them there.
 
     Args:
@@ -106,7 +106,7 @@ class AttemptKeeper:
         """Write the queued attempts within ``drain`` seconds and drop the others."""
         self._stopping.set()
         self._arrived.set()
-        await ended(self._task, drain)
+        await stop_task(self._task, drain)
         for attempt in self._waiting:
             self._counters.add("attempts_dropped", attempt.subscription)
         self._waiting.clear()
@@ -122,7 +122,7 @@ class AttemptKeeper:
                 _log.warning("attempts cannot be stored: %s", error)
                 if self._stopping.is_set():
                     return
-                wait = try_again_in(failures, self._jitter())
+                wait = backoff_delay(failures, self._jitter())
                 await wait_for_event(self._stopping, self._clock, wait)
 
     async def _turn(self) -> None:

@@ -30,7 +30,7 @@ from app.delivery.lanes import Lane, Lanes
 from app.delivery.outcomes import AttemptOutcome, Fate
 from app.delivery.plan import DeadLetterIt, Decision, Disable, PauseEndpoint, Settle
 from app.delivery.request_batching import BatchBuilder, BatchLimits, Piece, next_request_at
-from app.interfaces import JoiningSink, SinkAnswer
+from app.interfaces import BatchSink, SinkAnswer
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery
 from app.worker.delivery_policy import DeliveryPolicy, verdict_of
@@ -42,7 +42,7 @@ from app.worker.timing import SendRate
 class BatchSender(DispatcherPart):
     """Sends requests of several events for one subscription."""
 
-    _sink: JoiningSink
+    _sink: BatchSink
     _lanes: Lanes[Delivery]
     _pace: SendRate
     _conclusions: Conclusions

@@ -9,7 +9,7 @@ from app.bindings.table import BINDINGS
 from app.bindings.transcode import PLAIN
 from app.errors import SenderError
 from app.formats import json
-from app.interfaces import Clock, Command, Outgoing, Sink, SinkAnswer
+from app.interfaces import Clock, Command, DeliveryRequest, Sink, SinkAnswer
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 
@@ -50,7 +50,9 @@ async def run_command(
     return msgspec.json.encode(_tested(answer, (clock.monotonic() - started) * 1000))
 
 
-def _test_event(command: Command, subscription: Subscription, kind: str, clock: Clock) -> Outgoing:
+def _test_event(
+    command: Command, subscription: Subscription, kind: str, clock: Clock
+) -> DeliveryRequest:
     event = json.read_event(command.body)
     decoded = Decoded(event, ContentMode.BINARY)
     message = Message(
@@ -61,7 +63,7 @@ def _test_event(command: Command, subscription: Subscription, kind: str, clock: 
         time_ms=int(clock.now() * 1000),
         epoch=0,
     )
-    return Outgoing(message, decoded, subscription.timeout)
+    return DeliveryRequest(message, decoded, subscription.timeout)
 
 
 def _tested(answer: SinkAnswer, duration_ms: float) -> TestResult:

@@ -9,11 +9,11 @@ from app.bindings.content_coding import without_coding
 from app.bindings.table import BINDINGS
 from app.delivery.lanes import Lanes
 from app.filters.selection import Selection
-from app.interfaces import Clock, Log, Notify, Sink, Store, silence
+from app.interfaces import Clock, Log, Notify, Sink, Store, notify_nothing
 from app.model.message import Partition
 from app.model.pull import Pull
 from app.model.subscription import Subscription
-from app.sinks.dead_letters import DeadLettering
+from app.sinks.dead_letters import DeadLetterWriter
 from app.sinks.pull_queue import PullQueueSink
 from app.worker.attempts import AttemptLog
 from app.worker.budget import Budget, BudgetShare
@@ -65,7 +65,7 @@ class Components:
         jitter: Callable[[], float] = random.random,
         hand_over: float = HAND_OVER,
         budget: Budget | None = None,
-        notify: Notify = silence,
+        notify: Notify = notify_nothing,
     ) -> None:
         scope, timekeeper = TaskScope(), Timekeeper(clock)
         budget = budget or Budget()
@@ -91,7 +91,7 @@ class Components:
             names=BINDINGS[kind].names,
             lasting=lasting,
         )
-        letters = DeadLettering(subscription, clock, attempts.counters, copies, notify)
+        letters = DeadLetterWriter(subscription, clock, attempts.counters, copies, notify)
         self.rows = rows = StoredRows(shared)
         self.parking = parking = KeyParking(shared, lanes, lasting)
         self.conclusions = conclusions = Conclusions(shared, lanes, gate, parking, letters)

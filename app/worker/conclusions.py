@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from app.delivery.backoff import try_again_in
+from app.delivery.backoff import backoff_delay
 from app.delivery.lanes import Lane, Lanes
 from app.delivery.plan import (
     DeadLetterIt,
@@ -21,7 +21,7 @@ from app.delivery.plan import (
 )
 from app.errors import BrokerError, StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetter
-from app.sinks.dead_letters import DeadLettering
+from app.sinks.dead_letters import DeadLetterWriter
 from app.worker.attempts import DELIVERED, EXPIRED
 from app.worker.delivery import Delivery, Verdict
 from app.worker.gate import EndpointState
@@ -36,7 +36,7 @@ class Conclusions(DispatcherPart):
     _lanes: Lanes[Delivery]
     _gate: EndpointState
     _parking: KeyParking
-    _letters: DeadLettering
+    _letters: DeadLetterWriter
 
     async def carry_out(self, lane: Lane[Delivery], verdict: Verdict) -> None:
         """Carry out the verdict on the head of a lane in flight, whose request has ended."""
@@ -159,7 +159,7 @@ class Conclusions(DispatcherPart):
             delivery.refusals += 1
             what = "parked event" if isinstance(verdict.decision, Park) else "dead letter"
             self.trouble = f"a {what} cannot be stored: {error}"
-            pause = try_again_in(delivery.refusals, self._jitter())
+            pause = backoff_delay(delivery.refusals, self._jitter())
             self._retry_store(lane, self._clock.monotonic() + pause)
         else:
             delivery.store_pending = False

@@ -104,7 +104,7 @@ class DeliveryReader:
         topic, number = message.partition.topic, message.partition.number
         at = (message.position, message.time_ms) if self._lasting else ()
         record = self._content(message.record)
-        return wrapping.wrap(record, wrapping.Origin(self._broker, topic, number, *at))
+        return wrapping.wrap(record, wrapping.RecordLocation(self._broker, topic, number, *at))
 
     def _content(self, record: Record) -> Record:
         try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from app.bindings.record import Decoded
 from app.delivery.plan import SETTLE, Decision
-from app.interfaces import DeadLetter, EventName, Outgoing
+from app.interfaces import DeadLetter, DeliveryRequest, EventName
 from app.interfaces.kept import event_name
 from app.model.message import Message
 from app.worker.owned_partition import OwnedPartition
@@ -119,6 +119,6 @@ class Delivery:
         """Return the source, id and other attributes by which the event can be found."""
         return self.named or event_name(self.decoded)
 
-    def outgoing(self, timeout: float) -> Outgoing:
+    def outgoing(self, timeout: float) -> DeliveryRequest:
         """Return the request for the sink, with the timeout of one attempt in seconds."""
-        return Outgoing(self.message, self.decoded, timeout, self.lane)
+        return DeliveryRequest(self.message, self.decoded, timeout, self.lane)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from app.delivery.endpoint import BreakerState
-from app.delivery.event_age import Ages
+from app.delivery.event_age import AgeLimits
 from app.delivery.lanes import Lane
 from app.delivery.outcomes import AT_TOPICS, AttemptOutcome, Fate, judge
 from app.delivery.plan import (
@@ -50,7 +50,7 @@ class DeliveryPolicy(DispatcherPart):
         self._retried = subscription.retried_statuses
         if not subscription.webhook_url:
             self._retried |= AT_TOPICS
-        self._ages = Ages(
+        self._ages = AgeLimits(
             subscription.parked.retention,
             subscription.max_age,
             subscription.expirytime == "honour",

@@ -12,13 +12,13 @@ import logging
 from collections.abc import Callable, Sequence
 
 from app.errors import PositionOutOfRange
-from app.interfaces import Consumer, Waiting
+from app.interfaces import Consumer, WaitingEvent
 from app.model.message import ConsumerEvent, Message
 from app.model.start import start_at
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry.slices import Turns
 from app.worker.components import Components
-from app.worker.gate import halt_words
+from app.worker.gate import halt_cause
 from app.worker.intake import Backpressure
 from app.worker.report import StatusReport
 
@@ -134,7 +134,7 @@ class Dispatcher:
     def status(self) -> SubscriptionStatus:
         return self._report.status(self._state, self._consumer)
 
-    def waiting(self, event_id: str) -> list[Waiting]:
+    def waiting(self, event_id: str) -> list[WaitingEvent]:
         """Return the untried events with this id that are held in memory and not in the store."""
         return self._report.waiting(event_id)
 
@@ -148,7 +148,7 @@ class Dispatcher:
         if self._halt_overridden:
             return  # ``enable`` or ``pause`` is newer than the row
         if halt is not None:
-            self._components.gate.halt(halt_words(halt))
+            self._components.gate.halt(halt_cause(halt))
         elif self._subscription.paused:
             self._components.gate.halt("paused by its configuration")
 

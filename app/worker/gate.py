@@ -49,7 +49,7 @@ class EndpointState(DispatcherPart):
         on."""
         was_disabled, self.halted = self.disabled, cause
         if self.disabled and not was_disabled:
-            _log.warning("%s", disabled_words(self._subscription.id, cause))
+            _log.warning("%s", disabled_message(self._subscription.id, cause))
 
     def nothing_sent(self, until: float, *, probe: bool = True) -> None:
         """Allow another probe at ``until`` (monotonic seconds), if this attempt was to be a probe."""
@@ -80,12 +80,12 @@ class EndpointState(DispatcherPart):
                 return
 
 
-def halt_words(halt: Halt) -> str:
+def halt_cause(halt: Halt) -> str:
     """Return the halt of a subscription as a status cause: its kind, a colon and its cause."""
     return f"{halt.kind}: {halt.cause}" if halt.cause else halt.kind
 
 
-def disabled_words(subscription: str, cause: str) -> str:
+def disabled_message(subscription: str, cause: str) -> str:
     """Return the message that the target answered 410, with the command that resumes the subscription.
 
     Args:

@@ -15,16 +15,16 @@ from uuid import uuid4
 
 from app.bindings.record import ContentMode, Decoded, Record
 from app.bindings.table import Binding
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.delivery import operator_event
-from app.delivery.backoff import try_again_in
+from app.delivery.backoff import backoff_delay
 from app.delivery.coalescing import Coalescer
 from app.errors import BrokerError, SenderError
 from app.interfaces import Clock, Log
 from app.interfaces.notify import DEAD_LETTERED, LAGGING, PAUSED
 from app.model.route import Target
 from app.telemetry import Counters
-from app.telemetry.tasks import ended, keep
+from app.telemetry.tasks import keep, stop_task
 from app.worker.timing import wait_for_event
 
 QUEUE = 1_000  # queued events
@@ -57,7 +57,7 @@ class OperatorEvents:
         counters: Counters,
         *,
         installation: str,
-        writing: Writing = PLAIN,
+        writing: EncodeOptions = PLAIN,
         echoes: Callable[[str], bool] = lambda _: False,
         ids: Callable[[], str] = lambda: str(uuid4()),
         jitter: Callable[[], float] = lambda: 0.5,
@@ -99,7 +99,7 @@ class OperatorEvents:
             self._dead_lettered(key, count)
         self._stopping = True
         self._arrived.set()
-        await ended(self._task, drain)
+        await stop_task(self._task, drain)
         for kind, _ in self._queue:
             self._counters.add("operator_events", kind, "dropped")
         self._queue.clear()
@@ -139,7 +139,7 @@ class OperatorEvents:
             if self._queue:
                 failures = 0 if await self._publish() else failures + 1
                 if failures:
-                    await self._clock.sleep(try_again_in(failures, self._jitter()))
+                    await self._clock.sleep(backoff_delay(failures, self._jitter()))
             else:
                 await wait_for_event(self._arrived, self._clock, self._until_due())
             for key, count in self._coalescer.due(self._clock.monotonic()).items():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from app.delivery.backoff import try_again_in
+from app.delivery.backoff import backoff_delay
 from app.delivery.replay_range import ReplayRange
 from app.errors import BrokerError, PositionOutOfRange, StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetters, Log, Replay
@@ -177,7 +177,7 @@ class ReplayRunner(DispatcherPart):
                     run.released.clear()
                     await run.released.wait()
                 if not isinstance(error, PositionOutOfRange) or not self._skips_expired(run, error):
-                    await self._clock.sleep(try_again_in(failures, self._jitter()))
+                    await self._clock.sleep(backoff_delay(failures, self._jitter()))
         self.trouble = ""
         self._runs.pop(run.row.id, None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.delivery.endpoint import BreakerState
-from app.interfaces import Consumer, Lacking, Waiting
+from app.interfaces import Consumer, UnreadParts, WaitingEvent
 from app.model.subscription_status import SubscriptionStatus
 from app.worker.components import Components
 from app.worker.shared import DispatcherPart
@@ -51,10 +51,10 @@ class StatusReport(DispatcherPart):
             parked_keys=len(parking.lanes),
         )
 
-    def waiting(self, event_id: str) -> list[Waiting]:
+    def waiting(self, event_id: str) -> list[WaitingEvent]:
         """Return the held events with this id that are not in the store and were not tried yet."""
         return [
-            Waiting(
+            WaitingEvent(
                 subscription=self._subscription.id,
                 partition=delivery.message.partition,
                 position=delivery.message.position,
@@ -91,6 +91,6 @@ class StatusReport(DispatcherPart):
 
 def _lacking(consumer: object) -> str:
     """Return which parts of its topics the consumer cannot read, or "" if it does not report that."""
-    if not isinstance(consumer, Lacking):
+    if not isinstance(consumer, UnreadParts):
         return ""
     return consumer.trouble

@@ -13,7 +13,7 @@ from typing import cast
 
 from app.delivery.endpoint import BreakerState
 from app.delivery.lanes import Lane, Lanes
-from app.interfaces import JoiningSink, Sink, SinkAnswer
+from app.interfaces import BatchSink, Sink, SinkAnswer
 from app.model.message import Partition
 from app.model.pull import Pull
 from app.worker.batching import BatchSender
@@ -55,7 +55,7 @@ class Scheduler(DispatcherPart):
         self._batching: BatchSender | None = None
         if (bounds := bounds_of(subscription)) is not None:
             parts = (self.lanes, self._pace, self._conclusions, self._policy)
-            self._batching = BatchSender(shared, cast("JoiningSink", sink), *parts, bounds)
+            self._batching = BatchSender(shared, cast("BatchSink", sink), *parts, bounds)
         self._senders = 0
         self.concluded = asyncio.Event()
         self._left_to_notify = 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import InitVar, dataclass
 from typing import Any, NamedTuple
 
-from app.delivery.backoff import try_again_in
+from app.delivery.backoff import backoff_delay
 from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog
@@ -91,4 +91,4 @@ class DispatcherPart:
         if not self.trouble:
             return LEASE_RECHECK
         self._failures += 1
-        return try_again_in(self._failures, self._jitter())
+        return backoff_delay(self._failures, self._jitter())

@@ -23,8 +23,8 @@ from app.interfaces import (
     Notify,
     Sink,
     Store,
-    Waiting,
-    silence,
+    WaitingEvent,
+    notify_nothing,
 )
 from app.model.pull import Pull
 from app.model.spool import group_name
@@ -37,11 +37,11 @@ from app.worker.budget import Budget
 from app.worker.commands import run_command
 from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
-from app.worker.gate import halt_words
+from app.worker.gate import halt_cause
 from app.worker.supervised_dispatcher import SupervisedDispatcher, bare_status
 
 CHANGE_DRAIN = 5.0  # seconds for attempts on the wire of a subscription that is changed or deleted
-BY_CONFIGURATION = "paused by its configuration"
+PAUSED_BY_CONFIGURATION = "paused by its configuration"
 
 _log = logging.getLogger("skybridge.worker")
 
@@ -68,7 +68,7 @@ class Supervisor:
         installation: str,
         kinds: Mapping[str, str] | None = None,
         wakeups: Wakeups | None = None,
-        notify: Notify = silence,
+        notify: Notify = notify_nothing,
         keep: Callable[[Attempt], None] = lambda _: None,
         jitter: Callable[[], float] = random.random,
         budget: Budget | None = None,
@@ -163,9 +163,9 @@ class Supervisor:
             if halts.get(name) == before.get(name) and not gone:
                 continue
             if name in halts:
-                run.dispatcher.pause(halt_words(halts[name]))
+                run.dispatcher.pause(halt_cause(halts[name]))
             elif run.subscription.paused:
-                run.dispatcher.pause(BY_CONFIGURATION)
+                run.dispatcher.pause(PAUSED_BY_CONFIGURATION)
             else:
                 run.dispatcher.enable()
 
@@ -208,7 +208,7 @@ class Supervisor:
         recent = [run.attempts.recent(limit) for run in runs]
         return islice(merge(*recent, key=_newest_first), limit)
 
-    def waiting(self, subscription: str | None, event_id: str) -> list[Waiting]:
+    def waiting(self, subscription: str | None, event_id: str) -> list[WaitingEvent]:
         """Return the untried events with this id that the worker holds, for one subscription or for all."""
         return [
             each

@@ -10,7 +10,7 @@ from app.errors import BrokerError, StoreUnavailable
 from app.interfaces import Log, Notify
 from app.interfaces.notify import LAGGING
 from app.model.message import Partition
-from app.sinks.dead_letters import MAX_DELIVERIES, DeadLettering
+from app.sinks.dead_letters import MAX_DELIVERIES, DeadLetterWriter
 from app.sinks.pull_queue import PullQueueSink
 from app.worker.gate import EndpointState
 from app.worker.shared import DispatcherContext, DispatcherPart
@@ -90,7 +90,7 @@ class PullUpkeep(DispatcherPart):
     ``_most`` is how often an event may be handed out."""
 
     _most: int
-    _letters: DeadLettering
+    _letters: DeadLetterWriter
     _sink: PullQueueSink
 
     async def watch(self) -> None:

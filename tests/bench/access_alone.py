@@ -14,7 +14,7 @@ from joserfc.jwk import ECKey
 
 from app.access.caller import EventSender
 from app.access.who import ProducerDirectory
-from app.gateway.door import Door
+from app.gateway.door import Authenticator
 from app.gateway.issuers import Issuers
 from app.gateway.request import Pending
 from app.model.producer import Producer
@@ -41,7 +41,7 @@ async def _measure(folder: Path, rounds: int, count: int) -> list[table.Plain]:
     clock = SystemClock()
     quota = {"events": "999999999/s", "burst": 1_000_000_000}
     match = {"issuer": ISSUER, "audience": "skybridge", "match": {"azp": "a"}, "jwks": keys}
-    door = Door(
+    door = Authenticator(
         ProducerDirectory([
             Producer.model_validate({"name": "key", "keys": [KEY], "quota": quota}),
             Producer.model_validate({"name": "token", "jwt": match, "quota": quota}),
@@ -63,7 +63,9 @@ async def _measure(folder: Path, rounds: int, count: int) -> list[table.Plain]:
     return [*rows, table.Plain("quota of one event", "", 1.0, quota_alone, digits=2)]
 
 
-async def _above_empty(door: Door, credential: str, rounds: int, count: int) -> list[float]:
+async def _above_empty(
+    door: Authenticator, credential: str, rounds: int, count: int
+) -> list[float]:
     headers = [
         (b"host", b"x"),
         (b"content-type", b"application/json"),

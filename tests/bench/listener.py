@@ -11,7 +11,7 @@ import signal
 
 import uvloop
 
-from app.gateway.answers import ACCEPTED, Answer
+from app.gateway.answers import ACCEPTED, HttpAnswer
 from app.gateway.request import EventRequest
 from app.gateway.resource import Done
 from app.gateway.server import EventsServer
@@ -20,7 +20,7 @@ from app.telemetry import Counters
 
 
 class AcceptAll:
-    def publish(self, request: EventRequest, done: Done) -> Answer | None:
+    def publish(self, request: EventRequest, done: Done) -> HttpAnswer | None:
         return ACCEPTED
 
 

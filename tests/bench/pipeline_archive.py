@@ -25,9 +25,9 @@ from pipeline_figures import Figure, sized, told
 
 from app.pipeline import source, tables
 from app.pipeline.archive import commit, derive, raw, run
-from app.pipeline.archive.stream import Plan
+from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.session import open_session
-from app.pipeline.settings import Engine, KafkaPlace, Lake
+from app.pipeline.settings import KafkaPlace, Lake, SparkEngine
 from kafka_server import KafkaServer
 from lake_events import make_topic
 from lake_folders import lake_in
@@ -112,7 +112,7 @@ def ways(
 
     def archive(stages: Stages) -> None:
         checkpoints = f"{lake.catalog.warehouse}/_checkpoints"
-        plan = Plan(place=place, topics=(topic,), checkpoints=checkpoints, most=250_000)
+        plan = ArchivePlan(place=place, topics=(topic,), checkpoints=checkpoints, most=250_000)
         print(run.once(spark, lake, plan, observe=stages))
 
     return {"copy": copy, "decode": decoded, "archive": archive}
@@ -123,7 +123,7 @@ def measure(
 ) -> tuple[dict[str, Cost], dict[str, Cost]]:
     """By way, and by stage of the archive. Each round has a lake of its own."""
     lake = Lake(lake_in(folder).catalog)  # as many buckets as a lake has
-    session = open_session(Engine(), lake, app_name="bench")
+    session = open_session(SparkEngine(), lake, app_name="bench")
     session.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{lake.namespace}")
     found, stages = {}, Stages(Meter(session))
     for name, way in ways(session, lake, place, topic).items():
@@ -160,7 +160,7 @@ def main() -> int:
     events, rounds = (20_000, 1) if asked.short else (asked.events, asked.rounds)
     kafka = KafkaServer(brief=False)
     kafka.start()
-    spark = open_session(Engine(master="local[2]", memory="3g"), None, app_name="bench")
+    spark = open_session(SparkEngine(master="local[2]", memory="3g"), None, app_name="bench")
     try:
         with tempfile.TemporaryDirectory() as folder:
             place = KafkaPlace("main", kafka.bootstrap_servers)

@@ -20,7 +20,7 @@ from pipeline_figures import Figure, sized, told
 
 from app.pipeline.decode import KEPT, SENT, decoded, exact
 from app.pipeline.session import open_session
-from app.pipeline.settings import Engine
+from app.pipeline.settings import SparkEngine
 from app.pipeline.tables import ARRIVAL, ATTRIBUTES, DATA, VERDICT
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def main() -> int:
     asked = parser.parse_args()
     events, rounds = (20_000, 1) if asked.short else (asked.events, asked.rounds)
     found: list[Figure] = []
-    spark = open_session(Engine(master="local[2]", memory="3g"), None, app_name="bench")
+    spark = open_session(SparkEngine(master="local[2]", memory="3g"), None, app_name="bench")
     try:
         for kind, mix in (("binary", BINARY), ("mixed", tuple(pipeline_events.MIX))):
             with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from app.bindings.kafka import encode
 from app.bindings.record import ContentMode, Decoded, Record
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.event.convert import as_version
 from app.event.value import CloudEvent, DataForm
 
@@ -72,7 +72,7 @@ def _event(n: int, chance: random.Random) -> CloudEvent:
 def _written(mode: Any, version: str = "1.0") -> Callable[[int, random.Random], Record]:
     def make(n: int, chance: random.Random) -> Record:
         event = as_version(_event(n, chance), version)
-        return encode(Decoded(event, _BINARY), Writing(mode=mode), b"k%d" % (n % 50))
+        return encode(Decoded(event, _BINARY), EncodeOptions(mode=mode), b"k%d" % (n % 50))
 
     return make
 

@@ -17,7 +17,7 @@ from pipeline_figures import Figure, sized, told
 from app.pipeline import tables
 from app.pipeline.archive import progress
 from app.pipeline.session import open_session
-from app.pipeline.settings import Catalog, Engine, Lake
+from app.pipeline.settings import Lake, LakeCatalog, SparkEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,8 +113,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "lake")
         place.mkdir()
-        lake = Lake(Catalog("jdbc", f"jdbc:sqlite:{place}/catalog.db", place.as_uri()))
-        spark = open_session(Engine(master="local[2]", memory="2g"), lake, app_name="bench")
+        lake = Lake(LakeCatalog("jdbc", f"jdbc:sqlite:{place}/catalog.db", place.as_uri()))
+        spark = open_session(SparkEngine(master="local[2]", memory="2g"), lake, app_name="bench")
         try:
             fill(spark, lake, count)
         finally:

@@ -23,7 +23,7 @@ import bench_events
 import psycopg
 
 from app.bindings.record import Record
-from app.interfaces import EventName, Offered
+from app.interfaces import EventName, PullMessage
 from app.model.message import Message, Partition
 from app.store import open_shared_store, open_store
 from app.store.pulled_sql import OFFERED
@@ -41,7 +41,7 @@ def row(number: int) -> Row:
     record = Record(
         key, (*headers, ("content-type", b"application/json")), bench_events.body(number)
     )
-    offered = Offered(
+    offered = PullMessage(
         subscription="bench",
         broker="target",
         message=Message(record, Partition("bench", number % 8), "", number, NOW, 1),

@@ -16,7 +16,7 @@ from bench_events import attributes, body
 
 from app.bindings.http import decode
 from app.bindings.record import Record
-from app.interfaces.sink import Outgoing
+from app.interfaces.sink import DeliveryRequest
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
 from app.model.subscription import Subscription
@@ -89,7 +89,7 @@ def _sink(
     return WebhookSink(subscription, client, requests=requests, signatures=signatures)
 
 
-async def _post(sink: WebhookSink, outgoing: Sequence[Outgoing]) -> float:
+async def _post(sink: WebhookSink, outgoing: Sequence[DeliveryRequest]) -> float:
     left = iter(outgoing)
 
     async def work() -> None:
@@ -103,9 +103,9 @@ async def _post(sink: WebhookSink, outgoing: Sequence[Outgoing]) -> float:
     return 1e6 * (time.process_time() - begun) / len(outgoing)
 
 
-def _outgoing(number: int) -> Outgoing:
+def _outgoing(number: int) -> DeliveryRequest:
     told = [(f"ce-{name}".encode(), value.encode()) for name, value in attributes(number).items()]
     (decoded,) = decode([*told, (b"content-type", b"application/json")], body(number))
     record = Record(None, (), None)
     message = Message(record, Partition("bench", 0), str(number), number, 0, 1)
-    return Outgoing(message, decoded, WITHIN)
+    return DeliveryRequest(message, decoded, WITHIN)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.brokers.embedded import CAPABILITIES, open_log
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from broker_contract import BrokerContract
 from contract_tools import Logs, NumberedPlaces, closing
 
@@ -22,7 +22,7 @@ class EmbeddedHarness(NumberedPlaces, Logs):
         super().__init__()
         self._folder = folder
 
-    async def make_log(self, *, bounds: Bounds | None = None) -> PortableLog:
+    async def make_log(self, *, bounds: PublishBounds | None = None) -> PortableLog:
         return await self.started(open_log(name="log", path=self._folder, bounds=bounds))
 
 

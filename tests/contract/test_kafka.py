@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.errors import BrokerUnavailable, PositionOutOfRange
 from app.model.message import Partition
 from app.model.receipt import Receipt
@@ -225,7 +225,7 @@ class TestKafkaThatComesLate:
             name="kafka",
             bootstrap_servers=own_kafka.bootstrap_servers,
             request_timeout=5.0,  # a question under way is waited for
-            bounds=Bounds(drain_timeout=1.0, publish_timeout=ANSWERED_WITHIN),
+            bounds=PublishBounds(drain_timeout=1.0, publish_timeout=ANSWERED_WITHIN),
         )
         await log.start()
         topic = await KafkaHarness(own_kafka.bootstrap_servers).fresh_topic(log, 1)

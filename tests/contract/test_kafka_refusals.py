@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from app.bindings.record import Record
 from app.brokers.kafka import connection, errors
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.errors import BrokerRefused, UnclearRefusal
 from app.interfaces import PublishResult
 from app.model.message import Partition
@@ -168,7 +168,9 @@ class TestACodeThatTheTableDoesNotHave:
 
 async def test_a_topic_that_is_deleted_refuses_nobody_for_good(kafka: str) -> None:
     """An operator makes it again: the events are kept by who sent them."""
-    log = open_calm_log(name="main", bootstrap_servers=kafka, bounds=Bounds(publish_timeout=2.0))
+    log = open_calm_log(
+        name="main", bootstrap_servers=kafka, bounds=PublishBounds(publish_timeout=2.0)
+    )
     async with running(log) as log, asyncio.timeout(PATIENCE):
         topic = await made(kafka, log)
         await log.submit(topic, [record("before")])

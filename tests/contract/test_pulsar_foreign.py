@@ -10,7 +10,7 @@ import pytest
 
 from app.bindings import pulsar as binding
 from app.bindings.record import ContentMode, Decoded
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.brokers.portable import PortableLog
 from app.event.value import CloudEvent
 from app.model.message import Message, Partition
@@ -49,7 +49,7 @@ class TestAgainstPulsarsOwnTool:
         """A second opinion by Pulsar's Java client, which shares no code with ours (P1-P7)."""
         records = [
             binding.encode(event("sold: Öl".encode()), PLAIN, "Kunde-ä".encode()),
-            binding.encode(event(None), Writing(empty_body="null"), b"deleted"),
+            binding.encode(event(None), EncodeOptions(empty_body="null"), b"deleted"),
             binding.encode(event(b"nobody"), PLAIN, None),
         ]
         await publish(log, topic, records)
@@ -66,7 +66,7 @@ class TestAgainstPulsarsOwnTool:
 
     async def test_a_tombstone_travels_as_one(self, log: PortableLog, topic: str) -> None:
         """A null value is what compaction takes for a deletion; an empty one is not (``empty_body``)."""
-        null = binding.encode(event(None), Writing(empty_body="null"), b"k")
+        null = binding.encode(event(None), EncodeOptions(empty_body="null"), b"k")
         empty = binding.encode(event(None), PLAIN, b"k")
         await publish(log, topic, [null, empty])
         read = [

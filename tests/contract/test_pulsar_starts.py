@@ -12,7 +12,7 @@ import pytest
 
 from app.brokers.portable import PortableLog
 from app.brokers.pulsar import PulsarSettings
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import Position, read_position
@@ -41,7 +41,7 @@ class Died(Exception):
     """We are not there any more."""
 
 
-class Mortal(Admin):
+class Mortal(PulsarAdmin):
     """Asks until it has changed something so many times."""
 
     def __init__(self, settings: PulsarSettings, changes: int) -> None:
@@ -58,7 +58,7 @@ class Mortal(Admin):
         return await super()._ask(method, path, body, query)
 
 
-class Lacking(Admin):
+class Lacking(PulsarAdmin):
     """One change finds no bookie at hand: the broker has made a subscription then, at the latest message, and
     could not move it; of any other change it has done nothing."""
 
@@ -80,7 +80,7 @@ class Lacking(Admin):
         raise AdminError(503, "no bookie")
 
 
-class Forgetful(Admin):
+class Forgetful(PulsarAdmin):
     """The broker counts no partition but the last one, once: it could not ask the others."""
 
     forgets = True
@@ -152,7 +152,7 @@ async def test_a_start_is_kept_through_a_death_at_any_step(
     expected = [
         f"{what} {p}" for what in wanted.get(kind, ["from", "after"]) for p in range(PARTITIONS)
     ]
-    admin = Admin(settings)
+    admin = PulsarAdmin(settings)
     first = {"earliest": before, "latest": after}.get(kind, places)
     for group in groups[1:]:  # the first one died before anything was decided
         await prepare(admin, group, [topic], LATEST, patience=0.0)
@@ -169,7 +169,7 @@ async def test_a_subscription_that_the_broker_made_and_never_moved_is_moved(
 ) -> None:
     """The broker makes it at the latest message first; killed there, it stays there."""
     topic, group, places = await filled(log)
-    admin = Admin(settings)
+    admin = PulsarAdmin(settings)
     latest = {n: Position(p.ledger, p.entry + 1) for n, p in _places(places).items()}
     intent = json.dumps({n: list(place) for n, place in _places(places).items()})
     for number, wire in (await admin.wires(topic)).items():
@@ -222,7 +222,7 @@ async def test_a_partition_that_the_broker_could_not_ask_is_not_taken_for_a_new_
         await admin.stop()
 
 
-async def begins_at(admin: Admin, topic: str, group: str) -> dict[int, str]:
+async def begins_at(admin: PulsarAdmin, topic: str, group: str) -> dict[int, str]:
     """Where each partition's subscription stands, as the broker has it."""
     places = {}
     for number, wire in (await admin.wires(topic)).items():
@@ -243,7 +243,7 @@ async def test_members_that_come_at_once_begin_at_one_start(
     topic, group = f"t-{uuid4().hex[:12]}", fresh_group()
     await log.create_topic(topic, PARTITIONS)
     await one_each(log, topic, "from")
-    slow, other = Admin(settings), Admin(settings)
+    slow, other = PulsarAdmin(settings), PulsarAdmin(settings)
     wires = await slow.wires(topic)
     await prepare(slow, group, [topic], EARLIEST)
     await slow.set_properties(

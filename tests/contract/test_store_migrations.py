@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from app.bindings.record import Record
 from app.delivery.lane_id import lane_id
 from app.errors import SetupError
-from app.interfaces import AuditChoice, Commit, Halt
+from app.interfaces import AuditFilter, Commit, Halt
 from app.model.message import Partition
 from app.store import open_shared_store, open_store, schema
 from app.store.rows import message_row_values
@@ -170,7 +170,7 @@ async def test_logins_of_an_older_store_become_a_kind_of_their_own(database):
     await asyncio.to_thread(database.make_old)
     await asyncio.to_thread(audit_before, database.url)
     store = await started(database)
-    found = await store.audit.find(AuditChoice())
+    found = await store.audit.find(AuditFilter())
     assert [(each.kind, each.operation, each.count, each.last_ms) for each in found] == [
         ("look", "peek", 1, None),
         ("change", "pause_subscription", 1, None),
@@ -180,7 +180,7 @@ async def test_logins_of_an_older_store_become_a_kind_of_their_own(database):
     repeated = replace(found[3], at_ms=NOW + 1)
     for n in range(2):
         await store.audit.add(replace(repeated, at_ms=NOW + n))
-    assert [each.count for each in await store.audit.find(AuditChoice(), 2)] == [2, 1]
+    assert [each.count for each in await store.audit.find(AuditFilter(), 2)] == [2, 1]
     await store.stop()
 
 

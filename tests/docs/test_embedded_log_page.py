@@ -8,7 +8,7 @@ from app.access.quota import share_of
 from app.kafka_listener.batches import MAX_RECORDS
 from app.kafka_listener.guesses import ATTEMPT_QUOTA
 from app.kafka_listener.lengths import MAX_ELEMENTS
-from app.kafka_listener.node import Settings
+from app.kafka_listener.node import KafkaListenerSettings
 from app.log.groups import positions
 from app.log.groups.coordinator import MOST_HELD
 from app.log.sequences import REMEMBERED
@@ -25,7 +25,7 @@ def test_the_table_of_apis_is_that_of_the_code():
 
 def test_the_bounds_of_the_page_are_those_of_the_code():
     """Numbers that are repeated grow old."""
-    settings = Settings()
+    settings = KafkaListenerSettings()
     assert f"| one request | {settings.max_frame >> 20} MiB |" in TEXT
     assert f"| {settings.receiving >> 20} MiB | reading waits |" in TEXT
     assert f"| connections | {settings.connections:,} |" in TEXT
@@ -46,7 +46,7 @@ def test_the_bounds_of_the_page_are_those_of_the_code():
 
 def test_the_shares_of_the_page_are_those_of_the_code():
     """A quarter of each bound."""
-    settings, log = Settings(), EngineSettings(path=Path())
+    settings, log = KafkaListenerSettings(), EngineSettings(path=Path())
     shares = {
         "unfinished requests; size of expanded batches": f"{settings.share >> 20} MiB each",
         "answers that clients have not taken": f"{settings.share >> 20} MiB",

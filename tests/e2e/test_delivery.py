@@ -13,7 +13,7 @@ from app.bindings import http
 from app.bindings.record import Record
 from app.brokers.embedded import ConsumerSettings, open_log
 from app.brokers.embedded.consumer import EmbeddedConsumer
-from app.interfaces import LetterChoice
+from app.interfaces import DeadLetterFilter
 from app.model.receipt import Receipt
 from app.model.route import Route
 from app.routing.plan import Router
@@ -142,7 +142,7 @@ async def arrived_once_in_order(house: House, ledger: Ledger, count: int) -> Non
     """Order per key, and no dead letter."""
     assert ledger.each_once(count)
     assert ledger.in_order()
-    assert await house.store.letters.find(LetterChoice()) == []
+    assert await house.store.letters.find(DeadLetterFilter()) == []
 
 
 async def test_every_event_arrives_once_with_its_own_bytes(house, target):
@@ -241,7 +241,7 @@ async def test_what_is_refused_for_good_is_kept_with_its_cause(house, target):
     await house.settled()
     letters = {
         letter.message.record.body: letter
-        for letter in await house.store.letters.find(LetterChoice())
+        for letter in await house.store.letters.find(DeadLetterFilter())
     }
     expected = [an_event(n, f"k{n % 7}") for n in range(3, 100, 10)]
     assert {record.body for record in expected} == letters.keys()
@@ -302,7 +302,7 @@ async def test_order_is_kept_and_nothing_lost_whatever_a_target_does(house, targ
     assert ledger.all_came(1_000)
     assert ledger.repeats <= late, "only what our own load made late came again"
     assert ledger.in_order()
-    assert await house.store.letters.find(LetterChoice()) == []
+    assert await house.store.letters.find(DeadLetterFilter()) == []
 
 
 async def test_a_target_that_is_down_costs_pauses_and_no_event(house, target):

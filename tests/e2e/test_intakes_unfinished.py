@@ -11,7 +11,7 @@ import pytest
 
 import publishers
 from app.access.who import ProducerDirectory
-from app.gateway.door import Door
+from app.gateway.door import Authenticator
 from app.gateway.limits import KIB, MIB
 from app.model.producer import Producer
 from app.telemetry import Counters
@@ -121,11 +121,13 @@ async def test_every_intake_at_once_leaves_the_half_of_the_producers() -> None:
             assert house.counted("events_refused")["bound-reached",] == before
 
 
-def open_door(*, has_producers: bool = True) -> Door:
+def open_door(*, has_producers: bool = True) -> Authenticator:
     """A door that lets strangers in beside a producer with a key."""
     known = [Producer.model_validate(each) for each in producers("https://i.example")[:1]]
     of: Any = lambda _: None  # noqa: E731
-    return Door(ProducerDirectory(known if has_producers else []), of, VirtualClock(), is_open=True)
+    return Authenticator(
+        ProducerDirectory(known if has_producers else []), of, VirtualClock(), is_open=True
+    )
 
 
 async def test_strangers_under_open_access_leave_room_for_producers() -> None:

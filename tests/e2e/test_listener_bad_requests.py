@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.telemetry import Counters
 from bad_requests import BAD_REQUESTS, BadRequest, oversize
 from listening import listening, publishing
 from raw_http import RawConnection
 from scripted_log import ScriptedLog
 
-LIMITS = Limits(header_bytes=64 * 1024, header_fields=64, body=1024 * 1024)
+LIMITS = ListenerLimits(header_bytes=64 * 1024, header_fields=64, body=1024 * 1024)
 ROUTES = [
     {"name": "keyed", "filters": [{"exact": {"type": "-"}}], "to": {"broker": "log", "topic": "k"},
      "key": {"mapper": "partitionkey", "missing": "reject"}},

@@ -382,10 +382,10 @@ async def test_a_request_that_waits_for_the_log_has_no_deadline_here() -> None:
 
 async def test_a_peer_that_never_reads_its_answers_is_cut() -> None:
     """Slow read (reliability S4): the answers it does not take must not be kept for ever."""
-    from app.gateway.answers import Answer
+    from app.gateway.answers import HttpAnswer
 
     async with listening(
-        ImmediatePublisher(Answer(200, (), b"x" * 100_000)), body_timeout=0.2
+        ImmediatePublisher(HttpAnswer(200, (), b"x" * 100_000)), body_timeout=0.2
     ) as server:
         peer = await RawConnection.open(server.port)
         peer.writer.transport.pause_reading()

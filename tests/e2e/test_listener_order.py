@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.gateway.answers import Answer
+from app.gateway.answers import HttpAnswer
 from listening import (
     HeldPublisher,
     ImmediatePublisher,
@@ -394,7 +394,7 @@ async def test_expect_continue_waits_for_the_answers_before_it() -> None:
 
 async def test_a_peer_that_does_not_read_its_answers_is_read_no_further() -> None:
     """Answers nobody takes must not pile up here (reliability G4)."""
-    publisher = ImmediatePublisher(Answer(200, (), b"x" * 50_000))
+    publisher = ImmediatePublisher(HttpAnswer(200, (), b"x" * 50_000))
     async with listening(publisher) as server:
         peer = await RawConnection.open(server.port)
         flood = event(1) * 2000

@@ -15,9 +15,9 @@ from uuid import uuid4
 import pytest
 
 from app.bindings.record import Record
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.brokers import embedded, kafka, pulsar, rabbitmq
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.filters.selection import Selection
 from app.model.message import Message
 from app.model.receipt import Receipt
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.nightly
 
 WITHIN = 240.0  # seconds for one pair
 PATIENT = 120.0  # seconds for one answer: what is published twice because a broker stalled is no fault of a pair
-BOUNDS = Bounds(publish_timeout=PATIENT)
+BOUNDS = PublishBounds(publish_timeout=PATIENT)
 PARTITIONS = 3
 MODES = ("as_received", "binary")
 NEEDS = {
@@ -173,7 +173,7 @@ async def test_a_pair_carries_the_corpus(
     log_of: Callable[[str], Any], source: str, target: str, mode: str
 ) -> None:
     """K11, I3, rule 3: the same events, keys and foreign headers; order per key; each of them once."""
-    sent, writing = SENT[source], Writing(mode=mode)  # type: ignore[arg-type]
+    sent, writing = SENT[source], EncodeOptions(mode=mode)  # type: ignore[arg-type]
     there, here = await log_of(source), await log_of(target)
     topic, copy = await a_topic(there, "source"), await a_topic(here, "copy")
     await publish(there, topic, [each.record for each in sent])

@@ -10,7 +10,7 @@ import pytest
 
 from app.access.who import ProducerDirectory
 from app.gateway.allowed_origins import is_of_other_page
-from app.gateway.door import Addresses, Door
+from app.gateway.door import AddressQuotas, Authenticator
 from app.gateway.port import is_loopback
 from app.model.producer import Producer
 from app.model.quota import EventQuota
@@ -52,13 +52,13 @@ NAMED = [
 ]
 
 
-def door(*, is_open: bool, keyed: bool = False, quota: bool = False) -> Door:
+def door(*, is_open: bool, keyed: bool = False, quota: bool = False) -> Authenticator:
     known = [Producer.model_validate(each) for each in producers("https://i.example")[:1]]
     of: Any = lambda _: None  # noqa: E731
     limit = EventQuota.model_validate({"events": "9/s", "burst": 9})
-    addresses = Addresses(limit) if quota else None
+    addresses = AddressQuotas(limit) if quota else None
     made = ProducerDirectory(known if keyed else [])
-    return Door(made, of, VirtualClock(), is_open=is_open, addresses=addresses)
+    return Authenticator(made, of, VirtualClock(), is_open=is_open, addresses=addresses)
 
 
 async def ask(port: int, raw: bytes) -> RawAnswer:

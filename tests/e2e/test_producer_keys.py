@@ -13,8 +13,8 @@ import pytest
 from app.access.rights import Rights
 from app.access.who import ProducerDirectory
 from app.bindings.record import Record
-from app.gateway.door import Door
-from app.kafka_listener.sasl import Logins
+from app.gateway.door import Authenticator
+from app.kafka_listener.sasl import SaslUsers
 from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
 from app.model.producer import May, Producer
@@ -58,7 +58,7 @@ class House:
         ]
         made = ProducerDirectory([Producer.model_validate(each) for each in listed])
         of: Any = lambda _: None  # noqa: E731
-        self.door = Door(made, of, SystemClock(), is_open=False)
+        self.door = Authenticator(made, of, SystemClock(), is_open=False)
         self.publisher = publishing(ROUTES, self.log, self.counters)
         self.port = 0
 
@@ -156,10 +156,10 @@ def test_keys_that_are_no_text() -> None:
     assert not limits.limits_events
 
 
-def logins(may: dict[str, Any]) -> Logins:
+def logins(may: dict[str, Any]) -> SaslUsers:
     listed = {"name": "shop", "kafka": {"password": PASSWORD, "write": ["orders"]}, "may": may}
     made = ProducerDirectory([Producer.model_validate(listed)])
-    return Logins({"shop": PASSWORD}, MECHANISMS, made.kafka)
+    return SaslUsers({"shop": PASSWORD}, MECHANISMS, made.kafka)
 
 
 def record(key: bytes | None, *, source: str | None = "/s") -> Record:

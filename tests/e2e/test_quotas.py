@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.access.caller import EventSender
-from app.gateway.door import MAX_ADDRESSES, Door
+from app.gateway.door import MAX_ADDRESSES, Authenticator
 from app.model.quota import EventQuota
 from app.runtime.clock import SystemClock
 from example_counts import examples
@@ -252,7 +252,7 @@ async def test_addresses_are_bounded_and_the_longest_silent_is_forgotten() -> No
 
 
 @asynccontextmanager
-async def address_house() -> AsyncIterator[Door]:
+async def address_house() -> AsyncIterator[Authenticator]:
     quota = EventQuota.model_validate(QUOTA)
     async with producer_house([], is_open=True, address_quota=quota) as house:
         door = house.server.resource.door
@@ -260,7 +260,7 @@ async def address_house() -> AsyncIterator[Door]:
         yield door
 
 
-def stranger(door: Door, address: str) -> EventSender:
+def stranger(door: Authenticator, address: str) -> EventSender:
     found = door.judge([], {}, (), address)
     assert isinstance(found, EventSender)
     return found

@@ -16,7 +16,7 @@ import pytest
 
 from app.bindings.record import Record
 from app.brokers.kafka import open_log
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.errors import BrokerError
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
@@ -65,7 +65,7 @@ class Opened(AsyncExitStack):
         self._servers = cluster.bootstrap_servers
 
     async def log(self, acks: Literal["all", 1], publish_timeout: float = PATIENT) -> PortableLog:
-        bounds = Bounds(publish_timeout=publish_timeout)
+        bounds = PublishBounds(publish_timeout=publish_timeout)
         log = open_log(name="three", bootstrap_servers=self._servers, acks=acks, bounds=bounds)
         await log.start()
         self.push_async_callback(log.stop)

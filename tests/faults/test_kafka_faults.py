@@ -13,7 +13,7 @@ from aiokafka import TopicPartition
 
 from app.brokers.kafka import open_log
 from app.brokers.kafka.driver import KafkaDriver
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.errors import BoundReached, BrokerRefused, PublishUnknown
 from app.interfaces import Consumer, PublishResult
 from app.model.message import Assigned, Lost, Message
@@ -45,7 +45,7 @@ def make_topic(bootstrap_servers: str, *, partitions: int = 4, **settings: str) 
     return topic
 
 
-async def open_started(bootstrap_servers: str, bounds: Bounds) -> PortableLog:
+async def open_started(bootstrap_servers: str, bounds: PublishBounds) -> PortableLog:
     log = open_log(
         name="kafka", bootstrap_servers=bootstrap_servers, session_timeout=3.0, bounds=bounds
     )
@@ -70,7 +70,7 @@ class TestABrokerThatIsKilled:
         stored after it can only have been sent again by us."""
         address = own_kafka.bootstrap_servers
         topic = await asyncio.to_thread(make_topic, address)
-        log = await open_started(address, Bounds(publish_timeout=1.5))
+        log = await open_started(address, PublishBounds(publish_timeout=1.5))
         senders = [Sender(log, topic, f"key-{number}") for number in range(32)]
         tasks = [asyncio.create_task(sender.run()) for sender in senders]
         share = events // (kills + 1)
@@ -134,7 +134,7 @@ class TestABrokerThatStalls:
         was on the wire when it stopped may still appear."""
         address = own_kafka.bootstrap_servers
         topic = await asyncio.to_thread(make_topic, address, partitions=1)
-        bounds = Bounds(publish_timeout=1.0, records=300, retry_after=2.0)
+        bounds = PublishBounds(publish_timeout=1.0, records=300, retry_after=2.0)
         log = await open_started(address, bounds)
         await until_stored(log, topic, HEALED_WITHIN)
         own_kafka.pause()

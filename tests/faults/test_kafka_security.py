@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from app.brokers.kafka import OAuth, Sasl
+from app.brokers.kafka import OAuthBearer, SaslCredentials
 from app.brokers.portable import PortableLog
 from app.brokers.security import ClientTls
-from app.config.model.brokers import OAuth as OAuthSettings
+from app.config.model.brokers import OAuthBearer as OAuthSettings
 from app.errors import BrokerError
 from app.features.tokens import GrantedTokens
 from app.model.start import EARLIEST
@@ -95,17 +95,17 @@ async def heals(log: PortableLog) -> None:
     await assert_works(log)
 
 
-def login(mechanism: str, password: str = PASSWORD) -> Sasl:
-    return Sasl(mechanism=mechanism, username=USER, password=password)
+def login(mechanism: str, password: str = PASSWORD) -> SaslCredentials:
+    return SaslCredentials(mechanism=mechanism, username=USER, password=password)
 
 
-def bearer(path: Path) -> OAuth:
+def bearer(path: Path) -> OAuthBearer:
     """The token is read from the file each time."""
 
     async def source() -> str:
         return path.read_text()
 
-    return OAuth(token=source)
+    return OAuthBearer(token=source)
 
 
 class TestTls:
@@ -168,7 +168,7 @@ class TestLogins:
     ) -> None:
         """Whoever mends the broker need not restart the bridge (R20)."""
         await asyncio.to_thread(guarded.set_password, "late", "wrong")
-        sasl = Sasl(mechanism="SCRAM-SHA-256", username="late", password=PASSWORD)
+        sasl = SaslCredentials(mechanism="SCRAM-SHA-256", username="late", password=PASSWORD)
         async with opened(guarded.address("sasl"), sasl=sasl) as log:
             await kept_out(log, "SaslAuthenticationFailed")
             await asyncio.to_thread(guarded.set_password, "late", PASSWORD)
@@ -204,7 +204,7 @@ class TestTokens:
         await issuer.start()
         settings = {"token_endpoint": issuer.url, "client_id": "sky", "client_secret": PASSWORD}
         source = GrantedTokens(OAuthSettings.model_validate(settings))
-        async with opened(guarded.address("sasl"), sasl=OAuth(token=source)) as log:
+        async with opened(guarded.address("sasl"), sasl=OAuthBearer(token=source)) as log:
             await assert_works(log)
             assert len(issuer.received) == 1
         await issuer.stop()

@@ -12,12 +12,12 @@ import apsw
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings, Retention
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings, RetentionLimits
+from app.brokers.portable import PortableLog, PublishBounds
 from app.errors import BrokerUnavailable, SkybridgeError
 from app.log.database import Synchronous
-from app.log.engine import Engine
-from app.log.groups.positions import Committed
+from app.log.engine import LogEngine
+from app.log.groups.positions import CommittedOffset
 from app.model.message import Partition
 from app.model.receipt import Receipt
 from log_steps import ManualTime, append, append_stored, numbered, read_all, started
@@ -64,7 +64,7 @@ async def run_until_cut(folder: Path, disk: ForgetfulDisk, synchronous: Synchron
     """Several tasks publish, one after the other each, until they are done or the power is off."""
     run = Run()
     embedded = driver(folder, disk.name, synchronous)
-    log = PortableLog(embedded, Bounds(drain_timeout=1.0))
+    log = PortableLog(embedded, PublishBounds(drain_timeout=1.0))
     try:
         await log.start()
     except apsw.Error:
@@ -90,7 +90,7 @@ async def _write(
             place = Partition(TOPIC, result.partition)
             position = max(int(result.position), run.committed.get(place, 0))
             try:
-                await embedded.engine.groups.commit(GROUP, {place: Committed(position)})
+                await embedded.engine.groups.commit(GROUP, {place: CommittedOffset(position)})
             except BrokerUnavailable:
                 return
             if not disk.is_cut:
@@ -214,12 +214,12 @@ async def emptied_until_cut(folder: Path, disk: ForgetfulDisk) -> int:
     """Some records, all of which retention then drops, and one more; cut at the latest at the end.
     Returns how many were acknowledged."""
     time = ManualTime()
-    engine = Engine(
+    engine = LogEngine(
         EngineSettings(
             path=folder,
             partitions=1,
             segment_bytes=SEGMENT,
-            retention=Retention(max_age=60),
+            retention=RetentionLimits(max_age=60),
             retention_interval=3600,
             now_ms=time,
             vfs=disk.name,

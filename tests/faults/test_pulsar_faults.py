@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.brokers.pulsar import open_log
 from app.brokers.pulsar.driver import PulsarDriver
 from app.errors import BoundReached, BrokerUnavailable
@@ -48,7 +48,7 @@ PARTITIONS = 4
 KEYS = 32  # enough for every partition
 
 
-async def open_started(server: PulsarServer, bounds: Bounds) -> PortableLog:
+async def open_started(server: PulsarServer, bounds: PublishBounds) -> PortableLog:
     log = open_log(
         name="pulsar", service_url=server.service_url, admin_url=server.admin_url, bounds=bounds,
         send_timeout=bounds.publish_timeout, operation_timeout=30.0, connect_timeout=30.0,
@@ -67,7 +67,7 @@ class TestABrokerThatIsKilled:
         """Reliability R1 and R20, and rule 9: what was submitted and answered 503 while no server ran was on
         no wire, so it can only be stored if we sent it again. The careless ones are the control: had
         they lost nothing, the fault would be too weak or the judgement blind."""
-        log = await open_started(own_pulsar, Bounds(publish_timeout=2.0))
+        log = await open_started(own_pulsar, PublishBounds(publish_timeout=2.0))
         topic = await make_topic(log)
         senders = [Sender(log, topic, f"key-{number}") for number in range(32)]
         careless = [UnconfirmedSender(log, topic, f"careless-{number}") for number in range(4)]
@@ -132,7 +132,7 @@ class TestABrokerThatStalls:
         self, own_pulsar: PulsarServer, seconds: float
     ) -> None:
         """Reliability R7: connections stay open and nobody answers."""
-        bounds = Bounds(records=2_000, publish_timeout=2.0)
+        bounds = PublishBounds(records=2_000, publish_timeout=2.0)
         log = await open_started(own_pulsar, bounds)
         topic = await make_topic(log)
         await until_stored(log, topic, HEALED_WITHIN, KEYS)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.brokers.rabbitmq import open_log
 from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.message import Lost
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault]
 PARTITIONS = 4
 
 
-async def open_started(address: str, bounds: Bounds, **settings) -> PortableLog:
+async def open_started(address: str, bounds: PublishBounds, **settings) -> PortableLog:
     log = open_log(name="rabbit", addresses=address, bounds=bounds, **settings)
     await log.start()
     return log
@@ -44,7 +44,7 @@ async def kill_under_load(
     server: RabbitServer, kills: int, each: int, **settings
 ) -> tuple[list[Sender], list[list[bytes]], float]:
     """Senders, what is stored, and the slowest recovery in seconds."""
-    log = await open_started(server.address, Bounds(publish_timeout=1.5), **settings)
+    log = await open_started(server.address, PublishBounds(publish_timeout=1.5), **settings)
     topic = await make_topic(log)
     await asyncio.to_thread(server.remember)
     senders = [Sender(log, topic, f"key-{number:02d}") for number in range(32)]
@@ -120,7 +120,7 @@ class TestABrokerThatStalls:
     ) -> None:
         """Reliability R7 and rules 8 and 9: a stopped broker keeps its connections open. Only what
         the window had let onto the wire may still appear."""
-        bounds = Bounds(publish_timeout=1.0, records=300, retry_after=2.0)
+        bounds = PublishBounds(publish_timeout=1.0, records=300, retry_after=2.0)
         log = await open_started(own_rabbitmq.address, bounds, window=10, request_timeout=2.0)
         topic = await make_topic(log, 1)
         await until_stored(log, topic, HEALED_WITHIN)
@@ -285,7 +285,7 @@ class TestAConsumerThroughAnOutage:
         self, own_rabbitmq: RabbitServer
     ) -> None:
         """SIGTERM has a bound (rule 11)."""
-        bounds = Bounds(drain_timeout=1.0, publish_timeout=2.0)
+        bounds = PublishBounds(drain_timeout=1.0, publish_timeout=2.0)
         log = await open_started(own_rabbitmq.address, bounds, request_timeout=2.0)
         topic = await make_topic(log, 1)
         await until_stored(log, topic, HEALED_WITHIN)

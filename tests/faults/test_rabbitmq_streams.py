@@ -11,7 +11,7 @@ import pytest
 
 from amqp_writing import at_exchange
 from app.bindings.record import Record
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.brokers.rabbitmq import open_log, producer
 from app.errors import BrokerUnavailable
 from app.model.receipt import Receipt
@@ -47,7 +47,7 @@ async def opened(server: RabbitServer, store: SqlStore, **settings: float) -> Po
         addresses=server.address,
         kind="stream",
         offsets=store.offsets,
-        bounds=Bounds(publish_timeout=1.5),
+        bounds=PublishBounds(publish_timeout=1.5),
         **settings,
     )
     await log.start()

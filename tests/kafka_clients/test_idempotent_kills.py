@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from app.log.engine import Engine
+from app.log.engine import LogEngine
 from app.log.settings import EngineSettings
 from app.model.message import Partition
 from configuration import configuration
@@ -51,7 +51,7 @@ async def test_an_idempotent_producer_survives_kills(tmp_path: Path, records: in
     finally:
         service.kill()
     assert told == [""] * records
-    engine = Engine(EngineSettings(path=tmp_path / "log"))
+    engine = LogEngine(EngineSettings(path=tmp_path / "log"))
     await engine.start()
     for partition in range(PARTITIONS):
         runs = await engine.scan(Partition("t", partition), 0, list)

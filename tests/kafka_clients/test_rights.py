@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from app.access.who import ProducerDirectory
-from app.kafka_listener.sasl import Logins
+from app.kafka_listener.sasl import SaslUsers
 from app.model.producer import Producer as Settings
 from kafka_listening import KafkaTestListener, framed, kafka_listening
 from kafka_login import EVERY_TOPIC, MECHANISMS, log_in
@@ -32,8 +32,8 @@ def producers(**shop: Any) -> ProducerDirectory:
     return ProducerDirectory([Settings.model_validate(each) for each in listed])
 
 
-def logins(made: ProducerDirectory, **passwords: str) -> Logins:
-    return Logins({**PASSWORDS, **passwords}, MECHANISMS, made.kafka)
+def logins(made: ProducerDirectory, **passwords: str) -> SaslUsers:
+    return SaslUsers({**PASSWORDS, **passwords}, MECHANISMS, made.kafka)
 
 
 @asynccontextmanager
@@ -191,7 +191,7 @@ async def test_a_user_that_is_taken_away_is_let_go_at_its_next_request(
         await log_in(client, "PLAIN", "shop", PASSWORDS["shop"])
         assert (await client.call(EVERY_TOPIC)).topics == ()
         kafka.node.logins = {
-            "gone": Logins({"old": "x"}, ["PLAIN"]),
+            "gone": SaslUsers({"old": "x"}, ["PLAIN"]),
             "other password": logins(made, shop="another one"),
             "no logins": None,
         }[change]

@@ -16,7 +16,7 @@ from scramp.core import Nonce
 
 from app.access.who import ProducerDirectory
 from app.bindings.record import Record
-from app.kafka_listener.sasl import Logins
+from app.kafka_listener.sasl import SaslUsers
 from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
 from app.model.producer import Producer as Settings
@@ -30,7 +30,7 @@ PASSWORDS = {"shop": "the password of the shop", "free": "the password of the fr
 GZIP = 1
 
 
-def producers(**passwords: str) -> Logins:
+def producers(**passwords: str) -> SaslUsers:
     """``shop`` has limits of every kind, and a key for HTTP too; ``free`` may write anything to one topic."""
     known = {**PASSWORDS, **passwords}
     write = {"shop": ["orders", "orders-*"], "free": ["orders"]}
@@ -40,11 +40,13 @@ def producers(**passwords: str) -> Logins:
         for name in write
     ]  # fmt: skip
     made = ProducerDirectory([Settings.model_validate(each) for each in listed])
-    return Logins(known, MECHANISMS, made.kafka)
+    return SaslUsers(known, MECHANISMS, made.kafka)
 
 
 @asynccontextmanager
-async def listening(folder: Path, logins: Logins | None = None) -> AsyncIterator[KafkaTestListener]:
+async def listening(
+    folder: Path, logins: SaslUsers | None = None
+) -> AsyncIterator[KafkaTestListener]:
     async with kafka_listening(folder, logins=logins or producers(), denial=0.0) as kafka:
         for topic in ("orders", "rest"):
             await kafka.engine.create_topic(topic)

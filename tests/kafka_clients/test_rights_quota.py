@@ -13,7 +13,7 @@ from kio.schema.produce.v9.request import ProduceRequest
 
 from app.access.who import ProducerDirectory
 from app.bindings.record import Record
-from app.kafka_listener.sasl import Logins
+from app.kafka_listener.sasl import SaslUsers
 from app.kafka_listener.server import READ_AHEAD
 from app.model.producer import Producer as Settings
 from app.runtime.clock import SystemClock
@@ -60,7 +60,7 @@ async def with_quota(
         "quota": {"events": events, "burst": burst},
     })  # fmt: skip
     made = ProducerDirectory([shop])
-    logins = Logins({"shop": PASSWORD, "other": PASSWORD}, ["PLAIN"], made.kafka)
+    logins = SaslUsers({"shop": PASSWORD, "other": PASSWORD}, ["PLAIN"], made.kafka)
     async with kafka_listening(folder, logins=logins, **settings) as kafka:
         await kafka.engine.create_topic("orders")
         client = await logged_in(kafka, "shop")

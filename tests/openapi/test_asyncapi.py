@@ -15,7 +15,7 @@ import pytest
 import asyncapi_install
 from app.bindings.http import decode
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.config.asyncapi import document
 from app.config.model.config import Config
 from kafka_install import Missing
@@ -174,7 +174,7 @@ def test_no_credential_is_in_it(described):
 def test_a_binary_message_has_the_headers_that_the_binding_writes(broker, kind):
     """Else a reader would look for headers that nobody sends."""
     (event,) = decode(EVENT, b"{}")
-    record = BINDINGS[kind].encode(event, Writing(), None)
+    record = BINDINGS[kind].encode(event, EncodeOptions(), None)
     written = {name for name, _ in record.headers if name.lower().startswith("ce")}
     (message,) = document(one_route(broker))["components"]["messages"].values()
     assert set(message["headers"]["required"]) <= written

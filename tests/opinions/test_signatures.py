@@ -12,7 +12,7 @@ from app.bindings import kafka
 from app.bindings.record import Record
 from app.delivery.signing import NAMES, signature_values, signer
 from app.delivery.verifying import verify
-from app.interfaces import Outgoing
+from app.interfaces import DeliveryRequest
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
 from app.model.signing_key import KeyKind, SigningKey, write_key
@@ -71,8 +71,10 @@ async def requests() -> list[Received]:
     return target.received
 
 
-def outgoing(record: Record) -> Outgoing:
-    return Outgoing(Message(record, Partition("t", 0), "1", 1, 0, 1), kafka.decode(record), 5.0)
+def outgoing(record: Record) -> DeliveryRequest:
+    return DeliveryRequest(
+        Message(record, Partition("t", 0), "1", 1, 0, 1), kafka.decode(record), 5.0
+    )
 
 
 def as_received(request: Received) -> dict[str, object]:

@@ -37,7 +37,7 @@ class Filled:
     servers: str
     topic: str
     sent: Produced
-    outcome: run.Outcome
+    outcome: run.ArchiveResult
 
     def table(self, name: str) -> Any:
         return self.session.table(self.lake.table(name))
@@ -47,7 +47,7 @@ class Filled:
         table = f"table => '{self.lake.namespace}.{name}'"
         self.session.sql(f"CALL lake.system.{procedure}({table}, {words})")
 
-    def again(self) -> run.Outcome:
+    def again(self) -> run.ArchiveResult:
         return run.once(self.session, self.lake, plan_for(self.lake, self.servers, self.topic))
 
 
@@ -113,7 +113,7 @@ def test_every_event_is_there_once_and_what_is_none_is_in_quarantine(archived: F
     assert archived.table("quarantine").count() == archived.sent.invalid
     assert archived.table("quarantine").where("rule IS NULL OR detail IS NULL").count() == 0
     sent = archived.sent
-    assert archived.outcome == run.Outcome(
+    assert archived.outcome == run.ArchiveResult(
         copied=sent.records,
         events=len(sent.events),
         duplicates=sent.records - len(sent.events) - sent.invalid,
@@ -124,7 +124,7 @@ def test_every_event_is_there_once_and_what_is_none_is_in_quarantine(archived: F
 
 @pytest.mark.usefixtures("spark")
 def test_a_second_run_finds_nothing_to_do(archived: Filled) -> None:
-    assert archived.again() == run.Outcome(0, 0, 0, 0)
+    assert archived.again() == run.ArchiveResult(0, 0, 0, 0)
 
 
 @pytest.mark.usefixtures("spark")
@@ -142,7 +142,7 @@ def test_upkeep_and_erasure_refuse_each_other(archived: Filled) -> None:
     session, lake, now = archived.session, archived.lake, datetime.now(UTC)
     with holding_lock(session, lake, "upkeep"):
         with pytest.raises(SetupError, match="is being written by"):
-            list(maintain.maintain(session, lake, maintain.Kept(), now=now))
+            list(maintain.maintain(session, lake, maintain.LakeRetention(), now=now))
         with pytest.raises(SetupError, match="is being written by"):
             erase.erase(session, lake, "subject", "1", now=now)
 
@@ -232,12 +232,12 @@ def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: 
     assert house.again().copied == 60
 
     now = datetime.now(UTC)
-    kept = maintain.Kept(snapshots=timedelta(0), orphans=timedelta(days=1))
+    kept = maintain.LakeRetention(snapshots=timedelta(0), orphans=timedelta(days=1))
     looked = list(maintain.maintain(house.session, house.lake, kept, now=now, dry_run=True))
     assert [each.table for each in looked] == ["events_raw", "events", "quarantine"]
     done = list(maintain.maintain(house.session, house.lake, kept, now=now))
     assert all(each.made < each.rewritten for each in done if each.rewritten)
-    assert house.again() == run.Outcome(0, 0, 0, 0), "compaction looks like nothing new"
+    assert house.again() == run.ArchiveResult(0, 0, 0, 0), "compaction looks like nothing new"
 
     kinds = {path.suffix for path in holding(tmp_path, secret)}
     assert kinds == {".parquet", ".avro"}, "or the search would prove nothing"
@@ -251,7 +251,7 @@ def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: 
         "events_raw": 60, "events": 40, "quarantine": 20,
     }  # fmt: skip
     assert holding(tmp_path, secret) == []
-    assert house.again() == run.Outcome(0, 0, 0, 0), "and nothing of it comes back"
+    assert house.again() == run.ArchiveResult(0, 0, 0, 0), "and nothing of it comes back"
     assert produce(kafka, house.topic, 50, seed=9).records == house.again().copied
     assert history.newest_snapshot(house.session, house.lake.table("events")) is not None
 

@@ -31,7 +31,7 @@ def test_what_is_older_than_the_lag_is_in_the_lake(
     make_topic(kafka, topic)
     lag, stop = Lag([topic]), threading.Event()
     plan = plan_for(lake, kafka, topic, most=500 if moments == 1 else 300)
-    outcomes: list[run.Outcome] = []
+    outcomes: list[run.ArchiveResult] = []
 
     def archive() -> None:
         outcomes.append(run.forever(session, lake, plan, reached=lag.reached, stop=stop))

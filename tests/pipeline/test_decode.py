@@ -17,7 +17,7 @@ from app.bindings import pulsar
 from app.bindings.record import Record
 from app.pipeline.decode import decoded
 from app.pipeline.session import open_session
-from app.pipeline.settings import Engine
+from app.pipeline.settings import SparkEngine
 from decode_comparison import comparable, differences, expected, frame, rows
 from decode_records import (
     ENDS,
@@ -88,7 +88,7 @@ class Found:
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
     assert spark is not None  # it is there for all of the run, and ends it
-    return open_session(Engine(), None, app_name="decode")
+    return open_session(SparkEngine(), None, app_name="decode")
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import pytest
 
 from app.pipeline import maintain, tables
 from app.pipeline.archive import run
-from app.pipeline.archive.stream import Plan
+from app.pipeline.archive.stream import ArchivePlan
 from lake_events import Produced, make_topic, produce
 from lake_folders import lake_in, plan_for, read_table, session_of
 
@@ -74,7 +74,7 @@ def upkeep(
 ) -> None:
     """While the archive lives, as soon as the tables are there."""
     lake = lake_in(folder)
-    kept = maintain.Kept(snapshots=timedelta(0), orphans=timedelta(days=1))
+    kept = maintain.LakeRetention(snapshots=timedelta(0), orphans=timedelta(days=1))
     while process.poll() is None:
         if times and all(session.catalog.tableExists(lake.table(name)) for name in tables.COLUMNS):
             list(maintain.maintain(session, lake, kept, now=datetime.now(UTC)))
@@ -130,7 +130,7 @@ class House:
         with pytest.raises(Killed):
             run.once(self.session, self.lake, self._plan(), observe=die)
 
-    def finish(self) -> run.Outcome:
+    def finish(self) -> run.ArchiveResult:
         return run.once(self.session, self.lake, self._plan())
 
     def finish_apart(self, upkeeps: int) -> None:
@@ -141,7 +141,7 @@ class House:
     def verify(self) -> None:
         verify(self.folder, self.sent)
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> ArchivePlan:
         return plan_for(self.lake, self.servers, self.topic, most=self.most)
 
     def _said(self) -> str:

@@ -25,7 +25,7 @@ RAW = ("topic", "partition", "offset", "key", "value", "record_time")
 EVENT = ("source", "id", "type", "specversion", "subject", "data")
 
 
-def archived(session: SparkSession, lake: Lake, servers: str, topic: str) -> run.Outcome:
+def archived(session: SparkSession, lake: Lake, servers: str, topic: str) -> run.ArchiveResult:
     return run.once(session, lake, plan_for(lake, servers, topic))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.cli.pipeline import next_step
-from app.pipeline.settings import Catalog, Lake
-from app.pipeline.state import State, state
+from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.state import LakeState, state
 from report_lake import END, WAITING, FilledLake
 
 pytestmark = pytest.mark.timeout(900)
@@ -54,7 +54,7 @@ def test_a_verb_ends_with_the_place_the_counts_and_a_command_to_copy(
 def test_a_lake_that_only_spark_reads_says_where_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lake = Lake(Catalog("jdbc", "jdbc:mysql://h/d", "s3://bucket/lake"))
+    lake = Lake(LakeCatalog("jdbc", "jdbc:mysql://h/d", "s3://bucket/lake"))
     next_step.print_next_step(lake, None, "report", look="on one page")
     assert capsys.readouterr().err.splitlines() == [
         "the lake is in s3://bucket/lake, namespace skybridge",
@@ -63,4 +63,4 @@ def test_a_lake_that_only_spark_reads_says_where_it_is(
 
 
 def test_an_empty_lake_is_no_fault() -> None:
-    assert next_step._far(State(0, 0, 0, None)) == "0 records, 0 events, 0 in quarantine"
+    assert next_step._far(LakeState(0, 0, 0, None)) == "0 records, 0 events, 0 in quarantine"

@@ -19,7 +19,7 @@ from app.errors import SetupError
 from app.features.lake.settings import archived_place, archived_topics
 from app.pipeline import source, tables
 from app.pipeline.archive import run
-from app.pipeline.archive.stream import Plan
+from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.pulsar.reading import MessageIdParts, message_id, offset_of
 from app.pipeline.pulsar_options import Options
 from app.pipeline.settings import PulsarPlace
@@ -269,7 +269,7 @@ def test_archive_from_pulsar(
     lake = lake_in(tmp_path / "lake")
     session = session_of(lake)
     place = archived_place(config)
-    plan = Plan(
+    plan = ArchivePlan(
         place=place,
         topics=archived_topics(config, place.broker),
         checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
@@ -307,7 +307,7 @@ def test_a_topic_that_is_not_there_is_told(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
     lake = lake_in(tmp_path / "lake")
-    plan = Plan(
+    plan = ArchivePlan(
         place=topic.place,
         topics=("persistent://public/default/nowhere",),
         checkpoints=f"{lake.catalog.warehouse}/_checkpoints",

@@ -22,11 +22,11 @@ from app.cli.commands import app as cli
 from app.cli.pipeline.query import OutputFormat, _print_answer
 from app.errors import SetupError
 from app.pipeline.query import duck
-from app.pipeline.query.answer import Answer
+from app.pipeline.query.answer import QueryAnswer
 from app.pipeline.query.opening import open_table
 from app.pipeline.query.scan import LakeDataset
 from app.pipeline.query.spark import ask as ask_spark
-from app.pipeline.settings import Catalog, Lake
+from app.pipeline.settings import Lake, LakeCatalog
 from pages import CHECKOUT, blocks
 from postgres_server import fresh_database
 from report_lake import BEGIN, ORDER, WAITING, FilledLake, fill_lake
@@ -46,7 +46,7 @@ PAGE = CHECKOUT / "docs" / "guides" / "pipeline-query.md"
 pytestmark = pytest.mark.timeout(900)
 
 
-def ask(lake: FilledLake, sql: str, *, limit: int = 0) -> Answer:
+def ask(lake: FilledLake, sql: str, *, limit: int = 0) -> QueryAnswer:
     return duck.ask(lake.lake, sql, limit=limit)
 
 
@@ -300,7 +300,7 @@ def test_a_catalog_of_files_is_read_from_its_newest_version_on(
     metadata = Path(table.metadata_location.removeprefix("file:")).read_text()
     place = tmp_path / "skybridge" / "events" / "metadata"
     place.mkdir(parents=True)
-    lake = Lake(Catalog("hadoop", "", tmp_path.as_uri()))
+    lake = Lake(LakeCatalog("hadoop", "", tmp_path.as_uri()))
     with pytest.raises(SetupError, match=r"there is no table lake\.skybridge\.events"):
         open_table(lake, "events")
     for hint, version in ((None, 1), ("1", 1), ("1", 2), ("2", 2)):
@@ -321,7 +321,7 @@ def test_a_catalog_in_postgresql_is_read(small_lake: FilledLake, postgres: str) 
     dsn = fresh_database(postgres)
     server, _, schema = dsn.partition("?options=-csearch_path%3D")
     uri = f"jdbc:{server}?currentSchema={schema}"
-    lake = Lake(Catalog("jdbc", uri, small_lake.lake.catalog.warehouse))
+    lake = Lake(LakeCatalog("jdbc", uri, small_lake.lake.catalog.warehouse))
     with pytest.raises(SetupError, match="there is no table"):
         open_table(lake, "events")
     with psycopg.connect(dsn) as connection:
@@ -338,15 +338,18 @@ def test_a_catalog_in_postgresql_is_read(small_lake: FilledLake, postgres: str) 
 @pytest.mark.parametrize(
     ("catalog", "why"),
     [
-        (Catalog("jdbc", "jdbc:mysql://h/d", "s3://b"), "only Spark reads a catalog in jdbc:mysql"),
-        (Catalog("hive", "thrift://127.0.0.1:1", "s3://b"), "cannot be opened without Spark"),
-        (Catalog("glue", "", "s3://b"), "cannot be opened without Spark"),
-        (Catalog("rest", "http://127.0.0.1:1", "s3://b"), "cannot be opened without Spark"),
-        (Catalog("hadoop", "", "wasp://b/c"), "cannot be opened without Spark"),
+        (
+            LakeCatalog("jdbc", "jdbc:mysql://h/d", "s3://b"),
+            "only Spark reads a catalog in jdbc:mysql",
+        ),
+        (LakeCatalog("hive", "thrift://127.0.0.1:1", "s3://b"), "cannot be opened without Spark"),
+        (LakeCatalog("glue", "", "s3://b"), "cannot be opened without Spark"),
+        (LakeCatalog("rest", "http://127.0.0.1:1", "s3://b"), "cannot be opened without Spark"),
+        (LakeCatalog("hadoop", "", "wasp://b/c"), "cannot be opened without Spark"),
     ],
 )
 def test_a_catalog_that_is_not_read_names_the_engine_that_reads_it(
-    catalog: Catalog, why: str
+    catalog: LakeCatalog, why: str
 ) -> None:
     with pytest.raises(SetupError, match=why) as refusal:
         open_table(Lake(catalog), "events")
@@ -355,7 +358,7 @@ def test_a_catalog_that_is_not_read_names_the_engine_that_reads_it(
 
 def test_a_lake_that_is_not_there_names_the_verb_that_fills_it(tmp_path: Path) -> None:
     """And asking makes none."""
-    lake = Lake(Catalog("jdbc", f"jdbc:sqlite:{tmp_path}/catalog.db", tmp_path.as_uri()))
+    lake = Lake(LakeCatalog("jdbc", f"jdbc:sqlite:{tmp_path}/catalog.db", tmp_path.as_uri()))
     with pytest.raises(SetupError, match="there is no table") as refusal:
         duck.ask(lake, "SELECT 1 FROM events", limit=0)
     assert "skybridge pipeline archive" in refusal.value.cure

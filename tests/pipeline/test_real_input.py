@@ -21,13 +21,13 @@ from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.features.lake.settings import archived_topics, kafka_place
 from app.pipeline.archive import run
-from app.pipeline.archive.stream import Plan
+from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.replay import run as replay
-from app.pipeline.replay.choice import Choice
-from app.pipeline.replay.notes import Notes
-from app.pipeline.replay.plan import Order, planned
-from app.pipeline.replay.run import Pace
-from app.pipeline.replay.topic import Topic, writer
+from app.pipeline.replay.choice import RecordChoice
+from app.pipeline.replay.notes import ReplayNotes
+from app.pipeline.replay.plan import LakeReplayOrder, plan_replay
+from app.pipeline.replay.run import ReplayPace
+from app.pipeline.replay.topic import TopicOutlet, writer
 from app.pipeline.settings import Lake
 from app.runtime.clock import SystemClock
 from configuration import configuration, loaded, route, written
@@ -61,14 +61,14 @@ def batched(events: list[CloudEvent]) -> Iterator[list[CloudEvent]]:
 
 async def replayed(session: SparkSession, lake: Lake, kafka: str, topic: str) -> None:
     log, clock = open_topic(kafka, topic, 1), SystemClock()
-    order = Order(Choice(), f"main/{topic}", marked=False)
-    plan, chosen = await asyncio.to_thread(planned, session, lake, order)
-    notes = Notes(session, f"{lake.catalog.warehouse}/_checkpoints", plan.id)
+    order = LakeReplayOrder(RecordChoice(), f"main/{topic}", marked=False)
+    plan, chosen = await asyncio.to_thread(plan_replay, session, lake, order)
+    notes = ReplayNotes(session, f"{lake.catalog.warehouse}/_checkpoints", plan.id)
     notes.begin(plan)
     await log.start()
     try:
-        outlet = Topic(log, topic, writer("recorded", None), clock)
-        outcome = await replay.run(plan, chosen, outlet, notes, Pace(clock), clock)
+        outlet = TopicOutlet(log, topic, writer("recorded", None), clock)
+        outcome = await replay.run(plan, chosen, outlet, notes, ReplayPace(clock), clock)
     finally:
         await log.stop()
     assert (outcome.sent, outcome.refused) == (COUNT, {})
@@ -108,13 +108,13 @@ async def test_both_logs_come_to_the_same_lake(kafka: str, tmp_path: Path) -> No
         for broker in ("main", "log"):
             lake = lake_in(tmp_path / f"lake-{broker}")
             session = session_of(lake)
-            plan = Plan(
+            plan = ArchivePlan(
                 place=kafka_place(config, broker),
                 topics=archived_topics(config, broker),
                 checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
             )
             outcome = await asyncio.to_thread(run.once, session, lake, plan)
-            assert outcome == run.Outcome(COUNT, COUNT, 0, 0)
+            assert outcome == run.ArchiveResult(COUNT, COUNT, 0, 0)
             table = lake.table("events")
             rows = session.sql(f"SELECT type, count(*) AS n FROM {table} GROUP BY type").collect()
             counts[broker] = Counter({row["type"]: row["n"] for row in rows})

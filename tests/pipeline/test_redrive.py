@@ -17,7 +17,7 @@ from app.pipeline.archive import commit, progress
 from app.pipeline.archive.derive import pending, split_by_offsets, write_decoded
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.raw import RangeRecords
-from app.pipeline.redrive import Redriven, RuleCount, Wanted, look, redrive
+from app.pipeline.redrive import RedriveRequest, RedriveResult, RuleCount, preview_redrive, redrive
 from app.pipeline.settings import Lake
 from lake_folders import lake_in, session_of
 from replay_records import (
@@ -94,12 +94,12 @@ class Killed(BaseException):
 
 def test_what_decodes_now_goes_on_once_although_it_is_broken_off_between(lake: Any) -> None:
     """Nothing stands in ``finally`` that a SIGKILL would leave undone but the lock, which ends with a process."""
-    whole = Redriven(
+    whole = RedriveResult(
         [RuleCount("bad-time", 3, 3), RuleCount("bad-id", 1, 1), RuleCount("missing-attribute", 1, 0),
          RuleCount("not-an-event", 1, 0)],
         taken=4,
     )  # fmt: skip
-    assert look(*lake, Wanted()) == whole
+    assert preview_redrive(*lake, RedriveRequest()) == whole
     assert ids(*lake) == ["there"], "a look changes nothing"
 
     def die(moment: str) -> None:
@@ -107,22 +107,22 @@ def test_what_decodes_now_goes_on_once_although_it_is_broken_off_between(lake: A
             raise Killed
 
     with pytest.raises(Killed):
-        redrive(*lake, Wanted(), observe=die)
+        redrive(*lake, RedriveRequest(), observe=die)
     assert ids(*lake) == ["1", "2", "3", "there"]
     assert len(left(*lake)) == 6, "nothing leaves before events has it"
-    again = redrive(*lake, Wanted())
+    again = redrive(*lake, RedriveRequest())
     assert (again.taken, again.events) == (4, 0)
     assert ids(*lake) == ["1", "2", "3", "there"]
     assert left(*lake) == ["missing-attribute", "not-an-event"]
-    assert redrive(*lake, Wanted()).taken == 0
+    assert redrive(*lake, RedriveRequest()).taken == 0
     begun = pending(*lake)
     assert list(split_by_offsets(begun, 1_000)) == [], "the archive is as far as it was"
 
 
 def test_a_rule_and_a_number_bound_it_and_an_archive_at_work_refuses_it(lake: Any) -> None:
     with holding_lock(*lake), pytest.raises(SetupError, match="is being written by"):
-        redrive(*lake, Wanted())
-    found = redrive(*lake, Wanted(("bad-time",), 1))
+        redrive(*lake, RedriveRequest())
+    found = redrive(*lake, RedriveRequest(("bad-time",), 1))
     assert (found.rules, found.taken, found.events) == ([RuleCount("bad-time", 3, 3)], 1, 1)
     assert ids(*lake) == ["1", "there"], "the oldest goes first"
     assert left(*lake).count("bad-time") == 2
@@ -139,7 +139,7 @@ def test_they_go_back_to_their_topic_as_they_came(lake: Any, kafka: str, tmp_pat
         "routes:\n  - {name: all, to: {broker: main, topic: t}}\n"
     )
     send = _send(load(file, {}).config, "topic")
-    found = redrive(session, made, Wanted(), send=send)
+    found = redrive(session, made, RedriveRequest(), send=send)
     assert (found.taken, found.events, found.refused) == (4, 3, {})
     came = [binary_record("1"), record_of_0_3("2"), binary_record("there"), binary_record("3")]
     assert [record for _, record in stored_records(kafka, topic)] == [

@@ -29,13 +29,13 @@ from app.cli.feed import github_feed
 from app.errors import BrokerRefused, SenderError, SetupError
 from app.filters.dialects import compile_filters
 from app.pipeline import source, tables
-from app.pipeline.replay.choice import Choice
-from app.pipeline.replay.chosen import Chosen
-from app.pipeline.replay.gateway import Gateway
-from app.pipeline.replay.notes import Notes, ReplayProgress
-from app.pipeline.replay.plan import Order, demand_no_loop, planned
-from app.pipeline.replay.run import Pace, run
-from app.pipeline.replay.topic import MARK, Topic, writer
+from app.pipeline.replay.choice import RecordChoice
+from app.pipeline.replay.chosen import ChosenRecords
+from app.pipeline.replay.gateway import GatewayOutlet
+from app.pipeline.replay.notes import ReplayNotes, ReplayProgress
+from app.pipeline.replay.plan import LakeReplayOrder, demand_no_loop, plan_replay
+from app.pipeline.replay.run import ReplayPace, run
+from app.pipeline.replay.topic import MARK, TopicOutlet, writer
 from app.pipeline.settings import KafkaPlace, Lake
 from app.runtime.clock import SystemClock
 from configuration import configuration, route
@@ -85,12 +85,18 @@ def github() -> list[Record]:
 
 
 async def replayed(
-    spark: SparkSession, lake: Lake, order: Order, outlet: Any, *, most: int = 10_000, **more: Any
+    spark: SparkSession,
+    lake: Lake,
+    order: LakeReplayOrder,
+    outlet: Any,
+    *,
+    most: int = 10_000,
+    **more: Any,
 ) -> Any:
-    plan, chosen = await asyncio.to_thread(planned, spark, lake, order, most=most)
-    notes = Notes(spark, f"{lake.catalog.warehouse}/_checkpoints", plan.id)
+    plan, chosen = await asyncio.to_thread(plan_replay, spark, lake, order, most=most)
+    notes = ReplayNotes(spark, f"{lake.catalog.warehouse}/_checkpoints", plan.id)
     notes.begin(plan)
-    return await run(plan, chosen, outlet, notes, Pace(CLOCK), CLOCK, **more)
+    return await run(plan, chosen, outlet, notes, ReplayPace(CLOCK), CLOCK, **more)
 
 
 @pytest.mark.usefixtures("spark")
@@ -112,8 +118,8 @@ async def test_the_real_feed_arrives_byte_for_byte_and_in_order_of_its_keys(
     table = lake.table(tables.RAW_TABLE)
     received.writeTo(table).option("fanout-enabled", "true").append()
 
-    order = Order(Choice(), f"main/{name}.again", marked=False)
-    plan, chosen = await asyncio.to_thread(planned, spark, lake, order, most=100)
+    order = LakeReplayOrder(RecordChoice(), f"main/{name}.again", marked=False)
+    plan, chosen = await asyncio.to_thread(plan_replay, spark, lake, order, most=100)
     assert len(plan.slices) >= 3
     counted = {each.type: each.records for each in plan.counts if each.verdict is None}
     assert counted == Counter(
@@ -121,15 +127,17 @@ async def test_the_real_feed_arrives_byte_for_byte_and_in_order_of_its_keys(
     )
     demand_no_loop(plan, [])
     with pytest.raises(SetupError, match="is archived into this lake"):
-        demand_no_loop(planned(spark, lake, Order(Choice(), f"main/{name}"))[0], [])
+        demand_no_loop(
+            plan_replay(spark, lake, LakeReplayOrder(RecordChoice(), f"main/{name}"))[0], []
+        )
 
     log = driver.open_log(name="main", bootstrap_servers=kafka)
     await log.start()
     try:
-        outlet = Topic(log, f"{name}.again", writer("recorded", None), CLOCK)
-        notes = Notes(spark, f"{lake.catalog.warehouse}/_checkpoints", plan.id)
+        outlet = TopicOutlet(log, f"{name}.again", writer("recorded", None), CLOCK)
+        notes = ReplayNotes(spark, f"{lake.catalog.warehouse}/_checkpoints", plan.id)
         notes.begin(plan)
-        outcome = await run(plan, chosen, outlet, notes, Pace(CLOCK), CLOCK)
+        outcome = await run(plan, chosen, outlet, notes, ReplayPace(CLOCK), CLOCK)
     finally:
         await log.stop()
     assert (outcome.read, outcome.sent, outcome.refused) == (len(records), len(records), {})
@@ -162,26 +170,26 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return (session, lake), rows
 
 
-ATTRIBUTES = Choice(types=("com.example.a", "com.example.ol*"), subjects=("eu-*",))
+ATTRIBUTES = RecordChoice(types=("com.example.a", "com.example.ol*"), subjects=("eu-*",))
 SQL = "NOT (type = 'com.example.a') AND (EXISTS subject OR DATA('/n') = 1.1)"
 CHOICES = (
-    pytest.param(Choice(types=("com.example.b", "com.example.ol*"), sql=SQL), id="both"),
+    pytest.param(RecordChoice(types=("com.example.b", "com.example.ol*"), sql=SQL), id="both"),
     pytest.param(ATTRIBUTES, id="attributes", marks=pytest.mark.nightly),
-    pytest.param(Choice(sql=SQL), id="sql", marks=pytest.mark.nightly),
+    pytest.param(RecordChoice(sql=SQL), id="sql", marks=pytest.mark.nightly),
 )
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.nightly
 async def test_what_is_chosen_is_what_the_filters_of_a_subscription_choose(
-    shop: Any, choice: Choice
+    shop: Any, choice: RecordChoice
 ) -> None:
     (spark, lake), rows = shop
     wanted = compile_filters(choice.filters())
     meant = [row.record for row in rows if (found := _decoded(row.record)) and wanted(found.event)]
     assert 20 < len(meant) < 380
     kept = KeepingOutlet()
-    outcome = await replayed(spark, lake, Order(choice, "main/elsewhere"), kept)
+    outcome = await replayed(spark, lake, LakeReplayOrder(choice, "main/elsewhere"), kept)
     assert outcome.read == len(meant)
     assert sorted(map(repr, kept.records)) == sorted(map(repr, meant))
 
@@ -192,11 +200,11 @@ async def test_records_of_a_key_keep_their_order_whatever_the_clocks_of_producer
 ) -> None:
     """Slices of about 30 cut partitions at odd places; within a time range and one topic."""
     (spark, lake), rows = shop
-    choice = Choice(
+    choice = RecordChoice(
         since=BEGIN + timedelta(seconds=50), until=BEGIN + timedelta(seconds=300), topics=("t1",)
     )
     kept = KeepingOutlet()
-    await replayed(spark, lake, Order(choice, "main/elsewhere"), kept, most=30)
+    await replayed(spark, lake, LakeReplayOrder(choice, "main/elsewhere"), kept, most=30)
     meant = [row for row in rows if row.topic == "t1" and 50 <= row.at < 300]
     order: dict[Any, list[Record]] = {}
     for row in sorted(meant, key=lambda row: (row.partition, row.offset)):
@@ -225,10 +233,14 @@ async def test_older_events_are_brought_up_and_all_bear_the_mark_outside_the_eve
     log = open_topic(kafka, name)
     await log.start()
     try:
-        outlet = Topic(log, name, writer("1.0", "abc"), CLOCK)
-        outcome = await replayed(session, lake, Order(Choice(), f"main/{name}", "1.0"), outlet)
+        outlet = TopicOutlet(log, name, writer("1.0", "abc"), CLOCK)
+        outcome = await replayed(
+            session, lake, LakeReplayOrder(RecordChoice(), f"main/{name}", "1.0"), outlet
+        )
         with pytest.raises(BrokerRefused):
-            await Topic(log, f"{name}.none", writer("1.0", "x"), CLOCK).send([binary_record("a")])
+            await TopicOutlet(log, f"{name}.none", writer("1.0", "x"), CLOCK).send(
+                [binary_record("a")]
+            )
     finally:
         await log.stop()
     assert (outcome.read, outcome.sent, sum(outcome.refused.values())) == (3, 2, 1)
@@ -256,9 +268,11 @@ async def test_through_the_gateway_key_attributes_data_and_order_per_key_are_kep
         log={"level": "warning"},
     )
     async with running(settings, tmp_path) as service:
-        outlet = Gateway(f"{service.events_url}/events", "recorded", "abc", CLOCK)
+        outlet = GatewayOutlet(f"{service.events_url}/events", "recorded", "abc", CLOCK)
         try:
-            outcome = await replayed(spark, lake, Order(Choice(topics=("t0",)), "gateway"), outlet)
+            outcome = await replayed(
+                spark, lake, LakeReplayOrder(RecordChoice(topics=("t0",)), "gateway"), outlet
+            )
             stored = await service.records("in", 2)
         finally:
             await outlet.close()
@@ -278,7 +292,7 @@ async def test_through_the_gateway_key_attributes_data_and_order_per_key_are_kep
 async def test_a_rate_is_kept_within_five_percent() -> None:
     """By a clock that is late now and then, as a busy machine is; a long stall is not made good in a burst."""
     clock = VirtualClock()
-    pace = Pace(clock, rate=200.0)
+    pace = ReplayPace(clock, rate=200.0)
     gone: list[float] = []
 
     async def act() -> None:
@@ -296,7 +310,7 @@ async def test_a_rate_is_kept_within_five_percent() -> None:
 
 async def test_the_times_that_were_are_kept_at_a_speed() -> None:
     clock = VirtualClock()
-    pace = Pace(clock, speed=60.0)
+    pace = ReplayPace(clock, speed=60.0)
     begun = clock.monotonic()
     for moment, after in ((0, 0.0), (60_000_000, 1.0), (150_000_000, 2.5)):
         waiting = asyncio.ensure_future(pace.wait(1, moment))
@@ -312,12 +326,14 @@ async def test_a_replay_to_a_real_topic_keeps_its_rate(shop: Any, kafka: str) ->
     name = f"rate-{uuid4().hex[:8]}"
     log = open_topic(kafka, name)
     await log.start()
-    plan, chosen = await asyncio.to_thread(planned, spark, lake, Order(Choice(), f"main/{name}"))
-    notes = Notes(spark, f"{lake.catalog.warehouse}/_checkpoints", plan.id)
+    plan, chosen = await asyncio.to_thread(
+        plan_replay, spark, lake, LakeReplayOrder(RecordChoice(), f"main/{name}")
+    )
+    notes = ReplayNotes(spark, f"{lake.catalog.warehouse}/_checkpoints", plan.id)
     notes.begin(plan)
     try:
-        outlet = Topic(log, name, writer("recorded", plan.id), CLOCK)
-        await run(plan, chosen, outlet, notes, Pace(CLOCK, rate=200.0), CLOCK)
+        outlet = TopicOutlet(log, name, writer("recorded", plan.id), CLOCK)
+        await run(plan, chosen, outlet, notes, ReplayPace(CLOCK, rate=200.0), CLOCK)
     finally:
         await log.stop()
     times = sorted(at for at, _ in stored_records(kafka, name))
@@ -380,14 +396,14 @@ async def test_a_killed_replay_misses_nothing_when_it_is_resumed(
     assert 0 < before < len(records), (tmp_path / "log").read_text()
 
     [path] = folder.glob("replay-*")
-    notes = Notes(session, folder.as_uri(), path.name.removeprefix("replay-"))
+    notes = ReplayNotes(session, folder.as_uri(), path.name.removeprefix("replay-"))
     plan = notes.plan()
-    chosen = Chosen(session, lake, plan.order.choice, plan.reach)
+    chosen = ChosenRecords(session, lake, plan.order.choice, plan.reach)
     noted = notes.done()
     await log.start()
     try:
-        outlet = Topic(log, name, writer("recorded", plan.id), CLOCK)
-        outcome = await run(plan, chosen, outlet, notes, Pace(CLOCK), CLOCK)
+        outlet = TopicOutlet(log, name, writer("recorded", plan.id), CLOCK)
+        outcome = await run(plan, chosen, outlet, notes, ReplayPace(CLOCK), CLOCK)
     finally:
         await log.stop()
     assert outcome.read == len(records)
@@ -406,7 +422,7 @@ async def test_a_killed_replay_misses_nothing_when_it_is_resumed(
 @pytest.mark.nightly
 def test_notes_are_kept_by_hadoops_file_systems_too(spark: SparkSession, tmp_path: Path) -> None:
     """As on S3, where this machine has no folder."""
-    notes = Notes(spark, tmp_path.as_uri(), "abc")
+    notes = ReplayNotes(spark, tmp_path.as_uri(), "abc")
     notes._here = None
     with pytest.raises(SetupError, match="there is no replay"):
         notes.plan()

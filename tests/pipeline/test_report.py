@@ -16,7 +16,7 @@ from app.model.message import Partition
 from app.pipeline.query import duck
 from app.pipeline.report import measures, tables
 from app.pipeline.report.page import page
-from app.pipeline.report.run import STEPS, Report, Wanted, run
+from app.pipeline.report.run import STEPS, LakeReport, ReportRequest, run
 from app.pipeline.report.samples import former
 from app.store import attempt_log, open_store
 from report_lake import BEGIN, END, HOT, LATE, MIDDLE, ORDER, WAITING, FilledLake
@@ -43,7 +43,7 @@ async def keep(path: Path, attempts: list[Attempt]) -> None:
 @pytest.fixture(scope="module")
 def reported(
     small_lake: FilledLake, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Report, list[str]]:
+) -> tuple[LakeReport, list[str]]:
     """Of everything, with deliveries: the first ten events arrive at once, five after a retry, one is given
     up, two are under way, and one is of another lake.
     """
@@ -58,13 +58,13 @@ def reported(
     ]
     asyncio.run(keep(store, tried))
     steps: list[str] = []
-    wanted = Wanted(attempts=attempt_log.of_file(store), successes=True)
+    wanted = ReportRequest(attempts=attempt_log.of_file(store), successes=True)
     report = run(small_lake.lake, wanted, made=END, tell=steps.append)
     return report, steps
 
 
 def test_every_record_is_an_event_a_duplicate_or_invalid(
-    small_lake: FilledLake, reported: tuple[Report, list[str]]
+    small_lake: FilledLake, reported: tuple[LakeReport, list[str]]
 ) -> None:
     """And those that wait are counted apart."""
     report, account = reported[0], small_lake.account
@@ -77,7 +77,7 @@ def test_every_record_is_an_event_a_duplicate_or_invalid(
 
 
 def test_volume_is_that_of_each_type_and_source(
-    small_lake: FilledLake, reported: tuple[Report, list[str]]
+    small_lake: FilledLake, reported: tuple[LakeReport, list[str]]
 ) -> None:
     report, account = reported[0], small_lake.account
     assert dict(zip(*columns(report, "types", "type", "events"), strict=True)) == account.types
@@ -92,7 +92,7 @@ def test_volume_is_that_of_each_type_and_source(
 
 
 def test_percentiles_are_those_of_the_events(
-    small_lake: FilledLake, reported: tuple[Report, list[str]]
+    small_lake: FilledLake, reported: tuple[LakeReport, list[str]]
 ) -> None:
     """Delay in seconds, size of values in bytes: of so few, they are exact."""
     totals, account = reported[0].totals, small_lake.account
@@ -107,7 +107,7 @@ def test_percentiles_are_those_of_the_events(
 
 
 def test_keys_and_rules_are_counted(
-    small_lake: FilledLake, reported: tuple[Report, list[str]]
+    small_lake: FilledLake, reported: tuple[LakeReport, list[str]]
 ) -> None:
     report, account = reported[0], small_lake.account
     assert report.tables["keys"].rows[0] == (HOT.decode(), account.keys[HOT])
@@ -116,7 +116,7 @@ def test_keys_and_rules_are_counted(
     assert rule["detail"] == "source: is required"
 
 
-def test_drift_is_what_changed_in_the_middle(reported: tuple[Report, list[str]]) -> None:
+def test_drift_is_what_changed_in_the_middle(reported: tuple[LakeReport, list[str]]) -> None:
     """Of the one type whose data changed, and of no other."""
     assert sorted(reported[0].tables["drift"].rows) == [
         (ORDER, "$.amount", "type changed", "number", "string"),
@@ -126,7 +126,7 @@ def test_drift_is_what_changed_in_the_middle(reported: tuple[Report, list[str]])
 
 
 def test_deliveries_are_joined_by_source_and_id(
-    small_lake: FilledLake, reported: tuple[Report, list[str]]
+    small_lake: FilledLake, reported: tuple[LakeReport, list[str]]
 ) -> None:
     rows = reported[0].tables["deliveries"].dicts()
     sums = Counter[str]()
@@ -144,7 +144,7 @@ def test_deliveries_are_joined_by_source_and_id(
 
 
 def test_the_page_and_the_files_hold_it_all(
-    reported: tuple[Report, list[str]], tmp_path: Path
+    reported: tuple[LakeReport, list[str]], tmp_path: Path
 ) -> None:
     report, steps = reported
     assert tuple(steps) == STEPS
@@ -155,12 +155,12 @@ def test_the_page_and_the_files_hold_it_all(
 
 
 def test_a_range_is_counted_by_the_brokers_clock_and_knows_what_is_new(
-    small_lake: FilledLake, reported: tuple[Report, list[str]], tmp_path: Path
+    small_lake: FilledLake, reported: tuple[LakeReport, list[str]], tmp_path: Path
 ) -> None:
     """The second hour alone; its schemas do not differ from an earlier report of the whole in kinds that
     both have.
     """
-    report = run(small_lake.lake, Wanted(since=MIDDLE, until=END), made=END)
+    report = run(small_lake.lake, ReportRequest(since=MIDDLE, until=END), made=END)
     early = sum(
         1
         for row in reported[0].tables["flow"].dicts()
@@ -175,7 +175,7 @@ def test_a_range_is_counted_by_the_brokers_clock_and_knows_what_is_new(
 
 def test_a_range_without_records_is_refused(small_lake: FilledLake) -> None:
     with pytest.raises(SetupError, match="no record"):
-        run(small_lake.lake, Wanted(since=END), made=END)
+        run(small_lake.lake, ReportRequest(since=END), made=END)
 
 
 def test_where_no_snapshot_tells_the_progress_the_rows_of_quarantine_do(
@@ -188,7 +188,7 @@ def test_where_no_snapshot_tells_the_progress_the_rows_of_quarantine_do(
         f'SELECT count(*) FROM events_raw JOIN ({last}) USING ("partition") WHERE "offset" > last'
     )
     [(waiting,)] = duck.ask(small_lake.lake, beyond, limit=0).rows
-    totals = run(small_lake.lake, Wanted(), made=END).totals
+    totals = run(small_lake.lake, ReportRequest(), made=END).totals
     assert totals.waiting == waiting > WAITING
     assert totals.records + totals.waiting == small_lake.account.records + WAITING
 
@@ -200,7 +200,7 @@ def test_a_store_that_cannot_be_read_is_told_with_the_cure(tmp_path: Path) -> No
     assert "--no-deliveries" in refusal.value.cure
 
 
-def columns(report: Report, table: str, *names: str) -> list[list[Any]]:
+def columns(report: LakeReport, table: str, *names: str) -> list[list[Any]]:
     return [report.tables[table].column(name) for name in names]
 
 

@@ -15,7 +15,7 @@ from app.bindings.record import Record
 from app.errors import SenderError
 from app.model.route import Route
 from app.pipeline.reroute import job as jobs
-from app.pipeline.reroute.plan import checked
+from app.pipeline.reroute.plan import check_job
 from app.pipeline.session import QUERY_SETTINGS
 from app.pipeline.settings import KafkaPlace, Reroute
 from app.routing.plan import Router
@@ -104,7 +104,7 @@ class _House:
     def job(self) -> Reroute:
         places = {"main": self.place}
         found = Reroute(self.place, [self.source], self.routes, places, self.rejects)
-        assert checked(found) == []
+        assert check_job(found) == []
         return found
 
     def due(self, records: Sequence[Record]) -> dict[str, list[list[Record]]]:

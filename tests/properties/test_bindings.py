@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.bindings import http, kafka, pulsar, rabbitmq
 from app.bindings.record import ContentMode, Decoded, Header
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import InvalidEvent
 from app.event.value import CloudEvent, DataForm
 from app.event.versions import VERSIONS
@@ -23,7 +23,7 @@ OTHER_FORMATS = ("protobuf", "avro")
 ROUNDS = 50
 
 
-def over_http(decoded: Decoded, writing: Writing) -> Decoded:
+def over_http(decoded: Decoded, writing: EncodeOptions) -> Decoded:
     """HTTP carries only what it is told to carry beside the event: here, what any header may be."""
     wanted = {name.lower() for name, _ in decoded.foreign}
     message = http.encode(decoded, writing, wanted)
@@ -32,7 +32,7 @@ def over_http(decoded: Decoded, writing: Writing) -> Decoded:
     return back
 
 
-def in_a_batch(decoded: Decoded, writing: Writing) -> Decoded:
+def in_a_batch(decoded: Decoded, writing: EncodeOptions) -> Decoded:
     message = http.encode_batch([decoded, decoded], writing.format)
     pairs = [(name.lower().encode(), value.encode()) for name, value in message.headers]
     first, second = http.decode(pairs, message.body)
@@ -40,8 +40,8 @@ def in_a_batch(decoded: Decoded, writing: Writing) -> Decoded:
     return first
 
 
-def in_a_record(binding: object) -> Callable[[Decoded, Writing], Decoded]:
-    def way(decoded: Decoded, writing: Writing) -> Decoded:
+def in_a_record(binding: object) -> Callable[[Decoded, EncodeOptions], Decoded]:
+    def way(decoded: Decoded, writing: EncodeOptions) -> Decoded:
         record = binding.encode(decoded, writing, b"\xff")
         assert record.key == b"\xff"
         return binding.decode(record)
@@ -50,12 +50,12 @@ def in_a_record(binding: object) -> Callable[[Decoded, Writing], Decoded]:
 
 
 WAYS = {
-    "http": (over_http, Writing()),
-    "kafka": (in_a_record(kafka), Writing()),
-    "rabbitmq": (in_a_record(rabbitmq), Writing()),
-    "pulsar": (in_a_record(pulsar), Writing()),
-    "pulsar, names of kafka": (in_a_record(pulsar), Writing(names="ce_")),
-    "pulsar, strings as json": (in_a_record(pulsar), Writing(strings="json")),
+    "http": (over_http, EncodeOptions()),
+    "kafka": (in_a_record(kafka), EncodeOptions()),
+    "rabbitmq": (in_a_record(rabbitmq), EncodeOptions()),
+    "pulsar": (in_a_record(pulsar), EncodeOptions()),
+    "pulsar, names of kafka": (in_a_record(pulsar), EncodeOptions(names="ce_")),
+    "pulsar, strings as json": (in_a_record(pulsar), EncodeOptions(strings="json")),
 }
 KEEPS_EMPTY = {"kafka"}
 KEEPS_FOREIGN = set(WAYS) - {"http"}
@@ -102,7 +102,7 @@ def test_binary_mode_gives_the_event_back(way: str, decoded: Decoded) -> None:
 def test_documents_of_json_give_the_event_back(way: str, decoded: Decoded) -> None:
     """J1 to J14, V4: attributes with their types, data with every byte, and what is foreign."""
     travel, writing = (in_a_batch, PLAIN) if way == "batch" else WAYS[way]
-    choices = Writing(
+    choices = EncodeOptions(
         mode="structured", format="json", names=writing.names, strings=writing.strings
     )
     event, back = decoded.event, travel(decoded, choices)
@@ -125,7 +125,9 @@ def test_documents_of_other_formats_give_the_event_back(
 ) -> None:
     """Protobuf and Avro: attributes with their types, data with every byte; or refused as too much."""
     travel, writing = WAYS[way]
-    choices = Writing(mode="structured", format=name, names=writing.names, strings=writing.strings)
+    choices = EncodeOptions(
+        mode="structured", format=name, names=writing.names, strings=writing.strings
+    )
     event = decoded.event
     try:
         expected = same_time(event) if name == "protobuf" else explicit(event)
@@ -147,7 +149,7 @@ def test_a_route_that_writes_one_version_writes_it_whole(
 ) -> None:
     """V7: id, source and data are never touched, and the event says the version that was asked for."""
     travel, writing = WAYS[way]
-    choices = Writing(version=version, names=writing.names, strings=writing.strings)
+    choices = EncodeOptions(version=version, names=writing.names, strings=writing.strings)
     back = travel(Decoded(event, ContentMode.BINARY), choices).event
 
     assert back.version == version
@@ -166,7 +168,7 @@ def test_what_is_written_is_to_the_letter(decoded: Decoded, mode: str) -> None:
     HTTP is read strictly above.
     """
     for binding in (kafka, rabbitmq, pulsar):
-        record = binding.encode(decoded, Writing(mode=mode), None)
+        record = binding.encode(decoded, EncodeOptions(mode=mode), None)
         letter = binding.decode(record, binding.STRICT)
         assert letter.event == binding.decode(record).event
         assert letter.event.id == decoded.event.id

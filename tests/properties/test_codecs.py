@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.bindings import http, kafka
 from app.bindings.headers import percent_decode, percent_encode
 from app.bindings.record import ContentMode, Decoded, Record
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import SenderError
 from app.event.convert import as_version
 from app.event.validate import faults_of
@@ -69,7 +69,7 @@ def test_percent_coding_round_trips(text: str) -> None:
 @given(events())
 def test_http_binary_round_trips(event: CloudEvent) -> None:
     """H8 to H10: attributes as canonical text, the body the very same object."""
-    message = http.encode(Decoded(event, BINARY), Writing())
+    message = http.encode(Decoded(event, BINARY), EncodeOptions())
     (decoded,) = http.decode(wire(message), message.body)
 
     expected = as_binary(event)
@@ -120,7 +120,7 @@ def texts_fit_headers(event: CloudEvent) -> bool:
 def test_headers_of_an_older_version_round_trip(old: tuple[str, str]) -> None:
     """V6: over HTTP and in a record, and what left is what arrived."""
     event = read_event(old[1].encode())
-    message = http.encode(Decoded(event, BINARY), Writing())
+    message = http.encode(Decoded(event, BINARY), EncodeOptions())
     (first,) = http.decode(wire(message), message.body)
     record = kafka.encode(first, PLAIN, None)
     last = kafka.decode(record)
@@ -130,7 +130,7 @@ def test_headers_of_an_older_version_round_trip(old: tuple[str, str]) -> None:
     if texts_fit_headers(event):
         assert first.event.attributes == as_binary(event).attributes
     assert last.event == first.event
-    assert http.encode(last, Writing()) == http.encode(first, Writing())
+    assert http.encode(last, EncodeOptions()) == http.encode(first, EncodeOptions())
 
 
 @given(events(), st.sampled_from(list(VERSIONS)))
@@ -152,7 +152,7 @@ def test_an_event_in_headers_of_any_version_round_trips(event: CloudEvent, name:
     """V6: in records and over HTTP."""
     older = as_version(event, name)
     record = kafka.encode(Decoded(older, BINARY), PLAIN, None)
-    message = http.encode(Decoded(older, BINARY), Writing())
+    message = http.encode(Decoded(older, BINARY), EncodeOptions())
     (requested,) = http.decode(wire(message), message.body)
     recorded = kafka.decode(record).event
 
@@ -177,9 +177,9 @@ def test_structured_goes_from_http_to_kafka_to_a_webhook_untouched(event: CloudE
     """as_received: the document is one object all the way."""
     document = write_event(event)
     (arrived,) = http.decode([(b"content-type", b"application/cloudevents+json")], document)
-    left = kafka.decode(kafka.encode(arrived, Writing(mode="as_received"), None))
+    left = kafka.decode(kafka.encode(arrived, EncodeOptions(mode="as_received"), None))
 
-    assert http.encode(left, Writing(mode="structured")).body is document
+    assert http.encode(left, EncodeOptions(mode="structured")).body is document
     assert left.event == arrived.event
 
 
@@ -292,8 +292,8 @@ def test_no_request_does_worse_than_a_sender_error(
     for item in decoded:
         assert faults_of(item.event.attributes, str) == []
         kafka.encode(item, PLAIN, None)
-        kafka.encode(item, Writing(mode="structured"), None)
-        http.encode(item, Writing())
+        kafka.encode(item, EncodeOptions(mode="structured"), None)
+        http.encode(item, EncodeOptions())
 
 
 @given(header_pairs, st.none() | st.binary(max_size=200))

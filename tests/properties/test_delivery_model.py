@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from app.errors import StoreUnavailable
 from app.filters.selection import Selection
-from app.interfaces import DeadLetter, LetterChoice, Outgoing, Sink, SinkAnswer
+from app.interfaces import DeadLetter, DeadLetterFilter, DeliveryRequest, Sink, SinkAnswer
 from app.model.message import Partition
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
@@ -148,7 +148,7 @@ class Worker(Sink):
     def consumer(self) -> FakeConsumer | None:
         return self.dispatcher._consumer
 
-    async def send(self, request: Outgoing) -> SinkAnswer:
+    async def send(self, request: DeliveryRequest) -> SinkAnswer:
         """As a target would: it takes a moment, and counts what it accepted."""
         world, name = self.world, event_id(request)
         key = world.key_of(name)
@@ -388,7 +388,9 @@ class Delivery(RuleBasedStateMachine):
 
         async def give_back() -> None:
             now_ms = int(world.clock.now() * 1000)
-            await world.store.letters.redrive(LetterChoice(), rate=rate, now_ms=now_ms, limit=limit)
+            await world.store.letters.redrive(
+                DeadLetterFilter(), rate=rate, now_ms=now_ms, limit=limit
+            )
             if world.worker is not None and world.chance.random() < 0.5:
                 world.worker.dispatcher.look()
 

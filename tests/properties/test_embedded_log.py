@@ -11,7 +11,7 @@ from app.bindings.record import Record
 from app.brokers.embedded import (
     ConsumerSettings,
     EngineSettings,
-    Retention,
+    RetentionLimits,
 )
 from app.interfaces import Consumer
 from app.model.message import Message, Partition
@@ -52,7 +52,7 @@ class EmbeddedLog(LogMachine):
                 segment_bytes=300,
                 wal_bytes=64 << 10,
                 now_ms=self.time,
-                retention=Retention(max_age=KEEP),
+                retention=RetentionLimits(max_age=KEEP),
                 retention_interval=3600,
             ),
             ConsumerSettings(commit_interval=3600),

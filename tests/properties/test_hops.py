@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.bindings import http
 from app.bindings.record import ContentMode, Decoded
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.event.value import CloudEvent, DataForm
 from app.formats.typed import NotRepresentable
 from event_strategies import decoded_events
@@ -23,7 +23,7 @@ class Hop(NamedTuple):
     """One way from a reader to the next: over HTTP or through a broker, however it is set up."""
 
     kind: str
-    writing: Writing
+    writing: EncodeOptions
 
 
 hops = st.lists(
@@ -31,7 +31,7 @@ hops = st.lists(
         Hop,
         st.sampled_from(["http", *BINDINGS]),
         st.builds(
-            Writing,
+            EncodeOptions,
             mode=st.sampled_from(["binary", "structured", "as_received"]),
             format=st.sampled_from(["as_received", "json", "protobuf", "avro"]),
             names=st.sampled_from(["CE-", "ce_"]),
@@ -94,10 +94,10 @@ def test_a_document_that_is_kept_is_the_same_object_after_ten_hops(
     decoded: Decoded, way: list[Hop]
 ) -> None:
     """as_received, and any format: nobody on the way writes the document anew."""
-    first = taken(decoded, Hop("kafka", Writing(mode="structured", format="json")))
+    first = taken(decoded, Hop("kafka", EncodeOptions(mode="structured", format="json")))
     now = Decoded(first.event, ContentMode.STRUCTURED, first.document, first.media_type)
     for hop in way:
-        now = taken(now, Hop(hop.kind, Writing(mode="as_received", names=hop.writing.names)))
+        now = taken(now, Hop(hop.kind, EncodeOptions(mode="as_received", names=hop.writing.names)))
 
     assert now.document is first.document
     assert now.media_type == first.media_type

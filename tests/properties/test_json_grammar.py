@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bindings import http, kafka
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.event import json_text
 from app.event.value import CloudEvent, DataForm
 from app.formats.json import read_batch, read_event, write_event
@@ -19,7 +19,7 @@ from example_counts import READERS, examples
 from hostile_json import strings, values
 
 HEAD = b'{"specversion":"1.0","id":"1","source":"/s","type":"t"'
-BINARY, STRUCTURED = Writing(mode="binary"), Writing(mode="structured")
+BINARY, STRUCTURED = EncodeOptions(mode="binary"), EncodeOptions(mode="structured")
 TYPED = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "datacontenttype": "application/json"}  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def opinion(text: bytes) -> tuple[bool, Any]:
 
 def taken(text: bytes) -> bool:
     try:
-        json_text.one(text)
+        json_text.single_value(text)
     except json_text.FAULTS:
         return False
     return json_text.is_utf8(text)
@@ -53,7 +53,7 @@ def taken(text: bytes) -> bool:
 def test_values_are_taken_and_taken_apart_as_they_were_written(text: bytes) -> None:
     is_json, meant = opinion(text)
     assert is_json
-    assert json_text.one(b" \n%b\t" % text) == text
+    assert json_text.single_value(b" \n%b\t" % text) == text
     if isinstance(meant, dict):
         found = json_text.members(text)
         assert list(found) == list(meant)
@@ -107,4 +107,4 @@ def test_equal_tokens_have_equal_keys_and_every_text_has_one(one: bytes, other: 
 @given(values)
 def test_what_is_shown_again_is_what_came(text: bytes) -> None:
     """The command line reads answers and writes them again."""
-    assert opinion(json_text.written(json_text.loose(text))) == opinion(text)
+    assert opinion(json_text.encode_value(json_text.decode_lossless(text))) == opinion(text)

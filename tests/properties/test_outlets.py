@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.event.json_text import written
+from app.event.json_text import encode_value
 from app.event.value import CloudEvent, DataForm
 from app.model.outlet import RequestTemplates
 from app.outlets.compiled import compile_outlet
@@ -40,7 +40,7 @@ JSON = st.recursive(
 
 def event(data: object, **attributes: str) -> CloudEvent:
     known = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", **attributes}
-    return CloudEvent(known, written(data), DataForm.JSON)
+    return CloudEvent(known, encode_value(data), DataForm.JSON)
 
 
 def shaped(settings: dict[str, Any], of: CloudEvent) -> ShapedRequest:
@@ -52,7 +52,7 @@ def shaped(settings: dict[str, Any], of: CloudEvent) -> ShapedRequest:
 def test_a_value_alone_is_the_value(value: object) -> None:
     """With its JSON type, in the very characters of its sender."""
     made = shaped({"body": {"a": "{pointer:/v}", "b": 1}}, event({"v": value})).message.body
-    assert made == b'{"a":%b,"b":1}' % written(value)
+    assert made == b'{"a":%b,"b":1}' % encode_value(value)
 
 
 @given(TEXTS, TEXTS, TEXTS)
@@ -129,4 +129,4 @@ def test_different_values_make_different_bodies(one: object, other: object) -> N
         shaped({"body": {"a": "{pointer:/v}", "b": ["{$data}"]}}, event({"v": value})).message.body
         for value in (one, other)
     ]
-    assert (bodies[0] == bodies[1]) == (written(one) == written(other))
+    assert (bodies[0] == bodies[1]) == (encode_value(one) == encode_value(other))

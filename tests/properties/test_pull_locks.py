@@ -18,7 +18,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from app.interfaces import DeadLetter, LetterChoice, Offered
+from app.interfaces import DeadLetter, DeadLetterFilter, PullMessage
 from app.store import open_store
 from example_counts import stateful
 from folder_in_memory import folder_in_memory
@@ -160,7 +160,7 @@ class Locks(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            letters = self.runner.run(self.store.letters.find(LetterChoice(), limit=10_000))
+            letters = self.runner.run(self.store.letters.find(DeadLetterFilter(), limit=10_000))
             assert sorted(each.message.offset for each in letters) == sorted(self.buried)
         finally:
             self.runner.run(self.store.stop())
@@ -184,7 +184,7 @@ class Locks(RuleBasedStateMachine):
         assert not done.get("nobody's")
         return row
 
-    def _bury(self, held: list[Offered]) -> None:
+    def _bury(self, held: list[PullMessage]) -> None:
         letters = {
             each.token: DeadLetter(
                 subscription=SUBSCRIPTION,

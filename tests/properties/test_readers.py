@@ -13,7 +13,7 @@ from app.bindings import http, rabbitmq
 from app.bindings.amqp_table import from_table
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import SenderError
 from app.event.validate import faults_of
 from app.formats import avro, json, protobuf
@@ -31,7 +31,7 @@ TYPES = st.sampled_from(
 )  # fmt: skip
 FORMATS = {"json": json, "protobuf": protobuf, "avro": avro}
 KINDS = ("kafka", "rabbitmq", "pulsar")
-AS_DOCUMENT = Writing(mode="structured")
+AS_DOCUMENT = EncodeOptions(mode="structured")
 
 documents = st.binary(max_size=200) | st.builds(mutated, st.sampled_from(DOCUMENTS), instructions)
 """Arbitrary bytes, or a document of some format and version after a few changes."""
@@ -51,7 +51,7 @@ def answered(read: Callable[[], list[Decoded]]) -> None:
         written(decoded, "kafka", AS_DOCUMENT)
 
 
-def written(decoded: Decoded, kind: str, writing: Writing) -> None:
+def written(decoded: Decoded, kind: str, writing: EncodeOptions) -> None:
     try:
         BINDINGS[kind].encode(decoded, writing, None)
     except SenderError as error:  # too long a name for AMQP, say

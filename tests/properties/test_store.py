@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 import store_samples as house
 from app.errors import SkybridgeError
-from app.interfaces import AttemptChoice, Command, Commit, LetterChoice, Offered
+from app.interfaces import AttemptFilter, Command, Commit, DeadLetterFilter, PullMessage
 from app.store import open_store
 from example_counts import examples
 from folder_in_memory import folder_in_memory
@@ -29,9 +29,9 @@ places = st.sampled_from([house.ORDERS, house.PAYMENTS])
 choices = st.sampled_from(
     [
         house.ALL,
-        LetterChoice(subscription="audit"),
-        LetterChoice(ids=(1, 2)),
-        LetterChoice(until_ms=house.NOW),
+        DeadLetterFilter(subscription="audit"),
+        DeadLetterFilter(ids=(1, 2)),
+        DeadLetterFilter(until_ms=house.NOW),
     ]
 )
 kept = {"partition": places, "epoch": epochs, "subscription": names}
@@ -80,7 +80,7 @@ STEPS = st.one_of(
     _step("parked", "keys", st.none() | names, few),
     _step("parked", "find", st.none() | names, few, few),
     _step("attempts", "add", st.lists(attempts, max_size=3), st.lists(attempts, max_size=1)),
-    _step("attempts", "find", st.builds(AttemptChoice, outcome=st.none() | st.just("retry"))),
+    _step("attempts", "find", st.builds(AttemptFilter, outcome=st.none() | st.just("retry"))),
     _step("attempts", "trim", before_ms=st.integers(house.NOW, house.NOW + 3), most=few),
     _step(
         *("subscriptions", "put", names, st.binary(max_size=2)),
@@ -171,7 +171,7 @@ class Side:
         return self._tokens[number] if number < len(self._tokens) else f"none {number}"
 
     def _plain(self, answer: Any) -> Any:
-        if isinstance(answer, list) and answer and isinstance(answer[0], Offered):
+        if isinstance(answer, list) and answer and isinstance(answer[0], PullMessage):
             return [replace(row, token=str(self._turn(row.token))) for row in answer]
         if isinstance(answer, dict) and any(isinstance(key, str) for key in answer):
             return {self._tokens.index(k) if k in self._tokens else k: v for k, v in answer.items()}

@@ -14,7 +14,7 @@ from app.bindings.record import Record
 from app.brokers.portable import PortableLog
 from app.errors import BrokerRefused, BrokerUnavailable
 from app.interfaces import PublishResult
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from contract_tools import fresh_group, publish, take, text
@@ -98,7 +98,7 @@ async def assert_works(log: PortableLog) -> None:
     """Assert that the admin client, the producer and the consumer of a log can all connect and do
     their work.
     """
-    assert await log.health() == Health(healthy=True, cause="")
+    assert await log.health() == LogHealth(healthy=True, cause="")
     topic = await make_topic(log, 2)
     await publish(log, topic, [text("x" * 300_000, "k")])
     consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)

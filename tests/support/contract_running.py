@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.errors import (
     BoundReached,
     BrokerError,
@@ -40,7 +40,7 @@ class OutageCase:
         """
         if lacks(harness, SERVER):
             return
-        log = await harness.make_log(bounds=Bounds(publish_timeout=1.0))
+        log = await harness.make_log(bounds=PublishBounds(publish_timeout=1.0))
         topic = await harness.fresh_topic(log)
         await harness.take_away()
         (result,) = await log.submit(topic, [text("lost", "k")])
@@ -75,7 +75,7 @@ class RunningCases(OutageCase):
 
     async def test_a_full_bound_is_answered_with_when_to_come_back(self, harness: Harness) -> None:
         """Submissions above a bound are refused with Retry-After, so that memory does not grow."""
-        log = await harness.make_log(bounds=Bounds(records=2, retry_after=3.0))
+        log = await harness.make_log(bounds=PublishBounds(records=2, retry_after=3.0))
         topic = await harness.fresh_topic(log)
         results = await log.submit(topic, [text(str(n)) for n in range(3)])
         assert all(isinstance(result, BoundReached) for result in results)

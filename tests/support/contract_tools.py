@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from uuid import uuid4
 
 from app.bindings.record import Record
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.interfaces import Consumer
 from app.model.capabilities import Capabilities
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
@@ -20,7 +20,7 @@ PATIENCE = 240.0  # seconds; a bound, not a wait: every wait ends with its condi
 ANSWERED_WITHIN = (
     60.0  # seconds: time-out of publishing in most cases; a broker may pause for twenty
 )
-CALM = Bounds(publish_timeout=ANSWERED_WITHIN)
+CALM = PublishBounds(publish_timeout=ANSWERED_WITHIN)
 AT_ONCE = 30.0  # seconds on a busy machine, where a time-out would take twice that
 JAVA_HASHES = {
     b"21": 1173551340,
@@ -45,7 +45,7 @@ class Harness(Protocol):
     def after(self, position: str) -> str:
         """Return the position of the record after the one at ``position``."""
 
-    async def make_log(self, *, bounds: Bounds | None = None) -> PortableLog:
+    async def make_log(self, *, bounds: PublishBounds | None = None) -> PortableLog:
         """Return a started log on the harness's data. At most one is open at a time."""
 
     async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:

@@ -21,7 +21,7 @@ from app.bindings.amqp_table import from_table
 from app.bindings.modes import JSON_DOCUMENT
 from app.bindings.pulsar_properties import PulsarMessage, from_message, to_message
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import InvalidEvent, SenderError
 from app.event.value import NO_TYPES, ArrivedAttribute, AttributeType, CloudEvent, DataForm
 from app.event.versions import EXTENSIONS, VERSIONS
@@ -29,7 +29,7 @@ from corpus import Case, assert_faults, assert_form, assert_is, octets
 
 BINDINGS: Mapping[str, Any] = {"kafka": kafka, "rabbitmq": rabbitmq, "pulsar": pulsar}
 NEXT = {"kafka": "rabbitmq", "rabbitmq": "pulsar", "pulsar": "kafka"}
-AS_RECEIVED = Writing(mode="as_received")
+AS_RECEIVED = EncodeOptions(mode="as_received")
 
 
 def record_of(case: Case) -> Record:
@@ -149,7 +149,7 @@ def is_accepted(case: Case) -> bool:
     return "events" in case.expect or "opaque" in case.expect
 
 
-def assert_rewritten(case: Case, writing: Writing) -> None:
+def assert_rewritten(case: Case, writing: EncodeOptions) -> None:
     """Assert that encoding and decoding give the same event, with a liberal and with a strict
     reader.
     """
@@ -168,7 +168,7 @@ def assert_rewritten(case: Case, writing: Writing) -> None:
 def assert_upgraded(case: Case) -> None:
     """Assert that the event is unchanged for readers of 1.0 when it is written as 1.0."""
     before = read(case)
-    writing = Writing(mode="as_received", version="1.0")
+    writing = EncodeOptions(mode="as_received", version="1.0")
     record = on_the_wire(case.folder, BINDINGS[case.folder].encode(before, writing, None))
     after = BINDINGS[case.folder].decode(record).event
 
@@ -183,7 +183,7 @@ def assert_documented(case: Case) -> None:
     A document in an unknown format must be refused with 415.
     """
     before, binding = read(case), BINDINGS[case.folder]
-    writing = Writing(mode="structured", format="json")
+    writing = EncodeOptions(mode="structured", format="json")
     if before.opaque:
         with pytest.raises(SenderError) as refusal:
             binding.encode(before, writing, None)
@@ -203,7 +203,7 @@ def assert_documented(case: Case) -> None:
     assert after.foreign == before.foreign
 
 
-def carried(case: Case, writing: Writing) -> Iterator[tuple[str, Decoded, Decoded]]:
+def carried(case: Case, writing: EncodeOptions) -> Iterator[tuple[str, Decoded, Decoded]]:
     """Carry an event through all brokers and back, and yield broker, expected and actual decoding
     at each.
     """
@@ -226,7 +226,7 @@ def carried(case: Case, writing: Writing) -> Iterator[tuple[str, Decoded, Decode
         yield folder, due, decoded
 
 
-def assert_carried(case: Case, writing: Writing) -> None:
+def assert_carried(case: Case, writing: EncodeOptions) -> None:
     """Assert that every broker delivers the same event and foreign headers, except for the
     declared losses.
     """
@@ -249,7 +249,7 @@ def assert_same_event(due: Decoded, came: Decoded) -> None:
         assert (came.document, came.media_type) == (due.document, due.media_type)
 
 
-def expected_in_binary(case: Case, decoded: Decoded, writing: Writing) -> Decoded:
+def expected_in_binary(case: Case, decoded: Decoded, writing: EncodeOptions) -> Decoded:
     """Return the decoding that is expected after a trip in binary mode.
 
     Binary mode has no document, has no types in bare text, and makes the content type of JSON data
@@ -265,7 +265,7 @@ def expected_in_binary(case: Case, decoded: Decoded, writing: Writing) -> Decode
     return Decoded(event, ContentMode.BINARY, foreign=decoded.foreign)
 
 
-def _expected_in_headers(event: CloudEvent, writing: Writing) -> CloudEvent:
+def _expected_in_headers(event: CloudEvent, writing: EncodeOptions) -> CloudEvent:
     attributes, arrived = dict(event.attributes), dict(event.arrived)
     version = VERSIONS[event.version]
     if event.data_form is DataForm.JSON and "datacontenttype" not in attributes:

@@ -7,11 +7,11 @@ import random
 import re
 from collections.abc import Sequence
 
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from raw_http import RawConnection
 
 PATIENCE = 60.0  # seconds; the deadlines of LIMITS are far shorter
-LIMITS = Limits(head_timeout=0.2, body_timeout=0.3, keep_alive=0.3, linger=0.1, body=4000)
+LIMITS = ListenerLimits(head_timeout=0.2, body_timeout=0.3, keep_alive=0.3, linger=0.1, body=4000)
 _ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Z][A-Za-z ]*\r\n")
 
 TOKENS = [

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from app.bindings.kafka import encode
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.table import with_type_in_header
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.event.convert import as_version
 from app.event.value import AttributeType, DataForm
 from app.event.versions import VERSIONS
@@ -184,7 +184,7 @@ def _usual(draw: st.DrawFn, write: Callable[..., Record] = encode) -> Record:
     event = as_version(usual, draw(st.sampled_from(["1.0", "1.0", *VERSIONS])))
     layout = draw(st.sampled_from(["binary", "structured", "any"]))
     mode = "binary" if layout == "binary" else "structured"
-    record = write(Decoded(event, ContentMode.BINARY), Writing(mode=mode), None)
+    record = write(Decoded(event, ContentMode.BINARY), EncodeOptions(mode=mode), None)
     return _drawn_layout(draw, record) if layout == "any" else record
 
 
@@ -194,12 +194,14 @@ def _encoded(draw: st.DrawFn) -> Record:
     event = as_version(draw(events()), draw(st.sampled_from(["1.0", "1.0", *VERSIONS])))
     mode = draw(st.sampled_from(["binary", "structured"]))
     decoded = Decoded(event, ContentMode.BINARY, foreign=draw(foreign_headers))
-    return encode(decoded, Writing(mode=mode), draw(st.none() | st.binary(max_size=4)))
+    return encode(decoded, EncodeOptions(mode=mode), draw(st.none() | st.binary(max_size=4)))
 
 
 @st.composite
 def _laid_out(draw: st.DrawFn) -> Record:
-    record = encode(Decoded(draw(events()), ContentMode.BINARY), Writing(mode="structured"), None)
+    record = encode(
+        Decoded(draw(events()), ContentMode.BINARY), EncodeOptions(mode="structured"), None
+    )
     return _drawn_layout(draw, record)
 
 

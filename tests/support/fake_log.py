@@ -13,7 +13,7 @@ from app.errors import BrokerError, BrokerRefused, PositionOutOfRange
 from app.interfaces import Clock, ConsumerFilter, PublishResult
 from app.model.capabilities import Capabilities
 from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
-from app.model.metadata import GroupLag, Health, LogMetadata, PartitionMetadata, TopicMetadata
+from app.model.metadata import GroupLag, LogHealth, LogMetadata, PartitionMetadata, TopicMetadata
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.partitions import partition_of
@@ -114,8 +114,8 @@ class FakeLog:
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
         return {topic: self.unfit[topic] for topic in topics if topic in self.unfit}
 
-    async def health(self) -> Health:
-        return Health(healthy=True)
+    async def health(self) -> LogHealth:
+        return LogHealth(healthy=True)
 
     def of(self, *topics: str) -> list[Partition]:
         return [partition for partition in self.partitions if partition.topic in topics]

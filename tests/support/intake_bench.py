@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from app.gateway.intakes import Intakes, Memory, OpenIntake
+from app.gateway.intakes import ActiveIntake, Intakes, IntakeState
 from app.gateway.server import EventsServer
 from app.intakes.compiled import secrets_of
 from app.model.intake import Intake
@@ -72,13 +72,13 @@ class IntakeBench:
     def _opened(
         self,
         listed: Sequence[dict[str, Any]],
-        memories: Mapping[str, Memory] | None = None,
+        memories: Mapping[str, IntakeState] | None = None,
     ) -> Intakes:
         opened = []
         for settings in map(Intake.model_validate, listed):
             secrets = [secret.get_secret_value for secret in secrets_of(settings)]
             opened.append(
-                OpenIntake(settings, secrets, self.clock, (memories or {}).get(settings.name))
+                ActiveIntake(settings, secrets, self.clock, (memories or {}).get(settings.name))
             )
         return Intakes(opened, self.counters, ("traceparent",))
 

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
 from app.kafka_listener import connection
-from app.kafka_listener.sasl import Logins
+from app.kafka_listener.sasl import SaslUsers
 from kafka_listening import KafkaTestListener, kafka_listening
 
 FRAMES = Path(__file__).parents[1] / "corpus" / "kafka_wire" / "frames.txt"
@@ -129,7 +129,7 @@ async def _capture() -> list[tuple[str, bytes]]:
             await asyncio.to_thread(_group_and_admin, listening.servers)
             who = "kcat"
             await _kcat(listening)
-        logins = Logins({"ann": "secret"}, ["PLAIN", "SCRAM-SHA-256"])
+        logins = SaslUsers({"ann": "secret"}, ["PLAIN", "SCRAM-SHA-256"])
         async with kafka_listening(Path(folder) / "shut", logins=logins) as listening:
             who = "librdkafka"
             for mechanism in logins.mechanisms:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from app.brokers.kafka import CAPABILITIES, open_log
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from contract_tools import ANSWERED_WITHIN, CALM, Logs, NumberedPlaces, Restartable
 
 open_calm_log = partial(
@@ -27,7 +27,9 @@ class KafkaHarness(NumberedPlaces, Logs):
         super().__init__(server)
         self.bootstrap_servers = bootstrap_servers
 
-    async def make_log(self, *, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
+    async def make_log(
+        self, *, bounds: PublishBounds | None = None, **settings: Any
+    ) -> PortableLog:
         servers = self.bootstrap_servers
         more = {"bounds": bounds or CALM} | settings
         return await self.started(open_calm_log(name="kafka", bootstrap_servers=servers, **more))

@@ -14,9 +14,9 @@ from kio.index import load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from app.kafka_listener.gate import CloudEventsGate
-from app.kafka_listener.node import Node, Settings
-from app.kafka_listener.server import KafkaListener
-from app.log.engine import Engine
+from app.kafka_listener.node import KafkaListenerSettings, KafkaNode
+from app.kafka_listener.server import KafkaListenerServer
+from app.log.engine import LogEngine
 from app.log.settings import EngineSettings
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
@@ -25,7 +25,7 @@ LOCAL = "127.0.0.1"
 
 
 class KafkaTestListener:
-    def __init__(self, node: Node, listener: KafkaListener) -> None:
+    def __init__(self, node: KafkaNode, listener: KafkaListenerServer) -> None:
         self.node = node
         self.engine = node.engine
         self.listener = listener
@@ -105,19 +105,19 @@ async def kafka_listening(
     clock: Any = None,
     **settings: Any,
 ) -> AsyncIterator[KafkaTestListener]:
-    engine = Engine(EngineSettings(path=folder, **(log or {})))
+    engine = LogEngine(EngineSettings(path=folder, **(log or {})))
     await engine.start()
-    node = Node(
+    node = KafkaNode(
         engine=engine,
         gate=CloudEventsGate(validated),
         clock=clock or SystemClock(),
-        settings=Settings(host=LOCAL, port=0, **settings),
+        settings=KafkaListenerSettings(host=LOCAL, port=0, **settings),
         cluster=engine.cluster,
         counters=Counters(),
         logins=logins,
         own_groups=own_groups,
     )
-    listener = KafkaListener(node, tls=None if tls is None else lambda: tls)
+    listener = KafkaListenerServer(node, tls=None if tls is None else lambda: tls)
     await listener.start()
     try:
         yield KafkaTestListener(node, listener)

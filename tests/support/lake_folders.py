@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.sql import SqlCatalog
 
-from app.pipeline.archive.stream import Plan
+from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.session import open_session
-from app.pipeline.settings import Catalog, Engine, KafkaPlace, Lake
+from app.pipeline.settings import KafkaPlace, Lake, LakeCatalog, SparkEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 def lake_in(folder: Path) -> Lake:
     folder.mkdir(parents=True, exist_ok=True)
     uri = f"jdbc:sqlite:{folder}/catalog.db"
-    return Lake(Catalog("jdbc", uri, folder.as_uri()), buckets=2)
+    return Lake(LakeCatalog("jdbc", uri, folder.as_uri()), buckets=2)
 
 
 def session_of(lake: Lake) -> SparkSession:
     """Return a session of the lake in the Spark of the fixture ``spark``, which also ends it."""
-    return open_session(Engine(), lake, app_name="tests")
+    return open_session(SparkEngine(), lake, app_name="tests")
 
 
 def read_table(folder: Path, table: str, columns: tuple[str, ...] = ("*",)) -> Any:
@@ -44,8 +44,8 @@ def plan_for(
     *,
     most: int = 5_000,
     trigger: float = 1.0,
-) -> Plan:
-    return Plan(
+) -> ArchivePlan:
+    return ArchivePlan(
         place=KafkaPlace("main", bootstrap_servers),
         topics=(topic,),
         checkpoints=f"{lake.catalog.warehouse}/_checkpoints",

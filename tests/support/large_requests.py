@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from app.interfaces import Offered
+from app.interfaces import PullMessage
 from app.runtime.clock import SystemClock
 from app.store import open_store
 from configuration import configuration, route
@@ -234,7 +234,7 @@ async def fill(folder: Path, *, rows: int, subscriptions: int, body: bytes = b"{
             )
             await store.pulled.offer(
                 [
-                    Offered(
+                    PullMessage(
                         subscription=PULLED,
                         broker="log",
                         message=a_message(each, body=body),

@@ -10,7 +10,7 @@ from typing import Any
 
 import topics_service
 from app.bindings.record import Record
-from app.interfaces import Attempt, DeadLetter, EventName, Parked, Waiting
+from app.interfaces import Attempt, DeadLetter, EventName, Parked, WaitingEvent
 from app.model.message import Message, Partition
 from app.model.route import Route
 from app.model.subscription import Subscription
@@ -39,7 +39,7 @@ class FakeLettersService(topics_service.FakeTopicsService):
         found = [one for one in self.remembered if subscription in {None, one.subscription}]
         return found[:limit]
 
-    def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
+    def waiting(self, subscription: str | None, event_id: str) -> Sequence[WaitingEvent]:
         return []
 
     def _subscription(self, name: str) -> Subscription:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from app.gateway.answers import ACCEPTED, Answer
+from app.gateway.answers import ACCEPTED, HttpAnswer
 from app.gateway.intakes import Intakes
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import EventRequest
 from app.gateway.resource import Done, EventsPolicy
@@ -24,14 +24,14 @@ from waiting import until
 class ImmediatePublisher:
     """A publisher that answers 202 at once and records the requests."""
 
-    def __init__(self, answer: Answer = ACCEPTED) -> None:
+    def __init__(self, answer: HttpAnswer = ACCEPTED) -> None:
         self.requests: list[EventRequest] = []
         self.answer = answer
 
     def takes(self, route: str | None) -> bool:
         return True
 
-    def publish(self, request: EventRequest, done: Done) -> Answer | None:
+    def publish(self, request: EventRequest, done: Done) -> HttpAnswer | None:
         self.requests.append(request)
         return self.answer
 
@@ -51,7 +51,7 @@ class HeldPublisher(ImmediatePublisher):
     def takes(self, route: str | None) -> bool:
         return True
 
-    def publish(self, request: EventRequest, done: Done) -> Answer | None:
+    def publish(self, request: EventRequest, done: Done) -> HttpAnswer | None:
         super().publish(request, done)
         self.due[request.named.get(b"ce-id", b"").decode()] = done
         self.most = max(self.most, len(self.due))
@@ -62,7 +62,7 @@ class HeldPublisher(ImmediatePublisher):
         distinguish them.
         """
         for name in map(str, ids):
-            self.due.pop(name)(Answer(200, (), name.encode()))
+            self.due.pop(name)(HttpAnswer(200, (), name.encode()))
 
     async def holds(self, count: int) -> None:
         await until(lambda: len(self.due) >= count)
@@ -82,18 +82,20 @@ def publishing(
 async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServer]:
     """Give a started server on a free port.
 
-    ``settings`` are fields of ``Limits`` and ``EventsPolicy``, and otherwise arguments of the
+    ``settings`` are fields of ``ListenerLimits`` and ``EventsPolicy``, and otherwise arguments of the
     server.
     """
     counters = settings.pop("counters", None) or Counters()
     bounds, decided = (
         {name: settings.pop(name) for name in tuple(settings) if name in kind.__struct_fields__}
-        for kind in (Limits, EventsPolicy)
+        for kind in (ListenerLimits, EventsPolicy)
     )
     decided["intakes"] = decided.get("intakes") or Intakes((), counters)
     tls: Tls | None = settings.get("tls")
     demands = tls is not None and tls.demands_client
-    policy = EventsPolicy(**{"limits": Limits(**bounds), "demands_client": demands, **decided})
+    policy = EventsPolicy(
+        **{"limits": ListenerLimits(**bounds), "demands_client": demands, **decided}
+    )
     server = EventsServer(publisher, counters, policy, port=0, **settings)
     await server.start()
     try:

@@ -10,8 +10,8 @@ from typing import Any
 from app.bindings.record import Record
 from app.delivery.offsets import decode_runs
 from app.interfaces import PublishResult
-from app.log.engine import Engine
-from app.log.groups.positions import Committed
+from app.log.engine import LogEngine
+from app.log.groups.positions import CommittedOffset
 from app.log.settings import EngineSettings
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
@@ -42,26 +42,26 @@ class ManualTime:
         return self.now_ms
 
 
-async def started(folder: Path, **settings: Any) -> Engine:
-    engine = Engine(EngineSettings(path=folder, **settings))
+async def started(folder: Path, **settings: Any) -> LogEngine:
+    engine = LogEngine(EngineSettings(path=folder, **settings))
     await engine.start()
     return engine
 
 
-def append(engine: Engine, topic: str, *records: Record) -> EngineSubmission:
+def append(engine: LogEngine, topic: str, *records: Record) -> EngineSubmission:
     appending = EngineSubmission(topic, records)
     engine.append(appending)
     return appending
 
 
-async def append_stored(engine: Engine, topic: str, *records: Record) -> list[Receipt]:
+async def append_stored(engine: LogEngine, topic: str, *records: Record) -> list[Receipt]:
     results = await append(engine, topic, *records)
     receipts = [result for result in results if isinstance(result, Receipt)]
     assert len(receipts) == len(results), results
     return receipts
 
 
-async def read_all(engine: Engine, topic: str) -> list[Message]:
+async def read_all(engine: LogEngine, topic: str) -> list[Message]:
     """Return all readable messages of a topic, partition by partition."""
     found: list[Message] = []
     for log in engine.topics()[topic].partitions:
@@ -82,7 +82,7 @@ def place(topic: str, number: int = 0) -> Partition:
     return Partition(topic, number)
 
 
-def is_covered(committed: Committed, offset: int) -> bool:
+def is_covered(committed: CommittedOffset, offset: int) -> bool:
     """Return True if a group with this commit has finished the offset."""
     runs = decode_runs(committed.offset, committed.metadata)
     return offset < committed.offset or any(first <= offset <= last for first, last in runs)

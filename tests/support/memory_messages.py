@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from app.interfaces import (
     DeadLetter,
-    Offered,
     Parked,
     ParkedCount,
     ParkedKey,
-    ParkedLane,
+    PullMessage,
+    StoredLane,
 )
 from app.model.message import Partition
 
@@ -68,14 +68,14 @@ class ParkedRows:
 
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
-    ) -> Mapping[Partition, Mapping[bytes, ParkedLane]]:
-        found: dict[Partition, dict[bytes, ParkedLane]] = {}
+    ) -> Mapping[Partition, Mapping[bytes, StoredLane]]:
+        found: dict[Partition, dict[bytes, StoredLane]] = {}
         for partition in partitions:
             mine = self._of((subscription, broker, partition))
             lanes = {row.lane: [each for each in mine if each.lane == row.lane] for row in mine}
             if lanes:
                 found[partition] = {
-                    lane: ParkedLane(len(rows), rows[0].due_ms) for lane, rows in lanes.items()
+                    lane: StoredLane(len(rows), rows[0].due_ms) for lane, rows in lanes.items()
                 }
         return found
 
@@ -211,9 +211,9 @@ class PulledRows:
         self._store = store
         self._ids = count(1)
         self._tokens = (f"token-{number}" for number in count(1))
-        self.rows: list[Offered] = []
+        self.rows: list[PullMessage] = []
 
-    async def offer(self, rows: Sequence[Offered]) -> None:
+    async def offer(self, rows: Sequence[PullMessage]) -> None:
         self._store.fail()
         self._store.owners.fence([claim_of(row) for row in rows])
         for row in rows:
@@ -229,7 +229,7 @@ class PulledRows:
         lock_ms: int,
         now_ms: int,
         consumer: str = "",
-    ) -> list[Offered]:
+    ) -> list[PullMessage]:
         mine = [row for row in self.rows if row.subscription == subscription]
         heads = {row.lane: row for row in reversed(mine)}
         free = [row for row in mine if heads[row.lane] is row and row.locked_until_ms <= now_ms]
@@ -242,7 +242,7 @@ class PulledRows:
 
     async def worn_out(
         self, subscription: str, *, most_deliveries: int, now_ms: int
-    ) -> list[Offered]:
+    ) -> list[PullMessage]:
         worn = [
             row
             for row in self.rows
@@ -254,17 +254,17 @@ class PulledRows:
 
     async def at(
         self, subscription: str, broker: str, partition: Partition, position: str
-    ) -> Offered | None:
+    ) -> PullMessage | None:
         wanted = subscription, broker, partition, position
         return next((row for row in self.rows if _place(row)[:-1] == wanted), None)
 
-    async def named(self, event_id: str, most: int) -> list[Offered]:
+    async def named(self, event_id: str, most: int) -> list[PullMessage]:
         newest = sorted(self.rows, key=lambda row: row.id)[-most:]
         return [row for row in newest if row.event.id == event_id][:100]
 
     def _hand_out(
-        self, row: Offered, until_ms: int, deliveries: int, consumer: str = ""
-    ) -> Offered:
+        self, row: PullMessage, until_ms: int, deliveries: int, consumer: str = ""
+    ) -> PullMessage:
         return self._set(
             row,
             token=next(self._tokens),
@@ -273,17 +273,19 @@ class PulledRows:
             consumer=consumer,
         )
 
-    def _set(self, row: Offered, **values: Any) -> Offered:
+    def _set(self, row: PullMessage, **values: Any) -> PullMessage:
         changed = replace(row, **values)
         self.rows[self.rows.index(row)] = changed
         return changed
 
-    async def locked(self, subscription: str, tokens: Sequence[str], now_ms: int) -> list[Offered]:
+    async def locked(
+        self, subscription: str, tokens: Sequence[str], now_ms: int
+    ) -> list[PullMessage]:
         return list(self._held(subscription, tokens, now_ms).values())
 
     def _held(
         self, subscription: str | None, tokens: Collection[str], now_ms: int
-    ) -> dict[str, Offered]:
+    ) -> dict[str, PullMessage]:
         return {
             row.token: row
             for row in self.rows
@@ -303,7 +305,7 @@ class PulledRows:
     ) -> Mapping[str, bool]:
         until = now_ms + delay_ms
 
-        def free(row: Offered) -> None:
+        def free(row: PullMessage) -> None:
             self._set(row, token="", locked_until_ms=until)
 
         return self._each(subscription, tokens, now_ms, free)
@@ -311,7 +313,7 @@ class PulledRows:
     async def renew(
         self, subscription: str, tokens: Sequence[str], *, lock_ms: int, now_ms: int
     ) -> Mapping[str, bool]:
-        def lock(row: Offered) -> None:
+        def lock(row: PullMessage) -> None:
             self._set(row, locked_until_ms=now_ms + lock_ms)
 
         return self._each(subscription, tokens, now_ms, lock)
@@ -321,7 +323,7 @@ class PulledRows:
         subscription: str,
         tokens: Sequence[str],
         now_ms: int,
-        step: Callable[[Offered], None],
+        step: Callable[[PullMessage], None],
     ) -> Mapping[str, bool]:
         held = self._held(subscription, tokens, now_ms)
         for row in held.values():
@@ -341,7 +343,7 @@ class PulledRows:
         return sum(row.subscription == subscription for row in self.rows)
 
 
-def _size(row: Offered) -> int:
+def _size(row: PullMessage) -> int:
     record = row.message.record
     return len(record.body or b"") + sum(len(value or b"") for _, value in record.headers)
 

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from app.errors import StaleOwner, StoreFull, StoreUnavailable
 from app.interfaces import (
     DeadLetter,
-    LetterChoice,
+    DeadLetterFilter,
 )
 from app.model.message import Partition
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.store.audit import AuditBounds
 from app.store.sql import AUDITED
 from memory_messages import Claim, ParkedRows, PulledRows, claim_of, known
@@ -67,9 +67,9 @@ class MemoryStore:
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         cause = self.trouble or self.letters.full
-        return Health(healthy=not cause, cause=cause)
+        return LogHealth(healthy=not cause, cause=cause)
 
     def fail(self) -> None:
         self.check()
@@ -156,27 +156,29 @@ class _Letters:
             raise StoreFull(self.full)
 
     async def find(
-        self, choice: LetterChoice, limit: int = 100, before: int | None = None
+        self, choice: DeadLetterFilter, limit: int = 100, before: int | None = None
     ) -> list[DeadLetter]:
         found = [row for row in self._chosen(choice) if before is None or row.id < before]
         return found[::-1][:limit]
 
-    async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
+    async def count(self, choice: DeadLetterFilter) -> Mapping[tuple[str, str], int]:
         return dict(Counter((row.subscription, row.cause) for row in self._chosen(choice)))
 
     async def count_over_time(
-        self, choice: LetterChoice, every_ms: int
+        self, choice: DeadLetterFilter, every_ms: int
     ) -> Mapping[tuple[int, str], int]:
         return dict(
             Counter((row.at_ms // every_ms * every_ms, row.cause) for row in self._chosen(choice))
         )
 
-    async def discard(self, choice: LetterChoice) -> int:
+    async def discard(self, choice: DeadLetterFilter) -> int:
         gone = self._chosen(choice)
         self.rows = [row for row in self.rows if row not in gone]
         return len(gone)
 
-    async def redrive(self, choice: LetterChoice, *, rate: float, now_ms: int, limit: int) -> int:
+    async def redrive(
+        self, choice: DeadLetterFilter, *, rate: float, now_ms: int, limit: int
+    ) -> int:
         moved = self._chosen(choice)[:limit]
         self._store.parked.give_back(moved, rate, now_ms)
         self.rows = [row for row in self.rows if row not in moved]
@@ -184,12 +186,12 @@ class _Letters:
             self._store.grow()
         return len(moved)
 
-    def _chosen(self, choice: LetterChoice) -> list[DeadLetter]:
+    def _chosen(self, choice: DeadLetterFilter) -> list[DeadLetter]:
         self._store.check()
         return [row for row in self.rows if _is_meant(row, choice)]
 
 
-def _is_meant(row: DeadLetter, choice: LetterChoice) -> bool:
+def _is_meant(row: DeadLetter, choice: DeadLetterFilter) -> bool:
     wanted = choice.type
     return (
         choice.subscription in (None, row.subscription)

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from app.errors import StaleOwner, VersionConflict
 from app.interfaces import (
     Attempt,
-    AttemptChoice,
-    AuditChoice,
+    AttemptFilter,
     AuditEntry,
+    AuditFilter,
     Command,
     Commit,
     Halt,
@@ -45,7 +45,7 @@ class AttemptRows:
             self.rows = [row for row in self.rows if (row.subscription, row.outcome) != place]
         self.rows += [*attempts, *latest]
 
-    async def find(self, choice: AttemptChoice, limit: int = 100) -> list[Attempt]:
+    async def find(self, choice: AttemptFilter, limit: int = 100) -> list[Attempt]:
         found = [
             row
             for row in self.rows
@@ -98,7 +98,7 @@ class AuditRows:
         return entry
 
     async def find(
-        self, choice: AuditChoice, limit: int = 100, before: int | None = None
+        self, choice: AuditFilter, limit: int = 100, before: int | None = None
     ) -> list[AuditEntry]:
         self._store.check()
         found = [

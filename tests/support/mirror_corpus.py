@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from app.bindings.record import Decoded, Header, Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from corpus import Case, cases
 from corpus_documents import document_of, is_batch
 from corpus_records import LOSSES, assert_same_event, expected_in_binary, is_accepted, record_of
@@ -112,7 +112,7 @@ def number_of(record: Record) -> int:
     return int(mark or b"")
 
 
-def is_refused(sent: PublishedCase, target: str, writing: Writing) -> bool:
+def is_refused(sent: PublishedCase, target: str, writing: EncodeOptions) -> bool:
     """Return True if the target cannot store the name of an attribute as a header name.
 
     A structured document can carry any name.
@@ -128,7 +128,7 @@ def assert_mirrored(
     mirrored: Sequence[Record],
     source: str,
     target: str,
-    writing: Writing,
+    writing: EncodeOptions,
 ) -> None:
     """Assert that each expected event arrived once, with the same content and key."""
     numbers = [number_of(record) for record in mirrored]
@@ -160,7 +160,7 @@ def in_order(mirrored: Sequence[Record]) -> bool:
 
 
 def _assert_event(
-    sent: PublishedCase, record: Record, source: str, target: str, writing: Writing
+    sent: PublishedCase, record: Record, source: str, target: str, writing: EncodeOptions
 ) -> None:
     due, came = expected_in_binary(sent.case, sent.event, writing), BINDINGS[target].decode(record)
     for name in LOST_AT[target]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.bindings import http, kafka
 from app.bindings.record import ContentMode, Decoded, Record
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.errors import InvalidEvent, SenderError
 from app.event.convert import as_version
 from app.event.media_types import declares_json
@@ -83,13 +83,13 @@ def _written(question: Mapping[str, Any]) -> dict[str, Any]:
     event = event_of(question["events"][0], question["version"])
     whole = Decoded(event, ContentMode.BINARY)
     if question["binding"] == "kafka":
-        record = kafka.encode(whole, Writing(mode=question["mode"]), None)
+        record = kafka.encode(whole, EncodeOptions(mode=question["mode"]), None)
         headers = [[name, _base64(value)] for name, value in record.headers]
         return {"key": None, "headers": headers, "value": _base64(record.body)}
     if question["mode"] == "batch":
         message = http.encode_batch([whole])
     else:
-        message = http.encode(whole, Writing(mode=question["mode"]))
+        message = http.encode(whole, EncodeOptions(mode=question["mode"]))
     headers = [[name, _base64(value.encode())] for name, value in message.headers]
     return {"headers": headers, "body": _base64(message.body)}
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.brokers.embedded import GroupTimes
-from app.brokers.portable import Bounds
+from app.brokers.portable import PublishBounds
 
-PATIENT = Bounds(publish_timeout=60.0, drain_timeout=60.0)
+PATIENT = PublishBounds(publish_timeout=60.0, drain_timeout=60.0)
 PATIENT_GROUP = GroupTimes(session_timeout=120.0, rebalance_timeout=60.0)
 PATIENT_SERVICE = {"publish": "1m", "store": "1m", "webhook_dns": "1m", "webhook_connect": "1m"}
 """The ``timeouts`` of a configuration."""

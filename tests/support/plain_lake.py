@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from app.pipeline import tables
 from app.pipeline.session import CATALOG
-from app.pipeline.settings import Catalog, Lake
+from app.pipeline.settings import Lake, LakeCatalog
 
 FILE: Final = 50_000  # rows in one data file
 
@@ -66,7 +66,7 @@ def fill(folder: Path, count: int) -> Lake:
                 made[name].append(_fitted(rows, _SCHEMAS[name]))
     finally:
         catalog.engine.dispose()
-    return Lake(Catalog("jdbc", f"jdbc:sqlite:{folder}/catalog.db", folder.as_uri()))
+    return Lake(LakeCatalog("jdbc", f"jdbc:sqlite:{folder}/catalog.db", folder.as_uri()))
 
 
 def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:

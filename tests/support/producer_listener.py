@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.access.who import ProducerDirectory
-from app.gateway.door import Addresses, Door
+from app.gateway.door import AddressQuotas, Authenticator
 from app.gateway.issuers import Issuers
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
@@ -86,7 +86,7 @@ class ProducerListener:
         resource = self.server.resource
         before = {} if resource.door is None else resource.door.producers.callers
         made = ProducerDirectory([Producer.model_validate(each) for each in listed], before)
-        door = Door(made, self.issuers.of, self.clock, is_open=is_open)
+        door = Authenticator(made, self.issuers.of, self.clock, is_open=is_open)
         self.server.apply(msgspec.structs.replace(resource.policy, door=door))
         made.take_effect(self.clock.monotonic())
 
@@ -115,8 +115,8 @@ async def producer_house(
     log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
     publisher = publishing(ROUTES, log, counters, monotonic=clock.monotonic)
     made = ProducerDirectory([Producer.model_validate(each) for each in listed])
-    addresses = None if address_quota is None else Addresses(address_quota)
-    door = Door(made, issuers.of, clock, is_open=is_open, addresses=addresses)
+    addresses = None if address_quota is None else AddressQuotas(address_quota)
+    door = Authenticator(made, issuers.of, clock, is_open=is_open, addresses=addresses)
     async with listening(publisher, counters=counters, door=door, tls=tls, **bounds) as server:
         yield ProducerListener(server, log, counters, issuers, clock)
     await issuers.stop()

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.bindings.record import Record
 from app.delivery.lane_id import lane_id
-from app.interfaces import EventName, Halt, Offered
+from app.interfaces import EventName, Halt, PullMessage
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 from app.sinks.pull_queue import Wakeups
@@ -60,11 +60,11 @@ class FakePullService(FakeTopicsService):
     async def offer_events(self, *numbers: int, key: str | None = None) -> None:
         await self.offer(*(an_event(n, f"k{n}" if key is None else key) for n in numbers))
 
-    def _row(self, record: Record) -> Offered:
+    def _row(self, record: Record) -> PullMessage:
         place = self.offered
         self.offered += 1
         time_ms = int(self.clock.now() * 1000)
-        return Offered(
+        return PullMessage(
             subscription="billing",
             broker="log",
             message=Message(record, EVENTS, str(place), place, time_ms, 1),

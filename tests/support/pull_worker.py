@@ -8,7 +8,7 @@ from typing import Any
 
 from app.bindings.record import Record
 from app.filters.selection import Selection
-from app.interfaces import Offered, Store
+from app.interfaces import PullMessage, Store
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
 from app.worker.attempts import OfferLog
@@ -132,12 +132,12 @@ class PullWorker:
                 await self.clock.advance(0.25)
                 await asyncio.sleep(0.002)
 
-    async def receive(self, most: int = 100) -> list[Offered]:
+    async def receive(self, most: int = 100) -> list[PullMessage]:
         return await self.store.pulled.receive(
             "billing", most=most, most_bytes=1 << 30, lock_ms=60_000, now_ms=self.now_ms
         )
 
-    async def acknowledge(self, rows: Sequence[Offered]) -> None:
+    async def acknowledge(self, rows: Sequence[PullMessage]) -> None:
         tokens = [row.token for row in rows]
         done = await self.store.pulled.acknowledge("billing", tokens, self.now_ms)
         assert all(done.values())
@@ -147,5 +147,5 @@ class PullWorker:
         return self.counters.values().get(name, {}).get(("billing", label), 0)
 
 
-def ids(rows: Sequence[Offered]) -> list[int]:
+def ids(rows: Sequence[PullMessage]) -> list[int]:
     return [int(row.event.id) for row in rows]

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.brokers.pulsar import CAPABILITIES, open_log
 from contract_tools import ANSWERED_WITHIN, CALM, Logs, running
 from pulsar_server import PulsarServer
@@ -38,7 +38,9 @@ class PulsarHarness(Logs):
         ledger, entry = self.rank(position)
         return f"{ledger}:{entry + 1}"
 
-    async def make_log(self, *, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
+    async def make_log(
+        self, *, bounds: PublishBounds | None = None, **settings: Any
+    ) -> PortableLog:
         service_url, admin_url = self.addresses
         bounds = bounds or CALM
         calm: dict[str, Any] = {"bounds": bounds, "send_timeout": bounds.publish_timeout}

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import aio_pika
 
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.brokers.rabbitmq import (
     CAPABILITIES,
     STREAM_CAPABILITIES,
@@ -29,7 +29,7 @@ class RabbitHarness(NumberedPlaces, Logs):
         super().__init__(server)
         self.address = address
 
-    async def make_log(self, *, bounds: Bounds | None = None, **settings) -> PortableLog:
+    async def make_log(self, *, bounds: PublishBounds | None = None, **settings) -> PortableLog:
         calm = {"balance_interval": 0.1, "request_timeout": ANSWERED_WITHIN, "heartbeat": 60}
         log = open_log(
             name="rabbit", addresses=self.address, bounds=bounds or CALM, **(calm | settings)
@@ -46,7 +46,7 @@ class StreamHarness(RabbitHarness):
         super().__init__(address, server)
         self.store = store
 
-    async def make_log(self, *, bounds: Bounds | None = None, **settings) -> PortableLog:
+    async def make_log(self, *, bounds: PublishBounds | None = None, **settings) -> PortableLog:
         more = {"kind": "stream", "offsets": self.store.offsets} | settings
         return await super().make_log(bounds=bounds, **more)
 

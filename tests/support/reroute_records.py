@@ -11,7 +11,7 @@ from confluent_kafka import Message, Producer
 
 from app.bindings import kafka
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.event.value import AttributeType, CloudEvent, DataForm
 from kafka_librdkafka import PATIENCE, make_topic, messages
 
@@ -56,7 +56,7 @@ def _record(chance: Random, n: int) -> Record:
     mode = chance.choice(["binary", "binary", "binary", "structured"])
     version = chance.choice(["1.0"] * 6 + ["0.3", "0.2", "0.1"])
     decoded = Decoded(_event(chance, n), ContentMode.BINARY, foreign=_foreign(chance))
-    writing = Writing(mode=mode, version=version)  # type: ignore[arg-type]
+    writing = EncodeOptions(mode=mode, version=version)  # type: ignore[arg-type]
     key = chance.choice([None, b"", b"\xff", *(f"k{i}".encode() for i in range(20))])
     record = kafka.encode(decoded, writing, key)
     return _broken(chance, record) if chance.random() < 0.06 else record

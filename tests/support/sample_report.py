@@ -10,7 +10,7 @@ import msgspec
 
 from app.pipeline.report import tables
 from app.pipeline.report.measures import DELIVERIES, OTHER, SIZES
-from app.pipeline.report.run import Report, Totals
+from app.pipeline.report.run import LakeReport, Totals
 from app.pipeline.report.spans import Span
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
@@ -18,7 +18,7 @@ HOSTILE = '<img src="http://example.com/x.png" onerror=alert(1)>'
 LONG = "com.example." + "averylongnamewithoutanyblankinit" * 6
 
 
-def report_made(*, hostile: bool = True) -> Report:
+def report_made(*, hostile: bool = True) -> LakeReport:
     chance = random.Random(3)
     span = Span(BEGIN, BEGIN + timedelta(hours=24))
     begins = span.bins()
@@ -95,7 +95,7 @@ def report_made(*, hostile: bool = True) -> Report:
         size_total=61_000_000,
     )  # fmt: skip
     made["totals"] = tables.of("measure value", msgspec.structs.asdict(totals).items())
-    return Report(
+    return LakeReport(
         lake="file:///data/lake (skybridge)", made=BEGIN + timedelta(days=2), span=span, totals=totals,
         tables=made, fresh=(types[-1],), successes=True, against=False,
     )  # fmt: skip

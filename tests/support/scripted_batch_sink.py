@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from app.delivery.request_batching import DocumentPiece
-from app.interfaces import Outgoing, SinkAnswer
+from app.interfaces import DeliveryRequest, SinkAnswer
 from worker_doubles import OK, ScriptedSink, event_id
 
 ALONE = "alone"  # the type of events that cannot be in a batch
@@ -26,13 +26,13 @@ class ScriptedBatchSink(ScriptedSink):
         self.open = self.most_open = 0
         self.gate = asyncio.Event()
 
-    def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
+    def piece(self, outgoing: DeliveryRequest) -> DocumentPiece | None:
         decoded = outgoing.decoded
         if decoded is None or decoded.event.type == ALONE:
             return None
         return DocumentPiece(decoded, b"x" * 100)
 
-    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+    async def send(self, outgoing: DeliveryRequest) -> SinkAnswer:
         return await self._answered([event_id(outgoing)])
 
     def room(self) -> int:

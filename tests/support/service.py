@@ -18,12 +18,12 @@ import pytest
 from app.api.status.configured import ReloadResult
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
-from app.config.check.source import Source
+from app.config.check.source import ConfigSource
 from app.features import kafka
 from app.features.brokers.component import BrokersComponent
 from app.features.storage.component import StorageComponent
 from app.features.subscriptions.component import SubscriptionsComponent
-from app.interfaces import LetterChoice, Store
+from app.interfaces import DeadLetterFilter, Store
 from app.model.message import Partition
 from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
@@ -39,7 +39,7 @@ class Service:
     """A service on one configuration file. ``reload`` reads the file again."""
 
     def __init__(self, file: Path, environ: Mapping[str, str] | None = None) -> None:
-        source = Source(file, environ or {})
+        source = ConfigSource(file, environ or {})
         loaded = source.load(source.read())
         self.file = file
         self._service = compose(loaded, SystemClock(), source=source)
@@ -126,7 +126,7 @@ class Service:
     async def letters(self) -> dict[str, int]:
         """Return the counts of dead letters by cause."""
         found: dict[str, int] = {}
-        for (_, cause), count in (await self.store.letters.count(LetterChoice())).items():
+        for (_, cause), count in (await self.store.letters.count(DeadLetterFilter())).items():
             found[cause] = found.get(cause, 0) + count
         return found
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from app.bindings.record import Record
 from app.errors import StaleOwner, StoreFull
-from app.interfaces import EventName, LetterChoice
+from app.interfaces import DeadLetterFilter, EventName
 from store_samples import (
     ALL,
     BROKER,
@@ -171,9 +171,9 @@ class LettersContract:
         await store.letters.add(a_letter(1, event=made, at_ms=NOW + 1))
         await store.letters.add(a_letter(2, event=paid, at_ms=NOW + 2, cause="foreign"))
         await store.letters.add(a_letter(3, subscription="audit", at_ms=NOW + 3))
-        assert offsets(await store.letters.find(LetterChoice(**choice))) == meant
-        assert sum((await store.letters.count(LetterChoice(**choice))).values()) == len(meant)
-        assert await store.letters.discard(LetterChoice(**choice)) == len(meant)
+        assert offsets(await store.letters.find(DeadLetterFilter(**choice))) == meant
+        assert sum((await store.letters.count(DeadLetterFilter(**choice))).values()) == len(meant)
+        assert await store.letters.discard(DeadLetterFilter(**choice)) == len(meant)
         assert len(await store.letters.find(ALL)) == 3 - len(meant)
 
     async def test_letters_are_counted_over_time(self, store):
@@ -189,14 +189,14 @@ class LettersContract:
             (begin, "foreign"): 1,
             (begin + 2000, "foreign"): 1,
         }
-        choice = LetterChoice(causes=("foreign",), since_ms=begin + 1000)
+        choice = DeadLetterFilter(causes=("foreign",), since_ms=begin + 1000)
         assert await store.letters.count_over_time(choice, 1000) == {(begin + 2000, "foreign"): 1}
 
     async def test_letters_are_chosen_by_their_numbers(self, store):
         for offset in (1, 2, 3):
             await store.letters.add(a_letter(offset))
         ids = tuple(letter.id for letter in await store.letters.find(ALL))[:2]
-        assert await store.letters.discard(LetterChoice(ids=ids)) == 2
+        assert await store.letters.discard(DeadLetterFilter(ids=ids)) == 2
         assert offsets(await store.letters.find(ALL)) == [1]
 
     async def test_the_parked_row_of_a_letter_is_deleted_in_the_same_step(self, store):
@@ -229,7 +229,7 @@ class LettersContract:
         assert offsets(await store.parked.find()) == [3]
         assert "2 dead letters" in (await store.health()).cause
         await store.letters.add(a_letter(1))
-        assert await store.letters.discard(LetterChoice(ids=(1,))) == 1
+        assert await store.letters.discard(DeadLetterFilter(ids=(1,))) == 1
         await store.letters.add(a_letter(3), parked=row.id)
         assert (await store.health()).healthy
         assert offsets(await store.letters.find(ALL)) == [3, 2]

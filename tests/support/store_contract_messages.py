@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from app.delivery.lane_id import lane_id
 from app.errors import StaleOwner, StoreFull
-from app.interfaces import ParkedCount, ParkedLane
+from app.interfaces import ParkedCount, StoredLane
 from store_samples import (
     ALL,
     BROKER,
@@ -103,10 +103,10 @@ class ParkedContract:
         await store.parked.park([a_row(1, partition=PAYMENTS, due_ms=10)])
         await store.parked.park([a_row(1, subscription="audit")])
         assert await store.parked.lanes(*MINE, [ORDERS]) == {
-            ORDERS: {b"k": ParkedLane(2, 20), b"b": ParkedLane(1, 0)}
+            ORDERS: {b"k": StoredLane(2, 20), b"b": StoredLane(1, 0)}
         }
         both = await store.parked.lanes(*MINE, [ORDERS, PAYMENTS])
-        assert both[PAYMENTS] == {b"k": ParkedLane(1, 10)}
+        assert both[PAYMENTS] == {b"k": StoredLane(1, 10)}
 
     async def test_finished_rows_are_gone_and_may_be_finished_again(self, store):
         await store.parked.park([a_row(1), a_row(2), a_row(3)])

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from app.bindings.record import Record
 from app.errors import StaleOwner, VersionConflict
 from app.interfaces import (
-    AttemptChoice,
-    AuditChoice,
+    AttemptFilter,
     AuditEntry,
+    AuditFilter,
     Command,
     Commit,
     EventName,
@@ -47,14 +47,14 @@ class AttemptsContract:
         attempts = [an_attempt(n) for n in range(1, 4)]
         await store.attempts.add(attempts)
         await store.attempts.add([])
-        assert await store.attempts.find(AttemptChoice()) == attempts[::-1]
-        assert await store.attempts.find(AttemptChoice(), 1) == [attempts[2]]
+        assert await store.attempts.find(AttemptFilter()) == attempts[::-1]
+        assert await store.attempts.find(AttemptFilter(), 1) == [attempts[2]]
 
     async def test_unknown_values_are_stored_as_none(self, store):
         """A refused connection has no status, and a last attempt has no next one."""
         attempt = an_attempt(status=None, next_try_in=None)
         await store.attempts.add([attempt])
-        assert await store.attempts.find(AttemptChoice()) == [attempt]
+        assert await store.attempts.find(AttemptFilter()) == [attempt]
 
     async def test_the_request_and_its_answer_are_stored_byte_for_byte(self, store):
         exchange = HttpExchange(
@@ -68,7 +68,7 @@ class AttemptsContract:
         )
         attempt = an_attempt(exchange=exchange)
         await store.attempts.add([attempt])
-        assert await store.attempts.find(AttemptChoice()) == [attempt]
+        assert await store.attempts.find(AttemptFilter()) == [attempt]
 
     @pytest.mark.parametrize(
         ("wanted", "found"),
@@ -85,7 +85,7 @@ class AttemptsContract:
         await store.attempts.add(
             [an_attempt(1), an_attempt(2, outcome="delivered"), an_attempt(3, subscription="audit")]
         )
-        assert [each.number for each in await store.attempts.find(AttemptChoice(**wanted))] == found
+        assert [each.number for each in await store.attempts.find(AttemptFilter(**wanted))] == found
 
     async def test_an_event_is_found_by_an_id_of_any_length(self, store):
         """Skybridge accepts ids of up to 64 KiB, but a database cannot index such a long text.
@@ -94,7 +94,7 @@ class AttemptsContract:
         """
         long = random.Random(1).randbytes(20_000).hex()
         await store.attempts.add([an_attempt(1, event=EventName(long)), an_attempt(2)])
-        (found,) = await store.attempts.find(AttemptChoice(event_id=long))
+        (found,) = await store.attempts.find(AttemptFilter(event_id=long))
         assert found.number == 1
         assert long.startswith(found.event.id)
 
@@ -104,14 +104,14 @@ class AttemptsContract:
         await store.attempts.add([an_attempt(1)], [an_attempt(2, **done)])
         await store.attempts.add([], [an_attempt(3, subscription="audit", **done)])
         await store.attempts.add([an_attempt(4)], [an_attempt(5, **done)])
-        assert [each.number for each in await store.attempts.find(AttemptChoice())] == [5, 4, 3, 1]
+        assert [each.number for each in await store.attempts.find(AttemptFilter())] == [5, 4, 3, 1]
 
     async def test_attempts_beyond_age_or_count_are_deleted_oldest_first(self, store):
         await store.attempts.add([an_attempt(n) for n in range(1, 8)])
         assert await store.attempts.trim(before_ms=NOW + 3, most=100) == 2
         assert await store.attempts.trim(before_ms=0, most=3) == 2
         assert await store.attempts.trim(before_ms=0, most=3) == 0
-        assert [each.number for each in await store.attempts.find(AttemptChoice())] == [7, 6, 5]
+        assert [each.number for each in await store.attempts.find(AttemptFilter())] == [7, 6, 5]
 
 
 def an_entry(n: int = 1, **values: Any) -> AuditEntry:
@@ -132,16 +132,16 @@ class AuditContract:
     async def test_an_entry_is_kept_with_its_outcome(self, store):
         entry = an_entry(target="billing")
         number = await store.audit.add(entry)
-        assert await store.audit.find(AuditChoice()) == [replace(entry, id=number)]
+        assert await store.audit.find(AuditFilter()) == [replace(entry, id=number)]
         done = replace(entry, id=number, status=200, target="billing-2", detail="3 of 4")
         await store.audit.conclude(done)
-        assert await store.audit.find(AuditChoice()) == [done]
+        assert await store.audit.find(AuditFilter()) == [done]
 
     async def test_the_newest_come_first_and_pages_go_by_id(self, store):
         numbers = [await store.audit.add(an_entry(n)) for n in range(5)]
-        page = await store.audit.find(AuditChoice(), 2)
+        page = await store.audit.find(AuditFilter(), 2)
         assert [each.id for each in page] == [numbers[4], numbers[3]]
-        rest = await store.audit.find(AuditChoice(), 9, before=page[-1].id)
+        rest = await store.audit.find(AuditFilter(), 9, before=page[-1].id)
         assert [each.id for each in rest] == [numbers[2], numbers[1], numbers[0]]
 
     @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ class AuditContract:
             an_entry(4, operation="resume", target="audit"),
         ):
             await store.audit.add(each)
-        entries = await store.audit.find(AuditChoice(**wanted))
+        entries = await store.audit.find(AuditFilter(**wanted))
         assert [each.at_ms - NOW for each in entries] == found
 
     async def test_looks_never_push_changes_out(self, house):
@@ -176,8 +176,8 @@ class AuditContract:
             await store.audit.add(an_entry(n))
         for n in range(3, 3 + 4 * STRIDE):
             await store.audit.add(an_entry(n, kind="look"))
-        assert len(await store.audit.find(AuditChoice(kind="change"), 999)) == 3
-        looks = await store.audit.find(AuditChoice(kind="look"), 999)
+        assert len(await store.audit.find(AuditFilter(kind="change"), 999)) == 3
+        looks = await store.audit.find(AuditFilter(kind="look"), 999)
         assert 5 <= len(looks) <= 5 + STRIDE
         assert looks[0].at_ms == NOW + 2 + 4 * STRIDE
 
@@ -187,8 +187,8 @@ class AuditContract:
             await store.audit.add(an_entry(n, status=200))
         for n in range(3, 3 + 4 * STRIDE):
             await store.audit.add(an_entry(n, kind="login", status=200, address=str(n)))
-        assert len(await store.audit.find(AuditChoice(kind="change"), 999)) == 3
-        assert 5 <= len(await store.audit.find(AuditChoice(kind="login"), 999)) <= 5 + STRIDE
+        assert len(await store.audit.find(AuditFilter(kind="change"), 999)) == 3
+        assert 5 <= len(await store.audit.find(AuditFilter(kind="login"), 999)) <= 5 + STRIDE
 
     @pytest.mark.parametrize(
         ("kind", "status"),
@@ -200,20 +200,20 @@ class AuditContract:
         alike = {"kind": kind, "target": "billing", "status": status}
         for n in range(1, 6):
             await put(store, an_entry(n, detail=str(n), **alike), concluded=concluded)
-        (entry,) = await store.audit.find(AuditChoice())
+        (entry,) = await store.audit.find(AuditFilter())
         assert (entry.count, entry.at_ms, entry.last_ms) == (5, NOW + 1, NOW + 5)
         assert entry.detail == "5"
         other = {"who": "bo"}, {"address": "::1"}, {"operation": "o"}, {"target": "t"}
         for n, each in enumerate([*other, {"status": 503}], 6):
             await put(store, an_entry(n, **(alike | each)), concluded=concluded)
-        found = await store.audit.find(AuditChoice())
+        found = await store.audit.find(AuditFilter())
         assert [each.count for each in found] == [1] * 5 + [5]
 
     @pytest.mark.parametrize("status", [None, 200, 202])
     async def test_a_change_that_may_have_happened_has_an_entry_of_its_own(self, store, status):
         for n in range(3):
             await store.audit.add(an_entry(n, status=status))
-        found = await store.audit.find(AuditChoice())
+        found = await store.audit.find(AuditFilter())
         assert [(each.count, each.last_ms) for each in found] == [(1, None)] * 3
 
     async def test_an_entry_counts_uses_of_one_hour(self, store):
@@ -222,7 +222,7 @@ class AuditContract:
             await store.audit.add(an_entry(kind="login", status=200, at_ms=at))
         spans = [
             ((each.at_ms - NOW) // MINUTE, each.last_ms and (each.last_ms - NOW) // MINUTE)
-            for each in await store.audit.find(AuditChoice())
+            for each in await store.audit.find(AuditFilter())
         ]
         assert spans == [(200, None), (60, 90), (0, 59)]
 
@@ -235,19 +235,19 @@ class AuditContract:
             ({"until_ms": NOW + 2}, 1),
             ({"until_ms": NOW + 1}, 0),
         ):
-            assert len(await store.audit.find(AuditChoice(**wanted))) == count
+            assert len(await store.audit.find(AuditFilter(**wanted))) == count
 
     async def test_a_repeated_entry_is_the_newest(self, store):
         """Pages are ordered by id, so the repeated entry takes a new id."""
         await store.audit.add(an_entry(1, kind="login", status=200))
         between = await store.audit.add(an_entry(2, status=200))
         last = await store.audit.add(an_entry(3, kind="login", status=200))
-        assert [each.id for each in await store.audit.find(AuditChoice())] == [last, between]
+        assert [each.id for each in await store.audit.find(AuditFilter())] == [last, between]
 
     async def test_text_from_outside_is_kept_readably(self, store):
         """A path may contain characters that no text column can hold, or a long name."""
         await store.audit.add(an_entry(target="a\0b\udc00" + "x" * 9000))
-        (entry,) = await store.audit.find(AuditChoice())
+        (entry,) = await store.audit.find(AuditFilter())
         assert entry.target.startswith("a\ufffdb")
         assert len(entry.target) < 1000
 

@@ -14,17 +14,17 @@ from app.bindings.record import Record
 from app.interfaces import (
     Attempt,
     DeadLetter,
+    DeadLetterFilter,
     EventName,
-    LetterChoice,
-    Offered,
     Parked,
+    PullMessage,
     Replay,
     Store,
 )
 from app.model.message import Message, Partition
 from app.store import SqlStore, open_store
 
-ALL = LetterChoice()
+ALL = DeadLetterFilter()
 ORDERS, PAYMENTS = Partition("orders", 3), Partition("payments", 0)
 NOW = 1_700_000_000_000  # ms
 PATIENT = (
@@ -103,9 +103,9 @@ def a_row(offset: int = 7, lane: bytes = b"k", **values: Any) -> Parked:
     return Parked(message=a_message(offset, **values), lane=lane, event=event, **fields)
 
 
-def an_offer(offset: int = 7, lane: bytes = b"k", **values: Any) -> Offered:
+def an_offer(offset: int = 7, lane: bytes = b"k", **values: Any) -> PullMessage:
     subscription = values.pop("subscription", SUBSCRIPTION)
-    return Offered(
+    return PullMessage(
         subscription=subscription,
         broker=BROKER,
         message=a_message(offset, **values),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from app.bindings import http
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.event.convert import as_version
 from app.event.value import AttributeType, CloudEvent, DataForm
 from app.event.versions import VERSIONS
@@ -61,12 +61,12 @@ class BinaryMessage(NamedTuple):
 
 
 def _sent(event: CloudEvent) -> BinaryMessage:
-    message = http.encode(Decoded(event, ContentMode.BINARY), Writing())
+    message = http.encode(Decoded(event, ContentMode.BINARY), EncodeOptions())
     headers = tuple((name.lower(), value.encode()) for name, value in message.headers)
     return BinaryMessage(headers, message.body)
 
 
-def _stored(kind: str, event: CloudEvent, writing: Writing) -> BinaryMessage:
+def _stored(kind: str, event: CloudEvent, writing: EncodeOptions) -> BinaryMessage:
     record: Record = BINDINGS[kind].encode(Decoded(event, ContentMode.BINARY), writing, None)
     return BinaryMessage(record.headers, record.body, record.content_type)
 
@@ -76,7 +76,7 @@ MESSAGES = {
     kind: [
         _stored(kind, event, writing)
         for event in OF_EVERY_VERSION
-        for writing in (Writing(), Writing(names="ce_"), Writing(strings="json"))
+        for writing in (EncodeOptions(), EncodeOptions(names="ce_"), EncodeOptions(strings="json"))
     ]
     for kind in ("kafka", "rabbitmq", "pulsar")
 }

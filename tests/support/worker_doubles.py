@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from app.bindings.http import HttpMessage
 from app.bindings.record import Record
-from app.interfaces import Outgoing, Sink, SinkAnswer
+from app.interfaces import DeliveryRequest, Sink, SinkAnswer
 from app.model.subscription import Subscription
 
 PATIENCE = 60.0  # seconds: only a bound, because every wait ends with its condition
@@ -35,7 +35,7 @@ def a_subscription(**settings: object) -> Subscription:
     )
 
 
-def event_id(outgoing: Outgoing) -> str:
+def event_id(outgoing: DeliveryRequest) -> str:
     """Return the id of the event in a request, or "" if the record is not an event."""
     return "" if outgoing.decoded is None else outgoing.decoded.event.attributes.get("id", "")
 
@@ -55,7 +55,7 @@ class ScriptedSink(Sink):
     def __init__(self, default: SinkAnswer = OK) -> None:
         self.default = default
         self.script: dict[str, deque[SinkAnswer]] = defaultdict(deque)
-        self.requests: list[Outgoing] = []
+        self.requests: list[DeliveryRequest] = []
         self.answered: list[str] = []
         self.flying = self.most_flying = 0
         self.stopped = False
@@ -80,7 +80,7 @@ class ScriptedSink(Sink):
     def when_ready(self, ready: Callable[[], None]) -> None:
         self.ready = ready
 
-    async def send(self, request: Outgoing) -> SinkAnswer:
+    async def send(self, request: DeliveryRequest) -> SinkAnswer:
         name = event_id(request)
         self.requests.append(request)
         self.flying += 1

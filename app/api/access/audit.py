@@ -15,7 +15,7 @@ from app.api.http.bodies import json_answer
 from app.api.http.parameters import LIMIT, LIMIT_MAX, Id, Moment, Text
 from app.api.http.slices import Slices
 from app.api.http.views import CopyingView
-from app.interfaces import AuditChoice, AuditKind
+from app.interfaces import AuditFilter, AuditKind
 
 
 class AuditQuery(BaseModel):
@@ -90,7 +90,7 @@ async def audit(
     The store keeps a limited number of each kind: 10,000 logins, and as many of the other kinds as
     `store.audit` sets. Equal requests are one entry with a count.
     """
-    choice = msgspec.convert(query, AuditChoice, from_attributes=True)
+    choice = msgspec.convert(query, AuditFilter, from_attributes=True)
     found = await store.audit.find(choice, query.limit + 1, query.before)
     page = found[: query.limit]
     more = len(found) > query.limit

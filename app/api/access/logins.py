@@ -20,7 +20,7 @@ from app.api.access.operations import router
 from app.api.access.parts import ClockDep
 from app.api.access.sessions import csrf_of, set_cookie
 from app.api.http.moments import rfc3339
-from app.api.http.problems import MEDIA_TYPE, Refused
+from app.api.http.problems import MEDIA_TYPE, RequestRefused
 from app.interfaces import Clock
 from app.model.scopes import Scope
 
@@ -68,7 +68,10 @@ async def look(clock: ClockDep, request: Request) -> SessionView:
 
 
 @routes.post(
-    "", operation_id="log_in", response_model=SessionView, responses=Refused.responses(401, 429)
+    "",
+    operation_id="log_in",
+    response_model=SessionView,
+    responses=RequestRefused.responses(401, 429),
 )
 async def log_in(
     clock: ClockDep, request: Request, response: Response, login: Login

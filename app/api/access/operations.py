@@ -18,7 +18,7 @@ from app.api.access.parts import given_of
 from app.api.access.reach import OutsideBinding, demand_path
 from app.api.access.redaction import Redaction
 from app.api.http.bodies import with_read_body
-from app.api.http.problems import MissingScope, Refused
+from app.api.http.problems import MissingScope, RequestRefused
 from app.model.scopes import Scope
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -189,7 +189,7 @@ class OperationRouter(APIRouter):
         the operation answers with a problem.
         """
         method, _, path = at.partition(" ")
-        told = {**(responses or {}), **Refused.responses(*refusals)}
+        told = {**(responses or {}), **RequestRefused.responses(*refusals)}
         return self.api_route(path, methods=[method], operation_id=name, responses=told, **more)
 
 

@@ -28,22 +28,22 @@ from app.api.asked.readiness import ReadinessSource
 from app.api.asked.registry import Document, Registry, SubscriptionEntry
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http.given import ServiceParts
-from app.api.http.problems import Refused
-from app.delivery.target_url import named_by
+from app.api.http.problems import RequestRefused
+from app.delivery.target_url import is_listed
 from app.errors import BrokerRefused, StoreUnavailable
 from app.event.validate import clip
 from app.interfaces import (
     Attempt,
-    AttemptChoice,
-    LetterChoice,
+    AttemptFilter,
+    DeadLetterFilter,
     Located,
     Log,
-    Offered,
     Parked,
     ParkedCount,
     ParkedKey,
+    PullMessage,
     Store,
-    Waiting,
+    WaitingEvent,
 )
 from app.model.message import Message, Partition
 from app.model.metadata import LogMetadata
@@ -59,7 +59,7 @@ Sources = Mapping[str, tuple[str, Sequence[str]]]
 """Broker and topics of each subscription, by subscription id."""
 
 
-class OutsideBinding(Refused):
+class OutsideBinding(RequestRefused):
     """A refusal with 403: the token is bound and does not reach what the request names."""
 
     def __init__(self, caller: AdminCaller, what: str) -> None:
@@ -153,8 +153,8 @@ class Reach:
         copies = wanted.dead_letter is not None and (
             before is None or wanted.dead_letter != before.dead_letter
         )
-        if copies or not wanted.webhook_url or not named_by(targets, _reached(wanted)):
-            raise Refused(
+        if copies or not wanted.webhook_url or not is_listed(targets, _reached(wanted)):
+            raise RequestRefused(
                 403,
                 "target-not-configurable",
                 f"the token {self._caller.name} has no scope data, so its subscriptions may send only to"
@@ -322,7 +322,7 @@ class SubscriptionsWithin(_LimitedView):
         found = self._whole.attempts(subscription, limit)
         return (each for each in found if self._reach.subscription(each.subscription))
 
-    def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
+    def waiting(self, subscription: str | None, event_id: str) -> Sequence[WaitingEvent]:
         return _reachable(self._reach, self._whole.waiting(subscription, event_id))
 
 
@@ -419,7 +419,9 @@ def _limited_method(verb: str, nothing: Callable[[], Any]) -> Any:
         nothing: A function that makes the answer if the caller reaches none of the chosen subscriptions.
     """
 
-    async def asked(self: LettersWithin, choice: LetterChoice, *more: Any, **others: Any) -> Any:
+    async def asked(
+        self: LettersWithin, choice: DeadLetterFilter, *more: Any, **others: Any
+    ) -> Any:
         narrowed = await self._narrowed(choice)
         if narrowed is None:
             return nothing()
@@ -437,7 +439,7 @@ class LettersWithin(_LimitedView):
     discard = _limited_method("discard", int)
     redrive = _limited_method("redrive", int)
 
-    async def _narrowed(self, choice: LetterChoice) -> LetterChoice | None:
+    async def _narrowed(self, choice: DeadLetterFilter) -> DeadLetterFilter | None:
         """Return the choice limited to subscriptions that the caller reaches, or None if it reaches none.
 
         Raises:
@@ -492,7 +494,7 @@ class ParkedWithin(_LimitedView):
 class AttemptsWithin(_LimitedView):
     """The attempts of the subscriptions that the caller reaches."""
 
-    async def find(self, choice: AttemptChoice, limit: int = 100) -> list[Attempt]:
+    async def find(self, choice: AttemptFilter, limit: int = 100) -> list[Attempt]:
         if choice.subscription is not None:
             self._reach.demand_subscriptions(choice.subscription)
         named = [choice.subscription] if choice.subscription else self._reach.known
@@ -506,7 +508,7 @@ class AttemptsWithin(_LimitedView):
 class PulledWithin(_LimitedView):
     """The pull queues of the subscriptions that the caller reaches."""
 
-    async def named(self, event_id: str, most: int) -> list[Offered]:
+    async def named(self, event_id: str, most: int) -> list[PullMessage]:
         return _reachable(self._reach, await self._whole.named(event_id, most))
 
 

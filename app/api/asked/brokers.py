@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from app.interfaces import Log
-from app.routing.publications import Manner
+from app.routing.publications import PulsarProfile
 
 
 class Brokers(Protocol):
@@ -26,7 +26,7 @@ class Brokers(Protocol):
     def kinds(self) -> Mapping[str, str]: ...
 
     @property
-    def manners(self) -> Mapping[str, Manner]: ...
+    def manners(self) -> Mapping[str, PulsarProfile]: ...
 
     @property
     def attested(self) -> Collection[str]: ...

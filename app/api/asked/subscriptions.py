@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from app.api.asked.registry import SubscriptionEntry
-from app.interfaces import Attempt, Halt, Waiting
+from app.interfaces import Attempt, Halt, WaitingEvent
 from app.model.metadata import GroupLag
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
@@ -38,6 +38,6 @@ class Subscriptions(Protocol):
         """Return attempts that this process remembers, the newest first, of one subscription or of all. The
         iterator creates each attempt when it is read."""
 
-    def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
+    def waiting(self, subscription: str | None, event_id: str) -> Sequence[WaitingEvent]:
         """Return events with this id that this process holds and has not tried, of one subscription or of
         all."""

@@ -14,7 +14,7 @@ from app.api.http.bodies import json_answer
 from app.api.http.parameters import LIMIT, LIMIT_MAX, PAGE_BYTES, Text
 from app.api.http.slices import Slices
 from app.delivery.outcomes import Fate
-from app.interfaces import Attempt, AttemptChoice, Store, Waiting
+from app.interfaces import Attempt, AttemptFilter, Store, WaitingEvent
 
 REMEMBERED = 10_000  # attempts that are read from the memory of this process
 
@@ -39,7 +39,7 @@ async def attempts(
     """Return the newest attempts from the store and from the memory of this process. An event that waits for
     an earlier event of its key has no attempt; `waiting` names the earlier event."""
     outcome_text = None if outcome is None else outcome.value
-    choice = AttemptChoice(subscription=subscription, event_id=event_id, outcome=outcome_text)
+    choice = AttemptFilter(subscription=subscription, event_id=event_id, outcome=outcome_text)
     stored = await store.attempts.find(choice, limit)
     slices = Slices()
     remembered = [
@@ -48,7 +48,7 @@ async def attempts(
         if _is_wanted(each, event_id, outcome_text)
     ]
     found = (await views.merge_attempts(stored, remembered, slices))[:limit]
-    waiting: list[Waiting] = []
+    waiting: list[WaitingEvent] = []
     if event_id is not None and outcome is None:
         waiting += await _parked(store, subscription, event_id)
         waiting += subscriptions.waiting(subscription, event_id)
@@ -67,10 +67,10 @@ def _is_wanted(each: Attempt, event_id: str | None, outcome: str | None) -> bool
     return event_id in {None, each.event.id} and outcome in {None, each.outcome}
 
 
-async def _parked(store: Store, subscription: str | None, event_id: str) -> list[Waiting]:
+async def _parked(store: Store, subscription: str | None, event_id: str) -> list[WaitingEvent]:
     """Return parked events with this id that have no attempt yet."""
     return [
-        Waiting(
+        WaitingEvent(
             subscription=row.subscription,
             partition=row.message.partition,
             position=row.message.position,

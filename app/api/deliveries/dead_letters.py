@@ -30,9 +30,9 @@ from app.api.http.parameters import (
     LetterFilter,
     Rate,
 )
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.slices import Slices
-from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Store
+from app.interfaces import Attempt, AttemptFilter, DeadLetter, DeadLetterFilter, Store
 
 
 async def _redriving(
@@ -164,7 +164,7 @@ async def resend(
 ) -> views.Redriven:
     """Deliver one dead letter to its subscription again. Its attempts are counted from 1 again."""
     found = await _letter_by_id(store, letter)
-    choice = LetterChoice(subscriptions=(found.subscription,), ids=(letter,))
+    choice = DeadLetterFilter(subscriptions=(found.subscription,), ids=(letter,))
     by.annotate_audit(target=f"{found.subscription}/{letter}")
     return await redriving.redrive(choice, rate=0.0, limit=1, dry_run=False)
 
@@ -216,7 +216,7 @@ def _demand_few_intervals(query: CountQuery, until_ms: int) -> None:
     until_ms = until_ms if query.until is None else min(query.until, until_ms)
     intervals = (until_ms - (query.since or 0)) // every_ms
     if intervals > INTERVALS:
-        raise Refused(
+        raise RequestRefused(
             422,
             "too-many-intervals",
             f"{intervals} intervals of {query.every} s are more than {INTERVALS}. Raise every or since",
@@ -235,9 +235,9 @@ def _audit_detail_after(order: DiscardOrder | RedriveOrder, done: int, matched: 
 
 async def _letter_by_id(store: Store, letter: int) -> DeadLetter:
     """Return a dead letter by id. Raise Refused with 404 if there is none."""
-    found = await store.letters.find(LetterChoice(ids=(letter,)), 1)
+    found = await store.letters.find(DeadLetterFilter(ids=(letter,)), 1)
     if not found:
-        raise Refused(
+        raise RequestRefused(
             404,
             "no-such-dead-letter",
             f"dead letter {letter} does not exist, or was redriven or discarded",
@@ -252,7 +252,7 @@ async def _history(
     if not letter.event.id:
         return []
     message = letter.message
-    choice = AttemptChoice(subscription=letter.subscription, event_id=letter.event.id)
+    choice = AttemptFilter(subscription=letter.subscription, event_id=letter.event.id)
     stored = await store.attempts.find(choice, HISTORY)
     recent = await slices.each(subscriptions.attempts(letter.subscription, HISTORY))
     return [

@@ -11,8 +11,8 @@ from app.api.asked.routes import Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
 from app.api.http.moments import now_ms
-from app.api.http.problems import Refused
-from app.interfaces import Clock, LetterChoice, Store
+from app.api.http.problems import RequestRefused
+from app.interfaces import Clock, DeadLetterFilter, Store
 from app.model.spool import drained_route
 
 NO_SUBSCRIPTION = "the subscription does not exist. Create it again, or discard its letters"
@@ -30,7 +30,7 @@ class Redriver:
         self._clock = clock
 
     async def redrive(
-        self, choice: LetterChoice, *, rate: float, limit: int, dry_run: bool
+        self, choice: DeadLetterFilter, *, rate: float, limit: int, dry_run: bool
     ) -> views.Redriven:
         """Redrive the oldest matching letters, one subscription after the other, ``limit`` in total.
 
@@ -42,7 +42,9 @@ class Redriver:
         known = {each.id: each.paused for each in await self._subscriptions.declared()}
         gone = [name for name in choice.subscriptions if not self._exists(name, known)]
         if gone:
-            raise Refused(409, "no-such-subscription", f"{', '.join(gone)}: {NO_SUBSCRIPTION}")
+            raise RequestRefused(
+                409, "no-such-subscription", f"{', '.join(gone)}: {NO_SUBSCRIPTION}"
+            )
         at_ms = now_ms(self._clock)
         totals: Counter[str] = Counter()
         for (subscription, _), count in found.items():
@@ -71,7 +73,7 @@ class Redriver:
         return subscription in known or drained_route(subscription) in spooling
 
     async def _redrive_each(
-        self, choice: LetterChoice, able: Sequence[str], *, rate: float, limit: int
+        self, choice: DeadLetterFilter, able: Sequence[str], *, rate: float, limit: int
     ) -> int:
         """Redrive letters of these subscriptions, and return how many."""
         moved = 0

@@ -21,7 +21,7 @@ from app.interfaces import (
     HttpExchange,
     Parked,
     ParkedKey,
-    Waiting,
+    WaitingEvent,
 )
 from app.interfaces.kept import Fields
 from app.model.message import Message, Partition
@@ -376,7 +376,7 @@ def _wire_view(
     )
 
 
-def waiting(each: Waiting) -> WaitingView:
+def waiting(each: WaitingEvent) -> WaitingView:
     """Return the answer for an event that waits for its first attempt."""
     return WaitingView.of(each, **_partition_members(each.partition))
 

@@ -14,7 +14,7 @@ from app.api.http import problems
 from app.api.http.views import CopyingView, FaultView, Problem
 from app.api.topics import messages
 from app.api.topics.answers import RecordView
-from app.routing.hops import Hop, SubscriptionVerdict
+from app.routing.hops import JourneyHop, SubscriptionVerdict
 from app.routing.journey import Journey
 from app.routing.partitions import partition_of
 
@@ -22,7 +22,7 @@ Partitions = Mapping[tuple[str, str], int]
 """The number of partitions by broker and topic, where that number is known."""
 
 
-def of_producer(
+def restrict_to_producer(
     journey: Journey, attributes: Mapping[str, str], rights: Rights, named: str | None
 ) -> Journey:
     """Return the journey of an event that a producer with these rights sends. It ends with a refusal if the
@@ -193,7 +193,7 @@ class _Writer:
     ) -> None:
         self._kinds, self._partitions, self._states = kinds, partitions, states
 
-    def hop(self, hop: Hop) -> dict[str, Any]:
+    def hop(self, hop: JourneyHop) -> dict[str, Any]:
         count = self._partitions.get((hop.broker, hop.topic))
         return HopView.members(
             hop,

@@ -13,17 +13,17 @@ from app.access.rights import Rights
 from app.api.access.operations import router
 from app.api.access.parts import BrokersDep, RoutesDep, SubscriptionsDep, uses
 from app.api.asked.routes import KnownProducers
-from app.api.explain.journeys import JourneyView, Partitions, of_producer, to_json
+from app.api.explain.journeys import JourneyView, Partitions, restrict_to_producer, to_json
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.slices import Slices
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.outlets.preview import compile_preview
-from app.routing.hops import Hop
-from app.routing.journey import Guide, Journey
+from app.routing.hops import JourneyHop
+from app.routing.journey import EventExplainer, Journey
 from app.telemetry.slices import in_thread
 
 ProducersDep = Annotated[KnownProducers, uses(KnownProducers)]
@@ -74,7 +74,7 @@ async def explain(
     decoded = http.decode(request.headers.raw, await _body(request), max_batch=MOST)
     declared = await subscriptions.declared()
     given = routing.routes, declared, routing.resources, brokers.kinds, brokers.manners
-    guide = await in_thread(lambda: Guide(*given, preview=compile_preview(declared)))
+    guide = await in_thread(lambda: EventExplainer(*given, preview=compile_preview(declared)))
     _demand_few_events(len(decoded), guide.units)
     key_bytes = None if key is None else key.encode("latin-1")
     rights = None if producer is None else _rights(producers, producer)
@@ -84,7 +84,7 @@ async def explain(
         steps = guide.steps(each, key_bytes, route, as_from, filtered=filtered)
         journey = await slices.run(steps)
         if rights is not None and as_from is None:
-            journey = of_producer(journey, each.own_attributes, rights, route)
+            journey = restrict_to_producer(journey, each.own_attributes, rights, route)
         journeys.append(journey)
     partitions = await ask_partitions(brokers.logs, journeys)
     states = {each.id: each.state for each in await subscriptions.statuses()}
@@ -100,7 +100,7 @@ async def explain(
 def _demand_few_events(events: int, units: int) -> None:
     """Raise Refused with 413 if the request would evaluate too many filters. One event is always explained."""
     if events > 1 and events * units > UNITS:
-        raise Refused(
+        raise RequestRefused(
             413,
             "too-large",
             f"{events} events would evaluate up to {events * units} filters of routes and subscriptions, but one"
@@ -112,7 +112,7 @@ def _rights(producers: KnownProducers, producer: str) -> Rights:
     """Return the rights of a producer. Raise Refused with 404 if the name is unknown."""
     caller = producers.callers.get(producer)
     if caller is None:
-        raise Refused(404, "unknown-producer", f"producer {producer[:127]!r} does not exist")
+        raise RequestRefused(404, "unknown-producer", f"producer {producer[:127]!r} does not exist")
     return caller.rights
 
 
@@ -148,7 +148,7 @@ async def _partition_counts(log: Log, topics: Sequence[str]) -> Mapping[str, int
     return {each.name: len(each.partitions) for each in metadata.topics if each.partitions}
 
 
-def _all_hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+def _all_hops(hops: Sequence[JourneyHop]) -> Iterator[JourneyHop]:
     """Yield each hop, and the hops of its mirrors."""
     for hop in hops:
         yield hop

@@ -19,10 +19,10 @@ from app.api.find.records import FoundRecord
 from app.api.find.rows import EventRows, offered_at
 from app.api.http.slices import ROW, Slices
 from app.api.status.asked import Spools
-from app.delivery.event_age import Ages
+from app.delivery.event_age import AgeLimits
 from app.errors import StoreUnavailable
 from app.filters.explain import Explainer, FilterVerdict
-from app.interfaces import Attempt, DeadLetter, EventName, Offered, Parked, Store, Waiting
+from app.interfaces import Attempt, DeadLetter, EventName, Parked, PullMessage, Store, WaitingEvent
 from app.model.message import Partition
 from app.model.metadata import GroupLag
 from app.model.pull import Pull
@@ -144,9 +144,11 @@ def _rows_at(rows: EventRows, place: FoundRecord) -> EventRows:
     )
 
 
-def _place_of(row: Attempt | DeadLetter | Parked | Offered | Waiting) -> tuple[Partition, str]:
+def _place_of(
+    row: Attempt | DeadLetter | Parked | PullMessage | WaitingEvent,
+) -> tuple[Partition, str]:
     """Return the partition and position that a row names."""
-    if isinstance(row, Attempt | Waiting):
+    if isinstance(row, Attempt | WaitingEvent):
         return row.partition, row.position
     return row.message.partition, row.message.position
 
@@ -269,7 +271,7 @@ class _FateFinder:
         detail = f"its key is parked after {row.attempts} attempts: {row.cause or 'waits'}"
         return {"fate": "parked", "detail": detail + self._state_suffix(), **due}
 
-    async def _pull_row(self) -> Offered | None:
+    async def _pull_row(self) -> PullMessage | None:
         """Return the event's row in the pull queue, or None."""
         if self._rows.offered:
             return self._rows.offered[-1]
@@ -280,7 +282,7 @@ class _FateFinder:
             return None
         return await offered_at(self._now.store, subscription.id, self._sighting)
 
-    def _pull_fate(self, row: Offered) -> dict[str, Any]:
+    def _pull_fate(self, row: PullMessage) -> dict[str, Any]:
         """Return the fate of an event in a pull queue."""
         if row.locked_until_ms > self._now.now_ms and row.token:
             return {
@@ -381,7 +383,7 @@ class _FateFinder:
         self, subscription: Subscription, sighting: FoundRecord
     ) -> dict[str, Any] | None:
         """Return the fate of a finished event that may have expired, or None if it cannot have expired yet."""
-        ages = Ages(0, honour=subscription.expirytime == "honour")
+        ages = AgeLimits(0, honour=subscription.expirytime == "honour")
         expirytime = sighting.decoded.event.attributes.get("expirytime")
         if not ages.expired(expirytime, self._now.now_ms / 1000):
             return None

@@ -17,7 +17,7 @@ from app.api.http import start_points
 from app.api.http.slices import Slices
 from app.api.topics.follow import READ, partitions_of, read
 from app.bindings.record import Decoded, Record
-from app.bindings.spooled import restored
+from app.bindings.spooled import from_spooled
 from app.bindings.table import BINDINGS
 from app.brokers.portable import size_of
 from app.errors import BrokerError, BrokerRefused, SenderError
@@ -97,7 +97,7 @@ def destination_of(broker: str, message: Message) -> tuple[str, str, Record]:
     BrokerRefused if a message in a spool does not name its target."""
     if spooled_route(message.partition.topic) is None:
         return broker, message.partition.topic, message.record
-    destination, record = restored(message.record)
+    destination, record = from_spooled(message.record)
     return destination.log, destination.topic, record
 
 

@@ -52,9 +52,9 @@ from app.bindings.forwarding import PRODUCER
 from app.filters.explain import FilterVerdict
 from app.model.message import Message
 from app.model.spool import spooled_route
-from app.routing.hops import Hop
-from app.routing.journey import Guide, Journey
-from app.sinks.dead_letters import MARK
+from app.routing.hops import JourneyHop
+from app.routing.journey import EventExplainer, Journey
+from app.sinks.dead_letters import HEADER_PREFIX
 from app.telemetry.slices import in_thread
 
 SpoolsDep = Annotated[Spools, uses(Spools)]
@@ -111,7 +111,7 @@ async def find_events(
     given = (
         routing.routes, now.subscriptions, routing.resources, brokers.kinds, brokers.manners,
     )  # fmt: skip
-    guide = await in_thread(partial(Guide, *given))
+    guide = await in_thread(partial(EventExplainer, *given))
     ways = _JourneyFinder(guide, [each.name for each in routing.routes], slices)
     of_source = await rows.by_source(slices)
     events = [
@@ -230,7 +230,7 @@ def sender_of(
 def _proves_producer(attested: Collection[str], sighting: FoundRecord) -> bool:
     """Return True if only Skybridge can have written the producer header of the record. The copy of a dead
     letter proves nothing, because it has the header from its source."""
-    if any(name.startswith(MARK) for name, _ in sighting.decoded.foreign):
+    if any(name.startswith(HEADER_PREFIX) for name, _ in sighting.decoded.foreign):
         return False
     spooled = (
         spooled_route(sighting.message.partition.topic) is not None
@@ -242,7 +242,7 @@ class _JourneyFinder:
     """A computation of the journey of each event, in slices, until one request has evaluated ``UNITS``
     filters."""
 
-    def __init__(self, guide: Guide, routes: Sequence[str], slices: Slices) -> None:
+    def __init__(self, guide: EventExplainer, routes: Sequence[str], slices: Slices) -> None:
         self._guide = guide
         self._routes = routes
         self.slices = slices
@@ -345,7 +345,7 @@ def _waits_in_spool(now: StateSnapshot, broker: str, message: Message) -> bool |
     return int(message.position) >= drained[place.number]
 
 
-def _all_hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+def _all_hops(hops: Sequence[JourneyHop]) -> Iterator[JourneyHop]:
     """Yield each hop, and the hops of its mirrors."""
     for hop in hops:
         yield hop

@@ -16,13 +16,13 @@ from app.api.http.slices import ROW, Slices
 from app.errors import StoreUnavailable
 from app.interfaces import (
     Attempt,
-    AttemptChoice,
+    AttemptFilter,
     DeadLetter,
-    LetterChoice,
-    Offered,
+    DeadLetterFilter,
     Parked,
+    PullMessage,
     Store,
-    Waiting,
+    WaitingEvent,
 )
 from app.model.pull import Pull
 
@@ -39,8 +39,8 @@ class EventRows(msgspec.Struct):
     attempts: Sequence[Attempt] = ()
     letters: Sequence[DeadLetter] = ()
     parked: Sequence[Parked] = ()
-    offered: Sequence[Offered] = ()
-    waiting: Sequence[Waiting] = ()
+    offered: Sequence[PullMessage] = ()
+    waiting: Sequence[WaitingEvent] = ()
 
     async def by_source(self, slices: Slices) -> Mapping[str, EventRows]:
         """Return the rows of each source."""
@@ -59,7 +59,7 @@ class EventRows(msgspec.Struct):
         """Return True if the store or an attempt names the event."""
         return any((self.attempts, self.letters, self.parked, self.offered))
 
-    def with_record(self) -> list[DeadLetter | Parked | Offered]:
+    def with_record(self) -> list[DeadLetter | Parked | PullMessage]:
         """Return the rows that contain the record itself."""
         return [*self.letters, *self.parked, *self.offered]
 
@@ -107,8 +107,8 @@ async def rows_of(
         looked.append(_report(f"store {table}", wanted, now_ms, why))
         return found
 
-    choice = AttemptChoice(event_id=wanted.id, event_source=wanted.source)
-    letters = LetterChoice(event_id=wanted.id, source=wanted.source)
+    choice = AttemptFilter(event_id=wanted.id, event_source=wanted.source)
+    letters = DeadLetterFilter(event_id=wanted.id, source=wanted.source)
     stored = await ask("attempts", _with_more(store.attempts.find(choice, MOST)))
     merged = await views.merge_attempts(stored, remembered, slices)
     rows.attempts = [each for each in reversed(merged) if each.started_ms >= since]
@@ -139,7 +139,7 @@ def _report(where: str, wanted: WantedEvent, until: int | None, why: str) -> Sea
     )
 
 
-async def offered_at(store: Store, subscription: str, sighting: FoundRecord) -> Offered | None:
+async def offered_at(store: Store, subscription: str, sighting: FoundRecord) -> PullMessage | None:
     """Return the row of a record in a pull queue, or None. The table has an index by place."""
     message = sighting.message
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from fastapi import Request, Response
 
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.event import json_text
 
 IDENTITY = "identity"
@@ -28,7 +28,9 @@ async def read_body(request: Request, most: int, refusal: Exception | None = Non
     async for chunk in request.stream():
         found += chunk
         if len(found) > most:
-            raise refusal or Refused(413, "too-large", f"the document is larger than {most} bytes")
+            raise refusal or RequestRefused(
+                413, "too-large", f"the document is larger than {most} bytes"
+            )
     return bytes(found)
 
 
@@ -58,11 +60,11 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, "bad-request", _why_not(body, error)) from None
+        raise RequestRefused(400, "bad-request", _why_not(body, error)) from None
     except RecursionError:
-        raise Refused(400, "bad-request", "the document is nested too deeply") from None
+        raise RequestRefused(400, "bad-request", "the document is nested too deeply") from None
     if not isinstance(found, dict):
-        raise Refused(400, "bad-request", "the body is not a JSON object")
+        raise RequestRefused(400, "bad-request", "the body is not a JSON object")
     return found
 
 
@@ -70,7 +72,7 @@ def _why_not(body: bytes, error: Exception) -> str:
     """Return why a body cannot be read. The parser also refuses valid JSON with a text or number that has no
     value here."""
     try:
-        json_text.one(body)
+        json_text.single_value(body)
     except json_text.FAULTS as fault:
         return f"the body is not JSON: {json_text.reason(body, fault)}"
     if json_text.is_unpaired(body):
@@ -83,7 +85,7 @@ def demand_type(request: Request, *media_types: str) -> None:
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in media_types:
         wanted = " or ".join(media_types)
-        raise Refused(
+        raise RequestRefused(
             415,
             "unsupported-media-type",
             f"the content type is {given or 'missing'}. Send the body as {wanted}",
@@ -114,7 +116,7 @@ def event_body(description: str) -> dict[str, Any]:
 def demand_identity(request: Request) -> None:
     """Raise Refused with 415 for a compressed body, because this operation does not decompress."""
     if request.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
-        raise Refused(
+        raise RequestRefused(
             415,
             "unsupported-content-encoding",
             "the body is compressed. Send it without Content-Encoding",

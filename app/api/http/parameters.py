@@ -16,7 +16,7 @@ from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.api.http.start_points import LATEST_MS, time_of
-from app.interfaces import DeadLetter, LetterChoice, Parked
+from app.interfaces import DeadLetter, DeadLetterFilter, Parked
 from app.model.duration import number
 
 GREATEST_ID = (1 << 63) - 1  # the largest integer of a column of the store
@@ -101,9 +101,9 @@ class LetterFilter(BaseModel):
     type: Text | None = Field(None, description="type of the event, or a prefix as in orders.*")
     id: list[Id] = Field([], description="ids of dead letters; any of them matches", max_length=500)
 
-    def choice(self) -> LetterChoice:
+    def choice(self) -> DeadLetterFilter:
         """Return the filter as the store accepts it."""
-        return LetterChoice(
+        return DeadLetterFilter(
             subscriptions=tuple(self.subscription),
             causes=tuple(self.cause),
             since_ms=self.since,

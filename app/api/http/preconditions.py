@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 from fastapi import Header
 
 from app.api.asked.registry import SubscriptionEntry
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 
 IfMatch = Annotated[
     str | None, Header(description="ETag of the version to change; * for any version")
@@ -42,7 +42,7 @@ class Conditions(NamedTuple):
         """Raise Refused with 428 if the request has no If-Match. Without it, a change could undo the change
         of another client."""
         if self.if_match is None:
-            raise Refused(
+            raise RequestRefused(
                 428, "precondition-required", "If-Match is missing. Send the ETag of a GET in it"
             )
 
@@ -66,8 +66,8 @@ def _as_strong(header: str) -> str:
     return header.replace('W/"', '"')
 
 
-def _precondition_failed(detail: str) -> Refused:
+def _precondition_failed(detail: str) -> RequestRefused:
     """Return the refusal with 412."""
-    return Refused(
+    return RequestRefused(
         412, "precondition-failed", f"{detail}. Read it again, and change the new version"
     )

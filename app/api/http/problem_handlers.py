@@ -12,7 +12,14 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
-from app.api.http.problems import MEDIA_TYPE, MissingScope, Refused, document, of_broker, status_of
+from app.api.http.problems import (
+    MEDIA_TYPE,
+    MissingScope,
+    RequestRefused,
+    document,
+    of_broker,
+    status_of,
+)
 from app.errors import (
     BrokerError,
     Fault,
@@ -29,8 +36,8 @@ RETRY_AFTER = 1.0  # seconds, unless the broker's error has its own
 def install(app: FastAPI) -> None:
     """Install a handler for every error that routes raise, and for the errors of FastAPI."""
 
-    @app.exception_handler(Refused)
-    async def refused(_: Request, error: Refused) -> JSONResponse:
+    @app.exception_handler(RequestRefused)
+    async def refused(_: Request, error: RequestRefused) -> JSONResponse:
         return _problem(document(error.status, error.code, str(error)))
 
     @app.exception_handler(MissingScope)

@@ -36,7 +36,7 @@ _STATUS_OF_KIND = {
 }
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered with a problem. ``code`` is the last part of the problem's type."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
@@ -57,7 +57,7 @@ class Refused(Exception):
         }
 
 
-class MissingScope(Refused):
+class MissingScope(RequestRefused):
     """A refusal with 403: the token is valid but lacks the scope of the operation."""
 
     def __init__(self, operation: str, scope: Scope, token: str, scopes: Collection[Scope]) -> None:

@@ -19,7 +19,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import NamedTuple
 
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.interfaces import Log
 from app.model.message import Partition
 from app.model.metadata import PartitionMetadata
@@ -133,7 +133,7 @@ async def _for_each(ends: Sequence[PartitionMetadata], ask: _Ask) -> dict[int, S
 def _only_partition(ends: Sequence[PartitionMetadata], position: str) -> StartPoints:
     """Return the start point of the only partition. Raise Refused with 400 if there are several."""
     if len(ends) != 1:
-        raise Refused(
+        raise RequestRefused(
             400,
             "bad-position",
             f"{position!r} does not name a partition. Add partition=, or write earliest, latest, latest-20, a time"
@@ -157,6 +157,6 @@ async def _demand_existing(
                 break
 
 
-def unknown_partition(topic: str, number: int) -> Refused:
+def unknown_partition(topic: str, number: int) -> RequestRefused:
     """Return the refusal with 404 of a partition that the topic does not have."""
-    return Refused(404, "unknown-partition", f"topic {topic} has no partition {number}")
+    return RequestRefused(404, "unknown-partition", f"topic {topic} has no partition {number}")

@@ -20,15 +20,15 @@ from app.api.http.moments import now_ms
 from app.api.http.slices import ROW, Slices
 from app.api.topics.messages import EventReader
 from app.bindings.record import Decoded
-from app.delivery.event_age import Ages
+from app.delivery.event_age import AgeLimits
 from app.errors import BrokerError, StoreUnavailable
-from app.interfaces import Clock, Notify, Offered, Store
+from app.interfaces import Clock, Notify, PullMessage, Store
 from app.model.pull import PullSettings
 from app.model.subscription import Subscription
-from app.sinks.dead_letters import MAX_DELIVERIES, REJECTED, DeadLettering
+from app.sinks.dead_letters import MAX_DELIVERIES, REJECTED, DeadLetterWriter
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
-from app.telemetry.traces import TRACEPARENT, TRACESTATE, carried_by, messaging_system, traces
+from app.telemetry.traces import TRACEPARENT, TRACESTATE, messaging_system, trace_headers, traces
 
 LOOK_EVERY = 0.5  # seconds between reads, for events of other processes and for expired locks
 MOST_BYTES = 16 << 20  # of the records of one answer; the record that exceeds it is the last
@@ -38,7 +38,7 @@ _log = logging.getLogger("skybridge.api")
 FIT, EXPIRED = "", "expired"
 _DETAILS = {MAX_DELIVERIES: "received max_deliveries times and never acknowledged"}
 
-LockedEvent = tuple[Offered, Decoded | None]
+LockedEvent = tuple[PullMessage, Decoded | None]
 """A row that is locked for a consumer, and the event in it, or None if it cannot be decoded."""
 
 
@@ -175,7 +175,7 @@ class PullReceiver:
         If that fails, they stay locked and are finished after the locks expire."""
         fate_of = self._fate_function(subscription, settings)
         fit: list[LockedEvent] = []
-        others: defaultdict[str, list[Offered]] = defaultdict(list)
+        others: defaultdict[str, list[PullMessage]] = defaultdict(list)
         for each in handed:
             if fate := fate_of(*each):
                 others[fate].append(each[0])
@@ -193,16 +193,16 @@ class PullReceiver:
 
     def _fate_function(
         self, subscription: Subscription, settings: PullSettings
-    ) -> Callable[[Offered, Decoded | None], str]:
+    ) -> Callable[[PullMessage, Decoded | None], str]:
         """Return a function that decides about a row: ``FIT``, ``EXPIRED``, or the cause of a dead letter."""
         most, now = settings.max_deliveries, self._clock.now()
-        ages = Ages(
+        ages = AgeLimits(
             subscription.parked.retention,
             subscription.max_age,
             subscription.expirytime == "honour",
         )
 
-        def fate(row: Offered, decoded: Decoded | None) -> str:
+        def fate(row: PullMessage, decoded: Decoded | None) -> str:
             if row.deliveries > most:
                 return MAX_DELIVERIES
             attributes: Mapping[str, str] = {} if decoded is None else decoded.event.attributes
@@ -213,7 +213,7 @@ class PullReceiver:
         return fate
 
     async def _finish(
-        self, subscription: Subscription, fates: Mapping[str, Sequence[Offered]]
+        self, subscription: Subscription, fates: Mapping[str, Sequence[PullMessage]]
     ) -> None:
         """Finish the events that are not deliverable: expire them, or make them dead letters."""
         for fate, rows in fates.items():
@@ -225,7 +225,7 @@ class PullReceiver:
                 ]  # this receive does not count
                 await self._dead_letter(subscription, undelivered, fate, _DETAILS.get(fate, ""))
 
-    async def _expire(self, subscription: Subscription, rows: Sequence[Offered]) -> None:
+    async def _expire(self, subscription: Subscription, rows: Sequence[PullMessage]) -> None:
         tokens = [row.token for row in rows]
         queue = self._store.pulled
         done = await queue.acknowledge(subscription.id, tokens, now_ms(self._clock))
@@ -272,12 +272,12 @@ class PullReceiver:
         return done
 
     async def _dead_letter(
-        self, subscription: Subscription, rows: Sequence[Offered], cause: str, detail: str
+        self, subscription: Subscription, rows: Sequence[PullMessage], cause: str, detail: str
     ) -> Mapping[str, bool]:
         """Make the rows dead letters, and return for each token whether that succeeded, as
-        ``DeadLettering.put_rows`` does."""
+        ``DeadLetterWriter.put_rows`` does."""
         letters = subscription.dead_letter
-        dead_lettering = DeadLettering(
+        dead_lettering = DeadLetterWriter(
             subscription,
             self._clock,
             self._counters,
@@ -326,6 +326,6 @@ def trace_receive(
     if len(topics) == 1:
         (about["messaging.destination.name"],) = topics
         name = f"receive {about['messaging.destination.name']}"
-    events = [found.carried(carried_by(row.message.record.headers)) for row, _ in handed]
+    events = [found.carried(trace_headers(row.message.record.headers)) for row, _ in handed]
     carried = {each: asked[each] for each in (TRACEPARENT, TRACESTATE) if each in asked}
     found.linked(name, "server", events, about, carried, began).end()

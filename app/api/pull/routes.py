@@ -17,7 +17,7 @@ from app.api.access.operations import router
 from app.api.access.parts import BrokersDep, ClockDep, CountersDep, SubscriptionsDep
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http import bodies
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.slices import Slices
 from app.api.pull.answers import Failed, Fates, Receive, ReceivedEvents, Reject, Release, Tokens
 from app.api.pull.receive import LockedEvent, PullConsumer, PullReceiver, trace_receive
@@ -27,7 +27,7 @@ from app.api.topics.messages import json_of
 from app.errors import BrokerError
 from app.model.pull import HANDED_OUT, Pull, PullSettings
 from app.model.subscription import Subscription
-from app.telemetry.traces import carried_by
+from app.telemetry.traces import trace_headers
 
 LARGEST = 1 << 20  # bytes of a request's body
 LOST = (
@@ -60,7 +60,7 @@ def _action(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Han
     return routes.post(
         f"/{{name}}:{verb}",
         operation_id=verb,
-        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
+        responses=RequestRefused.responses(400, 404, 409, 413, 415, 422, 503),
         openapi_extra={"requestBody": {"required": kind is not Receive, "content": content}},
         **described,
     )
@@ -149,7 +149,7 @@ async def _read_request(request: Request, kind: type[Asked]) -> Asked:
         return kind.model_validate(given)
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        raise Refused(422, "bad-request", "; ".join(faults)) from None
+        raise RequestRefused(422, "bad-request", "; ".join(faults)) from None
 
 
 def _has_body(request: Request) -> bool:
@@ -164,7 +164,7 @@ async def _pull_subscription(
     sink."""
     subscription = await subscription_of(subscriptions, name)
     if not isinstance(subscription.sink, Pull):
-        raise Refused(
+        raise RequestRefused(
             409,
             "not-pulled",
             f"subscription {name} delivers its events to {subscription.sink_text}. Only one with"
@@ -181,7 +181,7 @@ def _demand_running(subscriptions: Subscriptions, subscription: Subscription) ->
     cause = halt.cause if halt else "by its configuration" if subscription.paused else None
     if cause is not None:
         detail = f"{subscription.id} is paused: {cause}"
-        raise Refused(409, "paused", detail)
+        raise RequestRefused(409, "paused", detail)
 
 
 @contextlib.asynccontextmanager
@@ -206,7 +206,7 @@ def _received_json(handed: LockedEvent, kind: str) -> bytes:
     """Return the JSON of ``answers.Received`` for a locked event."""
     row, decoded = handed
     about = {"lock_token": row.token, "delivery_count": row.deliveries}
-    properties = _encode(about | carried_by(row.message.record.headers))
+    properties = _encode(about | trace_headers(row.message.record.headers))
     document = json_of(decoded)
     if document is not None:
         return b'{"event":%b,"broker_properties":%b}' % (document, properties)

@@ -14,7 +14,7 @@ from app.api.asked.readiness import RoleReadiness
 from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
 from app.api.status.configured import CurrentConfiguration
 from app.api.subscriptions.answers import ParkedOfSubscription
-from app.model.metadata import GroupLag, Health
+from app.model.metadata import GroupLag, LogHealth
 from app.model.subscription_status import SubscriptionStatus
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def ready_families(roles: Mapping[str, RoleReadiness]) -> Iterator[Family]:
     yield _gauge("ready", "1 when the role is ready.", "role", ready)
 
 
-def broker_families(healths: Mapping[str, Health]) -> Iterator[Family]:
+def broker_families(healths: Mapping[str, LogHealth]) -> Iterator[Family]:
     """Yield the health of each broker."""
     up = {name: health.healthy for name, health in healths.items()}
     yield _gauge("broker_up", "1 when the broker answers.", "broker", up)

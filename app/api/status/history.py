@@ -17,7 +17,7 @@ from app.api.access.operations import router
 from app.api.access.parts import uses
 from app.api.asked.process import Process
 from app.api.http.bodies import json_answer
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.status.recorder import EVERY, Recorder
 from app.api.topics.records import RECONNECT_MS, stream_response
 
@@ -83,7 +83,7 @@ async def history(process: ProcessDep, request: Request) -> Response:
             "content": {"text/event-stream": {}},
             "description": "A point every second, with the members of a point of history.",
         },
-        **Refused.responses(403),
+        **RequestRefused.responses(403),
     },
 )
 async def live(

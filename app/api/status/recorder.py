@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from app.api.asked.subscriptions import Subscriptions
 from app.errors import SkybridgeError
-from app.interfaces import Clock, LetterChoice, Store
+from app.interfaces import Clock, DeadLetterFilter, Store
 from app.model.pull import HANDED_OUT
 from app.telemetry import Counters
 from app.telemetry.histograms import QUICK
@@ -224,7 +224,7 @@ class Recorder:
         return sum(each.rows for each in counts.values())
 
     async def _dead_letters(self) -> int | None:
-        return sum((await self._store.letters.count(LetterChoice())).values())
+        return sum((await self._store.letters.count(DeadLetterFilter())).values())
 
 
 def resident_bytes() -> int | None:

@@ -17,7 +17,7 @@ from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
 from app.api.http.preconditions import Conditions, IfMatch
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.slices import Slices
 from app.api.subscriptions.routes import Id, allow, create_entry, document_answer, entry_of
 from app.api.subscriptions.schemas import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
@@ -154,7 +154,7 @@ def _draft_of(entry: SubscriptionEntry) -> dict[str, Any]:
     """Return a subscription in the form of the draft. Raise Refused with 404 if the draft cannot express it."""
     draft = to_draft(entry.document)
     if draft is None:
-        raise Refused(
+        raise RequestRefused(
             404,
             "unknown-subscription",
             f"the sink of {entry.id} is not a URL, which the draft requires. See /v1/subscriptions",

@@ -23,12 +23,12 @@ from app.api.access.operations import router, stream_answer
 from app.api.access.parts import BrokersDep, SubscriptionsDep
 from app.api.asked.brokers import Brokers
 from app.api.http import problems, start_points
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.slices import ROW, Slices
 from app.api.http.start_points import StartPoints
 from app.api.subscriptions.routes import subscription_of
 from app.api.topics import messages
-from app.api.topics.follow import HEARTBEAT_EVERY, Item, Tail, follow
+from app.api.topics.follow import HEARTBEAT_EVERY, Item, TopicTail, follow
 from app.api.topics.messages import EventReader, json_of
 from app.api.topics.records import (
     RECONNECT_MS,
@@ -36,8 +36,8 @@ from app.api.topics.records import (
     LastEventId,
     Stopped,
     block,
+    demand_leaders,
     gap_json,
-    led,
     set_event,
     stream_response,
 )
@@ -105,7 +105,7 @@ def _readable(brokers: Brokers, subscription: Subscription) -> Log:
     log = brokers.logs[subscription.source.broker]
     if log.capabilities.replayable:
         return log
-    raise Refused(
+    raise RequestRefused(
         409,
         "not-capable",
         f"broker {log.name} cannot be read without consuming messages. Give the subscription sink: {{pull: {{}}}}"
@@ -119,21 +119,21 @@ async def _tails(
     start: str,
     last_event_id: str | None,
     stopped: asyncio.Event,
-) -> list[Tail]:
+) -> list[TopicTail]:
     """Return a tail of each topic of the subscription, starting at Last-Event-ID or else at ``start``."""
     known = resume_points(last_event_id) if last_event_id else None
     tails = []
     for topic in subscription.source.topics:
-        ends = led(await ends_of(log, subscription.source.broker, topic), topic)
+        ends = demand_leaders(await ends_of(log, subscription.source.broker, topic), topic)
         if known is None:
             begin = await start_points.resolve(log, topic, ends, start)
         else:
             begin = start_points.resume(ends, known.get(topic, {}))
-        tails.append(Tail(log, topic, begin, stopped))
+        tails.append(TopicTail(log, topic, begin, stopped))
     return tails
 
 
-def resume_point(tails: Sequence[Tail]) -> str:
+def resume_point(tails: Sequence[TopicTail]) -> str:
     """Return the positions in all partitions of all topics as one opaque text."""
     return ";".join(f"{quote(each.topic, safe='')}={each.at}" for each in tails)
 
@@ -146,7 +146,7 @@ def resume_points(text: str) -> dict[str, StartPoints]:
         topic, equals, at = each.partition("=")
         known = start_points.places_of(at) if at else {}
         if not equals or known is None:
-            raise Refused(400, "bad-position", "Last-Event-ID is not an id of this stream")
+            raise RequestRefused(400, "bad-position", "Last-Event-ID is not an id of this stream")
         found[unquote(topic)] = known
     return found
 
@@ -173,7 +173,7 @@ class EventStream:
         self,
         brokers: Brokers,
         subscription: Subscription,
-        tails: Sequence[Tail],
+        tails: Sequence[TopicTail],
         filters: _Filters,
     ) -> None:
         self._subscription = subscription

@@ -15,11 +15,11 @@ from app.api.asked.brokers import Brokers
 from app.api.http import start_points
 from app.api.http.moments import now_ms
 from app.api.http.parameters import Rate
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.views import CopyingView
 from app.api.subscriptions.routes import PATH, Id, entry_of
 from app.api.subscriptions.verbs import runnable
-from app.api.topics.records import led
+from app.api.topics.records import demand_leaders
 from app.api.topics.routes import ends_of, log_of
 from app.interfaces import Log, Replay
 from app.model.message import Partition
@@ -116,10 +116,10 @@ async def replay(
         response.status_code = 200
         return _plan(planned, dry_run=True)
     if not planned:
-        raise Refused(422, "empty-range", "the range is empty")
+        raise RequestRefused(422, "empty-range", "the range is empty")
     numbers = await store.replays.ask(planned)
     if not numbers:
-        raise Refused(
+        raise RequestRefused(
             409, "under-way", f"a replay of {id} is running. Wait for it, or DELETE its /replays"
         )
     await registry.nudge()
@@ -157,7 +157,7 @@ async def cancel_one(
     entry = await entry_of(registry, id)
     known = {each.id for each in await store.replays.all(entry.id)}
     if replay not in known:
-        raise Refused(404, "unknown-replay", f"{entry.id} has no running replay {replay}")
+        raise RequestRefused(404, "unknown-replay", f"{entry.id} has no running replay {replay}")
     await store.replays.end(replay)
     await registry.nudge()
     return Response(status_code=204)
@@ -171,7 +171,7 @@ async def _plan_ranges(
     log = _replayable(brokers, subscription)
     found = []
     for topic in _topics(subscription, body):
-        ends = led(await ends_of(log, broker, topic), topic)
+        ends = demand_leaders(await ends_of(log, broker, topic), topic)
         begin = await _places(log, topic, ends, body.begin, unnamed=None)
         until = await _places(log, topic, ends, body.until, unnamed="latest")
         found += [
@@ -194,13 +194,13 @@ def _replayable(brokers: Brokers, subscription: Subscription) -> Log:
     cannot be read again."""
     log = log_of(brokers, subscription.source.broker)
     if isinstance(subscription.sink, Pull):
-        raise Refused(
+        raise RequestRefused(
             409,
             "not-replayable",
             f"subscription {subscription.id} has a pull queue. Create another pull subscription that starts there",
         )
     if not log.capabilities.replayable:
-        raise Refused(
+        raise RequestRefused(
             409,
             "not-replayable",
             f"broker {log.name} cannot be read again, because reads consume messages. Store the events in a log"
@@ -214,11 +214,11 @@ def _topics(subscription: Subscription, body: ReplayRequest) -> Sequence[str]:
     for a position without a topic."""
     topics = subscription.source.topics
     if body.topic is not None and body.topic not in topics:
-        raise Refused(422, "unknown-topic", f"topic is none of {', '.join(topics)}")
+        raise RequestRefused(422, "unknown-topic", f"topic is none of {', '.join(topics)}")
     chosen = topics if body.topic is None else (body.topic,)
     positions = any(isinstance(each, Start) and each.position for each in (body.begin, body.until))
     if positions and len(chosen) > 1:
-        raise Refused(
+        raise RequestRefused(
             422,
             "topic-needed",
             "position needs a topic, because a position belongs to one. Set topic",
@@ -237,7 +237,9 @@ async def _places(
     """Return the position in each partition. Partitions that ``at`` does not name get ``unnamed``, or are
     left out if that is None."""
     if isinstance(at, Start) and at.time is not None and not log.capabilities.seek_by_time:
-        raise Refused(422, "not-capable", f"broker {log.name} cannot seek by time. Send positions")
+        raise RequestRefused(
+            422, "not-capable", f"broker {log.name} cannot seek by time. Send positions"
+        )
     found = await start_points.resolve(log, topic, ends, _start_text(at))
     named = {number: place.position for number, place in found.items()}
     if isinstance(at, Start) and at.position is not None:

@@ -20,7 +20,7 @@ from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http import bodies
 from app.api.http.preconditions import Conditions, IfMatch, IfNoneMatch
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.slices import Slices
 from app.api.subscriptions.answers import Listed, Standing
 from app.api.subscriptions.schemas import (
@@ -34,7 +34,7 @@ from app.api.subscriptions.schemas import (
 )
 from app.api.subscriptions.standings import SubscriptionStatusReader
 from app.api.subscriptions.start_positions import demand_held
-from app.delivery.backoff import shortened
+from app.delivery.backoff import schedule_warning
 from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
 from app.sinks.pull_queue import Wakeups
@@ -243,7 +243,9 @@ async def entry_of(registry: Registry, subscription: str) -> SubscriptionEntry:
     """Return the entry of a subscription. Raise Refused with 404 if it does not exist."""
     entry = await registry.entry(subscription)
     if entry is None:
-        raise Refused(404, "unknown-subscription", f"subscription {subscription} does not exist")
+        raise RequestRefused(
+            404, "unknown-subscription", f"subscription {subscription} does not exist"
+        )
     return entry
 
 
@@ -253,7 +255,7 @@ async def subscription_of(subscriptions: Subscriptions, name: str) -> Subscripti
     for each in await subscriptions.declared():
         if each.id == name:
             return each
-    raise Refused(404, "unknown-subscription", f"subscription {name} does not exist")
+    raise RequestRefused(404, "unknown-subscription", f"subscription {name} does not exist")
 
 
 def document_answer(
@@ -283,7 +285,7 @@ def _warning_header(before: SubscriptionEntry | None, now: SubscriptionEntry) ->
     if before is None or before.subscription is None or now.subscription is None:
         return {}
     old, new = before.subscription.retry.schedule, now.subscription.retry.schedule
-    warning = shortened(now.id, old, new)
+    warning = schedule_warning(now.id, old, new)
     return {"skybridge-warning": warning} if warning else {}
 
 
@@ -305,7 +307,9 @@ async def _replace_document(
 def _demand_same_id(document: dict[str, Any], name: str) -> str:
     """Return the id from the path. Raise Refused with 400 if the document has another."""
     if document.get("id", name) != name:
-        raise Refused(400, "other-id", f"the id of the document is not {name}, as in the path")
+        raise RequestRefused(
+            400, "other-id", f"the id of the document is not {name}, as in the path"
+        )
     return name
 
 

@@ -11,8 +11,8 @@ from app.api.asked.subscriptions import Subscriptions
 from app.api.http.slices import ROW, Slices
 from app.api.subscriptions.answers import ParkedOfSubscription, Standing, SubscriptionView
 from app.errors import StoreUnavailable
-from app.interfaces import Clock, LetterChoice, Log, Store
-from app.model.metadata import GroupLag, Health
+from app.interfaces import Clock, DeadLetterFilter, Log, Store
+from app.model.metadata import GroupLag, LogHealth
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
 from app.telemetry.filter_errors import COUNTER
@@ -91,11 +91,11 @@ class _Now(NamedTuple):
     failed: Mapping[tuple[str, ...], int]
     delivered: GroupedCounter
     answered: GroupedCounter
-    brokers: Mapping[str, Health]
+    brokers: Mapping[str, LogHealth]
     shown: Redaction
 
 
-_UNKNOWN = Health(healthy=False, cause="the configuration has no such broker")
+_UNKNOWN = LogHealth(healthy=False, cause="the configuration has no such broker")
 
 
 def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
@@ -153,7 +153,7 @@ def _lag_of(partitions: Sequence[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(partitions) else None
 
 
-async def brokers_of(logs: Mapping[str, Log]) -> dict[str, Health]:
+async def brokers_of(logs: Mapping[str, Log]) -> dict[str, LogHealth]:
     """Return the health of each broker."""
     return {name: await log.health() for name, log in logs.items()}
 
@@ -161,7 +161,7 @@ async def brokers_of(logs: Mapping[str, Log]) -> dict[str, Health]:
 async def letters_of(store: Store) -> Mapping[tuple[str, str], int]:
     """Return the number of dead letters by subscription and cause. It is empty if the store does not answer,
     so that the other parts of the status are shown."""
-    return await _or_empty(store.letters.count(LetterChoice()))
+    return await _or_empty(store.letters.count(DeadLetterFilter()))
 
 
 async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscription]:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from app.api.asked.brokers import Brokers
 from app.errors import BrokerError, Fault, SenderError
-from app.model.position import not_held
+from app.model.position import positions_not_held
 from app.model.start import Start
 from app.model.subscription import Source
 
@@ -60,7 +60,7 @@ async def _faults(brokers: Brokers, source: Source, positions: Mapping[int, str]
     return [
         _fault(number, reason)
         for topic in metadata.topics
-        for number, reason in not_held(kind, positions, topic)
+        for number, reason in positions_not_held(kind, positions, topic)
     ]
 
 

@@ -20,7 +20,7 @@ from app.api.asked.process import Process
 from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.http import bodies
 from app.api.http.moments import now_ms, rfc3339
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.subscriptions.answers import Standing
 from app.api.subscriptions.routes import PATH, Id, StandingsDep, entry_of
 from app.api.subscriptions.standings import SubscriptionStatusReader
@@ -103,7 +103,7 @@ async def resume(
     next event."""
     entry = await entry_of(registry, id)
     if entry.subscription is not None and entry.subscription.paused:
-        raise Refused(
+        raise RequestRefused(
             409,
             "paused-by-document",
             f"{entry.id} is paused by paused: true in its document. Change the document",
@@ -145,7 +145,7 @@ async def test(
     entry = await entry_of(registry, id)
     subscription = runnable(entry)
     if isinstance(subscription.sink, Pull):
-        raise Refused(
+        raise RequestRefused(
             409, "not-called", f"{entry.id} has a pull queue, so there is no target to call"
         )
     given = await _event(request)
@@ -206,7 +206,7 @@ async def _answer(
     answered = await wakeups.until(subscription, answer, within, every)
     if answered is not None:
         return answered
-    raise Refused(
+    raise RequestRefused(
         504,
         "no-worker",
         f"no worker answered within {within:g} s. See /status of the subscription for its state",
@@ -216,5 +216,5 @@ async def _answer(
 def runnable(entry: SubscriptionEntry) -> Subscription:
     """Return the subscription of an entry. Raise Refused with 409 if it is stored but cannot run."""
     if entry.subscription is None or entry.faults:
-        raise Refused(409, "broken", f"{entry.id} cannot run: {'; '.join(entry.faults)}")
+        raise RequestRefused(409, "broken", f"{entry.id} cannot run: {'; '.join(entry.faults)}")
     return entry.subscription

@@ -149,7 +149,7 @@ async def read(
 
 
 @dataclass(eq=False)
-class Tail:
+class TopicTail:
     """A tail of one topic: all messages from ``places`` on, until ``stopped``.
 
     ``places`` is updated as messages are read, so that a client that lost the stream can continue at its last
@@ -215,7 +215,7 @@ class Tail:
             self.places[end.number] = StartPoint(end.latest)
 
 
-async def follow(tails: Sequence[Tail], stopped: asyncio.Event) -> AsyncGenerator[Item, None]:
+async def follow(tails: Sequence[TopicTail], stopped: asyncio.Event) -> AsyncGenerator[Item, None]:
     """Yield all items of the tails, topic after topic, and None from time to time while nothing arrives.
 
     Messages that exist already are always yielded. If ``stopped`` is set from the start, the stream ends at

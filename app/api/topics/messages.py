@@ -15,7 +15,7 @@ from app.api.asked.brokers import Brokers
 from app.bindings.record import Decoded, Native, Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import in_version
-from app.bindings.wrapping import Origin, wrap
+from app.bindings.wrapping import RecordLocation, wrap
 from app.errors import SenderError
 from app.formats import json
 from app.model.message import Message
@@ -182,12 +182,12 @@ class EventReader:
                 decoded = wrap(message.record, self._origin(message))
         return in_version(decoded, self._subscription.specversion)
 
-    def _origin(self, message: Message) -> Origin:
+    def _origin(self, message: Message) -> RecordLocation:
         """Return the origin that a wrapped event names."""
         topic, number = message.partition.topic, message.partition.number
         if not self._lasting:
-            return Origin(self._broker, topic, number)
-        return Origin(self._broker, topic, number, message.position, message.time_ms)
+            return RecordLocation(self._broker, topic, number)
+        return RecordLocation(self._broker, topic, number, message.position, message.time_ms)
 
 
 def json_of(decoded: Decoded | None) -> bytes | None:

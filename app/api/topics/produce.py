@@ -17,17 +17,17 @@ from app.api.access.operations import CallerDep, router
 from app.api.access.parts import BrokersDep
 from app.api.access.reach import demand_source
 from app.api.http import bodies
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.views import CopyingView
 from app.api.topics.routes import Broker, Topic, ends_of, log_of
 from app.bindings import http
 from app.bindings.record import Decoded
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Mode, Writing
+from app.bindings.transcode import EncodeOptions, Mode
 from app.errors import BrokerError, BrokerRefused
 from app.interfaces import Log
 from app.model.spool import spooled_route
-from app.routing.publications import Manner
+from app.routing.publications import PulsarProfile
 
 LARGEST = 16 << 20  # bytes of a body, if the log has no limit of its own
 GROWN = 2  # a document may be larger than its record by this factor: base64, names, quotes
@@ -73,8 +73,8 @@ async def publish(
     body = await _body(request, log)
     decoded = _only_event(http.decode(request.headers.raw, body))
     demand_source(by, decoded.own_attributes.get("source"))
-    manner = brokers.manners.get(broker, Manner())
-    writing = Writing(mode=content_mode, names=manner.names, strings=manner.strings)
+    manner = brokers.manners.get(broker, PulsarProfile())
+    writing = EncodeOptions(mode=content_mode, names=manner.names, strings=manner.strings)
     key_bytes = None if key is None else key.encode("latin-1")  # the raw bytes of the header
     record = BINDINGS[brokers.kinds[broker]].encode(decoded, writing, key_bytes)
     await ends_of(log, broker, topic)  # refuses a missing topic, which some logs would create
@@ -97,7 +97,7 @@ async def _body(request: Request, log: Log) -> bytes:
 def _only_event(decoded: Sequence[Decoded]) -> Decoded:
     """Return the only event. Raise Refused with 400 for a batch of another size."""
     if len(decoded) != 1:
-        raise Refused(
+        raise RequestRefused(
             400,
             "not-one-event",
             f"the request has {len(decoded)} events, but one is required. Send batches to /events",

@@ -19,7 +19,7 @@ from app.api.access.redaction import Redaction
 from app.api.http import problems, start_points
 from app.api.http.bodies import json_answer
 from app.api.http.parameters import Text
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.slices import ROW, Slices
 from app.api.topics import follow, messages
 from app.api.topics.answers import PageView
@@ -28,7 +28,7 @@ from app.api.topics.follow import (
     Gap,
     MessageFilter,
     PageBounds,
-    Tail,
+    TopicTail,
     accept_every,
 )
 from app.api.topics.routes import Broker, OnePartition, Topic, ends_of, log_of
@@ -110,8 +110,8 @@ async def peek(
 ) -> Response:
     """Return a page of a topic, partition after partition (Kafka's Fetch). Records whose attributes do not
     match are left out."""
-    log = readable(log_of(brokers, broker), topic)
-    ends = led(await ends_of(log, broker, topic, partition), topic)
+    log = demand_readable(log_of(brokers, broker), topic)
+    ends = demand_leaders(await ends_of(log, broker, topic, partition), topic)
     start = await start_points.resolve(log, topic, ends, begin)
     bounds = PageBounds(limit, max_bytes, max_wait)
     kind = brokers.kinds[broker]
@@ -146,27 +146,27 @@ async def tail(
     """Stream new messages as server-sent events (Kafka's Fetch). `data` and the filters are those of records,
     and `id` is the positions of all partitions. An event `gap` reports records that retention deleted, and
     `problem` ends the stream."""
-    log = readable(log_of(brokers, broker), topic)
-    ends = led(await ends_of(log, broker, topic, partition), topic)
+    log = demand_readable(log_of(brokers, broker), topic)
+    ends = demand_leaders(await ends_of(log, broker, topic, partition), topic)
     known = start_points.places_of(last_event_id) if last_event_id else None
     if last_event_id and known is None:  # starting elsewhere would skip messages
-        raise Refused(400, "bad-position", "Last-Event-ID is not an id of this stream")
+        raise RequestRefused(400, "bad-position", "Last-Event-ID is not an id of this stream")
     start = (
         await start_points.resolve(log, topic, ends, begin)
         if known is None
         else start_points.resume(ends, known)
     )
-    following = Tail(log, topic, start, stopped if on else set_event(), partition)
+    following = TopicTail(log, topic, start, stopped if on else set_event(), partition)
     kind = brokers.kinds[broker]
     wanted = message_filter(kind, id=id_, source=source, type=type_, subject=subject)
     return stream_response(_events(following, kind, raw, shown, wanted))
 
 
-def readable(log: Log, topic: str) -> Log:
+def demand_readable(log: Log, topic: str) -> Log:
     """Return the log. Raise Refused with 501 if reading it would consume messages."""
     if log.capabilities.replayable:
         return log
-    raise Refused(
+    raise RequestRefused(
         501,
         "not-capable",
         f"topic {topic} cannot be read without a subscription, because reads of broker {log.name} consume"
@@ -175,7 +175,7 @@ def readable(log: Log, topic: str) -> Log:
     )
 
 
-def led(ends: Sequence[PartitionMetadata], topic: str) -> Sequence[PartitionMetadata]:
+def demand_leaders(ends: Sequence[PartitionMetadata], topic: str) -> Sequence[PartitionMetadata]:
     """Return the partitions. Raise BrokerUnavailable if one has no leader, because its end is unknown during
     an election."""
     for each in ends:
@@ -239,7 +239,7 @@ def _fits(found: str | None, wanted: str) -> bool:
 
 
 async def _events(
-    tail: Tail, kind: str, raw: bool, shown: Redaction, wanted: MessageFilter
+    tail: TopicTail, kind: str, raw: bool, shown: Redaction, wanted: MessageFilter
 ) -> AsyncGenerator[bytes, None]:
     """Yield the blocks of a tail. The first has no data. It shows the client that the stream is open, and the
     position of "latest". While only unwanted messages arrive, a block without data reports the position from

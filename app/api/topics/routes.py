@@ -14,7 +14,7 @@ from app.api.access.parts import BrokersDep, SubscriptionsDep
 from app.api.asked.brokers import Brokers
 from app.api.http import start_points
 from app.api.http.bodies import json_answer
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.api.http.slices import Slices
 from app.api.http.views import CopyingView
 from app.errors import BrokerError
@@ -186,7 +186,7 @@ def _parse_time(text: str) -> int:
     number = text.isdecimal() and text.isascii()
     time_ms = int(text[:_DIGITS]) if number else start_points.time_of(text)
     if time_ms is None or time_ms > start_points.LATEST_MS:
-        raise Refused(
+        raise RequestRefused(
             400,
             "bad-time",
             f"{text[:50]!r} is not a time. Write 2026-01-01T00:00:00Z with a time zone, or milliseconds",
@@ -208,9 +208,9 @@ def _requested_partitions(
     return ends
 
 
-def unknown_topic(broker: str, topic: str) -> Refused:
+def unknown_topic(broker: str, topic: str) -> RequestRefused:
     """Return the refusal with 404 of a topic that the broker does not have."""
-    return Refused(
+    return RequestRefused(
         404,
         "unknown-topic",
         f"broker {broker} has no topic {topic}. /v1/topics lists all topics. Publishing does not create topics",
@@ -230,7 +230,7 @@ def log_of(brokers: Brokers, broker: str) -> Log:
     for internal use."""
     if broker not in brokers.kinds:
         known = ", ".join(brokers.kinds)
-        raise Refused(
+        raise RequestRefused(
             404, "unknown-broker", f"broker {broker} does not exist. Known brokers are: {known}"
         )
     return brokers.logs[broker]

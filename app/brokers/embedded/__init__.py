@@ -11,26 +11,26 @@ from typing import Any
 
 from app.brokers.embedded.consumer import ConsumerSettings
 from app.brokers.embedded.driver import CAPABILITIES, EmbeddedDriver
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.log.groups.membership import GroupTimes
-from app.log.groups.positions import Declared
-from app.log.settings import EngineSettings, Retention
+from app.log.groups.positions import DeclaredGroup
+from app.log.settings import EngineSettings, RetentionLimits
 
 __all__ = [
     "CAPABILITIES",
     "ConsumerSettings",
-    "Declared",
+    "DeclaredGroup",
     "EmbeddedDriver",
     "EngineSettings",
     "GroupTimes",
-    "Retention",
+    "RetentionLimits",
     "open_log",
 ]
 
 
 def open_log(
     *,
-    bounds: Bounds | None = None,
+    bounds: PublishBounds | None = None,
     consumers: ConsumerSettings = ConsumerSettings(),  # noqa: B008 - frozen
     **settings: Any,
 ) -> PortableLog:

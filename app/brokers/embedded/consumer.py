@@ -15,9 +15,9 @@ from app.brokers.embedded.owned_partition import EmbeddedPartition
 from app.brokers.partition_reader import PartitionReader, PartitionReadingMember
 from app.brokers.tail import PartitionTail
 from app.errors import BrokerError, PositionOutOfRange
-from app.log.engine import Engine
-from app.log.groups.membership import GroupTimes, Membership, Rounds
-from app.log.groups.positions import Committed
+from app.log.engine import LogEngine
+from app.log.groups.membership import GroupMembership, GroupTimes, HeartbeatTimer
+from app.log.groups.positions import CommittedOffset
 from app.log.groups.protocol import Code
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
@@ -44,10 +44,10 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
 class MemberContext(msgspec.Struct, frozen=True):
     """The objects that all group members of one log share. ``tail`` returns the tail of a partition."""
 
-    engine: Engine
+    engine: LogEngine
     settings: ConsumerSettings
     tail: Callable[[Partition], PartitionTail]
-    beats: Rounds
+    beats: HeartbeatTimer
     commits: CommitRounds
 
 
@@ -60,7 +60,7 @@ class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
         self._shared = shared
         self._wanted = joining.wanted
         self._loop = asyncio.get_running_loop()
-        self._membership = Membership(
+        self._membership = GroupMembership(
             shared.engine.coordinator,
             self,
             joining.group,
@@ -149,9 +149,9 @@ class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
     def failed(self, error: Exception) -> None:
         self._fail(error)
 
-    def _gain(self, place: Partition, epoch: int, committed: Committed | None) -> None:
+    def _gain(self, place: Partition, epoch: int, committed: CommittedOffset | None) -> None:
         log = self._shared.engine.partition(place)
-        position = committed or Committed(log.earliest)  # new to the group
+        position = committed or CommittedOffset(log.earliest)  # new to the group
         tail = self._shared.tail(place)
         owned = EmbeddedPartition(tail, epoch, position, self._wanted, self._stirred)
         self._own(place, owned)
@@ -165,7 +165,7 @@ class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
         assert isinstance(owned, EmbeddedPartition)  # noqa: S101 - ``_gain`` adds no others
         return owned.take_unfinished()
 
-    def _to_commit(self) -> dict[Partition, Committed]:
+    def _to_commit(self) -> dict[Partition, CommittedOffset]:
         for owned in self._owned.values():
             owned.count()
         return {place: due for place, owned in self._owned.items() if (due := owned.to_commit())}
@@ -185,7 +185,7 @@ class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
 
 
 def _note(
-    places: Mapping[Partition, Committed], owned: Mapping[Partition, EmbeddedPartition]
+    places: Mapping[Partition, CommittedOffset], owned: Mapping[Partition, EmbeddedPartition]
 ) -> None:
     for place, committed in places.items():
         owned[place].committed(committed)

@@ -14,17 +14,17 @@ from app.brokers.embedded.tail import LogTail
 from app.brokers.positions import checked_offset, offset_of
 from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Located
-from app.log.engine import Engine
-from app.log.event_index import MOST, Search
-from app.log.groups.membership import Rounds
-from app.log.groups.positions import Committed, Declared
+from app.log.engine import LogEngine
+from app.log.event_index import MOST, EventSearch
+from app.log.groups.membership import HeartbeatTimer
+from app.log.groups.positions import CommittedOffset, DeclaredGroup
 from app.log.partitions import PartitionLog, is_topic_name
 from app.log.settings import EngineSettings
 from app.model.capabilities import EMBEDDED_RECORD, Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import (
     GroupLag,
-    Health,
+    LogHealth,
     LogMetadata,
     PartitionMetadata,
     TopicMetadata,
@@ -55,7 +55,7 @@ class EmbeddedDriver:
     def __init__(self, settings: EngineSettings, consumers: ConsumerSettings) -> None:
         self.name = settings.name
         self.capabilities = CAPABILITIES
-        self.engine = Engine(settings)
+        self.engine = LogEngine(settings)
         self._settings = consumers
         self._shared: MemberContext | None = None
         self._consumers: dict[str, list[EmbeddedConsumer]] = {}  # by group
@@ -67,7 +67,7 @@ class EmbeddedDriver:
             self.engine,
             self._settings,
             self._tail,
-            Rounds(self._settings.times.heartbeat_interval),
+            HeartbeatTimer(self._settings.times.heartbeat_interval),
             CommitRounds(self._settings.commit_interval, self.engine.groups.commit_all),
         )
         self.engine.on_round = self._shared.commits.piggyback
@@ -111,7 +111,7 @@ class EmbeddedDriver:
 
     async def locate(self, event_id: str, source: str | None, since_ms: int) -> Located:
         self._running()
-        hits = await self.engine.find(Search(event_id, source, since_ms, SEARCH))
+        hits = await self.engine.find(EventSearch(event_id, source, since_ms, SEARCH))
         places = tuple((place, str(offset)) for place, offset in hits.places)
         missed = ""
         if hits.unread:
@@ -160,7 +160,7 @@ class EmbeddedDriver:
             if not is_topic_name(topic)
         }
 
-    async def declare(self, declared: Sequence[Declared]) -> None:
+    async def declare(self, declared: Sequence[DeclaredGroup]) -> None:
         """Set the complete list of groups whose unread records retention must keep."""
         await self.engine.groups.declare(declared, whole=True)
 
@@ -168,7 +168,7 @@ class EmbeddedDriver:
         """Remove a group, because its last member has left."""
         await self.engine.groups.forget(group)
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         return self.engine.health()
 
     def translate(self, error: Exception) -> BrokerError | None:
@@ -200,16 +200,16 @@ class EmbeddedDriver:
             await self.engine.create_topic(topic)
         undeclared = [t for t in topics if not self.engine.groups.positions.declares(group, t)]
         if undeclared:
-            await self.engine.groups.declare([Declared(group, tuple(undeclared))])
+            await self.engine.groups.declare([DeclaredGroup(group, tuple(undeclared))])
         known = self.engine.groups.positions.started(group)
         begun = {place.topic for place in known}
-        starts: dict[Partition, Committed] = {}
+        starts: dict[Partition, CommittedOffset] = {}
         for topic in topics:
             for log in self.engine.topics()[topic].partitions:
                 if log.place in known:
                     continue
                 offset = log.earliest if topic in begun else await self._resolve(log, start)
-                starts[log.place] = Committed(offset)
+                starts[log.place] = CommittedOffset(offset)
         if starts:
             await self.engine.groups.begin(group, starts)
 

@@ -8,7 +8,7 @@ from app.brokers.partition_reader import PartitionReader
 from app.brokers.tail import PartitionTail
 from app.delivery.offsets import FinishedRuns
 from app.interfaces import ConsumerFilter
-from app.log.groups.positions import Committed
+from app.log.groups.positions import CommittedOffset
 from app.model.message import Message
 
 
@@ -19,7 +19,7 @@ class EmbeddedPartition(PartitionReader):
         self,
         tail: PartitionTail,
         epoch: int,
-        committed: Committed,
+        committed: CommittedOffset,
         wanted: ConsumerFilter | None,
         stirred: Callable[[PartitionReader], None],
     ) -> None:
@@ -40,15 +40,15 @@ class EmbeddedPartition(PartitionReader):
         if message.epoch == self.epoch:
             self._runs.finish(message.offset)
 
-    def to_commit(self) -> Committed | None:
+    def to_commit(self) -> CommittedOffset | None:
         """Return the position to commit, or None if it is committed already."""
         if not self._runs.open and self.position == self._committed.offset:
             return None  # the fast path for idle partitions
         runs = self._runs_with_skipped()
-        now = Committed(runs.commit, runs.metadata())
+        now = CommittedOffset(runs.commit, runs.metadata())
         return None if now == self._committed else now
 
-    def committed(self, committed: Committed) -> None:
+    def committed(self, committed: CommittedOffset) -> None:
         self._committed = committed
 
     def _runs_with_skipped(self) -> FinishedRuns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.brokers.tail import PartitionTail
-from app.log.engine import Engine
+from app.log.engine import LogEngine
 from app.model.message import MessagePage, Partition
 
 
@@ -14,7 +14,7 @@ class LogTail(PartitionTail):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: LogEngine,
         place: Partition,
         most: int,
         most_bytes: int,

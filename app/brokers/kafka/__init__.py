@@ -15,15 +15,15 @@ from collections.abc import Callable
 from typing import Any
 
 from app.brokers.kafka.driver import CAPABILITIES, KafkaDriver
-from app.brokers.kafka.settings import KafkaSettings, OAuth, Sasl, TokenSource
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.kafka.settings import KafkaSettings, OAuthBearer, SaslCredentials, TokenSource
+from app.brokers.portable import PortableLog, PublishBounds
 
 __all__ = [
     "CAPABILITIES",
     "KafkaDriver",
     "KafkaSettings",
-    "OAuth",
-    "Sasl",
+    "OAuthBearer",
+    "SaslCredentials",
     "TokenSource",
     "open_log",
 ]
@@ -31,7 +31,7 @@ __all__ = [
 
 def open_log(
     *,
-    bounds: Bounds | None = None,
+    bounds: PublishBounds | None = None,
     refused: Callable[[int], None] = lambda _code: None,
     **settings: Any,
 ) -> PortableLog:

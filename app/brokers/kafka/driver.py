@@ -23,7 +23,7 @@ from app.errors import BrokerError
 from app.interfaces import Consumer
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
-from app.model.metadata import Health, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata
 
 CAPABILITIES = Capabilities(
     replayable=True,
@@ -98,7 +98,7 @@ class KafkaDriver:
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
         return await self._admin.check_targets(topics)
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         return await self._producer.health()
 
     def translate(self, error: Exception) -> BrokerError | None:

@@ -28,7 +28,7 @@ from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.fetch_request import PendingFetch, found_in, request_for
 from app.brokers.kafka.records import FetchedRecords
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.sharing import Shared
+from app.brokers.sharing import SingleFlight
 from app.errors import BrokerUnavailable
 
 log = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ class Fetcher:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._client: AIOKafkaClient | None = None
-        self._opening = Shared()  # a cancelled caller does not cancel the connection
+        self._opening = SingleFlight()  # a cancelled caller does not cancel the connection
         self._closed = False
         self._nodes: dict[int, NodeFetcher] = {}
 

@@ -33,7 +33,7 @@ from app.brokers.kafka.topics import KnownTopics
 from app.brokers.member import pause_for
 from app.brokers.portable import Submission
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.telemetry.tasks import keep
 
 log = logging.getLogger(__name__)
@@ -96,15 +96,15 @@ class KafkaPublisher:
         else:
             self.topics.ask(submission)
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         """Return the health of the cluster. A broker is asked, so that an idle publisher notices an outage
         too."""
         if self._connection is not None and not self._cause:
             try:
                 await self._connection.probe()
             except (KafkaError, OSError, TimeoutError) as error:
-                return Health(healthy=False, cause=self._away_text(error))
-        return Health(healthy=not self._cause, cause=self._cause)
+                return LogHealth(healthy=False, cause=self._away_text(error))
+        return LogHealth(healthy=not self._cause, cause=self._cause)
 
     @property
     def _away(self) -> bool:

@@ -18,7 +18,7 @@ from aiokafka.errors import CorruptRecordException
 
 from app.brokers.aiokafka_adapter import batches_of
 from app.formats.content_coding import DecodedTooLarge
-from app.formats.kafka_compression import Damaged, expand
+from app.formats.kafka_compression import DamagedBatch, expand
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _BATCH_HEAD = Struct(">qi")  # base offset, length of the remaining bytes
@@ -119,7 +119,7 @@ def _parse_leniently(data: bytes, base: int) -> Iterator[LenientRecord]:
         cursor = _Cursor(bytes(expand(codec, rest, _LARGEST) if codec else rest))
         for _ in range(fields[_COUNT]):
             yield _record(cursor, base, fields)
-    except (BadStruct, IndexError, KeyError, Damaged, DecodedTooLarge) as error:
+    except (BadStruct, IndexError, KeyError, DamagedBatch, DecodedTooLarge) as error:
         raise CorruptRecordException(f"a batch cannot be read: {error!r}") from error
 
 

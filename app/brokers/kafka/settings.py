@@ -22,7 +22,7 @@ ISOLATION = "read_committed"
 """The isolation level of all readers: records of aborted transactions are never read."""
 
 
-class Sasl(msgspec.Struct, frozen=True, kw_only=True):
+class SaslCredentials(msgspec.Struct, frozen=True, kw_only=True):
     """A user name and password for SASL. The password does not appear in ``repr``."""
 
     mechanism: Mechanism
@@ -37,7 +37,7 @@ TokenSource = Callable[[], Awaitable[str]]
 """A function that returns a valid access token, a new one if needed. It may raise OSError."""
 
 
-class OAuth(msgspec.Struct, frozen=True, kw_only=True):
+class OAuthBearer(msgspec.Struct, frozen=True, kw_only=True):
     """SASL OAUTHBEARER (RFC 7628). ``token`` is called whenever a connection is made."""
 
     token: TokenSource
@@ -69,7 +69,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap_servers: str
     client_id: str = "skybridge"
     tls: ClientTls | None = None
-    sasl: Sasl | OAuth | None = None
+    sasl: SaslCredentials | OAuthBearer | None = None
     acks: Literal["all", 1, 0] = "all"
     compression: Compression | None = None
     create_topics: bool = False
@@ -105,7 +105,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
             **self._credentials(),
         }
 
-    def _tokens(self, oauth: OAuth) -> ProvenTokens:
+    def _tokens(self, oauth: OAuthBearer) -> ProvenTokens:
         dial = partial(asyncio.open_connection, ssl=self.ssl_context())
         return ProvenTokens(oauth.token, self.bootstrap_servers, dial, self.request_timeout)
 
@@ -119,7 +119,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     def _credentials(self) -> dict[str, Any]:
         if self.sasl is None:
             return {}
-        if isinstance(self.sasl, OAuth):
+        if isinstance(self.sasl, OAuthBearer):
             return {
                 "sasl_mechanism": "OAUTHBEARER",
                 "sasl_oauth_token_provider": self._tokens(self.sasl),

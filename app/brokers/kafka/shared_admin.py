@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.sharing import Shared
+from app.brokers.sharing import SingleFlight
 
 
 class _OpenClient:
@@ -34,7 +34,7 @@ class SharedAdminClient:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._client: _OpenClient | None = None
-        self._opening = Shared()  # in an outage one attempt answers all waiting callers
+        self._opening = SingleFlight()  # in an outage one attempt answers all waiting callers
         self._closed = False
 
     @contextlib.asynccontextmanager

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.brokers.pulsar.driver import CAPABILITIES, PulsarDriver
 from app.brokers.pulsar.settings import PulsarSettings
 
 __all__ = ["CAPABILITIES", "PulsarDriver", "PulsarSettings", "open_log"]
 
 
-def open_log(*, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
+def open_log(*, bounds: PublishBounds | None = None, **settings: Any) -> PortableLog:
     """Return the ``Log`` of a Pulsar cluster. Nothing is connected yet. ``settings`` are the fields of
     ``PulsarSettings``."""
     return PortableLog(PulsarDriver(PulsarSettings(**settings)), bounds)

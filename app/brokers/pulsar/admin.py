@@ -16,10 +16,10 @@ import msgspec
 from app.brokers.pulsar.answers import (
     BrokerLookup,
     ErrorReason,
-    Internal,
     MessageIdAnswer,
     PartitionCount,
     PartitionedStats,
+    PartitionInternals,
     PartitionStats,
     RetentionPolicy,
 )
@@ -40,7 +40,7 @@ WORDS = 200  # most characters of the server's own message in an error
 _STATS = {"perPartition": "true", "getPreciseBacklog": "true", "excludePublishers": "true"}
 
 
-class Admin:
+class PulsarAdmin:
     """Requests to the administration of one cluster. Topics are named as in the configuration. Methods
     raise AdminError, or httpx.HTTPError if there is no answer. ``errors.translate`` returns what they
     mean."""
@@ -146,10 +146,10 @@ class Admin:
             return {wire_name(topic, self._settings.namespace, None): alone}
         return found.partitions
 
-    async def internal(self, wire: str) -> Internal:
-        return await self._get(f"{_path_of(wire)}/internalStats", Internal)
+    async def internal(self, wire: str) -> PartitionInternals:
+        return await self._get(f"{_path_of(wire)}/internalStats", PartitionInternals)
 
-    async def internal_if_there(self, wire: str) -> Internal | None:
+    async def internal_if_there(self, wire: str) -> PartitionInternals | None:
         """Return the ledgers and cursors of a partition, or None if the partition is not created yet."""
         try:
             return await self.internal(wire)

@@ -49,7 +49,7 @@ class SubscriptionCursor(msgspec.Struct, rename="camel"):
     mark_delete_position: str = ""
 
 
-class Internal(msgspec.Struct, rename="camel"):
+class PartitionInternals(msgspec.Struct, rename="camel"):
     """The ledgers of one partition, and the cursors of its subscriptions."""
 
     last_confirmed_entry: str

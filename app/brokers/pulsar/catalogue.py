@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.brokers.pulsar.admin import Admin, ask_each
-from app.brokers.pulsar.answers import Internal, PartitionStats
+from app.brokers.pulsar.admin import PulsarAdmin, ask_each
+from app.brokers.pulsar.answers import PartitionInternals, PartitionStats
 from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.reader import wire_of
 from app.model.message import Partition
@@ -13,7 +13,7 @@ from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMe
 
 
 async def describe(
-    admin: Admin, broker: str, topics: Sequence[str] | None, groups: Sequence[str]
+    admin: PulsarAdmin, broker: str, topics: Sequence[str] | None, groups: Sequence[str]
 ) -> LogMetadata:
     """Return metadata of the existing topics, sorted by name, and the lag of the groups. None means all
     topics.
@@ -51,7 +51,9 @@ def _numbers(leaders: Mapping[str, str | None]) -> dict[str, int | None]:
     }
 
 
-def _partition(number: int, held: Internal | None, leader: int | None) -> PartitionMetadata:
+def _partition(
+    number: int, held: PartitionInternals | None, leader: int | None
+) -> PartitionMetadata:
     replicas = () if leader is None else (leader,)
     return PartitionMetadata(
         number=number,
@@ -66,7 +68,7 @@ def _partition(number: int, held: Internal | None, leader: int | None) -> Partit
 def _lags(
     topic: str,
     wires: Mapping[int, str],
-    held: Mapping[str, Internal | None],
+    held: Mapping[str, PartitionInternals | None],
     stats: Mapping[str, PartitionStats],
     groups: Sequence[str],
 ) -> list[GroupLag]:
@@ -81,7 +83,7 @@ def _lags(
     return lags
 
 
-async def position_at(admin: Admin, partition: Partition, time_ms: int) -> str:
+async def position_at(admin: PulsarAdmin, partition: Partition, time_ms: int) -> str:
     """Return the position of the first message stored at ``time_ms`` or later, or the end if there is none."""
     wire = await wire_of(admin, partition)
     place = await admin.place_at(wire, time_ms)
@@ -89,12 +91,12 @@ async def position_at(admin: Admin, partition: Partition, time_ms: int) -> str:
     return (held.latest if place > held.last else max(place, held.earliest)).text
 
 
-async def position_back(admin: Admin, partition: Partition, count: int) -> str:
+async def position_back(admin: PulsarAdmin, partition: Partition, count: int) -> str:
     """Return the position ``count`` entries before the end. A batch of another producer is one entry."""
     return before_end(await admin.internal(await wire_of(admin, partition)), count).text
 
 
-def before_end(held: Internal, count: int) -> Position:
+def before_end(held: PartitionInternals, count: int) -> Position:
     """Return the position ``count`` entries before the end, counted by ledger from the newest one."""
     missing = count
     for ledger in reversed(held.ledgers):

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from app.brokers.driver import JoinRequest
 from app.brokers.member import GroupMember, OwnershipChange, in_order
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.connection import CLOSE_WITHIN, PulsarConnection
 from app.brokers.pulsar.errors import ClientError, translate
@@ -38,7 +38,7 @@ class PulsarConsumer(GroupMember):
     def __init__(
         self,
         settings: PulsarSettings,
-        admin: Admin,
+        admin: PulsarAdmin,
         connection: PulsarConnection,
         owners: OwnershipChecker,
         joining: JoinRequest,

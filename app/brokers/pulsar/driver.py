@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from msgspec import structs
 
 from app.brokers.driver import JoinRequest, Submission
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.catalogue import describe, position_at, position_back
 from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.consumer import PulsarConsumer
@@ -20,7 +20,7 @@ from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Consumer
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
-from app.model.metadata import Health, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata
 
 CAPABILITIES = Capabilities(
     replayable=True,  # if the topic has a retention
@@ -47,7 +47,7 @@ class PulsarDriver:
         self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
         settings.check_files()
         self._settings = settings
-        self._admin = Admin(settings)
+        self._admin = PulsarAdmin(settings)
         self._producer = PulsarPublisher(settings, self._admin)
         self._owners = OwnershipChecker(settings, self._admin)
         self._consuming: PulsarConnection | None = None
@@ -95,7 +95,7 @@ class PulsarDriver:
     async def create_topic(self, topic: str, partitions: int) -> None:
         await self._admin.create_topic(topic, partitions)
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         """Return the health of the cluster. Brokers and the administration are asked, so that an idle
         publisher notices outages.
 
@@ -110,7 +110,7 @@ class PulsarDriver:
             await self._producer.probe(wire)
         for topic in list(self._producer.topics.known):
             if not await self._admin.retains(topic):
-                return Health(healthy=False, cause=self.nothing_retains(topic))
+                return LogHealth(healthy=False, cause=self.nothing_retains(topic))
         return health
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from app.brokers.pulsar.admin import Admin, ask_each
+from app.brokers.pulsar.admin import PulsarAdmin, ask_each
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.errors import translate
 from app.brokers.pulsar.settings import PulsarSettings
@@ -56,7 +56,7 @@ class OwnershipListener(Protocol):
 class OwnershipChecker:
     """Asks for the owners of partitions on behalf of all members of one process."""
 
-    def __init__(self, settings: PulsarSettings, admin: Admin) -> None:
+    def __init__(self, settings: PulsarSettings, admin: PulsarAdmin) -> None:
         self._settings = settings
         self._admin = admin
         self._members: list[OwnershipListener] = []

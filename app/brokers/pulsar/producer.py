@@ -18,7 +18,7 @@ from typing import Any
 from pulsar import Result
 
 from app.brokers.driver import DROPPED, Submission
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.batchers import Batcher, QueuedRecord, TopicBatchers
 from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.errors import ClientError, FailureAction, judge, translate
@@ -27,7 +27,7 @@ from app.brokers.pulsar.positions import place_of
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.topics import KnownTopics
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.model.receipt import Receipt
 from app.telemetry.tasks import keep
 
@@ -41,7 +41,7 @@ OK = Result.Ok
 class PulsarPublisher:
     """Publishes records through one client after another. All methods run on the event loop."""
 
-    def __init__(self, settings: PulsarSettings, admin: Admin) -> None:
+    def __init__(self, settings: PulsarSettings, admin: PulsarAdmin) -> None:
         self.settings = settings
         self.name = settings.name
         self.topics = KnownTopics(settings, admin, self._open_all, self._join)
@@ -83,19 +83,19 @@ class PulsarPublisher:
         else:
             self._join(topic, submission)
 
-    def health(self) -> Health:
+    def health(self) -> LogHealth:
         """Return the health of the topics in use and of their connections, without asking a broker."""
         if self.topics.trouble:
-            return Health(healthy=False, cause=self.topics.trouble)
+            return LogHealth(healthy=False, cause=self.topics.trouble)
         for batcher in self._batchers():
             if batcher.cause:
-                return Health(healthy=False, cause=batcher.cause)
+                return LogHealth(healthy=False, cause=batcher.cause)
             if batcher.producer is not None and not batcher.connected():
-                return Health(
+                return LogHealth(
                     healthy=False,
                     cause=f"Pulsar {self.name} has dropped the connection for {batcher.wire}",
                 )
-        return Health(healthy=True)
+        return LogHealth(healthy=True)
 
     def connected_to(self) -> str | None:
         """Return the full name of any partition with a connected producer, or None."""

@@ -9,8 +9,8 @@ from typing import Any
 import pulsar
 
 from app.brokers.positions import out_of_range
-from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.answers import Internal
+from app.brokers.pulsar.admin import PulsarAdmin
+from app.brokers.pulsar.answers import PartitionInternals
 from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.errors import AdminError, client_error
 from app.brokers.pulsar.messages import message_of
@@ -24,7 +24,11 @@ BUNDLE = 100  # most messages that one call in a thread reads
 
 
 async def read(
-    admin: Admin, connection: PulsarConnection, partition: Partition, start: str, until: str | None
+    admin: PulsarAdmin,
+    connection: PulsarConnection,
+    partition: Partition,
+    start: str,
+    until: str | None,
 ) -> AsyncGenerator[Message, None]:
     """Yield messages from ``start`` up to but not including ``until``.
 
@@ -78,7 +82,7 @@ def _at_hand(reader: Any) -> list[Any]:
     return found
 
 
-async def wire_of(admin: Admin, partition: Partition) -> str:
+async def wire_of(admin: PulsarAdmin, partition: Partition) -> str:
     """Return the full name of a partition. Raise PositionOutOfRange if there is no such partition."""
     try:
         wires = await admin.wires(partition.topic)
@@ -91,5 +95,5 @@ async def wire_of(admin: Admin, partition: Partition) -> str:
     return wires[partition.number]
 
 
-def _empty(held: Internal) -> bool:
+def _empty(held: PartitionInternals) -> bool:
     return held.earliest > held.last

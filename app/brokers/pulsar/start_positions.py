@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from app.brokers.positions import out_of_range
-from app.brokers.pulsar.admin import MADE_WITHIN, Admin, ask_each, ask_until
+from app.brokers.pulsar.admin import MADE_WITHIN, PulsarAdmin, ask_each, ask_until
 from app.brokers.pulsar.answers import SubscriptionStats
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import BEGINNING, Position, read_position
@@ -38,7 +38,7 @@ Places = dict[int, Position]
 
 
 async def prepare(
-    admin: Admin,
+    admin: PulsarAdmin,
     group: str,
     topics: Sequence[str],
     start: StartAt,
@@ -59,7 +59,9 @@ async def prepare(
     await ask_until(begin, MADE_WITHIN)
 
 
-async def _prepare(admin: Admin, group: str, topic: str, start: StartAt, patience: float) -> None:
+async def _prepare(
+    admin: PulsarAdmin, group: str, topic: str, start: StartAt, patience: float
+) -> None:
     wires = await admin.wires(topic)
     there = await _existing(admin, group, topic, wires)
     if not there:
@@ -77,7 +79,7 @@ async def _prepare(admin: Admin, group: str, topic: str, start: StartAt, patienc
 
 
 async def _existing(
-    admin: Admin, group: str, topic: str, wires: Mapping[int, str]
+    admin: PulsarAdmin, group: str, topic: str, wires: Mapping[int, str]
 ) -> dict[str, SubscriptionStats]:
     """Return the subscriptions of the group, by the full name of the partition.
 
@@ -96,7 +98,7 @@ async def _existing(
 
 
 async def _when_others_are_done(
-    admin: Admin, group: str, topic: str, wires: Mapping[int, str], patience: float
+    admin: PulsarAdmin, group: str, topic: str, wires: Mapping[int, str], patience: float
 ) -> dict[str, SubscriptionStats]:
     """Wait until another member that began the work has finished it, for at most ``patience`` seconds.
 
@@ -116,7 +118,7 @@ def _intent(subscription: SubscriptionStats | None) -> Places | None:
 
 
 async def _finish(
-    admin: Admin,
+    admin: PulsarAdmin,
     group: str,
     wires: Mapping[int, str],
     places: Places,
@@ -142,7 +144,9 @@ async def _finish(
     await admin.set_properties(wires[0], group, kept)
 
 
-async def _resolve(admin: Admin, topic: str, wires: Mapping[int, str], start: StartAt) -> Places:
+async def _resolve(
+    admin: PulsarAdmin, topic: str, wires: Mapping[int, str], start: StartAt
+) -> Places:
     """Return the start positions of all partitions, before any subscription is created.
 
     So an invalid start changes nothing, and another member can complete the work with the same positions.
@@ -154,7 +158,9 @@ async def _resolve(admin: Admin, topic: str, wires: Mapping[int, str], start: St
     return dict(zip(wires, await ask_each(place, wires), strict=True))
 
 
-async def _resolved(admin: Admin, partition: Partition, wire: str, start: StartAt) -> Position:
+async def _resolved(
+    admin: PulsarAdmin, partition: Partition, wire: str, start: StartAt
+) -> Position:
     """Return the start position of one partition. A partition that ``start`` does not name begins at the
     earliest message."""
     text = start.positions.get(partition.number)

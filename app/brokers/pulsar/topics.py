@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from app.brokers.portable import Submission
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.batchers import TopicBatchers
 from app.brokers.pulsar.errors import translate
 from app.brokers.pulsar.settings import PulsarSettings
@@ -27,7 +27,7 @@ class KnownTopics(TopicResolver[TopicBatchers]):
     def __init__(
         self,
         settings: PulsarSettings,
-        admin: Admin,
+        admin: PulsarAdmin,
         found: Callable[[TopicBatchers], None],
         join: Callable[[TopicBatchers, Submission], None],
     ) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.brokers.rabbitmq.driver import CAPABILITIES, STREAM_CAPABILITIES, RabbitDriver
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.interfaces import OffsetStore
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def open_log(
-    *, bounds: Bounds | None = None, offsets: OffsetStore | None = None, **settings: Any
+    *, bounds: PublishBounds | None = None, offsets: OffsetStore | None = None, **settings: Any
 ) -> PortableLog:
     """Return the ``Log`` of a RabbitMQ cluster. Nothing is connected yet.
 

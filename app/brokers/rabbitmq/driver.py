@@ -19,7 +19,7 @@ from app.errors import BrokerError, BrokerRefused
 from app.interfaces import Consumer, OffsetStore
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
-from app.model.metadata import Health, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata
 from app.model.start import StartAt
 
 CAPABILITIES = Capabilities(
@@ -101,7 +101,7 @@ class RabbitDriver:
         await self._admin.create_topic(topic, partitions)
         self._topics[topic] = None
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         return await self._producer.health()
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ from app.brokers.rabbitmq.targets import RabbitTargets, TargetPartitions
 from app.brokers.rabbitmq.topology import Topology
 from app.brokers.rabbitmq.unconfirmed import UnconfirmedRecords
 from app.errors import BoundReached, BrokerError, BrokerUnavailable
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.telemetry.tasks import keep
 
 log = logging.getLogger(__name__)
@@ -79,18 +79,18 @@ class RabbitPublisher:
         else:
             self.outbox.join(batchers, submission)
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         """Return the health of the cluster. The broker is asked, so that an idle publisher notices an
         outage too."""
         connection = self.outbox.connection
         if connection is not None and connection.blocked:
-            return Health(healthy=False, cause=str(self._blocked(connection.blocked)))
+            return LogHealth(healthy=False, cause=str(self._blocked(connection.blocked)))
         if connection is not None and not self._cause:
             try:
                 await connection.probe()
             except EXPECTED as error:
-                return Health(healthy=False, cause=self._away_text(error))
-        return Health(healthy=not self._cause, cause=self._cause)
+                return LogHealth(healthy=False, cause=self._away_text(error))
+        return LogHealth(healthy=not self._cause, cause=self._cause)
 
     async def _run(self) -> None:
         delay = FIRST_DELAY

@@ -15,8 +15,8 @@ from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.config.model.config import Config
-    from app.pipeline.archive.run import Outcome, Told
-    from app.pipeline.archive.stream import Plan
+    from app.pipeline.archive.run import ArchiveProgress, ArchiveResult
+    from app.pipeline.archive.stream import ArchivePlan
 
 
 @verb(
@@ -66,18 +66,18 @@ def run(
         next_step.print_next_step(lake, config)
 
 
-def _plan(config: Config, *, skip_lost: bool) -> Plan:
+def _plan(config: Config, *, skip_lost: bool) -> ArchivePlan:
     """Return the plan of the archive from the configuration."""
     from datetime import datetime
 
     from app.features.lake.settings import archived_place, archived_topics, checkpoint_of
     from app.model.start import Start
-    from app.pipeline.archive.stream import Plan
+    from app.pipeline.archive.stream import ArchivePlan
 
     settings = config.pipeline.archive
     place = archived_place(config)
     start = settings.start
-    return Plan(
+    return ArchivePlan(
         place=place,
         topics=archived_topics(config, place.broker),
         checkpoints=checkpoint_of(config),
@@ -110,7 +110,7 @@ def _stop_on_signal() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[Told], None]]:
+def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[ArchiveProgress], None]]:
     """Yield the function that shows the progress: nothing, bars, or a line per batch."""
     if quiet:
         yield lambda _: None
@@ -122,7 +122,7 @@ def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[Told], None]]:
 
 
 @contextmanager
-def _bars() -> Iterator[Callable[[Told], None]]:
+def _bars() -> Iterator[Callable[[ArchiveProgress], None]]:
     with printing.progress_bars() as progress:
         bars = {
             "copy": progress.add_task("copying records", total=None),
@@ -133,7 +133,7 @@ def _bars() -> Iterator[Callable[[Told], None]]:
         )
 
 
-def _line(told: Told) -> None:
+def _line(told: ArchiveProgress) -> None:
     """Print one line per batch, for a log."""
     if told.trouble:
         printing.print_error(
@@ -147,7 +147,7 @@ def _line(told: Told) -> None:
         )
 
 
-def _conclude(outcome: Outcome, *, as_json: bool) -> None:
+def _conclude(outcome: ArchiveResult, *, as_json: bool) -> None:
     if as_json:
         printing.json_line(outcome)
         return

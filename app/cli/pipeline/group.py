@@ -103,7 +103,9 @@ def bring_jars(*, quiet: bool = False) -> list[Path]:
         disable=quiet,
     ) as progress:
         bars = {jar: progress.add_task(jar.artifact, total=jar.size) for jar in absent}
-        return jars.bring(where, source=source, told=lambda jar, n: progress.advance(bars[jar], n))
+        return jars.ensure_jars(
+            where, source=source, told=lambda jar, n: progress.advance(bars[jar], n)
+        )
 
 
 def moment(option: str, text: str) -> datetime | None:

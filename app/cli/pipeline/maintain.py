@@ -13,7 +13,7 @@ from app.cli.pipeline.group import Json, load_configuration, open_lake, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
-    from app.pipeline.maintain import Upkeep
+    from app.pipeline.maintain import UpkeepResult
     from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
 
@@ -58,12 +58,12 @@ def run(
 
 def _kept(
     session: SparkSession, lake: Lake, snapshots: float, orphans: float, *, dry_run: bool
-) -> list[Upkeep]:
+) -> list[UpkeepResult]:
     from datetime import UTC, datetime, timedelta
 
-    from app.pipeline.maintain import Kept, maintain
+    from app.pipeline.maintain import LakeRetention, maintain
 
-    kept = Kept(snapshots=timedelta(days=snapshots), orphans=timedelta(days=orphans))
+    kept = LakeRetention(snapshots=timedelta(days=snapshots), orphans=timedelta(days=orphans))
     with printing.err().status("looking", spinner="line") as status:
         return list(
             maintain(

@@ -13,7 +13,7 @@ from app.cli import printing
 
 if TYPE_CHECKING:
     from app.pipeline.settings import Lake
-    from app.pipeline.state import State
+    from app.pipeline.state import LakeState
 
 TYPES = "SELECT type, count(*) AS n FROM events GROUP BY type ORDER BY n DESC"
 FAULTS = "SELECT rule, count(*) AS n, min(detail) AS example FROM quarantine GROUP BY rule"
@@ -44,7 +44,7 @@ def command(config: Path | None, *words: str) -> str:
     return shlex.join(("skybridge", "pipeline", *words, *options))
 
 
-def _far(state: State) -> str:
+def _far(state: LakeState) -> str:
     """Return the counts of the lake and the time of its newest record as text."""
     latest = "" if state.latest is None else f", up to {state.latest.isoformat(timespec='seconds')}"
     counts = (
@@ -53,7 +53,7 @@ def _far(state: State) -> str:
     return counts + latest.replace("+00:00", "Z")
 
 
-def _state(lake: Lake) -> State | None:
+def _state(lake: Lake) -> LakeState | None:
     """Return the state of the lake, or None if only Spark can read it. The finished command must
     not fail for this.
     """

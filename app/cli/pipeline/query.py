@@ -17,7 +17,7 @@ from app.cli.pipeline.group import load_configuration, open_lake, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
-    from app.pipeline.query.answer import Answer
+    from app.pipeline.query.answer import QueryAnswer
     from app.pipeline.settings import Lake
 
 MAX_WIDTH: Final = 60  # characters of a value in a table
@@ -79,10 +79,10 @@ def run(
         next_step.print_next_step(lake, config, "report", look="on one page")
 
 
-def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, Answer]:
+def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, QueryAnswer]:
     from app.cli.pipeline.signals import exit_on_signal, run_in_thread
 
-    def answered() -> tuple[Lake, Answer]:
+    def answered() -> tuple[Lake, QueryAnswer]:
         from app.features.lake.settings import lake_of
         from app.pipeline.query.duck import ask
 
@@ -98,7 +98,9 @@ def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, Answer]
         return run_in_thread(answered)
 
 
-def _by_spark(config: Path | None, sql: str, limit: int, *, quiet: bool) -> tuple[Lake, Answer]:
+def _by_spark(
+    config: Path | None, sql: str, limit: int, *, quiet: bool
+) -> tuple[Lake, QueryAnswer]:
     settings = load_configuration(config)
     from app.pipeline.query.spark import ask
 
@@ -119,7 +121,7 @@ def _asking() -> AbstractContextManager[object]:
     return printing.err().status("asking", spinner="line")
 
 
-def _print_answer(answer: Answer, form: OutputFormat) -> None:
+def _print_answer(answer: QueryAnswer, form: OutputFormat) -> None:
     match form:
         case OutputFormat.JSON:
             for row in answer.rows:

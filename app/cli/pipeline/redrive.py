@@ -17,7 +17,7 @@ from app.cli.verbs import option
 if TYPE_CHECKING:
     from app.config.model.config import Config
     from app.interfaces import Log
-    from app.pipeline.redrive import Batch, Redriven, Send, Wanted
+    from app.pipeline.redrive import Batch, RedriveRequest, RedriveResult, Send
 
 _OWN = "topic"
 
@@ -53,11 +53,11 @@ def run(
     decodes them. Existing events are not duplicated. With --to the original records are also sent,
     at least once, with a header skybridge-redrive. Stop the archive meanwhile.
     """
-    from app.pipeline.redrive import Wanted
+    from app.pipeline.redrive import RedriveRequest
 
     settings = load_configuration(config)
     send = _send(settings, to) if to else None
-    wanted = Wanted(tuple(only_rule or ()), limit)
+    wanted = RedriveRequest(tuple(only_rule or ()), limit)
     if send is not None and not (dry_run or yes):
         typer.confirm(
             f"Send the records that can be decoded now to {_named(to)}?", abort=True, err=True
@@ -72,15 +72,15 @@ def run(
 
 
 def _done(
-    config: Config, wanted: Wanted, send: Send | None, *, dry_run: bool, quiet: bool
-) -> Redriven:
+    config: Config, wanted: RedriveRequest, send: Send | None, *, dry_run: bool, quiet: bool
+) -> RedriveResult:
     """Redrive the wanted records, or only count them with ``dry_run``, and return the result."""
-    from app.pipeline.redrive import look, redrive
+    from app.pipeline.redrive import preview_redrive, redrive
 
     session, lake = open_lake(config, "redrive", quiet=quiet, brief=True)
     try:
         if dry_run:
-            return look(session, lake, wanted)
+            return preview_redrive(session, lake, wanted)
         if quiet:
             return redrive(session, lake, wanted, send=send)
         with printing.err().status("decoding the records in quarantine", spinner="line") as status:
@@ -125,7 +125,7 @@ async def _all(
 ) -> Mapping[str, int]:
     """Send the records to ``place``, or to their own topics, and return the refused ones by reason."""
     from app.features.lake.replay import target_log
-    from app.pipeline.replay.topic import REDRIVEN, Topic, writer
+    from app.pipeline.replay.topic import REDRIVEN, TopicOutlet, writer
     from app.runtime.clock import SystemClock
 
     refused: Counter[str] = Counter()
@@ -137,14 +137,16 @@ async def _all(
             if name not in logs:
                 logs[name] = target_log(config, name)
                 await logs[name].start()
-            refused.update(await Topic(logs[name], target, write, SystemClock()).send(records))
+            refused.update(
+                await TopicOutlet(logs[name], target, write, SystemClock()).send(records)
+            )
     finally:
         for log in logs.values():
             await log.stop()
     return refused
 
 
-def _print_result(found: Redriven, as_json: bool, dry_run: bool) -> None:
+def _print_result(found: RedriveResult, as_json: bool, dry_run: bool) -> None:
     if as_json:
         printing.json_line(found)
         return

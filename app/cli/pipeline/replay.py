@@ -17,11 +17,11 @@ from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.config.model.config import Config
-    from app.pipeline.replay.chosen import Chosen
-    from app.pipeline.replay.notes import Notes
-    from app.pipeline.replay.plan import Order, Plan
-    from app.pipeline.replay.run import Outcome
-    from app.pipeline.replay.topic import Outlet
+    from app.pipeline.replay.chosen import ChosenRecords
+    from app.pipeline.replay.notes import ReplayNotes
+    from app.pipeline.replay.plan import LakeReplayOrder, LakeReplayPlan
+    from app.pipeline.replay.run import ReplayResult
+    from app.pipeline.replay.topic import ReplayWriter
     from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
 
@@ -139,15 +139,15 @@ def run(
         session.stop()
 
 
-def _order(to: str, form: str, records: RecordSelection, *, marked: bool) -> Order:
+def _order(to: str, form: str, records: RecordSelection, *, marked: bool) -> LakeReplayOrder:
     """Return the order for a replay from the options.
 
     Raises:
         SetupError: If the target, the form, a time or the filter is invalid.
     """
     from app.errors import SetupError
-    from app.pipeline.replay.choice import Choice
-    from app.pipeline.replay.plan import GATEWAY, Order
+    from app.pipeline.replay.choice import RecordChoice
+    from app.pipeline.replay.plan import GATEWAY, LakeReplayOrder
 
     broker, _, topic = to.partition("/")
     if to != GATEWAY and not (broker and topic):
@@ -160,7 +160,7 @@ def _order(to: str, form: str, records: RecordSelection, *, marked: bool) -> Ord
         raise SetupError(
             f"{form!r} is not a form.", setting="--as", cure="Write --as recorded, or --as 1.0."
         )
-    choice = Choice(
+    choice = RecordChoice(
         since=moment("--from", records.since),
         until=moment("--until", records.until),
         topics=tuple(records.topics or ()),
@@ -170,10 +170,10 @@ def _order(to: str, form: str, records: RecordSelection, *, marked: bool) -> Ord
         sql=records.sql,
     )
     choice.filters()  # reports invalid SQL before Spark starts
-    return Order(choice, to, "1.0" if form == "1.0" else "recorded", marked)
+    return LakeReplayOrder(choice, to, "1.0" if form == "1.0" else "recorded", marked)
 
 
-def _check(config: Config, order: Order) -> None:
+def _check(config: Config, order: LakeReplayOrder) -> None:
     """Raise SetupError if the target's broker cannot be used, before Spark starts."""
     from app.features.lake.replay import target_log
 
@@ -182,24 +182,24 @@ def _check(config: Config, order: Order) -> None:
 
 
 def _prepared(
-    config: Config, session: SparkSession, lake: Lake, order: Order | None, resume: str
-) -> tuple[Plan, Chosen, Notes]:
+    config: Config, session: SparkSession, lake: Lake, order: LakeReplayOrder | None, resume: str
+) -> tuple[LakeReplayPlan, ChosenRecords, ReplayNotes]:
     """Return the plan, the selected records and the notes of a new or a resumed replay."""
     from app.features.lake.settings import checkpoint_of
-    from app.pipeline.replay.chosen import Chosen
-    from app.pipeline.replay.notes import Notes
-    from app.pipeline.replay.plan import planned
+    from app.pipeline.replay.chosen import ChosenRecords
+    from app.pipeline.replay.notes import ReplayNotes
+    from app.pipeline.replay.plan import plan_replay
 
     folder = checkpoint_of(config)
     if order is not None:
-        plan, chosen = planned(session, lake, order)
-        return plan, chosen, Notes(session, folder, plan.id)
-    notes = Notes(session, folder, resume)
+        plan, chosen = plan_replay(session, lake, order)
+        return plan, chosen, ReplayNotes(session, folder, plan.id)
+    notes = ReplayNotes(session, folder, resume)
     plan = notes.plan()
-    return plan, Chosen(session, lake, plan.order.choice, plan.reach), notes
+    return plan, ChosenRecords(session, lake, plan.order.choice, plan.reach), notes
 
 
-def _demand_no_loop(config: Config, plan: Plan) -> None:
+def _demand_no_loop(config: Config, plan: LakeReplayPlan) -> None:
     """Raise SetupError if the target topic is archived in the same lake."""
     from app.features.lake.replay import archived
     from app.pipeline.replay.plan import demand_no_loop
@@ -207,7 +207,7 @@ def _demand_no_loop(config: Config, plan: Plan) -> None:
     demand_no_loop(plan, archived(config))
 
 
-def _show(plan: Plan, *, as_json: bool) -> None:
+def _show(plan: LakeReplayPlan, *, as_json: bool) -> None:
     if as_json:
         shown = {"id": plan.id, "to": plan.order.to, "as": plan.order.form}
         printing.json_line({**shown, "sent": plan.sent, "counts": plan.counts})
@@ -227,7 +227,7 @@ def _show(plan: Plan, *, as_json: bool) -> None:
         console.print("Events that the gateway publishes may be archived again.", markup=False)
 
 
-def _ask(plan: Plan, *, yes: bool) -> None:
+def _ask(plan: LakeReplayPlan, *, yes: bool) -> None:
     """Ask for confirmation unless ``yes``. Without a terminal the command ends."""
     if yes:
         return
@@ -242,27 +242,27 @@ def _ask(plan: Plan, *, yes: bool) -> None:
 
 def _sent(
     config: Config,
-    plan: Plan,
-    chosen: Chosen,
-    notes: Notes,
+    plan: LakeReplayPlan,
+    chosen: ChosenRecords,
+    notes: ReplayNotes,
     rate: float,
     speed: float,
     url: str,
     quiet: bool,
-) -> Outcome:
+) -> ReplayResult:
     """Send the records and return the outcome. After an interruption print how to resume, and end
     the command.
     """
     import asyncio
 
     from app.errors import BrokerError
-    from app.pipeline.replay.run import Pace, run
+    from app.pipeline.replay.run import ReplayPace, run
     from app.runtime.clock import SystemClock
 
     clock = SystemClock()
 
-    async def act() -> Outcome:
-        pace = Pace(clock, rate or None, speed or None)
+    async def act() -> ReplayResult:
+        pace = ReplayPace(clock, rate or None, speed or None)
         async with _outlet(config, plan, url, clock) as outlet:
             return await run(plan, chosen, outlet, notes, pace, clock, progress=moved)
 
@@ -278,19 +278,21 @@ def _sent(
 
 
 @asynccontextmanager
-async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIterator[Outlet]:
+async def _outlet(
+    config: Config, plan: LakeReplayPlan, url: str, clock: Any
+) -> AsyncIterator[ReplayWriter]:
     """Yield the target of the replay: a topic or a gateway."""
     import os
 
     from app.features.lake.replay import target_log
-    from app.pipeline.replay.gateway import Gateway
-    from app.pipeline.replay.topic import Topic, writer
+    from app.pipeline.replay.gateway import GatewayOutlet
+    from app.pipeline.replay.topic import TopicOutlet, writer
 
     order = plan.order
     mark = plan.id if order.marked else None
     if not order.topic:
         credential = os.environ.get("SKYBRIDGE_EVENTS_KEY", "")
-        gateway = Gateway(url, order.form, mark, clock, options.authorization(credential))
+        gateway = GatewayOutlet(url, order.form, mark, clock, options.authorization(credential))
         try:
             yield gateway
         finally:
@@ -299,19 +301,19 @@ async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIter
     log = target_log(config, order.broker)
     await log.start()
     try:
-        yield Topic(log, order.topic, writer(order.form, mark), clock)
+        yield TopicOutlet(log, order.topic, writer(order.form, mark), clock)
     finally:
         await log.stop()
 
 
 @contextmanager
-def _bar(plan: Plan, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+def _bar(plan: LakeReplayPlan, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     with printing.progress_bars(quiet=quiet) as progress:
         task = progress.add_task(f"replay {plan.id}", total=plan.total)
         yield lambda done: progress.update(task, completed=done)
 
 
-def _conclude(outcome: Outcome, *, as_json: bool) -> None:
+def _conclude(outcome: ReplayResult, *, as_json: bool) -> None:
     if as_json:
         printing.json_line(outcome)
         return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.config.model.config import Config
-    from app.pipeline.report.run import Report
+    from app.pipeline.report.run import LakeReport
     from app.pipeline.report.samples import Shapes
     from app.store.attempt_log import Reader
 
@@ -72,11 +72,11 @@ def run(
     settings = options.configuration(config)
     from app.features.lake.settings import lake_of
     from app.pipeline.report.page import page
-    from app.pipeline.report.run import Wanted
+    from app.pipeline.report.run import ReportRequest
     from app.pipeline.report.run import run as measure
     from app.pipeline.report.tables import write
 
-    wanted = Wanted(
+    wanted = ReportRequest(
         since=moment("--since", since),
         until=moment("--until", until),
         attempts=_attempts(settings) if deliveries else None,
@@ -159,7 +159,7 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[str], None]]:
         progress.update(task, description="done", completed=len(STEPS))
 
 
-def _print_report(report: Report, out: Path, *, as_json: bool) -> None:
+def _print_report(report: LakeReport, out: Path, *, as_json: bool) -> None:
     from app.pipeline.report.findings import findings
 
     if as_json:

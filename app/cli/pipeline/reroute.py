@@ -63,10 +63,10 @@ def reroute(
     it stopped; the interrupted batch may come twice.
     """
     settings = load_configuration(config)
-    from app.pipeline.reroute.plan import checked
+    from app.pipeline.reroute.plan import check_job
 
     job = _job(settings, broker, topics, rejects)
-    notes = checked(job)
+    notes = check_job(job)
     if not as_json:
         _print_plan(job, notes)
     session = open_spark(settings, "reroute", quiet=as_json)
@@ -159,11 +159,11 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
 
 def _print_plan(job: Reroute, notes: Sequence[str]) -> None:
     """Print the routes of the job and its notes."""
-    from app.pipeline.reroute.plan import told
+    from app.pipeline.reroute.plan import route_line
 
     console = printing.err()
     for route in job.routes:
-        console.print(told(route), markup=False)
+        console.print(route_line(route), markup=False)
     for note in notes:
         console.print(note, style="yellow", markup=False)
 

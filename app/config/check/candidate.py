@@ -19,7 +19,7 @@ from app.config.load.loader import Loaded
 from app.config.load.problems import describe_error
 from app.config.load.secrets import Unresolved, without_references
 from app.errors import Fault
-from app.model.places import places_of
+from app.model.places import paths_of
 from app.model.subscription import Subscription
 
 SECTION = "subscriptions"
@@ -83,7 +83,7 @@ def _read(document: Mapping[str, Any]) -> Examined:
             "The setting names a file of the server, which only the configuration file may do.",
             "Remove the setting.",
         )
-        for at in places_of(FilePath, subscription)
+        for at in paths_of(FilePath, subscription)
     ]
     return Examined(subscription, tuple(faults))
 

@@ -10,7 +10,7 @@ from app.config.load.finding import BadConfiguration, Finding
 from app.config.load.loader import Loaded, content, load_text
 
 
-class Source:
+class ConfigSource:
     """The file and environment of a configuration. ``path`` is None without a file. The environment
     is that of the start.
     """

@@ -12,8 +12,8 @@ from app.config.model.config import Config
 from app.config.model.kafka_listener import KafkaListener
 from app.errors import SetupError
 from app.outlets.preview import compile_preview
-from app.routing.journey import Guide
-from app.routing.publications import Manner
+from app.routing.journey import EventExplainer
+from app.routing.publications import PulsarProfile
 
 
 def kinds_of(config: Config) -> dict[str, str]:
@@ -41,10 +41,10 @@ def _attests(listener: KafkaListener | None, config: Config) -> bool:
     return logins is not None and not (listener.sasl and listener.sasl.users)
 
 
-def manners_of(config: Config) -> dict[str, Manner]:
+def manners_of(config: Config) -> dict[str, PulsarProfile]:
     """Return how events are written to each Pulsar broker, by its name."""
     return {
-        name: Manner(broker.names, broker.strings)
+        name: PulsarProfile(broker.names, broker.strings)
         for name, broker in config.brokers.items()
         if isinstance(broker, PulsarBroker)
     }
@@ -63,11 +63,11 @@ def rights_of(config: Config, producer: str) -> Rights:
     )
 
 
-def guide_of(config: Config) -> Guide:
+def guide_of(config: Config) -> EventExplainer:
     """Return the guide that explains events by the routes and subscriptions of the file, without
     those of the API.
     """
-    return Guide(
+    return EventExplainer(
         config.routes,
         config.subscriptions,
         load_resources(config.routes),

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from app.config.diff.shown import NAMED, Tree, View
-from app.delivery.backoff import shortened
+from app.config.diff.shown import NAMED, ConfigView, Tree
+from app.delivery.backoff import schedule_warning
 from app.model.subscription import IGNORE
 
 What = Literal["added", "removed", "changed", "moved"]
@@ -61,7 +61,7 @@ _OVERRIDE = "${env:SKYBRIDGE_"
 _ABSENT = object()
 
 
-class Change(msgspec.Struct, frozen=True):
+class SettingChange(msgspec.Struct, frozen=True):
     """The change of one setting, or of a whole route or subscription.
 
     ``old`` and ``new`` are redacted values, or None if the setting is absent. ``name`` is that of
@@ -93,11 +93,11 @@ class Difference(NamedTuple):
     settings changed or settings that they use.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[SettingChange, ...]
     restarted: tuple[str, ...] = ()
 
     @property
-    def restarts(self) -> tuple[Change, ...]:
+    def restarts(self) -> tuple[SettingChange, ...]:
         """Return the changes that need a restart of the service."""
         return tuple(each for each in self.changes if each.effect == "restart")
 
@@ -116,7 +116,7 @@ class Difference(NamedTuple):
         )
 
 
-def _spool_warning(change: Change) -> str:
+def _spool_warning(change: SettingChange) -> str:
     """Return a warning about events in a spool that a change affects, or empty text."""
     section, _, rest = change.setting.partition(".")
     old = change.old if isinstance(change.old, dict) else {}
@@ -131,18 +131,18 @@ def _spool_warning(change: Change) -> str:
     return ""
 
 
-def _schedule_warning(change: Change) -> str:
+def _schedule_warning(change: SettingChange) -> str:
     """Return a warning about waiting events if a shorter retry schedule gives them up, or empty
     text.
     """
     schedules = change.setting.startswith("subscriptions.") and change.setting.endswith(_SCHEDULE)
     match change.old, change.new:
         case list(old), list(new) if schedules:
-            return shortened(change.name, old, new)
+            return schedule_warning(change.name, old, new)
     return ""
 
 
-def difference(old: View, new: View) -> Difference:
+def difference(old: ConfigView, new: ConfigView) -> Difference:
     """Return the changes from ``old`` to ``new``, and the subscriptions that restart by them."""
     unlike = _relaxed(new.exact) - _relaxed(old.exact)
     needing = {route for route, *connection in _relaxing(new.exact) if tuple(connection) in unlike}
@@ -167,7 +167,7 @@ def without_overrides(found: Difference) -> Difference:
     return found._replace(changes=tuple(kept))
 
 
-def rebuilds(changes: Sequence[Change], *, posts: bool, replies: Collection[str]) -> bool:
+def rebuilds(changes: Sequence[SettingChange], *, posts: bool, replies: Collection[str]) -> bool:
     """Return True if the sink of a subscription must be rebuilt although its own settings are
     equal.
 
@@ -184,7 +184,7 @@ def rebuilds(changes: Sequence[Change], *, posts: bool, replies: Collection[str]
     )
 
 
-def _changes(old: View, new: View) -> Iterator[Change]:
+def _changes(old: ConfigView, new: ConfigView) -> Iterator[SettingChange]:
     for section in dict.fromkeys([*old.exact, *new.exact]):
         before = _Side(old.exact.get(section, _ABSENT), old.shown.get(section))
         after = _Side(new.exact.get(section, _ABSENT), new.shown.get(section))
@@ -206,15 +206,15 @@ class _Side(NamedTuple):
         return _Side(exact, shown)
 
 
-def _of_list(section: str, before: _Side, after: _Side) -> Iterator[Change]:
+def _of_list(section: str, before: _Side, after: _Side) -> Iterator[SettingChange]:
     """Yield the changes of a list whose members have names. The order counts for routes."""
     olds, news = _by_name(section, before), _by_name(section, after)
     for name in dict.fromkeys([*olds, *news]):
         setting = f"{section}.{name}"
         if name not in news:
-            yield Change(setting, "removed", "live", olds[name].shown, None, name)
+            yield SettingChange(setting, "removed", "live", olds[name].shown, None, name)
         elif name not in olds:
-            yield Change(setting, "added", "live", None, news[name].shown, name)
+            yield SettingChange(setting, "added", "live", None, news[name].shown, name)
         else:
             yield from _of_value(setting, olds[name], news[name], name)
     if section == "routes":  # the first match wins
@@ -222,7 +222,7 @@ def _of_list(section: str, before: _Side, after: _Side) -> Iterator[Change]:
         now = [name for name in news if name in olds]
         for name, other in zip(stay, now, strict=True):
             if name != other:
-                yield Change(f"{section}.{other}", "moved", "live", name=other)
+                yield SettingChange(f"{section}.{other}", "moved", "live", name=other)
 
 
 def _by_name(section: str, side: _Side) -> Mapping[str, _Side]:
@@ -232,7 +232,7 @@ def _by_name(section: str, side: _Side) -> Mapping[str, _Side]:
     return {str(each[field]): _Side(each, view) for each, view in zip(exact, shown, strict=True)}
 
 
-def _of_value(setting: str, before: _Side, after: _Side, name: str = "") -> Iterator[Change]:
+def _of_value(setting: str, before: _Side, after: _Side, name: str = "") -> Iterator[SettingChange]:
     if before.exact is not _ABSENT and before.exact == after.exact:
         return
     if isinstance(before.exact, dict) and isinstance(after.exact, dict):
@@ -241,7 +241,7 @@ def _of_value(setting: str, before: _Side, after: _Side, name: str = "") -> Iter
             yield from _of_value(path, before.inner(inner), after.inner(inner), name)
         return
     what, effect = _what(before, after), effect_of(setting)
-    yield Change(setting, what, effect, before.shown, after.shown, name)
+    yield SettingChange(setting, what, effect, before.shown, after.shown, name)
 
 
 def _what(before: _Side, after: _Side) -> What:
@@ -255,7 +255,7 @@ def effect_of(setting: str) -> Effect:
     return "live" if live else "restart"
 
 
-def _restarted(old: Tree, new: Tree, changes: Sequence[Change]) -> Iterator[str]:
+def _restarted(old: Tree, new: Tree, changes: Sequence[SettingChange]) -> Iterator[str]:
     changed = {each.name for each in changes if each.setting.startswith("subscriptions.")}
     before = {each["id"] for each in old.get("subscriptions", ())}
     for each in new.get("subscriptions", ()):

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from app.config.diff.difference import Change, difference, without_overrides
+from app.config.diff.difference import SettingChange, difference, without_overrides
 from app.config.diff.proposal import propose
 from app.config.diff.shown import Tree, digest_of, view_of, view_of_shown
 from app.config.load.finding import BadConfiguration, Finding
@@ -58,7 +58,7 @@ def _remarks(findings: Sequence[Finding]) -> list[Remark]:
     ]
 
 
-def _planned(change: Change) -> PlannedChange:
+def _planned(change: SettingChange) -> PlannedChange:
     return PlannedChange.of(change.setting, change.what, change.effect, change.old, change.new)
 
 

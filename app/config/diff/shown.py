@@ -24,7 +24,7 @@ NAMED = {"routes": "name", "intakes": "name", "producers": "name", "subscription
 """Sections that are lists of named members, with the setting that is the name."""
 
 
-class View(NamedTuple):
+class ConfigView(NamedTuple):
     """The exact and the redacted values of a configuration. Both have the same shape, except where
     a reference replaces a section.
     """
@@ -33,17 +33,17 @@ class View(NamedTuple):
     shown: Tree
 
 
-def view_of(loaded: Loaded) -> View:
+def view_of(loaded: Loaded) -> ConfigView:
     """Return the exact and the redacted values of a loaded configuration."""
     shown = loaded.config.model_dump(mode="json", by_alias=True)
     for path, origin in loaded.origins().items():
         shown = _with(shown, path, _redacted(shown, path, origin))
-    return View(_tree(loaded.config), shown)
+    return ConfigView(_tree(loaded.config), shown)
 
 
-def view_of_shown(shown: Tree) -> View:
+def view_of_shown(shown: Tree) -> ConfigView:
     """Return the view of a redacted configuration. Its secrets cannot be compared."""
-    return View(shown, shown)
+    return ConfigView(shown, shown)
 
 
 def digest_of(shown: Tree) -> str:

@@ -8,7 +8,7 @@ from app.config.lint.reach import feeds, may_both_match, may_have_no_key
 from app.config.lint.report import LintReport
 from app.config.load.finding import Path
 from app.config.model.brokers import RabbitBroker
-from app.model.position import impossible
+from app.model.position import why_impossible
 from app.model.route import Exchange, Route, Target
 from app.model.start import Start
 from app.model.subscription import Subscription
@@ -117,7 +117,7 @@ def _start(report: LintReport, n: int, subscription: Subscription) -> None:
 def _positions(report: LintReport, n: int, subscription: Subscription) -> None:
     start, kind = subscription.start, _kind(report, subscription.source.broker)
     for number, text in (start.position or {}).items() if isinstance(start, Start) else ():
-        if reason := impossible(kind, number, text):
+        if reason := why_impossible(kind, number, text):
             report.error(
                 ("subscriptions", n, "start", "position", number),
                 reason,

@@ -229,13 +229,13 @@ class Timeouts(Strict):
 
 def _proxy(url: FileSecret) -> FileSecret:
     """Check the URL of a proxy. The message does not repeat it, because it may have a password."""
-    from app.sinks.http_connect import proxy_of  # noqa: PLC0415 - few installations have a proxy
+    from app.sinks.http_connect import read_proxy_url  # noqa: PLC0415 - few installations have a proxy
 
     text = url.get_secret_value()
     if not text.startswith(("http://", "https://")):
         raise ValueError("The value is not a URL. Cure: Begin it with http:// or https://.")
     try:
-        proxy_of(text)
+        read_proxy_url(text)
     except ValueError:
         raise ValueError(
             "The value is not the URL of a proxy. Cure: Write for example http://proxy:3128."

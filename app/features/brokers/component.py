@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from app.api.status.families import Family, broker_families
 from app.brokers.portable import PortableLog
-from app.brokers.sharing import Shared
+from app.brokers.sharing import SingleFlight
 from app.config.derived.kinds import attested_brokers, kinds_of, manners_of
 from app.config.model.config import Config
 from app.errors import SkybridgeError
@@ -23,7 +23,7 @@ from app.features.component import Component, ConfigChange, stop_if_start_fails,
 from app.interfaces import Clock, Log, OffsetStore
 from app.model.log_name import LogName
 from app.model.metadata import GroupLag
-from app.model.metadata import Health as BrokerHealth
+from app.model.metadata import LogHealth as BrokerHealth
 from app.model.subscription import Subscription
 from app.telemetry import Counters
 
@@ -69,7 +69,7 @@ class BrokersComponent(Component[Config]):
         self.attested = attested_brokers(config)
         self._opened: list[tuple[LogName, PortableLog]] = []
         self._targets = TargetCheck(self._config_with_all_subscriptions, self.logs, clock)
-        self._asking = Shared(HEALTH_KEPT, clock.monotonic)
+        self._asking = SingleFlight(HEALTH_KEPT, clock.monotonic)
 
     async def start(self) -> None:
         """Start all logs. A broker that is unavailable does not prevent the start: its health reports it, and

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 from pydantic import BaseModel, SecretStr
 
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.interfaces import OffsetStore
 from app.telemetry import Counters
@@ -21,7 +21,7 @@ from app.telemetry import Counters
 ANSWER = 10.0  # the least seconds for an answer of Kafka: see ``KafkaSettings.request_timeout``
 
 
-def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> PortableLog:
+def open_embedded(name: str, broker: EmbeddedBroker, bounds: PublishBounds) -> PortableLog:
     """Return the log of an embedded broker."""
     from app.brokers import embedded
 
@@ -30,7 +30,7 @@ def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> Portable
         "name": name,
         "max_bytes": broker.size_cap or 0,
         "find_keep": broker.find.keep,
-        "retention": embedded.Retention(max_age=retention.age, max_bytes=retention.size),
+        "retention": embedded.RetentionLimits(max_age=retention.age, max_bytes=retention.size),
     }
     return embedded.open_log(bounds=bounds, **settings)
 
@@ -38,7 +38,7 @@ def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> Portable
 def open_kafka(
     name: str,
     broker: KafkaBroker,
-    bounds: Bounds,
+    bounds: PublishBounds,
     counters: Counters,
     acks: Literal["all", 1, 0] = "all",
 ) -> PortableLog:
@@ -47,13 +47,13 @@ def open_kafka(
     from app.features.tokens import token_source
 
     sasl = broker.security.sasl
-    login: kafka.Sasl | kafka.OAuth | None
+    login: kafka.SaslCredentials | kafka.OAuthBearer | None
     if sasl is None:
         login = None
     elif sasl.mechanism == "OAUTHBEARER":
-        login = kafka.OAuth(token=token_source(sasl))
+        login = kafka.OAuthBearer(token=token_source(sasl))
     else:
-        login = kafka.Sasl(
+        login = kafka.SaslCredentials(
             mechanism=sasl.mechanism,
             username=sasl.username or "",
             password=_revealed(sasl.password) or "",
@@ -75,7 +75,7 @@ def open_kafka(
 
 
 def open_rabbitmq(
-    name: str, broker: RabbitBroker, bounds: Bounds, offsets: OffsetStore | None
+    name: str, broker: RabbitBroker, bounds: PublishBounds, offsets: OffsetStore | None
 ) -> PortableLog:
     """Return the log of a RabbitMQ broker. ``offsets`` stores the positions of stream groups."""
     from app.brokers import rabbitmq
@@ -96,7 +96,7 @@ def open_rabbitmq(
     return rabbitmq.open_log(bounds=bounds, offsets=offsets, **settings)
 
 
-def open_pulsar(name: str, broker: PulsarBroker, bounds: Bounds) -> PortableLog:
+def open_pulsar(name: str, broker: PulsarBroker, bounds: PublishBounds) -> PortableLog:
     """Return the log of a Pulsar broker."""
     from app.brokers import pulsar
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.config.model.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.config.model.config import Config
 from app.features.brokers.drivers import open_embedded, open_kafka, open_pulsar, open_rabbitmq
@@ -68,13 +68,13 @@ async def declare_subscriptions(
     spools = [spooled_route(topic) for topic in log.driver.engine.topics()]
     await log.driver.declare(
         [
-            embedded.Declared(
+            embedded.DeclaredGroup(
                 group_name(config.installation, spool_subscription(route)), (spool_topic(route),)
             )
             for route in filter(None, spools)
         ]
         + [
-            embedded.Declared(
+            embedded.DeclaredGroup(
                 group_name(config.installation, each.id), each.source.topics, broker.drop_unread
             )
             for each in subscriptions
@@ -130,9 +130,9 @@ def _open(
             return open_embedded(name, broker, bounds)
 
 
-def _bounds(broker: Broker, config: Config) -> Bounds:
+def _bounds(broker: Broker, config: Config) -> PublishBounds:
     """Return the limits of one broker: its own, or the general ones."""
-    return Bounds(
+    return PublishBounds(
         records=broker.in_flight.records or config.limits.in_flight_records,
         bytes=broker.in_flight.bytes or config.limits.in_flight_bytes,
         publish_timeout=config.timeouts.publish,

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from app.brokers.portable import PortableLog
-from app.brokers.sharing import Shared
+from app.brokers.sharing import SingleFlight
 from app.config.load.finding import Path
 from app.config.model.config import Config
 from app.errors import SkybridgeError
@@ -71,7 +71,7 @@ class TargetCheck:
         self._config = config
         self._logs = logs
         self._faults: dict[str, Mapping[str, str]] = {}
-        self._asking = Shared(ASK_AGAIN, clock.monotonic)
+        self._asking = SingleFlight(ASK_AGAIN, clock.monotonic)
 
     async def faults(self, broker: str) -> Mapping[str, str]:
         """Return why nothing can be published to the places of a broker, by place. If the broker does not

@@ -9,18 +9,18 @@ from typing import Any
 
 import msgspec
 
-from app.api.explain.journeys import of_producer
+from app.api.explain.journeys import restrict_to_producer
 from app.bindings import http
 from app.bindings.record import Decoded
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.config.check.cases import Case
 from app.config.derived.kinds import guide_of, kinds_of, rights_of
 from app.config.model.config import Config
 from app.errors import SenderError
 from app.filters.explain import FilterVerdict
-from app.routing.hops import Hop, ShapedPreview, SubscriptionVerdict
-from app.routing.journey import Guide, Journey
+from app.routing.hops import JourneyHop, ShapedPreview, SubscriptionVerdict
+from app.routing.journey import EventExplainer, Journey
 
 JSON_EVENT = "application/cloudevents+json"
 
@@ -35,12 +35,12 @@ class Mismatch(msgspec.Struct, frozen=True):
     why: tuple[str, ...] = ()
 
 
-class Bench:
+class CaseRunner:
     """A configuration under test."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._guide: Guide = guide_of(config)
+        self._guide: EventExplainer = guide_of(config)
         self._kinds = kinds_of(config)
 
     def judge(self, case: Case) -> list[Mismatch]:
@@ -74,10 +74,10 @@ class Bench:
         return (
             journey
             if rights is None
-            else of_producer(journey, journey.event.attributes, rights, case.route)
+            else restrict_to_producer(journey, journey.event.attributes, rights, case.route)
         )
 
-    def _mode(self, hop: Hop) -> str:
+    def _mode(self, hop: JourneyHop) -> str:
         kind = self._kinds.get(hop.broker, "embedded")
         assert hop.record is not None  # noqa: S101 - a route writes one
         return BINDINGS[kind].decode(hop.record).mode.value
@@ -91,7 +91,7 @@ def _decoded(case: Case) -> Decoded:
     (decoded,) = http.decode([(b"content-type", JSON_EVENT.encode())], document)
     if case.mode == "structured":
         return decoded
-    message = http.encode(decoded, Writing(mode="binary"))
+    message = http.encode(decoded, EncodeOptions(mode="binary"))
     headers = [(name.lower().encode(), text.encode()) for name, text in message.headers]
     (decoded,) = http.decode(headers, message.body)
     return decoded
@@ -204,7 +204,7 @@ def _deciding_filters(filters: Sequence[FilterVerdict]) -> str:
     return "".join(f": {each.decided_by} ({each.because})" for each in failed)
 
 
-def _all_subscriptions(hops: Sequence[Hop]) -> Iterator[SubscriptionVerdict]:
+def _all_subscriptions(hops: Sequence[JourneyHop]) -> Iterator[SubscriptionVerdict]:
     """Yield the subscriptions of all hops, also those of mirrors."""
     for hop in hops:
         for each in hop.subscriptions:

@@ -16,7 +16,7 @@ from app.errors import InUse, SetupError, SkybridgeError
 from app.features.brokers.logs import open_logs
 from app.features.brokers.targets import written_places
 from app.features.storage.stores import check_store_connection
-from app.model.position import not_held
+from app.model.position import positions_not_held
 from app.model.start import Start
 
 Level = Literal["error", "warning"]
@@ -163,7 +163,7 @@ async def _check_starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
                     ("subscriptions", n, "start", "position", number),
                     f"{reason}. A subscription that has not started yet would stop",
                 )
-                for number, reason in not_held(kind, start.position, topic)
+                for number, reason in positions_not_held(kind, start.position, topic)
             ]
     return found
 

@@ -17,12 +17,12 @@ from app.features.events.routes import CurrentRoutes, RoutesComponent
 from app.features.listening import limits_of, tls_of
 from app.features.tracing import system_of
 from app.filters.cesql.expression import Failed
-from app.gateway.allowed_origins import Senders
-from app.gateway.door import Addresses
+from app.gateway.allowed_origins import AllowedOrigins
+from app.gateway.door import AddressQuotas
 from app.gateway.intakes import Intakes
 from app.gateway.issuers import Issuers
 from app.gateway.publish import Publisher, PublishPolicy
-from app.gateway.resource import CallBack, EventsPolicy
+from app.gateway.resource import ConsentReceiver, EventsPolicy
 from app.gateway.server import EventsServer
 from app.gateway.traced import TracedPublisher
 from app.interfaces import Clock, Log
@@ -60,7 +60,7 @@ class EventsComponent(Component[EventsComponentPolicy]):
         intakes: IntakesComponent,
         issuers: Issuers,
         spools: SpoolsComponent | None = None,
-        call_back: CallBack | None = None,
+        call_back: ConsentReceiver | None = None,
     ) -> None:
         """Create the listener. ``spools`` is None if no broker is an embedded log. Raise SetupError if a
         setting cannot be used."""
@@ -72,7 +72,7 @@ class EventsComponent(Component[EventsComponentPolicy]):
         self._intakes = intakes
         self._issuers = issuers
         self._spools = spools
-        self._addresses: Addresses | None = None
+        self._addresses: AddressQuotas | None = None
         self._config = config
         policy = self._policy_of(config, routes_with_spools(config))
         logs = brokers.publishing
@@ -167,17 +167,17 @@ class EventsComponent(Component[EventsComponentPolicy]):
             door=authenticator_of(
                 config, producers, self._issuers, self._clock, self._address_quotas(config)
             ),
-            senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
+            senders=AllowedOrigins(origins=events.allowed_origins, rate=events.allowed_rate),
             demands_client=events.access != "producers",
         )
         return EventsComponentPolicy(config, publishing, listening)
 
-    def _address_quotas(self, config: Config) -> Addresses | None:
+    def _address_quotas(self, config: Config) -> AddressQuotas | None:
         """Return the quotas of client addresses, or None if the configuration has none."""
         quota = config.server.events.address_quota
         if quota is None:
             return None
-        self._addresses = self._addresses or Addresses(quota)
+        self._addresses = self._addresses or AddressQuotas(quota)
         return self._addresses
 
 

@@ -8,7 +8,7 @@ from app.access.caller import EventMeter
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.features.component import Component, ConfigChange
-from app.gateway.intakes import Intakes, Memory, OpenIntake
+from app.gateway.intakes import ActiveIntake, Intakes, IntakeState
 from app.intakes.compiled import secrets_of
 from app.interfaces import Clock
 from app.model.intake import Intake
@@ -37,7 +37,7 @@ class IntakesComponent(Component[Intakes]):
         self.now = prepared
         prepared.take_effect()
 
-    def _opened(self, config: Config, memories: Mapping[str, Memory]) -> Intakes:
+    def _opened(self, config: Config, memories: Mapping[str, IntakeState]) -> Intakes:
         """Compile the intakes of a configuration. Raise SetupError if one cannot be compiled."""
         opened = [
             _opened(number, intake, self._clock, memories.get(intake.name))
@@ -46,12 +46,12 @@ class IntakesComponent(Component[Intakes]):
         return Intakes(opened, self._counters, config.server.events.forward_headers)
 
 
-def _opened(number: int, intake: Intake, clock: Clock, memory: Memory | None) -> OpenIntake:
+def _opened(number: int, intake: Intake, clock: Clock, memory: IntakeState | None) -> ActiveIntake:
     """Compile one intake. ``memory`` has the state that survives a reload. Raise SetupError, with the full
     name of the setting, if that fails."""
     secrets = [LiveSecret(secret, clock.monotonic) for secret in secrets_of(intake)]
     try:
-        return OpenIntake(intake, secrets, clock, memory)
+        return ActiveIntake(intake, secrets, clock, memory)
     except SetupError as error:
         setting = f"intakes[{number}].{error.setting}"
         raise SetupError(error.args[0], setting=setting, cure=error.cure) from None

@@ -9,7 +9,7 @@ from app.access.who import ProducerDirectory
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.features.component import Component, ConfigChange
-from app.gateway.door import Addresses, Door
+from app.gateway.door import AddressQuotas, Authenticator
 from app.gateway.issuers import Issuers
 from app.gateway.port import is_loopback
 from app.interfaces import Clock
@@ -42,8 +42,8 @@ def authenticator_of(
     producers: ProducerDirectory,
     issuers: Issuers,
     clock: Clock,
-    addresses: Addresses | None,
-) -> Door | None:
+    addresses: AddressQuotas | None,
+) -> Authenticator | None:
     """Return the authenticator of the events listener. Return None if everyone may send and nothing is
     counted. Raise SetupError if other machines could send although ``access`` is not set.
 
@@ -54,7 +54,7 @@ def authenticator_of(
     is_open = events.access != "producers"
     if is_open and not producers.posts and events.address_quota is None:
         return None
-    return Door(
+    return Authenticator(
         producers, issuers.of, clock, is_open=is_open, addresses=addresses if is_open else None
     )
 

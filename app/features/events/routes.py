@@ -11,7 +11,7 @@ from app.features.brokers.component import BrokersComponent
 from app.features.brokers.targets import Faults
 from app.features.component import WELL, Component, ComponentHealth, ConfigChange, Role
 from app.model.log_name import LogName
-from app.model.metadata import Health as BrokerHealth
+from app.model.metadata import LogHealth as BrokerHealth
 from app.model.route import Route, log_of
 from app.routing.places import fixed_place, is_fixed
 from app.routing.plan import Resources

@@ -48,8 +48,10 @@ def archived(config: Config) -> list[tuple[str, str]]:
 
 def _login(
     listener: KafkaListener, producers: Sequence[Producer], setting: str
-) -> kafka.Sasl | None:
+) -> kafka.SaslCredentials | None:
     found = reader_logins(listener, producers, setting)
     if found is None:
         return None
-    return kafka.Sasl(mechanism=found.mechanism, username=found.user, password=found.password)
+    return kafka.SaslCredentials(
+        mechanism=found.mechanism, username=found.user, password=found.password
+    )

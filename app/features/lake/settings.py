@@ -14,18 +14,18 @@ from app.errors import SetupError
 from app.features.lake.java_client import listener_options, options
 from app.model.route import Target
 from app.pipeline.pulsar_options import Options, full_topic
-from app.pipeline.settings import Catalog, Engine, KafkaPlace, Lake, PulsarPlace, Reroute
+from app.pipeline.settings import KafkaPlace, Lake, LakeCatalog, PulsarPlace, Reroute, SparkEngine
 from app.routing.places import fixed_place, is_fixed
 
 _BROKER = "pipeline.archive.broker"
 _TOPICS = "pipeline.archive.topics"
 
 
-def engine_of(config: Config) -> Engine:
+def engine_of(config: Config) -> SparkEngine:
     """Return the settings of Spark."""
     spark = config.pipeline.spark
     conf = {name: value.get_secret_value() for name, value in spark.conf.items()}
-    return Engine(master=spark.master, memory=spark.memory, conf=conf)
+    return SparkEngine(master=spark.master, memory=spark.memory, conf=conf)
 
 
 def lake_of(config: Config) -> Lake:
@@ -200,7 +200,7 @@ def _folder(text: str) -> Path | None:
     return Path(text.removeprefix("file://")).absolute()
 
 
-def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> Catalog:
+def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> LakeCatalog:
     """Return the settings of the catalog. Raise SetupError if a lake on another machine has no catalog."""
     uri = settings.uri or ""
     if settings.kind == "jdbc" and not uri:
@@ -216,7 +216,7 @@ def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> 
             parents=True, exist_ok=True
         )
     properties = {name: value.get_secret_value() for name, value in settings.properties.items()}
-    return Catalog(settings.kind, uri, warehouse, properties)
+    return LakeCatalog(settings.kind, uri, warehouse, properties)
 
 
 def reroute_of(

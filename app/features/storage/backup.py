@@ -141,7 +141,7 @@ def restore(config: Config, folder: Path) -> list[Restored]:
         )
     chosen = [part for part in by_file.values() if part.file in files]
     for part in chosen:
-        demand = log_backup.demand_whole if part.is_log else upkeep.demand_restorable
+        demand = log_backup.require_complete if part.is_log else upkeep.demand_restorable
         demand(folder / part.file)
     return [_put_back(part, folder / part.file) for part in chosen]
 

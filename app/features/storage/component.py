@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from app.api.status.families import Family, store_families
 from app.api.subscriptions.standings import letters_of, parked_of
-from app.brokers.sharing import Shared
+from app.brokers.sharing import SingleFlight
 from app.features.component import WELL, Component, ComponentHealth, Role
 from app.interfaces import Clock, Store
 
@@ -21,7 +21,7 @@ class StorageComponent(Component[None]):
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
         self._clock = clock
-        self._asking = Shared(HEALTH_KEPT, clock.monotonic)
+        self._asking = SingleFlight(HEALTH_KEPT, clock.monotonic)
 
     async def start(self) -> None:
         await self.store.start()

@@ -22,10 +22,10 @@ from app.errors import SetupError, VersionConflict
 from app.features.component import Component, ConfigChange
 from app.interfaces import Clock, Halt, Store, StoredSubscription
 from app.model.outlet_rules import with_secret_sink
-from app.model.places import places_of, replaced, value_at
+from app.model.places import paths_of, value_at, with_changed_value
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
-from app.store.encryption import Unreadable, Vault, is_sealed
+from app.store.encryption import SecretUnreadable, Vault, is_sealed
 
 _REFERENCES = re.compile(r"(\$\{[^}]*\})+")
 
@@ -170,7 +170,7 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         for stored in await self._store.subscriptions.all():
             try:
                 renewed = reencrypted(stored, self.vault)
-            except Unreadable:  # the subscription is reported as broken
+            except SecretUnreadable:  # the subscription is reported as broken
                 continue
             if renewed is not None:
                 with contextlib.suppress(VersionConflict):  # another process has just done the same
@@ -209,7 +209,7 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         """Return the document with its secrets in clear text, or why it cannot be read."""
         try:
             found: dict[str, Any] = _map_secrets(_decode(stored), self.vault.open)
-        except Unreadable as error:
+        except SecretUnreadable as error:
             return f"its secret cannot be read: {error}. Restore the key of store.encryption"
         return found or "its document cannot be read. Delete the subscription and create it again"
 
@@ -312,8 +312,8 @@ def _as_written(loaded: Loaded, n: int, subscription: Subscription) -> Document:
     if isinstance(written, str):  # an environment variable gives all of it
         return {name: inner if name == "id" else written for name, inner in document.items()}
     document = dict(with_secret_sink(document))
-    for at in places_of(FileSecret, subscription):
+    for at in paths_of(FileSecret, subscription):
         text = value_at(document, at)
         if isinstance(text, str) and not _REFERENCES.fullmatch(text):
-            document = replaced(document, at, lambda _: HIDDEN)
+            document = with_changed_value(document, at, lambda _: HIDDEN)
     return document

@@ -27,16 +27,16 @@ from app.features.component import (
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.sinks import SinkFactory, SinkFor
 from app.features.subscriptions.store_watcher import StoreWatcher
-from app.interfaces import Attempt, Halt, Waiting
+from app.interfaces import Attempt, Halt, WaitingEvent
 from app.model.metadata import GroupLag
 from app.model.pull import Pull
-from app.model.route import Exchange, Target, taking
+from app.model.route import Exchange, Target, routes_taking
 from app.model.spool import group_name
 from app.model.subscription import IGNORE, Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.routing.places import fixed_place, is_fixed
-from app.worker.gate import disabled_words, halt_words
-from app.worker.supervisor import BY_CONFIGURATION, Supervisor
+from app.worker.gate import disabled_message, halt_cause
+from app.worker.supervisor import PAUSED_BY_CONFIGURATION, Supervisor
 
 RECENT = 100  # attempts that are searched for the last error
 RETIRED_WITHIN = 15.0  # seconds that a reload waits for the subscriptions that it ends
@@ -148,7 +148,7 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         """Return attempts that this process remembers, the newest first, of one subscription or of all."""
         return () if self.supervisor is None else self.supervisor.remembered(subscription, limit)
 
-    def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
+    def waiting(self, subscription: str | None, event_id: str) -> Sequence[WaitingEvent]:
         """Return events with this id that this process holds and has not tried."""
         return [] if self.supervisor is None else self.supervisor.waiting(subscription, event_id)
 
@@ -217,9 +217,9 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         if self.supervisor is not None:
             return "starting", ""
         if halt is not None:
-            return halt.kind, halt_words(halt)
+            return halt.kind, halt_cause(halt)
         if entry.subscription.paused:
-            return "paused", BY_CONFIGURATION
+            return "paused", PAUSED_BY_CONFIGURATION
         return "elsewhere", ""
 
 
@@ -233,7 +233,9 @@ def _needs_new_sink(change: ConfigChange, subscription: Subscription) -> bool:
     """Return True if a change of other settings requires a new sink for the subscription. This includes a
     changed schema file, because the route of its replies names only the file."""
     routes = (
-        () if subscription.reply == IGNORE else taking(change.config.routes, subscription.reply)
+        ()
+        if subscription.reply == IGNORE
+        else routes_taking(change.config.routes, subscription.reply)
     )
     posts = bool(subscription.webhook_url)
     checked = change.rereads and any(route.data_schema for route in routes)
@@ -264,7 +266,7 @@ _ASKING = frozenset({"broken", "stopped"})
 def _problem_of(each: SubscriptionStatus) -> str:
     """Return the problem of a subscription in words."""
     if each.state == "disabled":
-        return disabled_words(each.id, each.cause)
+        return disabled_message(each.id, each.cause)
     return f"subscription {each.id} is {each.state}" + (f": {each.cause}" if each.cause else "")
 
 

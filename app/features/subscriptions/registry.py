@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from app.api.asked.registry import Demand, Document, SubscriptionEntry, accept_all
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.config.check.candidate import Examined, examine
 from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.model.outlet_rules import with_secret_sink
-from app.model.places import Path, places_of, replaced, value_at
+from app.model.places import Path, paths_of, value_at, with_changed_value
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
 
@@ -110,7 +110,7 @@ class ApiSubscriptionRegistry:
         """Raise Refused with 409 if the API has created as many subscriptions as allowed."""
         most = self._catalog.loaded.config.limits.subscriptions
         if self._catalog.count >= most:
-            raise Refused(
+            raise RequestRefused(
                 409,
                 "too-many-subscriptions",
                 f"the API has created {most} subscriptions, which is the limit. Delete one, or raise"
@@ -138,7 +138,7 @@ class ApiSubscriptionRegistry:
                 examine, self._catalog.loaded, [document], others, is_new
             )
         except RecursionError:
-            raise Refused(400, "bad-request", "the document is nested too deeply") from None
+            raise RequestRefused(400, "bad-request", "the document is nested too deeply") from None
         if found.faults or found.subscription is None:
             raise _invalid(found.faults)
         if faults := list(self._secret_faults(document, found)):
@@ -147,7 +147,7 @@ class ApiSubscriptionRegistry:
 
     def _secret_faults(self, document: Document, found: Examined) -> Iterator[Fault]:
         """Yield a fault for each secret that cannot be stored: a placeholder, or any secret without a key."""
-        for at in places_of(FileSecret, found.subscription):
+        for at in paths_of(FileSecret, found.subscription):
             if value_at(document, at) == HIDDEN:
                 yield _secret_fault(
                     "placeholder", at, "is the placeholder of a secret, but no secret is stored"
@@ -166,8 +166,8 @@ class ApiSubscriptionRegistry:
     ) -> SubscriptionEntry:
         """Store a checked document with its secrets encrypted, and return the new entry."""
         sealed: Any = document
-        for at in places_of(FileSecret, valid):
-            sealed = replaced(sealed, at, self._catalog.vault.seal)
+        for at in paths_of(FileSecret, valid):
+            sealed = with_changed_value(sealed, at, self._catalog.vault.seal)
         await self._catalog.put(valid.id, msgspec.json.encode(sealed), expected)
         await self.nudge()
         entry = self._catalog.entry(valid.id)
@@ -189,7 +189,7 @@ def _with_kept_secrets(
     """
     changed: Any = document
     faults = []
-    for at in places_of(FileSecret, subscription) if before else ():
+    for at in paths_of(FileSecret, subscription) if before else ():
         if value_at(document, at) != HIDDEN:
             continue
         if at[0] != _UNSENT and _targets(document, before) != _targets(before, before):
@@ -200,7 +200,7 @@ def _with_kept_secrets(
                     "belongs to another target. Send the secret again with the new sink",
                 )
             )
-        changed = replaced(changed, at, partial(_replacement, value_at(before, at)))
+        changed = with_changed_value(changed, at, partial(_replacement, value_at(before, at)))
     return changed, faults
 
 
@@ -239,15 +239,15 @@ def _invalid(faults: Sequence[Fault]) -> SenderError:
     )
 
 
-def _id_taken(name: str) -> Refused:
-    return Refused(
+def _id_taken(name: str) -> RequestRefused:
+    return RequestRefused(
         409, "id-taken", f"subscription {name} exists already. PUT with its ETag replaces it"
     )
 
 
-def refuse_file_change(entry: SubscriptionEntry) -> Refused:
+def refuse_file_change(entry: SubscriptionEntry) -> RequestRefused:
     """Return the refusal of a change to a subscription that the file declares."""
-    return Refused(
+    return RequestRefused(
         409,
         "made-by-file",
         f"subscription {entry.id} is in {entry.place}. Change it there; the API can only pause and resume it",

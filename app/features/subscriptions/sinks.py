@@ -13,12 +13,12 @@ from app.features.tracing import with_traces
 from app.interfaces import Clock, Log, Sink
 from app.model.log_name import LogName
 from app.model.pull import Pull
-from app.model.route import Exchange, Target, log_of, taking
+from app.model.route import Exchange, Target, log_of, routes_taking
 from app.model.subscription import IGNORE, Subscription
 from app.routing.plan import Router
-from app.routing.publications import NO_MANNERS, USUAL, Manner
-from app.sinks.handshake import Callbacks
-from app.sinks.replies import Replies
+from app.routing.publications import DEFAULT_PULSAR_PROFILE, NO_PULSAR_PROFILES, PulsarProfile
+from app.sinks.handshake import ConsentCallbacks
+from app.sinks.replies import ReplyPublisher
 from app.sinks.topic import TopicSink
 from app.telemetry import Counters
 
@@ -33,7 +33,7 @@ class SinkFactory:
         self,
         logs: Mapping[LogName, Log],
         clock: Clock,
-        callbacks: Callbacks | None,
+        callbacks: ConsentCallbacks | None,
         counters: Counters,
     ) -> None:
         self._logs = logs
@@ -61,13 +61,13 @@ class SinkFactory:
 
 def replies_for(
     subscription: Subscription, config: Config, logs: Mapping[LogName, Log], counters: Counters
-) -> Replies | None:
+) -> ReplyPublisher | None:
     """Return the publisher of a webhook's replies, or None if the subscription ignores them. Raise SetupError
     if its route does not exist."""
     name = subscription.reply
     if name == IGNORE:
         return None
-    routes = taking(config.routes, name)
+    routes = routes_taking(config.routes, name)
     if not routes:
         raise SetupError(
             f"route {name!r} does not exist",
@@ -82,7 +82,7 @@ def replies_for(
         route.model_copy(update={"filters": ()}) for route in routes
     ]  # filters do not apply to replies
     router = Router(unfiltered, load_resources(routes), kinds, manners_of(config), spools=spools)
-    return Replies(subscription.id, name, router, logs, counters, config.limits.max_batch)
+    return ReplyPublisher(subscription.id, name, router, logs, counters, config.limits.max_batch)
 
 
 def open_sink(
@@ -90,8 +90,8 @@ def open_sink(
     config: Config,
     logs: Mapping[LogName, Log],
     clock: Clock,
-    manners: Mapping[str, Manner] = NO_MANNERS,
-    callbacks: Callbacks | None = None,
+    manners: Mapping[str, PulsarProfile] = NO_PULSAR_PROFILES,
+    callbacks: ConsentCallbacks | None = None,
     counters: Counters | None = None,
 ) -> Sink:
     """Create the sink of a subscription. It has its own connections, so that a target that hangs takes none
@@ -120,7 +120,7 @@ def open_sink(
         subscription,
         log,
         config.brokers[target.broker].kind,
-        manner=manners.get(target.broker, USUAL),
+        manner=manners.get(target.broker, DEFAULT_PULSAR_PROFILE),
         within=config.timeouts.publish,
         attested=subscription.source.broker in attested_brokers(config),
     )

@@ -16,7 +16,7 @@ from app.features.brokers.component import BrokersComponent
 from app.features.subscriptions.catalog import UNREAD, SubscriptionCatalog
 from app.interfaces import Clock
 from app.model.subscription import Subscription
-from app.sinks.handshake import Callbacks
+from app.sinks.handshake import ConsentCallbacks
 from app.telemetry.tasks import FAILURES, keep
 from app.worker.supervisor import Supervisor
 
@@ -36,7 +36,7 @@ class StoreWatcher:
         supervisor: Supervisor | None,
         brokers: BrokersComponent,
         clock: Clock,
-        callbacks: Callbacks | None = None,
+        callbacks: ConsentCallbacks | None = None,
     ) -> None:
         self._catalog = catalog
         self._supervisor = supervisor

@@ -14,21 +14,21 @@ from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, SentIn
 from app.outlets.request import SPARE
 from app.sinks.credentials import (
     Credentials,
-    Fixed,
-    Granted,
+    OAuthCredentials,
+    SecretCredentials,
     StaticHeaders,
     basic,
     bearer,
     in_header,
     in_query,
 )
-from app.sinks.handshake import Callbacks, Handshake
+from app.sinks.handshake import ConsentCallbacks, Handshake
 from app.sinks.http_client import HttpClient
-from app.sinks.replies import Replies
+from app.sinks.replies import ReplyPublisher
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
 from app.sinks.tls import TlsFiles
-from app.sinks.webhook import Telling, WebhookSink
+from app.sinks.webhook import ExchangeCapture, WebhookSink
 from app.sinks.webhook_requests import CloudEventRequests, RequestWriter, ShapedRequests
 from app.telemetry import Counters
 
@@ -40,8 +40,8 @@ def webhook_for(
     subscription: Subscription,
     config: Config,
     clock: Clock,
-    callbacks: Callbacks | None = None,
-    replies: Replies | None = None,
+    callbacks: ConsentCallbacks | None = None,
+    replies: ReplyPublisher | None = None,
     counters: Counters | None = None,
 ) -> WebhookSink:
     """Create the webhook of a subscription with its own connections. Raise SetupError if a file or key cannot
@@ -58,7 +58,7 @@ def webhook_for(
         headers=headers,
         handshake=_handshake(subscription, config, client, credentials, headers, callbacks),
         replies=replies,
-        telling=Telling(config.store.attempts.keep == "all", config.store.attempts.bodies),
+        telling=ExchangeCapture(config.store.attempts.keep == "all", config.store.attempts.bodies),
     )
 
 
@@ -119,12 +119,12 @@ def _credentials(auth: Auth | None, client: HttpClient, config: Config) -> Crede
         case Bearer(token=token, sent_in=place):
             return _fixed(token, place)
         case Basic(username=username, password=password):
-            return Fixed(LiveSecret(password), basic(username))
+            return SecretCredentials(LiveSecret(password), basic(username))
         case ApiKey(header=header, secret=secret):
-            return Fixed(LiveSecret(secret), in_header(header))
+            return SecretCredentials(LiveSecret(secret), in_header(header))
         case OAuth2(sent_in=place):
             within = config.timeouts.webhook_token
-            return Granted(
+            return OAuthCredentials(
                 GrantedTokens(
                     auth,
                     within,
@@ -139,8 +139,8 @@ def _credentials(auth: Auth | None, client: HttpClient, config: Config) -> Crede
             return None
 
 
-def _fixed(token: FileSecret, place: SentIn) -> Fixed:
-    return Fixed(LiveSecret(token), _WRITERS[place])
+def _fixed(token: FileSecret, place: SentIn) -> SecretCredentials:
+    return SecretCredentials(LiveSecret(token), _WRITERS[place])
 
 
 def _handshake(
@@ -149,7 +149,7 @@ def _handshake(
     client: HttpClient,
     credentials: Credentials | None,
     headers: StaticHeaders | None,
-    callbacks: Callbacks | None,
+    callbacks: ConsentCallbacks | None,
 ) -> Handshake | None:
     """Return the handshake with the webhook, or None if it is off."""
     if subscription.handshake == "off" or subscription.request is not None:

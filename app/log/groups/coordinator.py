@@ -11,13 +11,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from app.access.quota import SharedLimit
-from app.log.groups.positions import Committed, growth
-from app.log.groups.protocol import Answer, Code, Join, Joined, State, SyncResult
-from app.log.groups.state_machine import Group
+from app.log.groups.positions import CommittedOffset, growth
+from app.log.groups.protocol import (
+    Answer,
+    Code,
+    GroupJoinRequest,
+    GroupJoinResult,
+    GroupState,
+    SyncResult,
+)
+from app.log.groups.state_machine import ConsumerGroup
 from app.log.groups.store import GroupStore
 from app.model.message import Partition
 
-T = TypeVar("T", Joined, SyncResult)
+T = TypeVar("T", GroupJoinResult, SyncResult)
 
 MOST_GROUPS = 10_000  # with members
 MOST_INVITED = 10_000  # member names that were given out and not used yet
@@ -31,10 +38,10 @@ class Coordinator:
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, ConsumerGroup] = {}
         self._invited: dict[tuple[str, str], None] = {}
         self._waiting: dict[
-            tuple[str, str], tuple[type[Joined | SyncResult], asyncio.Future[Any]]
+            tuple[str, str], tuple[type[GroupJoinResult | SyncResult], asyncio.Future[Any]]
         ] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
@@ -51,17 +58,17 @@ class Coordinator:
         if len(self._invited) > MOST_INVITED:
             del self._invited[next(iter(self._invited))]
 
-    async def join(self, name: str, join: Join) -> Joined:
+    async def join(self, name: str, join: GroupJoinRequest) -> GroupJoinResult:
         """Join a group. Return the answer when all members have joined, or the rebalance time-out has removed the
         others."""
         if (name, join.member) in self._invited:
             del self._invited[name, join.member]
             join = msgspec.structs.replace(join, returning=False)
         if name not in self._groups and len(self._groups) >= MOST_GROUPS:
-            return Joined(code=Code.COORDINATOR_NOT_AVAILABLE)
+            return GroupJoinResult(code=Code.COORDINATOR_NOT_AVAILABLE)
         if join.user is not None and (code := self._refusal(name, join)) is not Code.NONE:
-            return Joined(code=code)
-        future = self._ask(name, join.member, Joined)
+            return GroupJoinResult(code=code)
+        future = self._ask(name, join.member, GroupJoinResult)
         group = self._groups[name] = self._group(name)
         self._apply_answers(name, group.join(join, _now()))
         return await self._await_or_leave(name, join.member, future)
@@ -104,7 +111,7 @@ class Coordinator:
         name: str,
         member: str,
         generation: int,
-        places: Mapping[Partition, Committed],
+        places: Mapping[Partition, CommittedOffset],
         instance: str | None = None,
         owner: str | None = None,
     ) -> Code:
@@ -128,7 +135,7 @@ class Coordinator:
         return await self._commit_counted(name, places, owner)
 
     async def _commit_counted(
-        self, name: str, places: Mapping[Partition, Committed], owner: str
+        self, name: str, places: Mapping[Partition, CommittedOffset], owner: str
     ) -> Code:
         positions = self._store.positions
         if not positions.claim(name, owner):
@@ -159,11 +166,11 @@ class Coordinator:
         if not watchers:
             self._watchers.pop(name, None)
 
-    def state(self, name: str) -> State:
+    def state(self, name: str) -> GroupState:
         """Return the state of a group, EMPTY for an unknown one."""
-        return self._groups[name].state if name in self._groups else State.EMPTY
+        return self._groups[name].state if name in self._groups else GroupState.EMPTY
 
-    def group(self, name: str) -> Group | None:
+    def group(self, name: str) -> ConsumerGroup | None:
         """Return a group to read its state, or None if it has no members."""
         return self._groups.get(name)
 
@@ -180,7 +187,7 @@ class Coordinator:
             timer.cancel()
         self._timers.clear()
 
-    def _refusal(self, name: str, join: Join) -> Code:
+    def _refusal(self, name: str, join: GroupJoinRequest) -> Code:
         """Return why a client's member cannot join: its request is too large, or its user has created too many
         groups."""
         group, user = self._groups.get(name), join.user or ""
@@ -192,7 +199,9 @@ class Coordinator:
             return Code.POLICY_VIOLATION
         return Code.NONE
 
-    def _may_assign(self, group: Group, member: str, assignments: Mapping[str, bytes]) -> bool:
+    def _may_assign(
+        self, group: ConsumerGroup, member: str, assignments: Mapping[str, bytes]
+    ) -> bool:
         """Return True if the memory bound allows the leader's assignments. Other members assign nothing."""
         leader = group.members.get(member)
         if leader is None or member != group.leader or leader.join.user is None:
@@ -200,7 +209,7 @@ class Coordinator:
         size = sum(len(each) for name, each in assignments.items() if name in group.members)
         return size <= self._held.left(leader.join.user)
 
-    def _count_bytes(self, group: Group) -> None:
+    def _count_bytes(self, group: ConsumerGroup) -> None:
         """Replace the counted bytes of a group by the present ones."""
         weights = group.weights()
         for user, weight in self._weights.pop(group.name, {}).items():
@@ -210,9 +219,9 @@ class Coordinator:
             for user, weight in weights.items():
                 self._held.add(user, weight)
 
-    def _group(self, name: str) -> Group:
+    def _group(self, name: str) -> ConsumerGroup:
         """Return a group, or a new one with its stored generation. A new one is kept only if a member joins."""
-        return self._groups.get(name) or Group(name, self._store.positions.generation(name))
+        return self._groups.get(name) or ConsumerGroup(name, self._store.positions.generation(name))
 
     def _ask(self, name: str, member: str, kind: type[T]) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -238,19 +247,19 @@ class Coordinator:
         """Answer requests, notify members, set the timer, and drop an empty group. Called after each step of a
         group."""
         group = self._groups[name]
-        if group.state is State.COMPLETING and self._store.positions.generation(name) < (
+        if group.state is GroupState.COMPLETING and self._store.positions.generation(name) < (
             group.generation
         ):
             stored = self._store.advance(name, group.generation)
             stored.add_done_callback(lambda done: self._answer_once_stored(name, answers, done))
         else:
             self._answer(name, answers)
-        if group.state is State.PREPARING:
+        if group.state is GroupState.PREPARING:
             for notify in tuple(self._watchers.get(name, ())):
                 notify()
         self._arm(group)
         self._count_bytes(group)
-        if group.state is State.EMPTY:
+        if group.state is GroupState.EMPTY:
             del self._groups[name]
             self._store.used(name)
 
@@ -261,7 +270,7 @@ class Coordinator:
         if not stored.cancelled() and stored.exception() is None:
             self._answer(name, answers)
             return
-        refused = Joined(code=Code.COORDINATOR_NOT_AVAILABLE)
+        refused = GroupJoinResult(code=Code.COORDINATOR_NOT_AVAILABLE)
         self._answer(name, [(member, refused) for member, _ in answers])
 
     def _answer(self, name: str, answers: Sequence[Answer]) -> None:
@@ -270,7 +279,7 @@ class Coordinator:
             if future is not None and not future.done():
                 future.set_result(answer)
 
-    def _arm(self, group: Group) -> None:
+    def _arm(self, group: ConsumerGroup) -> None:
         due = group.next_tick()
         timer = self._timers.get(group.name)
         if timer is not None:

@@ -20,8 +20,8 @@ from app.log.groups.assignment import (
     write_subscription,
 )
 from app.log.groups.coordinator import Coordinator
-from app.log.groups.protocol import Code, Join, Joined
-from app.log.partitions import Topic
+from app.log.groups.protocol import Code, GroupJoinRequest, GroupJoinResult
+from app.log.partitions import LogTopic
 from app.model.message import Partition
 
 End = Literal["rebalance", "lost"]
@@ -37,7 +37,7 @@ class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
     retry_interval: float = 0.5
 
 
-class Rounds:
+class HeartbeatTimer:
     """Calls all registered functions every ``interval`` seconds. No timer runs while none is registered."""
 
     def __init__(self, interval: float) -> None:
@@ -83,7 +83,7 @@ class MembershipListener(Protocol):
         """Fail the consumer, because the member cannot go on."""
 
 
-class Membership:
+class GroupMembership:
     """A member of a group in this process.
 
     Args:
@@ -103,11 +103,11 @@ class Membership:
         owner: MembershipListener,
         group: str,
         wanted: Sequence[str],
-        topics: Callable[[], Mapping[str, Topic]],
+        topics: Callable[[], Mapping[str, LogTopic]],
         *,
         client: str,
         times: GroupTimes,
-        beats: Rounds,
+        beats: HeartbeatTimer,
     ) -> None:
         self._coordinator = coordinator
         self._owner = owner
@@ -179,8 +179,8 @@ class Membership:
             return None
         return read_assignment(synced.assignment)
 
-    def _join_request(self) -> Join:
-        return Join(
+    def _join_request(self) -> GroupJoinRequest:
+        return GroupJoinRequest(
             member=self.member,
             client=self._client,
             protocols=((STRATEGY, write_subscription(self._wanted)),),
@@ -188,7 +188,7 @@ class Membership:
             rebalance_timeout=self._times.rebalance_timeout,
         )
 
-    def _assign(self, joined: Joined) -> dict[str, bytes]:
+    def _assign(self, joined: GroupJoinResult) -> dict[str, bytes]:
         """Return the assignments of all members if this member is the leader, else nothing."""
         wanted = {member: read_subscription(data) for member, data in joined.members}
         topics = self._topics()

@@ -13,14 +13,14 @@ from app.access.quota import SharedLimit, share_of
 from app.model.message import Partition
 
 
-class Committed(msgspec.Struct, frozen=True):
+class CommittedOffset(msgspec.Struct, frozen=True):
     """The committed position of a group in one partition: the next offset to read, and the metadata of the commit."""
 
     offset: int
     metadata: str = ""
 
 
-Places = Mapping[Partition, Committed]
+Places = Mapping[Partition, CommittedOffset]
 Commits = Sequence[tuple[str, Places]]
 """Groups with the positions that they commit."""
 
@@ -30,7 +30,7 @@ PLACE = 512  # approximate bytes of a position without its metadata
 NOTED = 3_600_000  # ms between updates of the time of a group's last use
 
 
-def weight_of(places: Iterable[Committed]) -> int:
+def weight_of(places: Iterable[CommittedOffset]) -> int:
     """Return the approximate bytes that positions take in memory."""
     return sum(
         PLACE + (len(text) if (text := each.metadata).isascii() else len(text.encode()))
@@ -44,7 +44,7 @@ def growth(known: Places, places: Places) -> int:
     return weight_of(places.values()) - weight_of(before)
 
 
-class Declared(msgspec.Struct, frozen=True):
+class DeclaredGroup(msgspec.Struct, frozen=True):
     """A group of a subscription, whose unread records retention keeps unless ``drop_unread`` is True."""
 
     group: str
@@ -57,7 +57,7 @@ class GroupPositions:
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
-        self._committed: dict[str, dict[Partition, Committed]] = {}
+        self._committed: dict[str, dict[Partition, CommittedOffset]] = {}
         self._declared: dict[tuple[str, str], bool] = {}
         self._generations: dict[str, int] = {}
         self._floor = 0  # the highest generation of a dropped group
@@ -69,7 +69,7 @@ class GroupPositions:
     def load(self, db: apsw.Connection) -> None:
         for group, topic, number, offset, metadata in db.execute("SELECT * FROM positions"):
             places = self._committed.setdefault(group, {})
-            places[Partition(topic, number)] = Committed(offset, metadata)
+            places[Partition(topic, number)] = CommittedOffset(offset, metadata)
         self._owners = dict(db.execute("SELECT name, user FROM owners WHERE kind = 'group'"))
         for group, places in self._committed.items():
             self._keep(group, places)
@@ -83,11 +83,11 @@ class GroupPositions:
         for (floor,) in db.execute("SELECT value FROM identity WHERE name = 'generation'"):
             self._floor = floor
 
-    def of(self, group: str) -> Mapping[Partition, Committed]:
+    def of(self, group: str) -> Mapping[Partition, CommittedOffset]:
         """Return the positions of a group."""
         return self._committed.get(group, {})
 
-    def started(self, group: str) -> Mapping[Partition, Committed]:
+    def started(self, group: str) -> Mapping[Partition, CommittedOffset]:
         """Return the positions of a group without those that a Kafka tool reset to -1 or -2, which count as
         missing."""
         return {place: each for place, each in self.of(group).items() if each.offset >= 0}
@@ -207,7 +207,9 @@ class GroupPositions:
             noted = self._note(db, {group})
         self._used.update(noted)
 
-    def declare(self, db: apsw.Connection, declared: Sequence[Declared], *, whole: bool) -> None:
+    def declare(
+        self, db: apsw.Connection, declared: Sequence[DeclaredGroup], *, whole: bool
+    ) -> None:
         """Store declarations. ``whole`` is True if all other declarations are removed."""
         rows = {(d.group, topic): d.drop_unread for d in declared for topic in d.topics}
         with db:
@@ -266,7 +268,7 @@ class GroupPositions:
         return forget
 
     def _keep(
-        self, group: str, places: dict[Partition, Committed], weight: int | None = None
+        self, group: str, places: dict[Partition, CommittedOffset], weight: int | None = None
     ) -> None:
         """Replace the positions of a group in memory and count their bytes (``weight``, if known)."""
         if weight is None:

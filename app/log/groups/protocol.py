@@ -9,7 +9,7 @@ import msgspec
 MEMBER = 1_024  # approximate bytes of a member without its metadata
 
 
-class State(enum.Enum):
+class GroupState(enum.Enum):
     """The states of a group, by Kafka's names."""
 
     EMPTY = "Empty"
@@ -35,7 +35,7 @@ class Code(enum.Enum):
     FENCED_INSTANCE = 82
 
 
-class Join(msgspec.Struct, frozen=True, kw_only=True):
+class GroupJoinRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to join a group. Times are in seconds.
 
     ``instance`` is a static name that outlives the process (KIP-345); the member that joins with it replaces its
@@ -73,7 +73,7 @@ class Peer(msgspec.Struct, frozen=True):
     instance: str | None = None
 
 
-class Joined(msgspec.Struct, frozen=True, kw_only=True):
+class GroupJoinResult(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a join.
 
     ``peers`` are the members; only the leader gets them, because it assigns. ``assigned`` is True if the leader
@@ -100,7 +100,7 @@ class SyncResult(msgspec.Struct, frozen=True):
     assignment: bytes = b""
 
 
-Answer = tuple[str, Joined | SyncResult]
+Answer = tuple[str, GroupJoinResult | SyncResult]
 """The name of a member, and the answer to its pending request."""
 
 
@@ -109,14 +109,14 @@ class MemberState:
 
     __slots__ = ("alive_until", "assignment", "join", "joining", "syncing", "weight")
 
-    def __init__(self, join: Join, now: float) -> None:
+    def __init__(self, join: GroupJoinRequest, now: float) -> None:
         self.accept(join)
         self.joining = False  # a join is pending
         self.syncing = False  # a sync is pending
         self.assignment = b""
         self.alive_until = now + join.session_timeout
 
-    def accept(self, join: Join) -> None:
+    def accept(self, join: GroupJoinRequest) -> None:
         """Replace the member's description by this join."""
         self.join = join
         self.weight = 0 if join.user is None else join.weight
@@ -133,7 +133,7 @@ class MemberState:
         """Answer the member's pending requests with an error code."""
         answers: list[Answer] = []
         if self.joining:
-            answers.append((name, Joined(code=code)))
+            answers.append((name, GroupJoinResult(code=code)))
         if self.syncing:
             answers.append((name, SyncResult(code)))
         self.joining = self.syncing = False

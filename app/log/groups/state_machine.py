@@ -15,29 +15,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.log.groups.protocol import Answer, Code, Join, Joined, MemberState, Peer, State, SyncResult
+from app.log.groups.protocol import (
+    Answer,
+    Code,
+    GroupJoinRequest,
+    GroupJoinResult,
+    GroupState,
+    MemberState,
+    Peer,
+    SyncResult,
+)
 
 __all__ = [
     "Answer",
     "Code",
-    "Group",
-    "Join",
-    "Joined",
+    "ConsumerGroup",
+    "GroupJoinRequest",
+    "GroupJoinResult",
+    "GroupState",
     "MemberState",
     "Peer",
-    "State",
     "SyncResult",
 ]
 MOST_MEMBERS = 1_000
 
 
-class Group:
+class ConsumerGroup:
     """The members and the state of one group. ``generation`` starts with the stored one, so that it never goes
     back."""
 
     def __init__(self, name: str, generation: int = 0) -> None:
         self.name = name
-        self.state = State.EMPTY
+        self.state = GroupState.EMPTY
         self.generation = generation
         self.protocol = ""
         self.leader = ""
@@ -57,10 +66,10 @@ class Group:
                 weights[user] = weights.get(user, 0) + len(member.assignment)
         return weights
 
-    def join(self, join: Join, now: float) -> list[Answer]:
+    def join(self, join: GroupJoinRequest, now: float) -> list[Answer]:
         refusal = self._join_refusal(join)
         if refusal is not Code.NONE:
-            return [(join.member, Joined(code=refusal))]
+            return [(join.member, GroupJoinResult(code=refusal))]
         self.kind = join.kind
         fenced, replaced = self._take_place(join)
         member = self.members.get(join.member)
@@ -68,7 +77,7 @@ class Group:
             member = self.members[join.member] = MemberState(join, now)
             changed = True
         else:
-            changed = self.state is not State.STABLE or self._changes(member, join, replaced)
+            changed = self.state is not GroupState.STABLE or self._changes(member, join, replaced)
             member.accept(join)
             member.alive_until = now + join.session_timeout
         if not changed:  # a repeated join
@@ -89,10 +98,10 @@ class Group:
             return [(member_id, SyncResult(code))]
         member = self.members[member_id]
         member.alive_until = now + member.join.session_timeout
-        if self.state is State.PREPARING:
+        if self.state is GroupState.PREPARING:
             member.joining = False  # the member has to join again, or its session ends
             return [(member_id, SyncResult(Code.REBALANCE_IN_PROGRESS))]
-        if self.state is State.STABLE:
+        if self.state is GroupState.STABLE:
             return [(member_id, SyncResult(assignment=member.assignment))]
         member.syncing = True
         if member_id != self.leader:
@@ -100,7 +109,7 @@ class Group:
         for name, other in self.members.items():
             other.assignment = assignments.get(name, b"")
         self._assigner = member.join.user
-        self.state = State.STABLE
+        self.state = GroupState.STABLE
         return self._answer_syncs()
 
     def heartbeat(
@@ -111,7 +120,7 @@ class Group:
             return code
         member = self.members[member_id]
         member.alive_until = now + member.join.session_timeout
-        return Code.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else Code.NONE
+        return Code.REBALANCE_IN_PROGRESS if self.state is GroupState.PREPARING else Code.NONE
 
     def leave(self, member_id: str, now: float) -> list[Answer]:
         if member_id not in self.members:
@@ -127,10 +136,10 @@ class Group:
 
         A commit of an older generation is refused, because its partitions may have another owner. A commit without
         a member is allowed while the group has none (Kafka's simple consumers and tools)."""
-        if generation < 0 and self.state is State.EMPTY:
+        if generation < 0 and self.state is GroupState.EMPTY:
             return Code.NONE
         code = self._fence(member_id, generation, instance)
-        if code is Code.NONE and self.state is State.COMPLETING:
+        if code is Code.NONE and self.state is GroupState.COMPLETING:
             return Code.REBALANCE_IN_PROGRESS
         return code
 
@@ -144,7 +153,7 @@ class Group:
         ]
         if silent:
             answers += self._remove(silent, now)
-        if self.state is State.PREPARING and self._rebalance_until <= now:
+        if self.state is GroupState.PREPARING and self._rebalance_until <= now:
             late = [name for name, member in self.members.items() if not member.joining]
             for name in late:
                 self._forget(name)
@@ -154,12 +163,12 @@ class Group:
     def next_tick(self) -> float | None:
         """Return when ``tick`` must be called at the latest, or None for never."""
         times = [m.alive_until for m in self.members.values() if not (m.joining or m.syncing)]
-        if self.state is State.PREPARING:
+        if self.state is GroupState.PREPARING:
             times.append(self._rebalance_until)
         return min(times, default=None)
 
-    def _join_refusal(self, join: Join) -> Code:
-        if self.state is State.DEAD:
+    def _join_refusal(self, join: GroupJoinRequest) -> Code:
+        if self.state is GroupState.DEAD:
             return Code.COORDINATOR_NOT_AVAILABLE
         if join.session_timeout <= 0:
             return Code.INVALID_SESSION_TIMEOUT
@@ -178,7 +187,7 @@ class Group:
             return Code.INCONSISTENT_PROTOCOL
         return Code.NONE
 
-    def _take_place(self, join: Join) -> tuple[list[Answer], bool]:
+    def _take_place(self, join: GroupJoinRequest) -> tuple[list[Answer], bool]:
         """Let a member with a static name replace its predecessor and get its assignment.
 
         Returns:
@@ -198,13 +207,13 @@ class Group:
             self.leader = join.member
         return fenced, True
 
-    def _changes(self, member: MemberState, join: Join, replaced: bool) -> bool:
+    def _changes(self, member: MemberState, join: GroupJoinRequest, replaced: bool) -> bool:
         """Return True if this join of a stable group starts a rebalance, as a repeated join of its leader does."""
         leads = join.member == self.leader and not replaced
         return leads or member.join.protocols != join.protocols
 
     def _fence(self, member_id: str, generation: int, instance: str | None) -> Code:
-        if self.state is State.DEAD:
+        if self.state is GroupState.DEAD:
             return Code.COORDINATOR_NOT_AVAILABLE
         if instance is not None and self._instances.get(instance, member_id) != member_id:
             return Code.FENCED_INSTANCE
@@ -216,28 +225,28 @@ class Group:
 
     def _prepare(self, now: float) -> list[Answer]:
         """Start a rebalance, unless one is in progress. Members with a pending sync must join again."""
-        if self.state is State.PREPARING:
+        if self.state is GroupState.PREPARING:
             return []
         answers: list[Answer] = []
         for name, member in self.members.items():
             if member.syncing:
                 member.syncing = False
                 answers.append((name, SyncResult(Code.REBALANCE_IN_PROGRESS)))
-        self.state = State.PREPARING
+        self.state = GroupState.PREPARING
         longest = max(member.join.rebalance_timeout for member in self.members.values())
         self._rebalance_until = now + longest
         return answers
 
     def _complete_when_all_joined(self, now: float) -> list[Answer]:
-        if self.state is not State.PREPARING:
+        if self.state is not GroupState.PREPARING:
             return []
         if not self.members:
-            self.state, self.leader, self.protocol = State.EMPTY, "", ""
+            self.state, self.leader, self.protocol = GroupState.EMPTY, "", ""
             self.generation += 1
             return []
         if not all(member.joining for member in self.members.values()):
             return []
-        self.state = State.COMPLETING
+        self.state = GroupState.COMPLETING
         self.generation += 1
         if self.leader not in self.members:
             self.leader = next(iter(self.members))
@@ -260,9 +269,9 @@ class Group:
             votes[choice] = votes.get(choice, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
-    def _joined(self, member_id: str, *, assigned: bool = False) -> Joined:
+    def _joined(self, member_id: str, *, assigned: bool = False) -> GroupJoinResult:
         leads = member_id == self.leader
-        return Joined(
+        return GroupJoinResult(
             generation=self.generation,
             kind=self.kind,
             protocol=self.protocol,
@@ -288,7 +297,7 @@ class Group:
         for name in names:
             answers += self._forget(name).answer_pending(name, Code.UNKNOWN_MEMBER)
         if not self.members:
-            self.state = State.PREPARING
+            self.state = GroupState.PREPARING
         else:
             answers += self._prepare(now)
         return answers + self._complete_when_all_joined(now)

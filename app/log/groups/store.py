@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 import apsw
 
-from app.log.groups.positions import Commits, Declared, GroupPositions, Places
+from app.log.groups.positions import Commits, DeclaredGroup, GroupPositions, Places
 from app.model.message import Partition
 
 T = TypeVar("T")
@@ -66,7 +66,9 @@ class GroupStore:
         """Store the new generation of a group, so that generations never go back."""
         return self._writer().run(lambda db: self.positions.advance(db, group, generation))
 
-    def declare(self, declared: Sequence[Declared], *, whole: bool = False) -> asyncio.Future[None]:
+    def declare(
+        self, declared: Sequence[DeclaredGroup], *, whole: bool = False
+    ) -> asyncio.Future[None]:
         """Declare groups whose unread records retention keeps. ``whole`` is True if no other group is declared."""
         return self._writer().run(lambda db: self.positions.declare(db, declared, whole=whole))
 

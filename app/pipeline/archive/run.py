@@ -26,7 +26,7 @@ from app.pipeline.archive.derive import (
 )
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.lock import holding_lock
-from app.pipeline.archive.stream import Plan
+from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.session import first_line
 from app.pipeline.settings import Lake
 
@@ -47,7 +47,7 @@ class ArchiveFailed(SkybridgeError):
     """
 
 
-class Told(msgspec.Struct, frozen=True):
+class ArchiveProgress(msgspec.Struct, frozen=True):
     """A progress report of the archive.
 
     Attributes:
@@ -65,7 +65,7 @@ class Told(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-Tell = Callable[[Told], None]
+Tell = Callable[[ArchiveProgress], None]
 
 BatchCallback = Callable[[Batch], None]
 """A callback that receives the report of each batch whose records are in all tables, and of idle
@@ -77,7 +77,7 @@ def ignore(_: object) -> None:
     """Do nothing, as the default of callbacks."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ArchiveResult(msgspec.Struct, frozen=True):
     """The counts of an archive run.
 
     Attributes:
@@ -97,12 +97,12 @@ class Outcome(msgspec.Struct, frozen=True):
 def once(
     spark: SparkSession,
     lake: Lake,
-    plan: Plan,
+    plan: ArchivePlan,
     *,
     tell: Tell = ignore,
     observe: Observe = ignore,
     stop: threading.Event | None = None,
-) -> Outcome:
+) -> ArchiveResult:
     """Archive all records that are stored when the run begins. Missing tables are created.
 
     Progress is reported to ``tell``, and the name of each moment to ``observe``. When ``stop`` is
@@ -124,19 +124,19 @@ def once(
         observe("stream ended")
         whole = _range_to_derive(spark, lake, plan, left, ready, last)
         derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, IdentityCache())
-    return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
+    return ArchiveResult(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
 def forever(
     spark: SparkSession,
     lake: Lake,
-    plan: Plan,
+    plan: ArchivePlan,
     *,
     tell: Tell = ignore,
     observe: Observe = ignore,
     reached: BatchCallback = ignore,
     stop: threading.Event,
-) -> Outcome:
+) -> ArchiveResult:
     """Archive records as they arrive, until ``stop`` is set and the current batch has ended.
 
     Records that are not derived by then are derived by the next run. An error during derivation is
@@ -158,7 +158,7 @@ def forever(
                 if seen.idle and not wait:
                     reached(seen.idle)
                 continue
-            tell(Told("copy", copied))
+            tell(ArchiveProgress("copy", copied))
             try:
                 whole = _range_to_derive(
                     spark, lake, plan, left, ready, found[-1] if found else None
@@ -169,10 +169,10 @@ def forever(
                 for each in found:
                     reached(each)
             except Exception as error:  # noqa: BLE001 - the copy goes on after any error
-                tell(Told("derive", 0, trouble=first_line(error)))
+                tell(ArchiveProgress("derive", 0, trouble=first_line(error)))
                 wait = time.monotonic() + AGAIN
         copied += _stop_after_batch(seen)
-    return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
+    return ArchiveResult(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
 def _make(spark: SparkSession, lake: Lake) -> None:
@@ -181,7 +181,7 @@ def _make(spark: SparkSession, lake: Lake) -> None:
 
 
 def _prepare(
-    spark: SparkSession, lake: Lake, plan: Plan, left: DeriveRange
+    spark: SparkSession, lake: Lake, plan: ArchivePlan, left: DeriveRange
 ) -> stream.PreparedStream:
     return stream.prepare(spark, lake, plan, left.end.get(plan.place.broker, {}))
 
@@ -189,7 +189,7 @@ def _prepare(
 def _range_to_derive(
     spark: SparkSession,
     lake: Lake,
-    plan: Plan,
+    plan: ArchivePlan,
     left: DeriveRange | None,
     ready: stream.PreparedStream,
     last: Batch | None,
@@ -214,23 +214,23 @@ def _copy(
         The number of copied records, and the last batch; None if the stream was stopped.
     """
     seen, copied = StreamReports(query), 0
-    tell(Told("copy", 0, total))
+    tell(ArchiveProgress("copy", 0, total))
     while query.isActive and not stop.is_set():
         time.sleep(LOOK)  # awaitTermination would raise an error that _raise_if_failed words better
         copied += _rows(seen.new_batches())
-        tell(Told("copy", copied, total))
+        tell(ArchiveProgress("copy", copied, total))
     if query.isActive:
         return copied + _stop_after_batch(seen), None
     _raise_if_failed(query)
     copied += _rows(seen.new_batches())
-    tell(Told("copy", copied, total))
+    tell(ArchiveProgress("copy", copied, total))
     return copied, seen.last
 
 
 def _derive_all(
     spark: SparkSession,
     lake: Lake,
-    plan: Plan,
+    plan: ArchivePlan,
     whole: DeriveRange,
     tell: Tell,
     observe: Observe,
@@ -244,7 +244,7 @@ def _derive_all(
         found = _derive(spark, lake, piece, observe, known)
         derived, done = derived + found, done + piece.size
         at, total = (derived.records, None) if whole.sparse else (done, whole.size)
-        tell(Told("derive", at, total, found))
+        tell(ArchiveProgress("derive", at, total, found))
     return derived
 
 

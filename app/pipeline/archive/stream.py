@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PROPERTY: Final = "skybridge.archive."
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ArchivePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The topics that are archived, and the limits.
 
     Attributes:
@@ -96,7 +96,7 @@ class PreparedStream(msgspec.Struct, frozen=True):
         )
 
 
-def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> PreparedStream:
+def prepare(spark: SparkSession, lake: Lake, plan: ArchivePlan, held: Offsets) -> PreparedStream:
     """Find where the stream continues, and store a new checkpoint name if the old checkpoint cannot
     be used.
 
@@ -137,7 +137,7 @@ def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Prepa
 
 
 def start(
-    spark: SparkSession, lake: Lake, plan: Plan, ready: PreparedStream, *, once: bool
+    spark: SparkSession, lake: Lake, plan: ArchivePlan, ready: PreparedStream, *, once: bool
 ) -> StreamingQuery:
     """Start the stream. With ``once`` the stream ends when it has read all records that are stored
     now.
@@ -185,7 +185,7 @@ def _next_offset(held: Offsets, starts: Offsets, begin: Offsets, topic: str, num
     return begin[topic][number]
 
 
-def _are_records_lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
+def _are_records_lost(wanted: Offsets, first: Offsets, end: Offsets, plan: ArchivePlan) -> bool:
     """Return True if records to be read are gone and ``skip_lost`` permits it.
 
     Raises:

@@ -7,10 +7,10 @@ from types import ModuleType
 from typing import Final
 
 from app.bindings import kafka, pulsar
-from app.bindings.layout import Layout
+from app.bindings.layout import HeaderLayout
 from app.bindings.older import own_name
 from app.bindings.record import Decoded, Record
-from app.bindings.spellings import Spelling
+from app.bindings.spellings import NamingScheme
 from app.event.memo import Memo
 from app.event.versions import ATTRIBUTES, VERSIONS, Version
 from app.pipeline.decode.meanings import (
@@ -43,9 +43,9 @@ class ColumnBinding:
         self.decode: Callable[[Record], Decoded] = binding.decode
         self.content_type: str = binding.CONTENT_TYPE
         self.empty_is_none = empty_is_none
-        self._layouts: Mapping[tuple[str, ...], Layout] = binding.LAYOUTS
+        self._layouts: Mapping[tuple[str, ...], HeaderLayout] = binding.LAYOUTS
         spellings = binding.profile(binding.LIBERAL).spellings
-        self._nested: Spelling = next(each for each in spellings if each.nested)
+        self._nested: NamingScheme = next(each for each in spellings if each.nested)
         self.version_in: Memo[str, str] = Memo(self._version_in)
         self.versions = {each: version_lookup(each, in_header=True) for each in ATTRIBUTES}
         self.meanings = [Memo(self._meanings_in(version)) for version in VERSIONS.values()]

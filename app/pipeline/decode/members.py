@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from app.event.versions import ATTRIBUTES, EXTENSIONS
-from app.formats.json_members import is_each_once
+from app.formats.json_members import has_unique_names
 from app.pipeline.decode.buffers import Numbers, binary_array, binary_array_of, offsets_of
 from app.pipeline.decode.named import NamedValues
 from app.pipeline.decode.values import BACKSLASH, QUOTE, Json, Values
@@ -63,7 +63,7 @@ class Documents:
         self.once[list(once)] = list(once.values())
         for place in np.flatnonzero(~self.once).tolist():
             if members[place] and place not in once:
-                self.once[place] = is_each_once(bodies[place], _MEMBERS(bodies[place]))
+                self.once[place] = has_unique_names(bodies[place], _MEMBERS(bodies[place]))
 
     def _shaped(self, bodies: Sequence[bytes], members: Sequence[Members]) -> dict[int, bool]:
         """Find the shape of each document.
@@ -87,7 +87,7 @@ class Documents:
 
         The entries of 0.1's ``extensions`` become members of the document.
         """
-        once = is_each_once(body, members)
+        once = has_unique_names(body, members)
         if _CODED in members:
             self.coded[place] = members.pop(_CODED)
         if _NESTED not in members or _BAG not in members:
@@ -100,7 +100,7 @@ class Documents:
         del members[_BAG]
         once = once and bool(entries) and not any("/" in name for name in members)
         members.update((EXTENSIONS + name, raw) for name, raw in entries.items())
-        return once and is_each_once(bag, entries)
+        return once and has_unique_names(bag, entries)
 
     def _number(self, names: Names) -> int:
         names = tuple([name for name in names if name != _DATA])

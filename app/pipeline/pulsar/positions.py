@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from app.brokers.pulsar.admin import Admin, ask_each
-from app.brokers.pulsar.answers import Internal
+from app.brokers.pulsar.admin import PulsarAdmin, ask_each
+from app.brokers.pulsar.answers import PartitionInternals
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.settings import PulsarSettings
@@ -37,7 +37,7 @@ class PulsarPositions:
             SetupError: Topics are missing; the message names each.
         """
 
-        async def ask(admin: Admin) -> dict[str, dict[int, str]]:
+        async def ask(admin: PulsarAdmin) -> dict[str, dict[int, str]]:
             found = await ask_each(admin.wires_if_there, topics)
             return dict(zip(topics, found, strict=True))
 
@@ -60,7 +60,7 @@ class PulsarPositions:
             (t, n, wire) for t, wires in self.wires(topics).items() for n, wire in wires.items()
         ]
 
-        async def ask(admin: Admin) -> list[int | None]:
+        async def ask(admin: PulsarAdmin) -> list[int | None]:
             async def one(wire: str) -> int | None:
                 return await _offset(admin, wire, where)
 
@@ -72,11 +72,11 @@ class PulsarPositions:
                 offsets[topic][number] = offset
         return offsets
 
-    def _run(self, ask: Callable[[Admin], Awaitable[T]]) -> T:
+    def _run(self, ask: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
         """Run a request on a new event loop, because the caller has none."""
 
         async def run() -> T:
-            admin = Admin(_settings(self._options))
+            admin = PulsarAdmin(_settings(self._options))
             try:
                 return await ask(admin)
             finally:
@@ -90,7 +90,7 @@ class PulsarPositions:
             ) from None
 
 
-async def _offset(admin: Admin, wire: str, where: Where) -> int | None:
+async def _offset(admin: PulsarAdmin, wire: str, where: Where) -> int | None:
     held = await admin.internal_if_there(wire)
     if held is None:
         return None
@@ -105,7 +105,7 @@ async def _offset(admin: Admin, wire: str, where: Where) -> int | None:
     return offset_of(*place)
 
 
-def _earliest(held: Internal) -> Position:
+def _earliest(held: PartitionInternals) -> Position:
     """Return the first position of a partition; if all messages are gone, the position of the next
     message.
     """

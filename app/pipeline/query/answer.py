@@ -10,7 +10,7 @@ from app.errors import SetupError
 from app.pipeline import tables
 
 
-class Answer(msgspec.Struct, frozen=True):
+class QueryAnswer(msgspec.Struct, frozen=True):
     """The rows that a question returns.
 
     Attributes:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
 from app.pipeline import tables
-from app.pipeline.query.answer import Answer, changing_sql, refused_sql
+from app.pipeline.query.answer import QueryAnswer, changing_sql, refused_sql
 from app.pipeline.query.opening import open_table
 from app.pipeline.settings import Lake
 
@@ -49,7 +49,7 @@ as SELECT.
 """
 
 
-def ask(lake: Lake, sql: str, *, limit: int) -> Answer:
+def ask(lake: Lake, sql: str, *, limit: int) -> QueryAnswer:
     """Return the first ``limit`` rows of a SELECT, SHOW, DESCRIBE or EXPLAIN; all rows if ``limit``
     is 0.
 
@@ -96,7 +96,7 @@ def _without_pandas() -> Iterator[None]:
         sys.meta_path.remove(_NoPandas)
 
 
-def answer_from(rows: Mapping[str, LakeDataset], sql: str, *, limit: int) -> Answer:
+def answer_from(rows: Mapping[str, LakeDataset], sql: str, *, limit: int) -> QueryAnswer:
     """Answer a question as ``ask`` does, from these tables."""
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
@@ -168,7 +168,7 @@ def _kind(statement: Any) -> str:
         return ""
 
 
-def _answer(found: DuckDBPyConnection, limit: int) -> Answer:
+def _answer(found: DuckDBPyConnection, limit: int) -> QueryAnswer:
     """Read at most one row more than the limit, to know whether there are more."""
     columns = [each[0] for each in found.description or ()]
     rows: list[tuple[Any, ...]] = []
@@ -178,7 +178,7 @@ def _answer(found: DuckDBPyConnection, limit: int) -> Answer:
             break
         rows += [tuple(map(_json_value, row)) for row in fetched]
     more = bool(limit) and len(rows) > limit
-    return Answer(columns, rows[:limit] if limit else rows, more)
+    return QueryAnswer(columns, rows[:limit] if limit else rows, more)
 
 
 def _json_value(value: Any) -> Any:

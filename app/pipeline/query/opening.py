@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.session import CATALOG, first_line
-from app.pipeline.settings import Catalog, Lake
+from app.pipeline.settings import Lake, LakeCatalog
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -176,7 +176,7 @@ def _of_sqlite(file: Path, row: tuple[str, ...]) -> str | None:
         return None if found is None else str(found[0])
 
 
-def _of_postgresql(catalog: Catalog, row: tuple[str, ...]) -> str | None:
+def _of_postgresql(catalog: LakeCatalog, row: tuple[str, ...]) -> str | None:
     import psycopg.conninfo  # noqa: PLC0415 - few catalogs are in PostgreSQL
 
     address = urlsplit(catalog.uri.removeprefix("jdbc:"))

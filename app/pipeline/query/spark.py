@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from app.pipeline import tables
-from app.pipeline.query.answer import Answer, changing_sql, refused_sql
+from app.pipeline.query.answer import QueryAnswer, changing_sql, refused_sql
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
 
@@ -31,7 +31,7 @@ def views(spark: SparkSession, lake: Lake) -> None:
         spark.table(lake.table(name)).createOrReplaceTempView(name)
 
 
-def ask(spark: SparkSession, lake: Lake, sql: str, *, limit: int) -> Answer:
+def ask(spark: SparkSession, lake: Lake, sql: str, *, limit: int) -> QueryAnswer:
     """Return the first ``limit`` rows of a SELECT, SHOW, DESCRIBE or EXPLAIN; all rows if ``limit``
     is 0.
 
@@ -49,13 +49,13 @@ def ask(spark: SparkSession, lake: Lake, sql: str, *, limit: int) -> Answer:
         raise refused_sql("Spark", _first_lines(refusal)) from None
 
 
-def _answer(found: DataFrame, limit: int) -> Answer:
+def _answer(found: DataFrame, limit: int) -> QueryAnswer:
     """Read the rows by Arrow: rows of pyspark would have times in the zone of this machine."""
     table = (found.limit(limit + 1) if limit else found).toArrow()
     more = bool(limit) and table.num_rows > limit
     kept = table.slice(0, limit) if more else table
     values = (column.to_pylist(maps_as_pydicts="lossy") for column in kept.columns)
-    return Answer(found.columns, list(zip(*values, strict=True)), more)
+    return QueryAnswer(found.columns, list(zip(*values, strict=True)), more)
 
 
 def _demand_harmless(spark: SparkSession, sql: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-class Choice(msgspec.Struct, frozen=True):
+class RecordChoice(msgspec.Struct, frozen=True):
     """The conditions for records of a replay. All must hold; an empty one does not restrict.
 
     Attributes:

@@ -20,7 +20,7 @@ from app.pipeline import decode, filtering, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
 from app.pipeline.decode.exact import records
-from app.pipeline.replay.choice import Choice
+from app.pipeline.replay.choice import RecordChoice
 from app.pipeline.settings import Lake
 from app.pipeline.tables import PLACE
 
@@ -45,13 +45,15 @@ class Slice(msgspec.Struct, frozen=True):
     moments: Sequence[int]
 
 
-class Chosen:
+class ChosenRecords:
     """The records that a replay sends, decoded once.
 
     Records that were archived after the planning (``reach``) are left out.
     """
 
-    def __init__(self, spark: SparkSession, lake: Lake, choice: Choice, reach: Progress) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Lake, choice: RecordChoice, reach: Progress
+    ) -> None:
         table = spark.table(lake.table(tables.RAW_TABLE))
         self._choice = choice
         self._raw = table.where(progress.between({}, reach)).where(choice.of_records())

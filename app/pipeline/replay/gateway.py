@@ -15,7 +15,7 @@ from urllib.parse import quote_from_bytes
 
 from app.bindings import http, kafka
 from app.bindings.record import Record
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.errors import BrokerUnavailable, SenderError
 from app.interfaces import Clock
 from app.libraries.httpx_client import httpx
@@ -25,10 +25,10 @@ from app.pipeline.settings import NOTHING
 AT_ONCE: Final = 8  # concurrent requests
 WITHIN: Final = 30.0  # seconds for one response
 LATER: Final = frozenset({429, 502, 503, 504})  # a later attempt may succeed
-_RECORDED: Final = Writing(mode="as_received")
+_RECORDED: Final = EncodeOptions(mode="as_received")
 
 
-class Gateway:
+class GatewayOutlet:
     """The outlet of a replay to a gateway. It sends one event of a key at a time."""
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import SetupError
-from app.pipeline.replay.plan import Plan
+from app.pipeline.replay.plan import LakeReplayPlan
 from app.pipeline.session import hadoop_file
 from app.pipeline.settings import folder_of
 from app.pipeline.spark_adapter import jvm
@@ -41,7 +41,7 @@ class ReplayProgress(msgspec.Struct, frozen=True):
     refused: Mapping[str, int] = {}
 
 
-class Notes:
+class ReplayNotes:
     """The stored plan and progress of one replay. ``folder`` is the URI of the folder of all
     checkpoints.
     """
@@ -52,12 +52,12 @@ class Notes:
         here = folder_of(folder)
         self._here = None if here is None else here / f"replay-{name}"
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, plan: LakeReplayPlan) -> None:
         """Store a new plan and reset the progress."""
         self.note(ReplayProgress())
         self._write(PLAN, msgspec.json.encode(plan))
 
-    def plan(self) -> Plan:
+    def plan(self) -> LakeReplayPlan:
         """Return the stored plan.
 
         Raises:
@@ -70,7 +70,7 @@ class Notes:
                 setting="--resume",
                 cure="give the id that the replay printed at its start",
             )
-        return msgspec.json.decode(text, type=Plan)
+        return msgspec.json.decode(text, type=LakeReplayPlan)
 
     def done(self) -> ReplayProgress:
         return msgspec.json.decode(self._read(DONE) or b"{}", type=ReplayProgress)

@@ -13,8 +13,8 @@ from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
-from app.pipeline.replay.choice import Choice
-from app.pipeline.replay.chosen import Chosen, slices
+from app.pipeline.replay.choice import RecordChoice
+from app.pipeline.replay.chosen import ChosenRecords, slices
 from app.pipeline.replay.topic import Form
 from app.pipeline.settings import Lake
 
@@ -27,7 +27,7 @@ BYTES: Final = 32 << 20  # approximate limit of a slice, which is held twice in 
 _DIGITS: Final = 12  # hexadecimal digits of an id, few enough to type
 
 
-class Order(msgspec.Struct, frozen=True):
+class LakeReplayOrder(msgspec.Struct, frozen=True):
     """A request for a replay.
 
     Attributes:
@@ -37,7 +37,7 @@ class Order(msgspec.Struct, frozen=True):
         marked: Whether sent records have the header that marks a replay.
     """
 
-    choice: Choice
+    choice: RecordChoice
     to: str
     form: Form = "recorded"
     marked: bool = True
@@ -74,7 +74,7 @@ class TypeCount(msgspec.Struct, frozen=True):
     sent: bool
 
 
-class Plan(msgspec.Struct, frozen=True):
+class LakeReplayPlan(msgspec.Struct, frozen=True):
     """The plan of a replay.
 
     Attributes:
@@ -87,7 +87,7 @@ class Plan(msgspec.Struct, frozen=True):
     """
 
     id: str
-    order: Order
+    order: LakeReplayOrder
     reach: Progress
     counts: Sequence[TypeCount]
     slices: Sequence[Progress]
@@ -102,9 +102,9 @@ class Plan(msgspec.Struct, frozen=True):
         return sum(count.records for count in self.counts if count.sent)
 
 
-def planned(
-    spark: SparkSession, lake: Lake, order: Order, *, most: int = RECORDS
-) -> tuple[Plan, Chosen]:
+def plan_replay(
+    spark: SparkSession, lake: Lake, order: LakeReplayOrder, *, most: int = RECORDS
+) -> tuple[LakeReplayPlan, ChosenRecords]:
     """Count the chosen records and plan the slices, without sending anything.
 
     Args:
@@ -118,15 +118,15 @@ def planned(
     """
     tables.check(spark, lake)
     reach = progress.reach(spark.table(lake.table(tables.RAW_TABLE)))
-    chosen = Chosen(spark, lake, order.choice, reach)
+    chosen = ChosenRecords(spark, lake, order.choice, reach)
     counts = _counts(chosen.places, order)
     total, size = sum(c.records for c in counts), sum(c.bytes for c in counts)
     fitting = max(1, BYTES * total // max(1, size))
     cuts = slices(chosen.places, total, min(most, fitting))
-    return Plan(_id(order, reach), order, reach, counts, cuts), chosen
+    return LakeReplayPlan(_id(order, reach), order, reach, counts, cuts), chosen
 
 
-def demand_no_loop(plan: Plan, archived: Sequence[tuple[str, str]]) -> None:
+def demand_no_loop(plan: LakeReplayPlan, archived: Sequence[tuple[str, str]]) -> None:
     """Raise SetupError if the target is a topic that is archived into this lake.
 
     Args:
@@ -142,7 +142,7 @@ def demand_no_loop(plan: Plan, archived: Sequence[tuple[str, str]]) -> None:
         )
 
 
-def _counts(places: DataFrame, order: Order) -> list[TypeCount]:
+def _counts(places: DataFrame, order: LakeReplayOrder) -> list[TypeCount]:
     sums = f.count(f.lit(1)).alias("records"), f.sum("size").alias("bytes")
     rows = places.groupBy("type", "verdict").agg(*sums).collect()
     found = [
@@ -152,6 +152,6 @@ def _counts(places: DataFrame, order: Order) -> list[TypeCount]:
     return sorted(found, key=lambda count: (-count.records, count.type or "", count.verdict or ""))
 
 
-def _id(order: Order, reach: Progress) -> str:
+def _id(order: LakeReplayOrder, reach: Progress) -> str:
     text = msgspec.json.encode(order) + progress.as_text(reach).encode()
     return hashlib.sha256(text).hexdigest()[:_DIGITS]

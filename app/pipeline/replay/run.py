@@ -16,10 +16,10 @@ import msgspec
 from app.bindings.record import Record
 from app.interfaces import Clock
 from app.pipeline.archive.progress import Progress
-from app.pipeline.replay.chosen import Chosen, Slice
-from app.pipeline.replay.notes import Notes, ReplayProgress
-from app.pipeline.replay.plan import Plan
-from app.pipeline.replay.topic import Outlet
+from app.pipeline.replay.chosen import ChosenRecords, Slice
+from app.pipeline.replay.notes import ReplayNotes, ReplayProgress
+from app.pipeline.replay.plan import LakeReplayPlan
+from app.pipeline.replay.topic import ReplayWriter
 
 RECORDS: Final = 500  # largest number of records sent together
 BYTES: Final = 1 << 20  # size limit of records sent together; a larger record is sent alone
@@ -34,7 +34,7 @@ TURN: Final = 0.05
 """The time span of records in seconds that are sent together."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ReplayResult(msgspec.Struct, frozen=True):
     """The result of a replay. ``sent`` is ``read`` less all refused records.
 
     Attributes:
@@ -52,15 +52,15 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 async def run(
-    plan: Plan,
-    chosen: Chosen,
-    outlet: Outlet,
-    notes: Notes,
-    pace: Pace,
+    plan: LakeReplayPlan,
+    chosen: ChosenRecords,
+    outlet: ReplayWriter,
+    notes: ReplayNotes,
+    pace: ReplayPace,
     clock: Clock,
     *,
     progress: Callable[[int], None] = lambda _read: None,
-) -> Outcome:
+) -> ReplayResult:
     """Send all records of a plan from its stored progress on, and return the result.
 
     Args:
@@ -84,10 +84,10 @@ async def run(
     finally:  # also after an error or a stop
         notes.note(sending.done)
     done = sending.done
-    return Outcome(plan.id, done.read, done.read - sum(done.refused.values()), done.refused)
+    return ReplayResult(plan.id, done.read, done.read - sum(done.refused.values()), done.refused)
 
 
-class Pace:
+class ReplayPace:
     """The speed of a replay: when records are due."""
 
     def __init__(self, clock: Clock, rate: float | None = None, speed: float | None = None) -> None:
@@ -134,7 +134,9 @@ class Pace:
 class _Sending:
     """The running replay with its progress."""
 
-    def __init__(self, notes: Notes, outlet: Outlet, pace: Pace, clock: Clock) -> None:
+    def __init__(
+        self, notes: ReplayNotes, outlet: ReplayWriter, pace: ReplayPace, clock: Clock
+    ) -> None:
         self._notes, self._outlet, self._pace, self._clock = notes, outlet, pace, clock
         self._noted = clock.monotonic()
         self.done = notes.done()
@@ -163,7 +165,9 @@ class _Sending:
         self._noted = self._clock.monotonic()
 
 
-async def _slices(plan: Plan, chosen: Chosen, first: int) -> AsyncIterator[tuple[int, Slice]]:
+async def _slices(
+    plan: LakeReplayPlan, chosen: ChosenRecords, first: int
+) -> AsyncIterator[tuple[int, Slice]]:
     """Yield the slices from number ``first`` on, while the next one is being fetched."""
     waiting = _fetching(plan, chosen, first)
     for number in range(first, len(plan.slices)):
@@ -173,7 +177,9 @@ async def _slices(plan: Plan, chosen: Chosen, first: int) -> AsyncIterator[tuple
         yield number, piece
 
 
-def _fetching(plan: Plan, chosen: Chosen, number: int) -> asyncio.Future[Slice] | None:
+def _fetching(
+    plan: LakeReplayPlan, chosen: ChosenRecords, number: int
+) -> asyncio.Future[Slice] | None:
     if number >= len(plan.slices):
         return None
     start: Progress = plan.slices[number - 1] if number else {}

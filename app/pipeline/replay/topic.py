@@ -13,7 +13,7 @@ from typing import Final, Literal, Protocol
 
 from app.bindings import kafka
 from app.bindings.record import Header, Record
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.errors import BrokerError, BrokerRefused, SenderError
 from app.event.versions import NEWEST
 from app.interfaces import Clock, Log
@@ -30,7 +30,7 @@ MARK: Final = "skybridge-replay"
 REDRIVEN: Final = "skybridge-redrive"
 """The header that marks a record that ``redrive`` sends to a topic."""
 
-UPGRADED: Final = Writing(mode="as_received", version=NEWEST)
+UPGRADED: Final = EncodeOptions(mode="as_received", version=NEWEST)
 
 Write = Callable[[Record], Record]
 """A function that returns a record as it is sent. It raises SenderError for a record that cannot be
@@ -69,7 +69,7 @@ def upgraded(record: Record) -> Record:
     return kafka.encode(decoded, UPGRADED, record.key)
 
 
-class Outlet(Protocol):
+class ReplayWriter(Protocol):
     """The target of a replay. It receives the records of one key in order."""
 
     async def send(self, records: Sequence[Record]) -> Mapping[str, int]:
@@ -83,7 +83,7 @@ class Outlet(Protocol):
         """
 
 
-class Topic:
+class TopicOutlet:
     """The outlet of a replay to a topic.
 
     After a failure all records from the first failed one on are sent again, so the last copies of a

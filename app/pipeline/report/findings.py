@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from app.pipeline.report import words
-from app.pipeline.report.run import Report
+from app.pipeline.report.run import LakeReport
 
 HOT: Final = 0.1  # share of all records from which a key is hot
 TIMES: Final = 10  # least multiple of an average key's records
@@ -31,7 +31,7 @@ class ReportFinding(msgspec.Struct, frozen=True):
     grave: bool = False
 
 
-def findings(report: Report) -> list[ReportFinding]:
+def findings(report: LakeReport) -> list[ReportFinding]:
     """Return the findings of a report, the grave ones first."""
     found = [
         *_invalid(report),
@@ -46,7 +46,7 @@ def findings(report: Report) -> list[ReportFinding]:
     return sorted(found, key=lambda each: not each.grave)
 
 
-def _invalid(report: Report) -> Iterator[ReportFinding]:
+def _invalid(report: LakeReport) -> Iterator[ReportFinding]:
     totals, table = report.totals, report.tables["invalid"]
     if totals.invalid:
         worst = table.dicts()[0]
@@ -58,7 +58,7 @@ def _invalid(report: Report) -> Iterator[ReportFinding]:
         )
 
 
-def _given_up(report: Report) -> Iterator[ReportFinding]:
+def _given_up(report: LakeReport) -> Iterator[ReportFinding]:
     lost = sum(report.tables["deliveries"].column("given_up"))
     if lost:
         yield ReportFinding(
@@ -68,7 +68,7 @@ def _given_up(report: Report) -> Iterator[ReportFinding]:
         )
 
 
-def _duplicates(report: Report) -> Iterator[ReportFinding]:
+def _duplicates(report: LakeReport) -> Iterator[ReportFinding]:
     totals = report.totals
     if totals.duplicates:
         yield ReportFinding(
@@ -78,20 +78,20 @@ def _duplicates(report: Report) -> Iterator[ReportFinding]:
         )
 
 
-def _drift(report: Report) -> Iterator[ReportFinding]:
+def _drift(report: LakeReport) -> Iterator[ReportFinding]:
     changed = report.tables["drift"].column("type")
     if changed:
         types = sorted(set(changed))
         yield ReportFinding(f"The data of {_some(types)} changed its shape.", "drift", grave=True)
 
 
-def _fresh(report: Report) -> Iterator[ReportFinding]:
+def _fresh(report: LakeReport) -> Iterator[ReportFinding]:
     if report.fresh:
         types = words.count(len(report.fresh), "type was", "types were")
         yield ReportFinding(f"{types} never seen before: {_some(report.fresh)}.", "types")
 
 
-def _keys(report: Report) -> Iterator[ReportFinding]:
+def _keys(report: LakeReport) -> Iterator[ReportFinding]:
     """Yield a finding if one key has many records: events of a key are delivered in order, so such
     a key limits the speed.
     """
@@ -109,7 +109,7 @@ def _keys(report: Report) -> Iterator[ReportFinding]:
         )
 
 
-def _clocks(report: Report) -> Iterator[ReportFinding]:
+def _clocks(report: LakeReport) -> Iterator[ReportFinding]:
     totals = report.totals
     if totals.ahead:
         yield ReportFinding(
@@ -119,7 +119,7 @@ def _clocks(report: Report) -> Iterator[ReportFinding]:
         )
 
 
-def _waiting(report: Report) -> Iterator[ReportFinding]:
+def _waiting(report: LakeReport) -> Iterator[ReportFinding]:
     if report.totals.waiting:
         yield ReportFinding(
             f"{words.count(report.totals.waiting, 'record waits', 'records wait')} to be decoded: the"

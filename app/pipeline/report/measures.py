@@ -22,7 +22,7 @@ from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table, of
 from app.pipeline.settings import Lake
 from app.pipeline.state import derived_progress
-from app.store.attempt_log import LONGEST_ID, Tried
+from app.store.attempt_log import LONGEST_ID, EventAttempts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -264,7 +264,7 @@ def known_before(scope: Scope, names: Collection[str]) -> set[str] | None:
     )
 
 
-def deliveries(scope: Scope, tried: Sequence[Tried]) -> Table:
+def deliveries(scope: Scope, tried: Sequence[EventAttempts]) -> Table:
     """Return the delivery counts of the events in the range, by subscription and type."""
     if not tried:
         return of(DELIVERIES)

@@ -18,7 +18,7 @@ from app.pipeline.report import charts, words
 from app.pipeline.report.charts import Chart, Series
 from app.pipeline.report.findings import findings
 from app.pipeline.report.measures import OTHER
-from app.pipeline.report.run import Report
+from app.pipeline.report.run import LakeReport
 from app.pipeline.report.tables import Table
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -37,7 +37,7 @@ _TEXTS: Final = frozenset(
 )  # fmt: skip
 
 
-def page(report: Report) -> str:
+def page(report: LakeReport) -> str:
     text: str = template().render(
         report=report,
         span=report.span,
@@ -59,7 +59,7 @@ def _file(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
-def volume(report: Report, column: str) -> Chart:
+def volume(report: LakeReport, column: str) -> Chart:
     """Return the chart of events over time by type or source, with the most frequent at the bottom."""
     begins, step = report.span.bins(), report.span.step
     by_name: dict[str, dict[Any, int]] = {}
@@ -77,7 +77,7 @@ def volume(report: Report, column: str) -> Chart:
     return charts.stacked(begins, step, series, label=_per(step, "events"))
 
 
-def delay(report: Report) -> Chart:
+def delay(report: LakeReport) -> Chart:
     begins = report.span.bins()
     by_bin = {row["begin"]: row for row in report.tables["arrivals"].dicts()}
     series = [
@@ -89,7 +89,7 @@ def delay(report: Report) -> Chart:
     )
 
 
-def flow(report: Report) -> tuple[Chart, Table]:
+def flow(report: LakeReport) -> tuple[Chart, Table]:
     """Return the chart of duplicates and invalid records over time, and a table of all counts by
     topic.
     """
@@ -112,7 +112,7 @@ def flow(report: Report) -> tuple[Chart, Table]:
     return charts.stacked(begins, step, series, label=_per(step, "records")), by_topic
 
 
-def sizes(report: Report) -> Chart:
+def sizes(report: LakeReport) -> Chart:
     """Return the histogram of sizes, from one bar before the first with records to one after the
     last.
     """
@@ -133,14 +133,14 @@ def shares(table: Table, name: str, count: str, whole: int) -> list[Bar]:
     ]
 
 
-def rules(report: Report) -> list[Bar]:
+def rules(report: LakeReport) -> list[Bar]:
     return [
         _bar(f"{row['rule']} ({row['verdict']})", row["records"], report.totals.invalid)
         for row in report.tables["invalid"].dicts()[:15]
     ]
 
 
-def partitions(report: Report) -> list[Bar]:
+def partitions(report: LakeReport) -> list[Bar]:
     """Return bars for the ten partitions with the most records."""
     rows = sorted(report.tables["partitions"].dicts(), key=lambda row: -row["records"])[:10]
     return [
@@ -149,7 +149,7 @@ def partitions(report: Report) -> list[Bar]:
     ]
 
 
-def deliveries(report: Report) -> list[Bar]:
+def deliveries(report: LakeReport) -> list[Bar]:
     return [
         (f"{row['subscription']}: {_short(row['type'])}", row["delivered"] / row["events"],
          f"{words.share(row['delivered'], row['events'])} of {words.number(row['events'])}")

@@ -1,4 +1,4 @@
-"""Run the steps of a report one after another: from a lake to a ``Report``."""
+"""Run the steps of a report one after another: from a lake to a ``LakeReport``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMAS: Final = "schemas"
 """The name of the table that the next report compares with."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ReportRequest(msgspec.Struct, frozen=True):
     """A request for a report.
 
     Attributes:
@@ -75,7 +75,7 @@ class Totals(msgspec.Struct, frozen=True):
     size_total: int
 
 
-class Report(msgspec.Struct, frozen=True):
+class LakeReport(msgspec.Struct, frozen=True):
     """The measured tables of a lake, from which the page is made.
 
     Attributes:
@@ -99,7 +99,9 @@ class Report(msgspec.Struct, frozen=True):
     against: bool
 
 
-def run(lake: Lake, wanted: Wanted, *, made: datetime, tell: Tell = lambda _: None) -> Report:
+def run(
+    lake: Lake, wanted: ReportRequest, *, made: datetime, tell: Tell = lambda _: None
+) -> LakeReport:
     """Measure a lake and return the report. The function calls ``tell`` with the name of each step
     before it begins.
 
@@ -112,8 +114,8 @@ def run(lake: Lake, wanted: Wanted, *, made: datetime, tell: Tell = lambda _: No
 
 
 def _measured(
-    scope: measures.Scope, lake: Lake, wanted: Wanted, made: datetime, tell: Tell
-) -> Report:
+    scope: measures.Scope, lake: Lake, wanted: ReportRequest, made: datetime, tell: Tell
+) -> LakeReport:
     waiting = measures.waiting(scope)
     found: dict[str, Table] = {}
     tell("types")
@@ -144,7 +146,7 @@ def _measured(
     found["deliveries"] = measures.deliveries(scope, tried)
     totals = _totals(found["flow"], arrived, size, waiting=waiting, keys=keys)
     found["totals"] = tables.of("measure value", msgspec.structs.asdict(totals).items())
-    return Report(
+    return LakeReport(
         lake=f"{lake.catalog.warehouse} ({lake.namespace})",
         made=made,
         span=scope.span,

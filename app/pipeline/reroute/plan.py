@@ -12,7 +12,7 @@ from app.routing.plan import Router
 from app.routing.templates import compile_template, placeholders
 
 
-def checked(job: Reroute) -> list[str]:
+def check_job(job: Reroute) -> list[str]:
     """Return notes on differences from the gateway.
 
     Raises:
@@ -29,7 +29,7 @@ def checked(job: Reroute) -> list[str]:
     return [*_notes(job)]
 
 
-def told(route: Route) -> str:
+def route_line(route: Route) -> str:
     """Return a line with the name of a route and its targets."""
     return f"{route.name} -> {', '.join(f'{each.broker}:{each.place}' for each in route.to)}"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.config.diff.judging import judge
 from app.model.judgement import Judgement
 
@@ -66,7 +66,7 @@ async def _ask_process(question: bytes) -> bytes:
     return answer
 
 
-def _failed(why: str) -> Refused:
-    return Refused(
+def _failed(why: str) -> RequestRefused:
+    return RequestRefused(
         503, "not-now", f"The proposed configuration could not be checked: {why}. {_RETRY}"
     )

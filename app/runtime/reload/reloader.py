@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from app.api.access.audit_trail import AuditRecorder
 from app.api.status.configured import Cause, Outcome, RefusalKind, ReloadResult
-from app.config.check.source import Source
+from app.config.check.source import ConfigSource
 from app.config.derived.credentials import marks, texts
 from app.config.diff.difference import Difference, difference
-from app.config.diff.shown import View, digest_of, view_of
+from app.config.diff.shown import ConfigView, digest_of, view_of
 from app.config.load.finding import BadConfiguration, Finding
 from app.config.load.loader import Loaded
 from app.errors import Fault, SetupError, SkybridgeError
@@ -47,7 +47,7 @@ class Reloader:
 
     def __init__(
         self,
-        source: Source | None,
+        source: ConfigSource | None,
         loaded: Loaded,
         take_up: Callable[[ConfigChange], Awaitable[None]],
         clock: Clock,
@@ -182,7 +182,7 @@ class Reloader:
         _log.info("%s is applied (%s), digest %s", self.source, result.outcome, result.digest)
 
 
-def _compare(before: View, loaded: Loaded) -> tuple[View, Difference]:
+def _compare(before: ConfigView, loaded: Loaded) -> tuple[ConfigView, Difference]:
     """Return the view of a configuration, and its difference to another."""
     view = view_of(loaded)
     return view, difference(before, view)

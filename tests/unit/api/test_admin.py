@@ -27,10 +27,10 @@ from app.api.subscriptions.standings import brokers_of, letters_of, parked_of
 from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.errors import BrokerUnavailable, SetupError
 from app.interfaces import DeadLetter
-from app.model.metadata import Health, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata
 from app.model.producer import Producer
 from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
@@ -496,7 +496,7 @@ async def test_peek_shows_an_event_of_any_format_as_json(
 ) -> None:
     """Whoever looks need not read Protobuf; mode and content type say what lies there."""
     await service.log.create_topic("events", 1)
-    writing = Writing(mode="structured", format=name)
+    writing = EncodeOptions(mode="structured", format=name)
     record = kafka.encode(kafka.decode(EVENT), writing, None)
     service.log.submit("events", [Record(None, (*record.headers, ("x", b"y")), record.body)])
     (message,) = (await client.get("/v1/topics/log/events/records")).json()["messages"]
@@ -608,8 +608,8 @@ class Away(FakeLog):
     async def metadata(self, *_: object) -> LogMetadata:
         raise BrokerUnavailable(f"{self.name}: connection refused")
 
-    async def health(self) -> Health:
-        return Health(healthy=False, cause="connection refused")
+    async def health(self) -> LogHealth:
+        return LogHealth(healthy=False, cause="connection refused")
 
 
 async def test_topics_leaves_out_a_broker_that_is_away(

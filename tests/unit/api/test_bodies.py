@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.api.http.bodies import json_object
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,6 @@ from app.api.http.problems import Refused
     ],
 )
 def test_why_a_body_cannot_be_read_is_said_truly(body: bytes, why: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(RequestRefused) as refusal:
         json_object(body)
     assert why in str(refusal.value)

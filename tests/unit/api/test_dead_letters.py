@@ -14,13 +14,13 @@ from admin_app import admin_app, client_of
 from app.api.http import parameters
 from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
-from app.interfaces import LetterChoice
+from app.interfaces import DeadLetterFilter
 from app.model.message import Message, Partition
 from app.model.route import Route
 from letters_service import BEGIN_MS, FakeLettersService, a_letter, a_message, a_row, an_attempt
 
 PATH = "/v1/dead-letters"
-ALL = LetterChoice()
+ALL = DeadLetterFilter()
 
 
 class Present:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from app.api.http.start_points import StartPoint
 from app.api.subscriptions import event_stream
 from app.api.subscriptions.event_stream import EventStream, _compiled, resume_point
-from app.api.topics.follow import Tail, follow
+from app.api.topics.follow import TopicTail, follow
 from app.bindings.record import Record
 from app.errors import PositionOutOfRange
 from app.model.message import Partition
@@ -170,9 +170,9 @@ async def test_any_subscription_can_be_looked_on(service, client):
     assert '"id":"1"' in answer.text
 
 
-def a_stream(service: FakePullService, subscription: Any) -> tuple[EventStream, list[Tail]]:
+def a_stream(service: FakePullService, subscription: Any) -> tuple[EventStream, list[TopicTail]]:
     start = {0: StartPoint("0"), 1: StartPoint("0")}
-    tails = [Tail(service.log, "events", start, asyncio.Event())]  # type: ignore[arg-type]
+    tails = [TopicTail(service.log, "events", start, asyncio.Event())]  # type: ignore[arg-type]
     return EventStream(service, subscription, tails, _compiled(subscription.filters)), tails  # type: ignore[arg-type]
 
 

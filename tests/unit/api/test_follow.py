@@ -9,7 +9,7 @@ import pytest
 
 from app.api.http.start_points import StartPoint, places_of, resolve, resume
 from app.api.topics import follow as following
-from app.api.topics.follow import Gap, Item, PageBounds, Tail, partitions_of, peek
+from app.api.topics.follow import Gap, Item, PageBounds, TopicTail, partitions_of, peek
 from app.bindings.record import Record
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
 from app.model.message import Message, Partition
@@ -30,10 +30,10 @@ async def log_with(partitions: int = 1) -> FakeLog:
 
 async def tail_of(
     log: FakeLog, begin: str, *, only: int | None = None, stopped: asyncio.Event | None = None
-) -> Tail:
+) -> TopicTail:
     ends = await partitions_of(log, "t") or ()  # type: ignore[arg-type]
     start = await resolve(log, "t", ends, begin)  # type: ignore[arg-type]
-    return Tail(log, "t", start, stopped or asyncio.Event(), only)  # type: ignore[arg-type]
+    return TopicTail(log, "t", start, stopped or asyncio.Event(), only)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +111,7 @@ async def test_whoever_lost_the_stream_goes_on_behind_what_came_last(cut: int) -
     ends = await partitions_of(log, "t") or ()  # type: ignore[arg-type]
     known = places_of(tail.at)
     assert known is not None
-    again = Tail(log, "t", resume(ends, known), asyncio.Event())  # type: ignore[arg-type]
+    again = TopicTail(log, "t", resume(ends, known), asyncio.Event())  # type: ignore[arg-type]
     rest = again.items()
     after = await bodies(rest, 6 - cut)
     await rest.aclose()

@@ -11,12 +11,12 @@ import pytest
 from app.api.pull import receive as pull_receive
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
-from app.interfaces import LetterChoice
+from app.interfaces import DeadLetterFilter
 from app.model.message import Partition
 from pull_service import VERBS, FakePullService
 from worker_doubles import an_event
 
-ALL = LetterChoice()
+ALL = DeadLetterFilter()
 OPAQUE = Record(b"k", (("content-type", b"application/cloudevents+cbor"),), b"\xa0")
 
 

@@ -13,7 +13,7 @@ from admin_app import admin_app, client_of
 from app.api.access import audit_trail
 from app.api.access.callers import AccessToken, AdminAccess
 from app.bindings.record import Record
-from app.interfaces import Attempt, AuditChoice, EventName
+from app.interfaces import Attempt, AuditFilter, EventName
 from app.model.message import Partition
 from app.model.scopes import SCOPES
 from letters_service import FakeLettersService as LettersService
@@ -139,7 +139,7 @@ async def test_readiness_tells_its_causes_to_readers_alone(service: Any) -> None
 
 
 async def entries(service: Any, **choice: Any) -> list[tuple[str, str, str, int | None]]:
-    found = await service.store.audit.find(AuditChoice(**choice))
+    found = await service.store.audit.find(AuditFilter(**choice))
     return [(each.who, each.operation, each.target, each.status) for each in found]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from admin_app import admin_app
 from app.api.topics import records
-from app.api.topics.follow import Tail
+from app.api.topics.follow import TopicTail
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.gateway.server import HttpServer
@@ -140,9 +140,9 @@ async def test_a_tail_is_left_behind_by_nobody(service: FakeTopicsService) -> No
         looks += 1
         return await metadata(*arguments)
 
-    events = Tail.items
+    events = TopicTail.items
 
-    async def watched(tail: Tail) -> AsyncGenerator[Any, None]:
+    async def watched(tail: TopicTail) -> AsyncGenerator[Any, None]:
         try:
             async for item in events(tail):
                 yield item
@@ -151,7 +151,7 @@ async def test_a_tail_is_left_behind_by_nobody(service: FakeTopicsService) -> No
 
     service.log.metadata = counted  # type: ignore[method-assign]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tail, "items", watched)
+        patch.setattr(TopicTail, "items", watched)
         await server.start()
         try:
             async with (

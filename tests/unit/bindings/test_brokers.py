@@ -16,7 +16,7 @@ from app.bindings.forwarding import APART
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import InvalidEvent, SenderError
 from app.event.convert import as_version
 from app.event.validate import faults_of
@@ -80,7 +80,7 @@ def test_every_version_is_written_and_read_on_every_broker(
     """Issue 4.1, V6: also by the strict reader, for an encoder writes to the letter."""
     module = MODULES[name]
     older = as_version(event, version)
-    writing = Writing(strings=strings)
+    writing = EncodeOptions(strings=strings)
     record = carried(name, module.encode(Decoded(older, BINARY), writing, b"k"))
     strict = module.STRICT
     if name == "pulsar" and strings == "json":
@@ -207,7 +207,7 @@ def test_a_route_may_fix_the_version(name: str) -> None:
     decoded = Decoded(read_event(document), STRUCTURED, document, "application/cloudevents+json")
     module = MODULES[name]
     for mode in ("binary", "structured", "as_received"):
-        record = module.encode(decoded, Writing(mode=mode, version="1.0"), None)
+        record = module.encode(decoded, EncodeOptions(mode=mode, version="1.0"), None)
         event = module.decode(record).event
         assert (event.version, event.data) == ("1.0", b"1.10")
 
@@ -232,7 +232,7 @@ def test_foreign_headers_come_along_after_the_event_s_own(name: str, mode: str) 
     """I3: in either mode, in order, and in no attribute."""
     module = MODULES[name]
     decoded = Decoded(CloudEvent(GOOD, b"x"), BINARY, foreign=FOREIGN)
-    record = module.encode(decoded, Writing(mode=mode), None)
+    record = module.encode(decoded, EncodeOptions(mode=mode), None)
 
     assert record.headers[-3:] == FOREIGN
     back = module.decode(record)
@@ -279,7 +279,9 @@ def test_any_foreign_headers_survive_beside_any_event(
     """I3, trap 15: whatever their names, they neither change the event nor are changed."""
     module = MODULES[name]
     event = as_version(CloudEvent(GOOD | {"ext": "v"}), version)
-    record = module.encode(Decoded(event, BINARY, foreign=tuple(foreign)), Writing(mode=mode), None)
+    record = module.encode(
+        Decoded(event, BINARY, foreign=tuple(foreign)), EncodeOptions(mode=mode), None
+    )
     back = module.decode(record)
 
     assert back.event.attributes == event.attributes
@@ -329,9 +331,9 @@ def test_every_format_is_read_and_written(name: str, media_type: str, fold: type
     decoded = module.decode(typed(name, Record(None, (), document), declared))
 
     assert (decoded.event.attributes, decoded.event.data) == (GOOD, b"\0\xff")
-    written = module.encode(decoded, Writing(mode="as_received"), None)
+    written = module.encode(decoded, EncodeOptions(mode="as_received"), None)
     assert (written.body, content_type_in(name, written)) == (document, declared)
-    as_json = module.encode(decoded, Writing(mode="structured", format="json"), None)
+    as_json = module.encode(decoded, EncodeOptions(mode="structured", format="json"), None)
     assert read_event(as_json.body or b"").data == b"\0\xff"
 
 
@@ -355,7 +357,7 @@ def test_a_document_that_nobody_reads_goes_on_byte_for_byte(
         decoded = module.decode(record)
         assert decoded.opaque
         assert (decoded.event.attributes, decoded.event.data) == (attributes, None)
-        written = module.encode(decoded, Writing(mode=mode), None)
+        written = module.encode(decoded, EncodeOptions(mode=mode), None)
         assert (written.body, content_type_in(name, written)) == (b"\0\xff", media_type)
         assert module.decode(written) == decoded
 
@@ -368,9 +370,9 @@ def test_a_document_that_nobody_reads_is_not_turned_into_another_format(name: st
 
     for mode in ("structured", "as_received"):
         with pytest.raises(SenderError) as refusal:
-            module.encode(decoded, Writing(mode=mode, format="json"), None)
+            module.encode(decoded, EncodeOptions(mode=mode, format="json"), None)
         assert (refusal.value.status, refusal.value.code) == (415, "unsupported-format")
-    assert module.encode(decoded, Writing(mode="binary", format="json"), None).body == b"x"
+    assert module.encode(decoded, EncodeOptions(mode="binary", format="json"), None).body == b"x"
 
 
 @on_each_broker
@@ -419,7 +421,9 @@ def test_mirrored_headers_that_no_attribute_can_be_are_no_matter(name: str) -> N
 def test_every_kind_of_broker_has_its_binding(event: CloudEvent, kind: str, mode: str) -> None:
     """Routing and workers choose by the kind of the broker."""
     binding = BINDINGS[kind]
-    back = binding.decode(binding.encode(Decoded(event, BINARY), Writing(mode=mode), b"k")).event
+    back = binding.decode(
+        binding.encode(Decoded(event, BINARY), EncodeOptions(mode=mode), b"k")
+    ).event
 
     assert (back.id, back.source, back.data or b"") == (event.id, event.source, event.data or b"")
 
@@ -458,7 +462,7 @@ def test_a_record_is_read_or_refused_as_the_sender_s_fault(
     assert decoded.opaque or faults_of(decoded.event.attributes, str) == []
     for target in MODULES.values():
         for mode in ("binary", "structured"):
-            again = target.decode(target.encode(decoded, Writing(mode=mode), None))
+            again = target.decode(target.encode(decoded, EncodeOptions(mode=mode), None))
             assert again.event.attributes == as_told(decoded.event)
             assert again.foreign == decoded.foreign
 

@@ -14,7 +14,7 @@ from app.bindings.amqp_table import from_table
 from app.bindings.content_coding import coding_in, without_coding
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.errors import SenderError
 
 zipped = partial(gzip.compress, mtime=0)  # the same bytes in every process
@@ -120,7 +120,7 @@ def test_no_body_is_no_data() -> None:
 def test_what_was_undone_is_written_without_a_coding(kind: str) -> None:
     """From RabbitMQ to any log."""
     decoded = rabbitmq.decode(amqp("gzip", zipped(BODY)))
-    written = BINDINGS[kind].encode(decoded, Writing(), None)
+    written = BINDINGS[kind].encode(decoded, EncodeOptions(), None)
     assert written.body == BODY
     assert not any("encoding" in name.lower() for name, _ in written.headers)
 
@@ -133,15 +133,15 @@ def test_the_property_goes_before_a_header_of_its_name() -> None:
 
 def test_a_record_that_is_wrapped_says_its_coding() -> None:
     """What is no event of ours is no JSON either as long as it is coded."""
-    origin = wrapping.Origin("rabbit", "t", 0, "1", 1)
+    origin = wrapping.RecordLocation("rabbit", "t", 0, "1", 1)
     decoded = wrapping.wrap(amqp("br", b"\x1b"), origin)
     attributes: dict[str, Any] = dict(decoded.event.attributes)
     assert attributes["datacontenttype"] == "application/octet-stream"
     assert '["content-encoding","br"]' in attributes["recordheaders"]
     assert '["content-type","application/json"]' in attributes["recordheaders"]
-    again = kafka.decode(kafka.encode(decoded, Writing(), None))
+    again = kafka.decode(kafka.encode(decoded, EncodeOptions(), None))
     assert again.event.data == b"\x1b"
-    assert pulsar.decode(pulsar.encode(decoded, Writing(), None)).event.data == b"\x1b"
+    assert pulsar.decode(pulsar.encode(decoded, EncodeOptions(), None)).event.data == b"\x1b"
 
 
 @pytest.mark.parametrize("value", [["gzip"], {"coding": "gzip"}, [], 1.5, b"gzip"])

@@ -6,7 +6,7 @@ from app.bindings import http
 from app.bindings.http import HttpMessage
 from app.bindings.modes import JSON_DOCUMENT
 from app.bindings.record import ContentMode, Decoded, Header
-from app.bindings.transcode import Mode, Writing
+from app.bindings.transcode import EncodeOptions, Mode
 from app.errors import InvalidEvent, SenderError
 from app.event.value import CloudEvent, DataForm
 from app.formats.json import read_event
@@ -17,7 +17,7 @@ CE_GOOD = (("ce-specversion", "1.0"), ("ce-id", "1"), ("ce-source", "/s"), ("ce-
 
 
 def binary(event: CloudEvent) -> HttpMessage:
-    return http.encode(Decoded(event, ContentMode.BINARY), Writing())
+    return http.encode(Decoded(event, ContentMode.BINARY), EncodeOptions())
 
 
 def test_every_attribute_is_a_header_of_its_own() -> None:
@@ -56,7 +56,7 @@ def test_a_document_is_reused_untouched() -> None:
     decoded = Decoded(
         CloudEvent(GOOD), ContentMode.STRUCTURED, document, "application/cloudevents+json; a=b"
     )
-    message = http.encode(decoded, Writing(mode="structured"))
+    message = http.encode(decoded, EncodeOptions(mode="structured"))
 
     assert message.body is document
     assert message.headers == (("Content-Type", "application/cloudevents+json; a=b"),)
@@ -65,7 +65,7 @@ def test_a_document_is_reused_untouched() -> None:
 def test_a_binary_event_becomes_a_document() -> None:
     """H11."""
     event = CloudEvent(GOOD | {"datacontenttype": "application/json"}, b"1.10")
-    message = http.encode(Decoded(event, ContentMode.BINARY), Writing(mode="structured"))
+    message = http.encode(Decoded(event, ContentMode.BINARY), EncodeOptions(mode="structured"))
 
     assert message.headers == (("Content-Type", "application/cloudevents+json; charset=utf-8"),)
     assert read_event(message.body).attributes == event.attributes
@@ -97,7 +97,7 @@ OPAQUE = Decoded(
 @pytest.mark.parametrize("mode", ["binary", "as_received", "structured"])
 def test_an_opaque_document_goes_on_byte_for_byte(mode: Mode) -> None:
     """H6, 4.7: body and content type untouched, mirrored headers in their HTTP spelling."""
-    message = http.encode(OPAQUE, Writing(mode=mode))
+    message = http.encode(OPAQUE, EncodeOptions(mode=mode))
     assert message.body is OPAQUE.document
     assert message.headers == (
         ("ce-type", "t%20%C3%A9"), ("Content-Type", "application/cloudevents+x; a=b"),
@@ -107,7 +107,7 @@ def test_an_opaque_document_goes_on_byte_for_byte(mode: Mode) -> None:
 def test_an_opaque_document_cannot_become_json() -> None:
     """4.7: a fixed format is 415, not a guess."""
     with pytest.raises(SenderError) as refused:
-        http.encode(OPAQUE, Writing(mode="structured", format="json"))
+        http.encode(OPAQUE, EncodeOptions(mode="structured", format="json"))
     assert refused.value.status == 415
 
 
@@ -137,16 +137,18 @@ def test_foreign_headers_go_along_when_they_can(
     """I3: distinguishable from the event's own, and never a header that HTTP cannot carry, or that
     is of the connection, of the body or a credential."""
     decoded = Decoded(CloudEvent(GOOD), ContentMode.BINARY, foreign=FOREIGN)
-    bare = http.encode(Decoded(CloudEvent(GOOD), ContentMode.BINARY), Writing(mode=mode)).headers
-    message = http.encode(decoded, Writing(mode=mode), frozenset(forward))
+    bare = http.encode(
+        Decoded(CloudEvent(GOOD), ContentMode.BINARY), EncodeOptions(mode=mode)
+    ).headers
+    message = http.encode(decoded, EncodeOptions(mode=mode), frozenset(forward))
     assert message.headers == (*bare, *expected)
 
 
 def test_an_event_leaves_in_the_format_and_version_asked_for() -> None:
     """A subscription's format and specversion."""
     decoded = Decoded(CloudEvent(GOOD), ContentMode.BINARY)
-    protobuf = http.encode(decoded, Writing(mode="structured", format="protobuf"))
+    protobuf = http.encode(decoded, EncodeOptions(mode="structured", format="protobuf"))
     assert protobuf.headers == (("Content-Type", "application/cloudevents+protobuf"),)
     assert FORMATS["application/cloudevents+protobuf"].read_event(protobuf.body).attributes == GOOD
-    older = http.encode(decoded, Writing(version="0.3"))
+    older = http.encode(decoded, EncodeOptions(version="0.3"))
     assert ("ce-specversion", "0.3") in older.headers

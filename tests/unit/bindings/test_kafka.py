@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from app.bindings import kafka
 from app.bindings.kafka import LIBERAL, STRICT
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import InvalidEvent
 from app.event.value import CloudEvent, DataForm
 
@@ -41,7 +41,7 @@ def test_no_data_is_no_value_unless_the_route_wants_an_empty_one() -> None:
     nothing, empty = Decoded(CloudEvent(GOOD), BINARY), Decoded(CloudEvent(GOOD, b""), BINARY)
 
     assert kafka.encode(nothing, PLAIN, None).body is None
-    assert kafka.encode(nothing, Writing(empty_body="empty"), None).body == b""
+    assert kafka.encode(nothing, EncodeOptions(empty_body="empty"), None).body == b""
     assert kafka.encode(empty, PLAIN, None).body == b""
     assert kafka.decode(kafka.encode(empty, PLAIN, None)).event.data == b""
 
@@ -65,7 +65,7 @@ def test_an_opaque_body_without_type_gets_none() -> None:
 def test_a_document_goes_on_untouched(mode: str, arrived: ContentMode) -> None:
     """K16: the media type it came with, parameters included."""
     decoded = Decoded(CloudEvent(GOOD), arrived, DOCUMENT, "application/cloudevents+json; a=b")
-    written = kafka.encode(decoded, Writing(mode=mode), b"k")
+    written = kafka.encode(decoded, EncodeOptions(mode=mode), b"k")
 
     assert written.headers == (("content-type", b"application/cloudevents+json; a=b"),)
     assert written.body is DOCUMENT
@@ -75,8 +75,8 @@ def test_as_received_keeps_binary_binary_and_structured_writes_a_document() -> N
     """Design: content mode of a route. K17: a document without data is no tombstone."""
     decoded = Decoded(CloudEvent(GOOD), BINARY)
 
-    assert kafka.encode(decoded, Writing(mode="as_received"), None).headers == CE_GOOD
-    written = kafka.encode(decoded, Writing(mode="structured", empty_body="null"), None)
+    assert kafka.encode(decoded, EncodeOptions(mode="as_received"), None).headers == CE_GOOD
+    written = kafka.encode(decoded, EncodeOptions(mode="structured", empty_body="null"), None)
     assert written.headers == (("content-type", b"application/cloudevents+json; charset=utf-8"),)
     assert written.body == b'{"specversion":"1.0","id":"1","source":"/s","type":"t"}'
 
@@ -199,7 +199,7 @@ def test_a_document_of_the_wrong_type_is_recognised(headers: tuple[Header, ...])
 
     assert decoded.mode is ContentMode.STRUCTURED
     assert decoded.event.data == b"1.10"
-    written = kafka.encode(decoded, Writing(mode="as_received"), None)
+    written = kafka.encode(decoded, EncodeOptions(mode="as_received"), None)
     assert written.body is DOCUMENT
     assert written.headers == (("content-type", b"application/cloudevents+json; charset=utf-8"),)
 

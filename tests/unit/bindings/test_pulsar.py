@@ -10,7 +10,7 @@ from app.bindings.documents import content_type_of
 from app.bindings.pulsar import LIBERAL, STRICT
 from app.bindings.pulsar_properties import KEY_ENCODING, PulsarMessage, from_message, to_message
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import InvalidEvent, SenderError
 from app.event.validate import faults_of
 from app.event.value import AttributeType, CloudEvent, DataForm
@@ -23,15 +23,15 @@ CE_GOOD: tuple[Header, ...] = tuple(
 CE_QUOTED: tuple[Header, ...] = tuple((name, b'"%b"' % (text or b"")) for name, text in CE_GOOD)
 DOCUMENT = b'{"specversion":"1.0","id":"1","source":"/s","type":"t","data":1.10}'
 BINARY, STRUCTURED, BATCH = ContentMode.BINARY, ContentMode.STRUCTURED, ContentMode.BATCH
-TO_THE_LETTER = Writing(strings="json")
-KAFKA_LIKE = Writing(names="ce_")
+TO_THE_LETTER = EncodeOptions(strings="json")
+KAFKA_LIKE = EncodeOptions(names="ce_")
 
 
 def record(*headers: Header, body: bytes | None = b"x") -> Record:
     return Record(None, headers, body)
 
 
-def headers(attributes: dict[str, str], writing: Writing = PLAIN) -> tuple[Header, ...]:
+def headers(attributes: dict[str, str], writing: EncodeOptions = PLAIN) -> tuple[Header, ...]:
     event = CloudEvent(GOOD | attributes)
     return pulsar.encode(Decoded(event, BINARY), writing, None).headers
 
@@ -101,7 +101,7 @@ def test_the_other_profile_writes_names_as_on_kafka() -> None:
         "content-type": b"a/b",
     }
     structured = pulsar.encode(
-        Decoded(CloudEvent(GOOD), BINARY), Writing(mode="structured", names="ce_"), None
+        Decoded(CloudEvent(GOOD), BINARY), EncodeOptions(mode="structured", names="ce_"), None
     )
     assert structured.headers == (("content-type", b"application/cloudevents+json; charset=utf-8"),)
 
@@ -109,7 +109,7 @@ def test_the_other_profile_writes_names_as_on_kafka() -> None:
 def test_no_data_is_an_empty_payload_unless_a_null_one_is_asked_for() -> None:
     """4.3: a null value deletes on a compacted topic, so nobody gets it unasked."""
     nothing, empty = Decoded(CloudEvent(GOOD), BINARY), Decoded(CloudEvent(GOOD, b""), BINARY)
-    null = Writing(empty_body="null")
+    null = EncodeOptions(empty_body="null")
 
     assert pulsar.encode(nothing, PLAIN, None).body == b""
     assert pulsar.encode(nothing, null, None).body is None
@@ -135,7 +135,7 @@ def test_a_document_goes_on_untouched(mode: str, arrived: ContentMode) -> None:
     media_type = "application/cloudevents+json; a=b"
     event = CloudEvent(GOOD | {"datacontenttype": "text/plain"})
     decoded = Decoded(event, arrived, DOCUMENT, media_type)
-    written = pulsar.encode(decoded, Writing(mode=mode, strings="json"), b"k")
+    written = pulsar.encode(decoded, EncodeOptions(mode=mode, strings="json"), b"k")
 
     assert written.headers == (("CE-ContentType", media_type.encode()),)
     assert written.body is DOCUMENT
@@ -145,8 +145,8 @@ def test_both_modes_are_written_and_read() -> None:
     """P1, P2: structured means JSON."""
     decoded = Decoded(CloudEvent(GOOD, b"x"), BINARY)
 
-    assert pulsar.encode(decoded, Writing(mode="as_received"), None).headers == CE_GOOD
-    written = pulsar.encode(decoded, Writing(mode="structured"), None)
+    assert pulsar.encode(decoded, EncodeOptions(mode="as_received"), None).headers == CE_GOOD
+    written = pulsar.encode(decoded, EncodeOptions(mode="structured"), None)
     assert written.headers == (("CE-ContentType", b"application/cloudevents+json; charset=utf-8"),)
     assert pulsar.decode(written).event.data == b"x"
 
@@ -415,7 +415,7 @@ def test_any_key_and_payload_survive_a_message(key: bytes | None, payload: bytes
 
 
 writings = st.builds(
-    Writing,
+    EncodeOptions,
     names=st.sampled_from(["CE-", "ce_"]),
     strings=st.sampled_from(["bare", "json"]),
     empty_body=st.sampled_from([None, "empty", "null"]),
@@ -424,7 +424,7 @@ writings = st.builds(
 
 @given(events(), writings)
 def test_binary_round_trips_also_through_the_strict_reader(
-    event: CloudEvent, writing: Writing
+    event: CloudEvent, writing: EncodeOptions
 ) -> None:
     """P4 to P6: an encoder writes nothing that the strict reader of its profile refuses."""
     written = pulsar.encode(Decoded(event, BINARY), writing, b"k")
@@ -445,7 +445,7 @@ def test_binary_round_trips_also_through_the_strict_reader(
 def test_structured_round_trips(event: CloudEvent) -> None:
     """P7: attributes, types and every byte of data."""
     back = pulsar.decode(
-        pulsar.encode(Decoded(event, BINARY), Writing(mode="structured"), None), STRICT
+        pulsar.encode(Decoded(event, BINARY), EncodeOptions(mode="structured"), None), STRICT
     ).event
 
     assert (back.attributes, back.types, back.data) == (event.attributes, event.types, event.data)
@@ -500,6 +500,6 @@ def test_the_time_is_the_event_time_of_the_message(
     """What Pulsar's own tools show and seek by (4.3); the attribute keeps its own text."""
     attributes = GOOD if text is None else {**GOOD, "time": text}
     decoded = Decoded(CloudEvent(attributes), BINARY)
-    written = pulsar.encode(decoded, Writing(mode=mode), None)  # type: ignore[arg-type]
+    written = pulsar.encode(decoded, EncodeOptions(mode=mode), None)  # type: ignore[arg-type]
     assert written.time_ms == time_ms
     assert pulsar.decode(written).event.attributes == attributes

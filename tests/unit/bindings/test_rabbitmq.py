@@ -14,7 +14,7 @@ from app.bindings.amqp_table import KEY_HEADER, from_table
 from app.bindings.documents import content_type_of
 from app.bindings.rabbitmq import LIBERAL, STRICT
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.bindings.values import native_text
 from app.errors import InvalidEvent, SenderError
 from app.event.validate import faults_of
@@ -92,7 +92,7 @@ def test_an_implied_json_type_is_made_explicit() -> None:
 def test_a_document_goes_on_untouched(mode: str, arrived: ContentMode) -> None:
     """R10: the property is the media type it came with, parameters included."""
     decoded = Decoded(CloudEvent(GOOD), arrived, DOCUMENT, "application/cloudevents+json; a=b")
-    written = rabbitmq.encode(decoded, Writing(mode=mode), b"k")
+    written = rabbitmq.encode(decoded, EncodeOptions(mode=mode), b"k")
 
     assert (written.headers, written.body) == ((), DOCUMENT)
     assert written.content_type == "application/cloudevents+json; a=b"
@@ -102,8 +102,8 @@ def test_both_modes_are_written_and_read() -> None:
     """R1, R2: structured means JSON at the least."""
     decoded = Decoded(CloudEvent(GOOD, b"x"), BINARY)
 
-    assert rabbitmq.encode(decoded, Writing(mode="as_received"), None).headers == CE_GOOD
-    written = rabbitmq.encode(decoded, Writing(mode="structured"), None)
+    assert rabbitmq.encode(decoded, EncodeOptions(mode="as_received"), None).headers == CE_GOOD
+    written = rabbitmq.encode(decoded, EncodeOptions(mode="structured"), None)
     assert written.content_type == "application/cloudevents+json; charset=utf-8"
     assert rabbitmq.decode(written).event.data == b"x"
 
@@ -120,7 +120,7 @@ def test_what_amqp_cannot_carry_is_refused_before_it_is_sent() -> None:
         rabbitmq.encode(Decoded(event, BINARY), PLAIN, None)
     assert [f.code for f in refusal.value.faults] == ["name-too-long", "content-type-too-long"]
     assert rabbitmq.decode(
-        rabbitmq.encode(Decoded(event, BINARY), Writing(mode="structured"), None)
+        rabbitmq.encode(Decoded(event, BINARY), EncodeOptions(mode="structured"), None)
     ).event
 
 
@@ -401,7 +401,7 @@ def test_typed_foreign_headers_go_on_as_they_came(own: tuple[Header, ...]) -> No
 
     assert decoded.natives["ce-n"] == 5
     for mode in ("binary", "structured"):
-        written = to_table(rabbitmq.encode(decoded, Writing(mode=mode, version="0.3"), None))
+        written = to_table(rabbitmq.encode(decoded, EncodeOptions(mode=mode, version="0.3"), None))
         assert {n: value for n, value in written.items() if n.startswith("x-")} == foreign
         assert {n: type(v) for n, v in written.items() if n.startswith("x-")} == {
             n: type(v) for n, v in foreign.items()
@@ -462,7 +462,8 @@ def test_binary_round_trips_also_through_the_strict_reader(event: CloudEvent) ->
 def test_structured_round_trips(event: CloudEvent) -> None:
     """R10: attributes, types and every byte of data."""
     back = rabbitmq.decode(
-        rabbitmq.encode(Decoded(event, BINARY), Writing(mode="structured"), None), leniency=STRICT
+        rabbitmq.encode(Decoded(event, BINARY), EncodeOptions(mode="structured"), None),
+        leniency=STRICT,
     )
 
     assert back.event.attributes == event.attributes

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from app.bindings.documents import write_batch, write_document
 from app.bindings.modes import JSON_DOCUMENT, is_of_family, wire_type
-from app.bindings.reading_documents import read_batch, read_document, unread
+from app.bindings.reading_documents import opaque_document, read_batch, read_document
 from app.bindings.record import ContentMode, Decoded
-from app.bindings.transcode import PLAIN, Writing, as_document, in_version, is_binary
+from app.bindings.transcode import PLAIN, EncodeOptions, as_document, in_version, is_binary
 from app.errors import InvalidEvent, SenderError
 from app.event.value import CloudEvent, DataForm
 from app.event.versions import VERSIONS
@@ -204,15 +204,19 @@ def test_avro_has_no_batch() -> None:
 
 def test_an_opaque_document_passes_or_is_refused_but_never_maimed() -> None:
     """4.7: byte for byte, in no version but its own, in no other format, in no batch."""
-    decoded = unread(wire_type(b"application/cloudevents+cbor; A=b"), b"\0\xff")
+    decoded = opaque_document(wire_type(b"application/cloudevents+cbor; A=b"), b"\0\xff")
 
     assert in_version(decoded, "0.3") is decoded
-    for writing in (PLAIN, Writing(mode="structured"), Writing(mode="binary", format="json")):
+    for writing in (
+        PLAIN,
+        EncodeOptions(mode="structured"),
+        EncodeOptions(mode="binary", format="json"),
+    ):
         assert not is_binary(decoded, writing.mode)
         assert as_document(decoded, writing) == (b"\0\xff", "application/cloudevents+cbor; A=b")
     for name in FORMATS:
         with pytest.raises(SenderError) as refusal:
-            as_document(decoded, Writing(mode="as_received", format=name))
+            as_document(decoded, EncodeOptions(mode="as_received", format=name))
         assert refusal.value.status == 415
     with pytest.raises(SenderError, match="cannot be converted into json"):
         write_batch([decoded])

@@ -6,7 +6,7 @@ import pytest
 
 from app.bindings import http, kafka
 from app.bindings.record import ContentMode, Decoded, Record
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import InvalidEvent, SenderError
 from app.event.value import AttributeType, CloudEvent
 from app.formats.json import read_event
@@ -28,7 +28,7 @@ def request(headers: dict[str, str], body: bytes = b"x") -> Decoded:
 
 
 def webhook(decoded: Decoded) -> dict[str, str]:
-    return dict(http.encode(decoded, Writing()).headers)
+    return dict(http.encode(decoded, EncodeOptions()).headers)
 
 
 def headers_of(event: CloudEvent) -> dict[str, bytes | None]:
@@ -107,7 +107,7 @@ def test_the_headers_of_0_1_are_known_in_any_case() -> None:
 def test_a_map_is_one_header_an_entry() -> None:
     """3.2: 0.2 and 0.3 flatten a Map; as 1.0 it is compact text, and in a document an object."""
     event = request(B | {"ce-m-a": "5", "ce-m-b": '"x"', "content-type": "text/plain"}).event
-    document = http.encode(Decoded(event, BINARY), Writing(mode="structured")).body
+    document = http.encode(Decoded(event, BINARY), EncodeOptions(mode="structured")).body
 
     assert event.attributes["m"] == '{"a":5,"b":"x"}'
     assert document.startswith(b'{"specversion":"0.2","id":"1"')

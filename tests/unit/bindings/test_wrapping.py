@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from app.bindings.http import encode as encode_http
 from app.bindings.record import ContentMode, Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import PLAIN, Writing
-from app.bindings.wrapping import Origin, wrap
+from app.bindings.transcode import PLAIN, EncodeOptions
+from app.bindings.wrapping import RecordLocation, wrap
 from app.event.validate import faults_of
 from app.formats.json import read_event, write_event
 
-ORIGIN = Origin("main", "orders", 3, "417", 1_700_000_000_123)
-QUEUE = Origin("rabbit", "orders", 3)
+ORIGIN = RecordLocation("main", "orders", 3, "417", 1_700_000_000_123)
+QUEUE = RecordLocation("rabbit", "orders", 3)
 
 headers = st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=8))
 records = st.builds(
@@ -33,7 +33,7 @@ records = st.builds(
 )
 
 
-def attributes(record: Record, origin: Origin = ORIGIN) -> dict[str, str]:
+def attributes(record: Record, origin: RecordLocation = ORIGIN) -> dict[str, str]:
     return dict(wrap(record, origin).event.attributes)
 
 
@@ -61,13 +61,15 @@ def test_every_attribute_has_its_place_in_the_record() -> None:
 
 def test_nothing_is_invented_for_what_a_record_does_not_have() -> None:
     """A tombstone stays without data, an unknown time without time."""
-    decoded = wrap(Record(None, (), None), Origin("main", "orders", 0, "0", -1))
+    decoded = wrap(Record(None, (), None), RecordLocation("main", "orders", 0, "0", -1))
     assert set(decoded.event.attributes) == {"specversion", "id", "source", "type"}
     assert decoded.event.data is None
 
 
 @given(records, st.sampled_from([ORIGIN, QUEUE]))
-def test_whatever_the_record_holds_the_event_is_valid(record: Record, origin: Origin) -> None:
+def test_whatever_the_record_holds_the_event_is_valid(
+    record: Record, origin: RecordLocation
+) -> None:
     """Core 1.1 to 1.3: a wrapped record that is refused further on would be lost after all."""
     event = wrap(record, origin).event
     assert faults_of(event.attributes, str) == []
@@ -75,7 +77,7 @@ def test_whatever_the_record_holds_the_event_is_valid(record: Record, origin: Or
 
 
 @given(records, st.sampled_from([ORIGIN, QUEUE]))
-def test_a_redelivery_gives_the_same_event(record: Record, origin: Origin) -> None:
+def test_a_redelivery_gives_the_same_event(record: Record, origin: RecordLocation) -> None:
     """Receivers tell a repetition by source and id, and compare nothing else."""
     again = Record(
         record.key,
@@ -93,7 +95,7 @@ def test_every_broker_and_webhooks_can_carry_it(record: Record) -> None:
     """On binary and structured ways out; what one of them cannot hold would be buried after all."""
     decoded = wrap(record, ORIGIN)
     for mode in ("binary", "structured"):
-        encode_http(decoded, Writing(mode=mode), {"*"})
+        encode_http(decoded, EncodeOptions(mode=mode), {"*"})
     for kind in ("kafka", "rabbitmq"):
         written = BINDINGS[kind].encode(decoded, PLAIN, record.key)
         assert BINDINGS[kind].decode(written).event.attributes == decoded.event.attributes
@@ -104,10 +106,10 @@ def test_places_are_told_apart() -> None:
     record = Record(None, (), b"x")
     origins = [
         ORIGIN,
-        Origin("main", "orders", 4, "417"),
-        Origin("main", "orders", 3, "418"),
-        Origin("main", "orders/x", 3, "417"),
-        Origin("main/orders", "x", 3, "417"),
+        RecordLocation("main", "orders", 4, "417"),
+        RecordLocation("main", "orders", 3, "418"),
+        RecordLocation("main", "orders/x", 3, "417"),
+        RecordLocation("main/orders", "x", 3, "417"),
     ]
     named = {(a["source"], a["id"]) for a in (attributes(record, each) for each in origins)}
     assert len(named) == len(origins)

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from app.bindings.record import Record
-from app.brokers.portable import Bounds, PortableLog, Submission, size_of
+from app.brokers.portable import PortableLog, PublishBounds, Submission, size_of
 from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.interfaces import Log
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.model.receipt import Receipt
 from fake_log import CAPABILITIES
 
@@ -57,10 +57,10 @@ class FakeDriver:
     async def check_targets(self, *arguments: Any) -> Any:
         raise AssertionError("not asked here")
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         if self.error is not None:
             raise self.error
-        return Health(healthy=True)
+        return LogHealth(healthy=True)
 
     def translate(self, error: Exception) -> BrokerUnavailable | None:
         return BrokerUnavailable("away") if isinstance(error, ConnectionError) else None
@@ -72,7 +72,7 @@ def driver() -> FakeDriver:
 
 
 async def started(driver: FakeDriver, **bounds: Any) -> PortableLog:
-    log = PortableLog(driver, Bounds(**bounds))
+    log = PortableLog(driver, PublishBounds(**bounds))
     await log.start()
     return log
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.brokers.sharing import Shared
+from app.brokers.sharing import SingleFlight
 from app.errors import BrokerUnavailable
 from virtual_clock import VirtualClock
 
@@ -30,7 +30,7 @@ class Question:
 
 async def test_who_asks_while_the_answer_is_coming_gets_that_one() -> None:
     """A scrape, a status page and a person at once are one question to the broker."""
-    shared, question = Shared(), Question()
+    shared, question = SingleFlight(), Question()
     askers = [asyncio.create_task(shared.ask("all", question)) for _ in range(20)]
     await asyncio.sleep(0)
     question.told.set()
@@ -40,14 +40,14 @@ async def test_who_asks_while_the_answer_is_coming_gets_that_one() -> None:
 
 async def test_other_questions_have_their_own_answers() -> None:
     """Groups and topics differ."""
-    shared, question = Shared(), Question()
+    shared, question = SingleFlight(), Question()
     question.told.set()
     assert await asyncio.gather(shared.ask("a", question), shared.ask("b", question)) == [1, 2]
 
 
 async def test_an_asker_who_goes_away_takes_nothing_from_the_others() -> None:
     """A closed browser must not fail the scrape that asked the same."""
-    shared, question = Shared(), Question()
+    shared, question = SingleFlight(), Question()
     first, second = (asyncio.create_task(shared.ask("all", question)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
@@ -59,7 +59,7 @@ async def test_an_asker_who_goes_away_takes_nothing_from_the_others() -> None:
 
 async def test_a_failure_is_told_to_all_and_not_kept() -> None:
     """The next one asks anew."""
-    shared, question = Shared(), Question()
+    shared, question = SingleFlight(), Question()
     question.error = BrokerUnavailable("away")
     question.told.set()
     askers = [asyncio.create_task(shared.ask("all", question)) for _ in range(3)]
@@ -73,7 +73,7 @@ async def test_a_failure_is_told_to_all_and_not_kept() -> None:
 async def test_an_answer_serves_those_who_come_within_the_time_it_is_kept() -> None:
     """From when it was asked for; a failure is not kept."""
     clock = VirtualClock()
-    shared, question = Shared(reuse_for=3.0, monotonic=clock.monotonic), Question()
+    shared, question = SingleFlight(reuse_for=3.0, monotonic=clock.monotonic), Question()
     question.told.set()
     assert await shared.ask("all", question) == 1
     await clock.advance(2.9)
@@ -88,7 +88,7 @@ async def test_an_answer_serves_those_who_come_within_the_time_it_is_kept() -> N
 
 async def test_nothing_is_left_behind_when_it_is_closed() -> None:
     """A log that stops must not leave a question running."""
-    shared, question = Shared(), Question()
+    shared, question = SingleFlight(), Question()
     asker = asyncio.create_task(shared.ask("all", question))
     await asyncio.sleep(0)
     await shared.close()

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from app.bindings.record import Record
-from app.bindings.spooled import restored
+from app.bindings.spooled import from_spooled
 from app.brokers import spool as module
 from app.brokers import spool_capacity
 from app.brokers.portable import LIMIT_KNOWN
 from app.brokers.spool import SpoolingLog, When
 from app.brokers.spool_capacity import SpoolCapacity
 from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
 from scripted_log import ScriptedLog
@@ -133,7 +133,7 @@ async def test_a_record_of_the_spool_is_the_targets_record_to_the_byte() -> None
     house.log.submit("orders.eu", [record])
 
     (spooled,) = house.spool.submits[0].records
-    destination, back = restored(spooled)
+    destination, back = from_spooled(spooled)
     assert (destination.log, destination.topic) == ("main", "orders.eu")
     assert back == record
     assert spooled.key == record.key  # it decides the partition
@@ -329,8 +329,8 @@ async def stalled(house: House, *healthy: bool) -> None:
     """Looks at a target that gives these answers about itself, one after the other."""
     answers = iter(healthy)
 
-    async def health() -> Health:
-        return Health(healthy=next(answers), cause="nobody listens")
+    async def health() -> LogHealth:
+        return LogHealth(healthy=next(answers), cause="nobody listens")
 
     house.target.health = health  # type: ignore[method-assign]
     for _ in range(len(healthy) + 1):  # the first look has nothing to compare with

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.bindings import http, kafka
 from app.bindings.record import ContentMode, Decoded
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.config.model.config import Limits
 from app.errors import InvalidEvent
 from app.event.convert import as_newest
@@ -20,7 +20,7 @@ from app.formats.json import read_event, write_event
 KIB = 1024
 REQUIRED = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 DRAFT = {"specversion": "0.1", "id": "1", "source": "/s", "type": "t"}
-STRUCTURED = Writing(mode="structured")
+STRUCTURED = EncodeOptions(mode="structured")
 
 
 def faults_of_document(**members: object) -> list[tuple[str, str]]:
@@ -93,7 +93,7 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 @pytest.mark.parametrize("writing", [PLAIN, STRUCTURED], ids=["binary", "structured"])
-def test_an_event_of_64_kib_is_forwarded(name: str, writing: Writing) -> None:
+def test_an_event_of_64_kib_is_forwarded(name: str, writing: EncodeOptions) -> None:
     """I1: from HTTP into a record and out again, within the bounds that every listener has."""
     event = LARGE[name]
     message = http.encode(Decoded(event, ContentMode.BINARY), writing)

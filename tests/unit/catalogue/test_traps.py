@@ -10,7 +10,7 @@ import pytest
 from app.bindings import http, kafka, pulsar, rabbitmq
 from app.bindings.headers import percent_decode, percent_encode
 from app.bindings.record import ContentMode, Decoded, Header, Record
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import InvalidEvent, SenderError
 from app.event.media_types import declares_json
 from app.event.types import is_timestamp
@@ -25,8 +25,8 @@ DOCUMENT = b'{"specversion":"1.0","id":"1","source":"/s","type":"t"}'
 CE_HTTP = [(f"ce-{name}".encode(), text.encode()) for name, text in REQUIRED.items()]
 CE_KAFKA: tuple[Header, ...] = tuple((f"ce_{n}", text.encode()) for n, text in REQUIRED.items())
 JSON_DOCUMENT = b"application/cloudevents+json"
-AS_DOCUMENT = Writing(mode="structured")
-AS_RECEIVED = Writing(mode="as_received")
+AS_DOCUMENT = EncodeOptions(mode="structured")
+AS_RECEIVED = EncodeOptions(mode="as_received")
 
 
 def binary(event: CloudEvent) -> Decoded:
@@ -152,7 +152,7 @@ def test_trap_07_no_data_is_a_tombstone_and_empty_data_is_not() -> None:
     absent = received(None, *CE_HTTP, body=b"")
 
     assert kafka.encode(absent, PLAIN, None).body is None
-    assert kafka.encode(absent, Writing(empty_body="empty"), None).body == b""
+    assert kafka.encode(absent, EncodeOptions(empty_body="empty"), None).body == b""
     assert kafka.encode(binary(CloudEvent(REQUIRED, b"")), PLAIN, None).body == b""
     assert kafka.encode(absent, AS_DOCUMENT, None).body  # K17
 
@@ -279,7 +279,7 @@ def test_trap_13_unknown_formats_go_on_untouched() -> None:
         assert left.body is body
         assert dict(left.headers)["Content-Type"] == media_type.decode()
     with pytest.raises(SenderError) as refusal:
-        kafka.encode(arrived, Writing(mode="structured", format="json"), None)
+        kafka.encode(arrived, EncodeOptions(mode="structured", format="json"), None)
     assert refusal.value.status == 415
 
 

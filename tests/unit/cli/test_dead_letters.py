@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from admin_app import admin_app
 from app.cli import dead_letters, exits, printing, redrive_progress
 from app.cli.commands import app
-from app.interfaces import LetterChoice
+from app.interfaces import DeadLetterFilter
 from letters_service import FakeLettersService, a_letter, a_message, a_row, an_attempt
 from waiting import wait_until
 
@@ -70,7 +70,7 @@ class Served:
 
     @property
     def left(self) -> int:
-        return sum(self.do(self.service.store.letters.count(LetterChoice())).values())
+        return sum(self.do(self.service.store.letters.count(DeadLetterFilter())).values())
 
 
 @pytest.fixture

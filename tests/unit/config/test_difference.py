@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.check.source import Source
+from app.config.check.source import ConfigSource
 from app.config.diff.difference import Difference, difference, effect_of
 from app.config.diff.shown import digest_of, view_of, view_of_shown
 from app.config.load.loader import Loaded
@@ -196,7 +196,7 @@ def test_every_section_has_an_effect(section: str) -> None:
 def test_a_source_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "skybridge.yaml"
     file.write_text("version: 1\nbrokers: {log: {kind: embedded, path: ./log}}\n")
-    source = Source(file, {})
+    source = ConfigSource(file, {})
     loaded, _ = source.judge(source.read())
     assert loaded.source == str(file)
     assert source.name == str(file)

@@ -14,7 +14,7 @@ from app.config.model.brokers import EmbeddedBroker
 from app.features.brokers.logs import open_logs
 from app.features.descriptors import KAFKA
 from app.features.kafka_listeners import bounds_of
-from app.kafka_listener.node import Settings
+from app.kafka_listener.node import KafkaListenerSettings
 
 Lint = Callable[..., list[str]]
 USERS = "users: {ann: s3cret}"
@@ -188,4 +188,6 @@ def test_without_settings_the_bounds_are_those_of_the_code(
     assert broker.kafka_listener is not None
     code = EngineSettings(path=Path())
     assert (broker.max_partitions, broker.group_age) == (code.max_partitions, code.group_age)
-    assert bounds_of(broker.kafka_listener, KAFKA) == Settings(host="127.0.0.1", port=1)
+    assert bounds_of(broker.kafka_listener, KAFKA) == KafkaListenerSettings(
+        host="127.0.0.1", port=1
+    )

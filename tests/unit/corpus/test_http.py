@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from app.bindings import http
 from app.bindings.record import ContentMode, Decoded
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.errors import Fault, InvalidEvent, SenderError
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.gateway.publish import Publisher
 from app.telemetry import Counters
 from configuration import route
@@ -72,7 +72,7 @@ def test_what_is_refused_as_a_whole_has_its_status(case: Case) -> None:
 def test_an_unknown_format_goes_on_byte_for_byte(case: Case) -> None:
     """H6: it is not read, and what is sent on has the same body and media type."""
     (decoded,) = decode(case)
-    sent = http.encode(decoded, Writing(mode="as_received"))
+    sent = http.encode(decoded, EncodeOptions(mode="as_received"))
 
     assert decoded.opaque
     assert (decoded.document, decoded.media_type) == (
@@ -100,7 +100,7 @@ def sent_again(decoded: list[Decoded], case: Case) -> list[Decoded]:
     if not decoded or decoded[0].mode is ContentMode.BATCH:
         return decode_message(http.encode_batch(anew), case.switches)
     mode = "binary" if decoded[0].mode is ContentMode.BINARY else "structured"
-    return decode_message(http.encode(anew[0], Writing(mode=mode)), case.switches)
+    return decode_message(http.encode(anew[0], EncodeOptions(mode=mode)), case.switches)
 
 
 def by_switches(case: Case) -> str:
@@ -124,7 +124,7 @@ async def test_every_request_through_a_socket_has_its_status_and_faults() -> Non
 
 def publisher(log: Any, switches: dict[str, Any]) -> Publisher:
     settings = dict(switches)
-    limits = Limits(batch_events=settings.pop("max_batch", Limits().batch_events))
+    limits = ListenerLimits(batch_events=settings.pop("max_batch", ListenerLimits().batch_events))
     return publishing([route("t")], log, Counters(), limits=limits, **settings)
 
 

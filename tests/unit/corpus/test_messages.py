@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.transcode import PLAIN, EncodeOptions
 from corpus import cases
 from corpus_records import (
     AS_RECEIVED,
@@ -33,23 +33,27 @@ def test_a_message_is_read_as_the_rules_say() -> None:
 
 
 @WRITINGS
-def test_what_is_written_again_is_the_same_event(writing: Writing) -> None:
+def test_what_is_written_again_is_the_same_event(writing: EncodeOptions) -> None:
     """An encoder never writes what its own reader takes for another event; foreign headers stay (I3)."""
     check_every(TAKEN, lambda case: assert_rewritten(case, writing))
 
 
 @WRITINGS
-def test_an_event_is_the_same_at_every_other_broker(writing: Writing) -> None:
+def test_an_event_is_the_same_at_every_other_broker(writing: EncodeOptions) -> None:
     """I2, I3, V4: nothing changes on the way around but what the case declares as lost there."""
     check_every(TAKEN, lambda case: assert_carried(case, writing))
 
 
 @pytest.mark.parametrize(
     "writing",
-    [Writing(strings="json"), Writing(names="ce_"), Writing(names="ce_", strings="json")],
+    [
+        EncodeOptions(strings="json"),
+        EncodeOptions(names="ce_"),
+        EncodeOptions(names="ce_", strings="json"),
+    ],
     ids=["json", "ce_", "ce_json"],
 )
-def test_every_profile_of_pulsar_is_read_back(writing: Writing) -> None:
+def test_every_profile_of_pulsar_is_read_back(writing: EncodeOptions) -> None:
     """P5, P6: the letter of the draft, and Kafka's names, say the same."""
     of_pulsar = [case for case in TAKEN if case.folder == "pulsar"]
     check_every(of_pulsar, lambda case: assert_rewritten(case, writing))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.delivery.event_age import Ages
+from app.delivery.event_age import AgeLimits
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0
@@ -24,7 +24,7 @@ DAY = 86_400.0
 )
 def test_an_event_expires_by_its_own_word_where_that_is_honoured(expirytime, honour, expired):
     """Rule 2: expired by its own rule is finished; what cannot be read expires nothing."""
-    assert Ages(DAY, honour=honour).expired(expirytime, NOW) is expired
+    assert AgeLimits(DAY, honour=honour).expired(expirytime, NOW) is expired
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_an_event_expires_by_its_own_word_where_that_is_honoured(expirytime, hon
 def test_what_is_too_old_becomes_a_dead_letter_by_its_cause(age, parked, cause):
     """Rule 8: what waits is bounded in time too, and nothing goes without a letter."""
     since = None if parked is None else int((NOW - parked) * 1000)
-    assert Ages(DAY, max_age=3_600).too_old(int((NOW - age) * 1000), since, NOW) == cause
+    assert AgeLimits(DAY, max_age=3_600).too_old(int((NOW - age) * 1000), since, NOW) == cause
 
 
 def test_without_a_bound_no_age_is_too_much():
-    assert Ages(DAY).too_old(0, None, NOW) == ""
+    assert AgeLimits(DAY).too_old(0, None, NOW) == ""

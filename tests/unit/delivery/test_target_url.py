@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.delivery.target_url import foreign_characters, named_by, read_url, with_parameter
+from app.delivery.target_url import foreign_characters, is_listed, read_url, with_parameter
 
 PIECES = (
     *("a", "B", ".", "..", "/", "//", "?", "#", "@", ":", "%", "%4", "%40", "%2f", "%zz", "[", "]"),
@@ -130,4 +130,4 @@ def test_a_parameter_goes_behind_the_others(url: str, whole: str) -> None:
     ],
 )
 def test_an_entry_names_a_host_an_origin_or_a_beginning(entry, url, named):
-    assert named_by((entry,), url) is named
+    assert is_listed((entry,), url) is named

@@ -6,7 +6,7 @@ import pytest
 
 from app.bindings import http, kafka, pulsar
 from app.bindings.record import Header, Record
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.errors import InvalidEvent, SenderError
 from app.event.convert import as_version
 from app.event.value import DataForm
@@ -60,13 +60,13 @@ def test_a_batch_with_it_is_taken_whole(data: bytes, count: int) -> None:
 def test_it_goes_through_every_mode_format_and_version(data: bytes) -> None:
     (arrived,) = http.decode(STRUCTURED, with_data(data))
     for binding in (kafka, pulsar):
-        binary = binding.decode(binding.encode(arrived, Writing(mode="binary"), None))
+        binary = binding.decode(binding.encode(arrived, EncodeOptions(mode="binary"), None))
         assert binary.event.data == data
-        written = binding.encode(binary, Writing(mode="structured"), None)
+        written = binding.encode(binary, EncodeOptions(mode="structured"), None)
         assert b'"data":' + data in (written.body or b"")
         assert binding.decode(written).event.data == data
     for name in ("avro", "protobuf"):
-        writing = Writing(mode="structured", format=name)
+        writing = EncodeOptions(mode="structured", format=name)
         assert kafka.decode(kafka.encode(arrived, writing, None)).event.data == data
     for version in ("0.2", "0.3"):
         older = as_version(arrived.event, version)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from app.gateway.allowed_origins import Senders
+from app.gateway.allowed_origins import AllowedOrigins
 
 ASKED = b"webhook-request-origin"
 
 
 @pytest.mark.parametrize("origin", [b"shop.example.com", b"SHOP.example.com"])
 def test_an_allowed_origin_is_told_itself_and_the_rate(origin):
-    senders = Senders(["other.example", "Shop.Example.com"], 600)
+    senders = AllowedOrigins(["other.example", "Shop.Example.com"], 600)
     assert senders.consent({ASKED: origin}) == (
         (b"webhook-allowed-origin", origin),
         (b"webhook-allowed-rate", b"600"),
@@ -23,9 +23,9 @@ def test_an_allowed_origin_is_told_itself_and_the_rate(origin):
 )
 def test_another_origin_gets_no_consent(origin):
     """A prefix that matched has been a hole elsewhere."""
-    assert Senders(["shop.example.com"]).consent({ASKED: origin}) == ()
+    assert AllowedOrigins(["shop.example.com"]).consent({ASKED: origin}) == ()
 
 
 def test_by_default_everybody_may_at_any_rate():
-    assert Senders().consent({ASKED: b"x.example"})[1] == (b"webhook-allowed-rate", b"*")
-    assert Senders().consent({}) == ()
+    assert AllowedOrigins().consent({ASKED: b"x.example"})[1] == (b"webhook-allowed-rate", b"*")
+    assert AllowedOrigins().consent({}) == ()

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.gateway.answers import ACCEPTED, Answer
+from app.gateway.answers import ACCEPTED, HttpAnswer
 from app.gateway.asgi import EventsApp
 from app.gateway.intakes import Intakes
 from app.gateway.request import EventRequest
-from app.gateway.resource import CallBack, EventsPolicy, EventsResource
+from app.gateway.resource import ConsentReceiver, EventsPolicy, EventsResource
 from app.routing.rules import UnknownRoute
 from app.telemetry import Counters
 
@@ -27,7 +27,7 @@ class Publishing:
             raise UnknownRoute(route)
         return self.any
 
-    def publish(self, request: EventRequest, done: Any) -> Answer | None:
+    def publish(self, request: EventRequest, done: Any) -> HttpAnswer | None:
         return ACCEPTED
 
 
@@ -37,8 +37,8 @@ async def call(
     *,
     method: str = "GET",
     headers: tuple[tuple[bytes, bytes], ...] = (),
-    call_back: CallBack | None = None,
-) -> Answer:
+    call_back: ConsentReceiver | None = None,
+) -> HttpAnswer:
     """One request through the app."""
     sent: list[Any] = []
 
@@ -51,7 +51,7 @@ async def call(
     scope = {"type": "http", "path": path, "method": method, "headers": list(headers)}
     await EventsApp(resource)(scope, None, send)
     start, body = sent
-    return Answer(start["status"], tuple(start["headers"]), body["body"])
+    return HttpAnswer(start["status"], tuple(start["headers"]), body["body"])
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PATCH", "TRACE"])

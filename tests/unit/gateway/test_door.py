@@ -15,8 +15,8 @@ from app.access.signatures import VerificationKey
 from app.access.tokens import SKEW
 from app.access.who import ProducerDirectory
 from app.gateway import door as door_module
-from app.gateway.answers import Answer, problem_code
-from app.gateway.door import TOKEN_CACHE_SECONDS, Door
+from app.gateway.answers import HttpAnswer, problem_code
+from app.gateway.door import TOKEN_CACHE_SECONDS, Authenticator
 from app.gateway.issuers import FAILURE_PAUSE, QUESTION_BURST, QUESTION_INTERVAL, Issuers
 from app.gateway.request import Pending
 from app.model.producer import Producer
@@ -61,7 +61,7 @@ class House:
         self.jwks.write_text(json.dumps({"keys": [self._signer.as_dict(private=False)]}))
 
     def reload(self) -> None:
-        self.door = Door(
+        self.door = Authenticator(
             ProducerDirectory(self._listed), self._issuers.of, self.clock, is_open=False
         )
 
@@ -84,10 +84,10 @@ class House:
         if isinstance(verdict, Pending):
             await verdict.asking
             verdict = self.door.judge_again(verdict)
-        if isinstance(verdict, Answer) and verdict.status == 503:
+        if isinstance(verdict, HttpAnswer) and verdict.status == 503:
             self.wait = int(dict(verdict.headers)[b"retry-after"])
             return problem_code(verdict)
-        if isinstance(verdict, Answer):
+        if isinstance(verdict, HttpAnswer):
             assert problem_code(verdict) == "not-authenticated"
             return str(json.loads(verdict.body)["faults"][0]["code"])
         assert isinstance(verdict, EventSender)

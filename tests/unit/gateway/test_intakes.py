@@ -9,7 +9,7 @@ import pytest
 
 import publishers
 from app.access.caller import QuotaExceeded
-from app.gateway.intakes import OpenIntake
+from app.gateway.intakes import ActiveIntake
 from app.gateway.repeats import DUPLICATE
 from app.intakes.arrival import IntakeRequest
 from app.intakes.verification import Unverified
@@ -18,14 +18,14 @@ from publishers import KEY, SECRET, SignedRequest
 from virtual_clock import VirtualClock
 
 
-def opened(secrets: list[str], before: OpenIntake | None = None, **settings: Any) -> OpenIntake:
+def opened(secrets: list[str], before: ActiveIntake | None = None, **settings: Any) -> ActiveIntake:
     """``secrets`` may be changed afterwards. ``before``: the intake that a reload replaces by this one."""
     intake = Intake.model_validate({"name": "in", "secret": secrets[0], **settings})
     memory = None if before is None else before.memory
-    return OpenIntake(intake, [lambda: secrets[0]], VirtualClock(), memory)
+    return ActiveIntake(intake, [lambda: secrets[0]], VirtualClock(), memory)
 
 
-def is_verified(intake: OpenIntake, sent: SignedRequest) -> bool:
+def is_verified(intake: ActiveIntake, sent: SignedRequest) -> bool:
     try:
         intake.demand_verified_request(IntakeRequest(sent.pairs, sent.body))
     except Unverified:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.gateway.answers import Answer
+from app.gateway.answers import HttpAnswer
 from app.gateway.intakes import Intakes
 from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import EventRequest
@@ -24,7 +24,7 @@ def shop(attributes: Mapping[str, str], _data: bytes | None, _key: bytes | None)
     return attributes["subject"]
 
 
-def answer(counters: Counters, log: Any, *events: dict[str, str]) -> Answer | None:
+def answer(counters: Counters, log: Any, *events: dict[str, str]) -> HttpAnswer | None:
     settings = {"name": "r", "to": {"broker": "log", "topic": "t"}, "key": {"mapper": "shop"}}
     router = Router([Route.model_validate(settings)], Resources({"shop": shop}))
     resource = EventsResource(

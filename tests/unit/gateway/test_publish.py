@@ -17,8 +17,8 @@ from app.errors import (
     PublishUnknown,
     SenderError,
 )
-from app.gateway.answers import ACCEPTED, Answer
-from app.gateway.limits import Limits
+from app.gateway.answers import ACCEPTED, HttpAnswer
+from app.gateway.limits import ListenerLimits
 from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import EventRequest
 from app.model.log_name import LogName
@@ -56,12 +56,12 @@ class Bench:
         logs: Any = {LogName("a"): self.a, LogName("b"): self.b}
         policy = PublishPolicy(router=Router(routes), **settings)
         self.publisher = Publisher(policy, logs, self.counters)
-        self.answers: list[Answer] = []
+        self.answers: list[HttpAnswer] = []
 
-    def publish(self, request: EventRequest) -> Answer | None:
+    def publish(self, request: EventRequest) -> HttpAnswer | None:
         return self.publisher.publish(request, self.answers.append)
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> HttpAnswer:
         await until(lambda: self.answers, turn=0)
         (answer,) = self.answers
         return answer
@@ -395,7 +395,7 @@ async def test_an_event_is_422_only_where_each_of_its_targets_refuses_it_for_goo
 
 async def test_a_full_process_answers_503_before_it_reads_anything() -> None:
     """Rule 8: a bound of ours."""
-    bench = Bench(limits=Limits(in_flight=1))
+    bench = Bench(limits=ListenerLimits(in_flight=1))
     bench.publish(single())
     answer = bench.publish(single())
     assert answer is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.gateway.answers import ACCEPTED, Answer, busy
+from app.gateway.answers import ACCEPTED, HttpAnswer, busy
 from app.gateway.repeats import DUPLICATE, Done, IdempotencyWindow
 from app.intakes.compiled import RepeatedBody
 
@@ -19,16 +19,16 @@ class Bench:
         self.now = 0.0
         self.repeats = IdempotencyWindow(300, lambda: self.now, **bounds)
         self.due: list[Done] = []
-        self.answers: list[Answer] = []
+        self.answers: list[HttpAnswer] = []
 
-    def post(self, digest: bytes = D) -> Answer | None:
+    def post(self, digest: bytes = D) -> HttpAnswer | None:
         return self.repeats.once(digest, self._begin, self.answers.append)
 
-    def _begin(self, done: Done) -> Answer | None:
+    def _begin(self, done: Done) -> HttpAnswer | None:
         self.due.append(done)
         return None
 
-    def at_once(self, answer: Answer, digest: bytes = D) -> Answer | None:
+    def at_once(self, answer: HttpAnswer, digest: bytes = D) -> HttpAnswer | None:
         return self.repeats.once(digest, lambda _: answer, self.answers.append)
 
 
@@ -45,8 +45,8 @@ def test_a_repeat_of_what_was_stored_is_a_duplicate(bench: Bench) -> None:
     assert len(bench.due) == 1
 
 
-@pytest.mark.parametrize("answer", [FAILED, Answer(400), Answer(429), Answer(500)])
-def test_what_failed_or_is_unknown_is_not_remembered(bench: Bench, answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [FAILED, HttpAnswer(400), HttpAnswer(429), HttpAnswer(500)])
+def test_what_failed_or_is_unknown_is_not_remembered(bench: Bench, answer: HttpAnswer) -> None:
     """The sender repeats it, and it is published then."""
     assert bench.at_once(answer) is answer
     assert bench.at_once(ACCEPTED) is ACCEPTED
@@ -78,7 +78,7 @@ def test_when_all_fail_nothing_is_left_behind(bench: Bench) -> None:
     answers = iter([None, FAILED, FAILED])
     first: list[Done] = []
 
-    def begin(done: Done) -> Answer | None:
+    def begin(done: Done) -> HttpAnswer | None:
         first.append(done)
         return next(answers)
 
@@ -123,7 +123,7 @@ def test_the_bytes_of_those_that_wait_are_bounded() -> None:
     """A thousand bodies of 25 MiB would be 25 GB. One that found no room is taken when there is room again."""
     bench = Bench(most_bytes=100)
 
-    def post(size: int) -> Answer | None:
+    def post(size: int) -> HttpAnswer | None:
         return bench.repeats.once(D, bench._begin, bench.answers.append, size=lambda: size)
 
     assert [post(60), post(60), post(40)] == [None] * 3
@@ -140,7 +140,7 @@ def test_the_bytes_of_those_that_wait_are_bounded() -> None:
 def test_a_group_has_eight_identities_in_the_window() -> None:
     bench = Bench()
 
-    def post(number: int) -> Answer | None:
+    def post(number: int) -> HttpAnswer | None:
         digest = b"%032d" % number
         return bench.repeats.once(digest, lambda _: ACCEPTED, bench.answers.append, group=D)
 

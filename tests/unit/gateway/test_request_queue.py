@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.answers import Answer
+from app.gateway.answers import HttpAnswer
 from app.gateway.request_queue import RequestCycle, RequestQueue
 
 APP: Any = object()
@@ -26,16 +26,16 @@ class Recorder:
         self.written: list[Any] = []
         self.lasts: list[Any] = []
 
-    def publish(self, cycle: RequestCycle) -> Answer | None:
+    def publish(self, cycle: RequestCycle) -> HttpAnswer | None:
         name: Any = cycle.request
         self.begun[name] = cycle
-        return Answer(202, (), b"%d" % name) if name in self.at_once else None
+        return HttpAnswer(202, (), b"%d" % name) if name in self.at_once else None
 
     def begin_asgi(self, cycle: Any, app: Any) -> None:
         assert self.cycle is None, "one ordinary request at a time"
         self.cycle = cycle
 
-    def write(self, answer: Answer, *, last: bool) -> None:
+    def write(self, answer: HttpAnswer, *, last: bool) -> None:
         assert self.cycle is None, "nothing is written into an ordinary answer"
         self.written.append(int(answer.body))
         if last:
@@ -56,7 +56,7 @@ class Recorder:
         return cycle
 
     def answer(self, name: int) -> None:
-        self.begun.pop(name).answered(Answer(202, (), b"%d" % name))
+        self.begun.pop(name).answered(HttpAnswer(202, (), b"%d" % name))
 
     def finish_ordinary(self) -> None:
         self.written.append(self.cycle.name)
@@ -151,7 +151,7 @@ def test_a_request_answered_twice_is_answered_once() -> None:
     connection.fast(1)
     cycle = connection.begun[1]
     connection.answer(1)
-    cycle.answered(Answer(202, (), b"9"))
+    cycle.answered(HttpAnswer(202, (), b"9"))
     assert connection.written == [1]
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.gateway.timeouts import Phase, TimeoutWatch
 
-LIMITS = Limits(head_timeout=4, body_timeout=16, keep_alive=40, linger=4)
+LIMITS = ListenerLimits(head_timeout=4, body_timeout=16, keep_alive=40, linger=4)
 LOOK = 0.5  # an eighth of the shortest
 IDLE_LOOK = 1.0  # the longest
 TIMEOUTS = {Phase.IDLE: 40, Phase.HEAD: 4, Phase.BODY: 16, Phase.UNREAD: 16, Phase.CLOSING: 4}

@@ -15,16 +15,16 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased,
 
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.config.model.config import Config
 from app.errors import BrokerUnavailable, SenderError, SetupError
 from app.features.tracing import begin_traces
-from app.gateway.answers import Answer
+from app.gateway.answers import HttpAnswer
 from app.gateway.publish import PublishPolicy
 from app.gateway.request import EventRequest
 from app.gateway.resource import Done
 from app.gateway.traced import TracedPublisher
-from app.interfaces import Outgoing, SinkAnswer
+from app.interfaces import DeliveryRequest, SinkAnswer
 from app.model.log_name import LogName
 from app.model.message import Message, Partition
 from app.model.route import Route
@@ -96,7 +96,7 @@ async def test_our_span_travels_beside_the_event_and_never_in_it(kind):
     trace = PARENT.split("-")[1]
     assert beside == [f"00-{trace}-{publish.context.span_id:016x}-01".encode()]
     assert [value for name, value in read.foreign if name.lower() == "tracestate"] == [b"v=1"]
-    again = BINDINGS[kind].decode(BINDINGS[kind].encode(read, Writing(), None))
+    again = BINDINGS[kind].decode(BINDINGS[kind].encode(read, EncodeOptions(), None))
     assert again.foreign == read.foreign
 
 
@@ -134,7 +134,7 @@ async def test_an_event_that_is_not_stored_fails_with_its_request():
     """503: the sender is told, and so is who looks at the trace."""
     bench = Bench()
     bench.log.at_once = False
-    answers: list[Answer] = []
+    answers: list[HttpAnswer] = []
     bench.publish(done=answers.append)
     bench.log.settle(0, BrokerUnavailable("away"))
     await asyncio.sleep(0)
@@ -147,9 +147,9 @@ class Target:
 
     def __init__(self, answer: SinkAnswer) -> None:
         self.answer = answer
-        self.seen: list[Outgoing] = []
+        self.seen: list[DeliveryRequest] = []
 
-    async def send(self, outgoing: Outgoing) -> SinkAnswer:
+    async def send(self, outgoing: DeliveryRequest) -> SinkAnswer:
         self.seen.append(outgoing)
         return self.answer
 
@@ -169,7 +169,7 @@ async def test_an_attempt_that_fails_says_why_and_tells_no_secret(sink):
     target = Target(SinkAnswer(None, "timeout"))
     traced: Any = TracedSink(target, subscription, bench.traces, "kafka", "group")  # type: ignore[arg-type]
     message = Message(record, Partition("t", 3), "7", 7, 1, 1)
-    await traced.send(Outgoing(message, BINDINGS["kafka"].decode(record), 1.0))
+    await traced.send(DeliveryRequest(message, BINDINGS["kafka"].decode(record), 1.0))
     assert [span.attributes["error.type"] for span in bench.spans] == ["timeout"] * len(bench.spans)
     assert "s3cret" not in str([span.to_json() for span in bench.spans])
     way_out = "CLIENT" if isinstance(sink, str) else "PRODUCER"

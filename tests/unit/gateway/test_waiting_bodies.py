@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from app.gateway.answers import Answer, not_found
+from app.gateway.answers import HttpAnswer, not_found
 from app.gateway.intakes import Intakes
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.gateway.request import EventRequest, Pending
 from app.gateway.resource import EventsPolicy, EventsResource
 from app.telemetry import Counters
 
 
 class Door:
-    def judge_again(self, _: Pending) -> Answer:
+    def judge_again(self, _: Pending) -> HttpAnswer:
         return not_found()
 
 
@@ -23,12 +23,14 @@ async def test_their_bodies_are_bounded_together() -> None:
     door: Any = Door()
     resource = EventsResource(
         door,
-        EventsPolicy(intakes=Intakes((), Counters()), limits=Limits(receiving=10), door=door),
+        EventsPolicy(
+            intakes=Intakes((), Counters()), limits=ListenerLimits(receiving=10), door=door
+        ),
         Counters(),
     )
     asking: Any = asyncio.get_running_loop().create_future()
     pending = Pending(asking, b"token", b"digest")
-    answers: list[Answer] = []
+    answers: list[HttpAnswer] = []
     waiting = EventRequest([], {}, b"12345678", None, b"", None, pending, None)
     assert resource.post(waiting, answers.append) is None
     refused = resource.post(waiting, answers.append)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.errors import PublishUnknown
-from app.interfaces import PublishResult, fates_of
+from app.interfaces import PublishResult, results_of
 
 Stored = asyncio.Future[list[PublishResult]]
 
@@ -20,5 +20,5 @@ async def test_a_submit_without_an_answer_has_an_unknown_fate(how: str) -> None:
         stored.cancel()
     else:
         stored.set_exception(OSError("out of its mind"))
-    fates = fates_of(stored, 2)
+    fates = results_of(stored, 2)
     assert [type(each) for each in fates] == [PublishUnknown] * 2

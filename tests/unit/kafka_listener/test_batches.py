@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from app.bindings.record import Record
 from app.formats.content_coding import DecodedTooLarge
-from app.formats.kafka_compression import Damaged, expand
+from app.formats.kafka_compression import DamagedBatch, expand
 from app.kafka_listener.apis import OFFERED
 from app.kafka_listener.batch_writing import write_batches
 from app.kafka_listener.batches import is_quick, read_batch
@@ -24,7 +24,7 @@ from app.kafka_listener.errors import RequestRefused
 from app.kafka_listener.wire import ErrorCode, read_request
 from app.log.codec import fields_of
 from app.log.sequences import Batch
-from app.log.stored_batches import Run
+from app.log.stored_batches import StoredRun
 from kafka_batches import batch, read_back
 from kafka_capture import HEADERS, frames
 
@@ -67,12 +67,12 @@ def test_records_go_out_as_they_are_kept(of: list[list[Record]], base: int, limi
     is all there."""
     runs, offset = [], base
     for n, each in enumerate(of):
-        runs.append(Run(offset, 5_000 + n // 2, [fields_of(record) for record in each]))
+        runs.append(StoredRun(offset, 5_000 + n // 2, [fields_of(record) for record in each]))
         offset += len(each)
     found, at = [], base
     while at < offset:
         rest = [
-            Run(max(run.base, at), run.time_ms, run.records[max(0, at - run.base) :])
+            StoredRun(max(run.base, at), run.time_ms, run.records[max(0, at - run.base) :])
             for run in runs
             if run.base + len(run.records) > at
         ]
@@ -90,7 +90,10 @@ def test_records_go_out_as_they_are_kept(of: list[list[Record]], base: int, limi
 
 def test_a_gap_stays_a_gap() -> None:
     """Records that the disk lost do not move the others: offsets are for ever."""
-    runs = [Run(5, 9, [(None, (), b"a", None)]), Run(8, 9, [(None, (), b"b", "text/plain")])]
+    runs = [
+        StoredRun(5, 9, [(None, (), b"a", None)]),
+        StoredRun(8, 9, [(None, (), b"b", "text/plain")]),
+    ]
     found = read_back(write_batches(iter(runs), 3, MIB).data)
     assert [(offset, record.body) for offset, _, _, record in found] == [(5, b"a"), (8, b"b")]
     assert found[1][3].headers == (("content-type", b"text/plain"),)
@@ -185,7 +188,7 @@ def test_little_that_stands_for_much_is_refused(codec: int, data: bytes) -> None
 )
 def test_what_no_codec_wrote_is_said_to_be_damaged(codec: int, data: bytes) -> None:
     """A length that points backwards would never end."""
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedBatch):
         expand(codec, data, 8 * MIB)
 
 
@@ -206,7 +209,7 @@ def test_members_of_gzip_are_bounded_in_number() -> None:
     """Each costs, also when it is empty."""
     empty = gzip.compress(b"")
     assert bytes(expand(1, gzip.compress(b"a") + empty * 999, MIB)) == b"a"
-    with pytest.raises(Damaged, match="1000 gzip members"):
+    with pytest.raises(DamagedBatch, match="1000 gzip members"):
         expand(1, empty * 1_001, MIB)
 
 

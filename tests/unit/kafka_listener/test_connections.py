@@ -22,8 +22,8 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from app.errors import SetupError
 from app.kafka_listener.apis import APIS
 from app.kafka_listener.room import ByteBudget
-from app.kafka_listener.sasl import Logins
-from app.kafka_listener.server import KafkaListener
+from app.kafka_listener.sasl import SaslUsers
+from app.kafka_listener.server import KafkaListenerServer
 from app.kafka_listener.wire import ErrorCode
 from authority import Authority
 from kafka_listening import framed, kafka_listening, unframed
@@ -144,7 +144,7 @@ async def test_a_taken_port_is_said_at_the_start(tmp_path: Path) -> None:
         node = kafka.node
         node.settings = type(node.settings)(host="127.0.0.1", port=kafka.listener.address[1])
         with pytest.raises(SetupError, match="cannot listen") as error:
-            await KafkaListener(node, setting="brokers.log.kafka_listener.listen").start()
+            await KafkaListenerServer(node, setting="brokers.log.kafka_listener.listen").start()
         assert error.value.setting == "brokers.log.kafka_listener.listen"
 
 
@@ -171,7 +171,7 @@ async def test_room_is_given_in_turn() -> None:
 
 async def test_nothing_is_told_before_a_login(tmp_path: Path) -> None:
     """But what is offered; nor is much room given."""
-    async with kafka_listening(tmp_path, logins=Logins(USERS, ["PLAIN"])) as kafka:
+    async with kafka_listening(tmp_path, logins=SaslUsers(USERS, ["PLAIN"])) as kafka:
         client, large = await kafka.connect(), await kafka.connect()
         assert (await client.call(VERSIONS)).error_code is ErrorCode.none
         found = await client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-1"))
@@ -191,7 +191,7 @@ async def test_a_failed_login_is_told_late_and_ends_the_connection(
     tmp_path: Path, token: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without a word on what was wrong; no secret is logged."""
-    logins = Logins(USERS, ["PLAIN"])
+    logins = SaslUsers(USERS, ["PLAIN"])
     async with kafka_listening(tmp_path, logins=logins, denial=0.05) as kafka:
         client = await kafka.connect()
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
@@ -213,7 +213,7 @@ async def test_foreign_clients_log_in_over_tls(tmp_path: Path, mechanism: str, u
     certificate, key = authority.server("localhost", "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    logins = Logins(USERS, [mechanism])
+    logins = SaslUsers(USERS, [mechanism])
     async with kafka_listening(tmp_path / "log", tls=context, logins=logins) as kafka:
         settings = {
             "bootstrap_servers": kafka.servers,
@@ -276,11 +276,11 @@ async def test_a_login_is_judged_by_the_users_at_its_end(
     tmp_path: Path, users: dict[str, str]
 ) -> None:
     """A password that was replaced, or a user that went, while the login was under way (reliability S14)."""
-    logins = Logins({"ann": "old"}, ["PLAIN"])
+    logins = SaslUsers({"ann": "old"}, ["PLAIN"])
     async with kafka_listening(tmp_path, logins=logins, denial=0.05) as kafka:
         client = await kafka.connect()
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
-        kafka.node.logins = Logins(users, ["PLAIN"])
+        kafka.node.logins = SaslUsers(users, ["PLAIN"])
         found = await client.call(SaslAuthenticateRequest(auth_bytes=b"\0ann\0old"))
         assert found.error_code is ErrorCode.sasl_authentication_failed
         assert await client.take() == b""
@@ -289,7 +289,7 @@ async def test_a_login_is_judged_by_the_users_at_its_end(
 
 async def test_a_login_under_way_may_be_needed_no_more(tmp_path: Path) -> None:
     """Logins are switched off meanwhile: the client is let in, as everybody is."""
-    async with kafka_listening(tmp_path, logins=Logins(USERS, ["PLAIN"])) as kafka:
+    async with kafka_listening(tmp_path, logins=SaslUsers(USERS, ["PLAIN"])) as kafka:
         client = await kafka.connect()
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
         kafka.node.logins = None

@@ -12,7 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from app.bindings.record import Record
-from app.log.groups.positions import Committed, Declared
+from app.log.groups.positions import CommittedOffset, DeclaredGroup
 from kafka_listening import KafkaTestListener, kafka_listening
 from log_steps import place
 from versioned_client import VersionedClient, part, versions
@@ -271,7 +271,7 @@ async def test_a_commit_is_durable_and_what_our_own_api_tells(
     """``/v1/topics`` and ``skybridge topics`` read the same positions."""
     code = await commit(asking, "", -1, version, committed_offset=3, committed_metadata="m")
     assert code is NONE
-    assert listening.engine.groups.positions.of("g") == {place("t"): Committed(3, "m")}
+    assert listening.engine.groups.positions.of("g") == {place("t"): CommittedOffset(3, "m")}
 
 
 @pytest.mark.parametrize("offset", [-1, -2, -100])
@@ -282,12 +282,12 @@ async def test_a_tool_resets_the_position_of_a_group_without_members(
     """``resetOffsets`` of kafkajs commits -1 (latest) or -2 (earliest). Kafka 4.3 stores and returns them."""
     assert await commit(asking, "", -1, version, committed_offset=7) is NONE
     assert await commit(asking, "", -1, version, committed_offset=offset) is NONE
-    assert listening.engine.groups.positions.of("g") == {place("t"): Committed(offset)}
+    assert listening.engine.groups.positions.of("g") == {place("t"): CommittedOffset(offset)}
     topics = [part("OffsetFetchRequestTopic", name="t", partition_indexes=(0,))]
     answer = await asking.ask(FETCH, 5, group_id="g", topics=topics)
     assert [p.committed_offset for p in answer.topics[0].partitions] == [offset]
     assert await commit(asking, "", -2, version, committed_offset=3) is NONE
-    assert listening.engine.groups.positions.of("g") == {place("t"): Committed(3)}
+    assert listening.engine.groups.positions.of("g") == {place("t"): CommittedOffset(3)}
 
 
 async def test_a_member_resets_its_position_and_a_tool_may_not_while_it_is_there(
@@ -301,7 +301,7 @@ async def test_a_member_resets_its_position_and_a_tool_may_not_while_it_is_there
     assert await commit(asking, "", -1, committed_offset=-1) is ErrorCode.unknown_member_id
     fenced = await commit(asking, "", -1, committed_offset=-1, instance="i")
     assert fenced is ErrorCode.fenced_instance_id
-    assert listening.engine.groups.positions.of("g") == {place("t"): Committed(-2)}
+    assert listening.engine.groups.positions.of("g") == {place("t"): CommittedOffset(-2)}
 
 
 async def test_commits_are_fenced_and_bounded(
@@ -323,14 +323,14 @@ async def test_commits_are_fenced_and_bounded(
         ErrorCode.unknown_topic_or_partition
     )
     assert await commit(asking, "", -1, group="") is ErrorCode.invalid_group_id
-    assert listening.engine.groups.positions.of("g") == {place("t"): Committed(0)}
+    assert listening.engine.groups.positions.of("g") == {place("t"): CommittedOffset(0)}
 
 
 @pytest.mark.parametrize("version", versions(FETCH))
 async def test_positions_are_told_by_name_or_all_of_them(
     listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
-    await listening.engine.groups.commit("g", {place("t", 1): Committed(5, "m")})
+    await listening.engine.groups.commit("g", {place("t", 1): CommittedOffset(5, "m")})
     for named in (True, False) if version >= 2 else (True,):
         shape = "OffsetFetchRequestTopics" if version >= 8 else "OffsetFetchRequestTopic"
         topics = [part(shape, name="t", partition_indexes=(0, 1))] if named else None
@@ -347,7 +347,7 @@ async def test_a_position_is_told_once(
     listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
     """However often it is named: an answer is not to be thousands of times its request (rule 8)."""
-    await listening.engine.groups.commit("g", {place("t", 1): Committed(5, "m")})
+    await listening.engine.groups.commit("g", {place("t", 1): CommittedOffset(5, "m")})
     shape = "OffsetFetchRequestTopics" if version >= 8 else "OffsetFetchRequestTopic"
     topics = [part(shape, name="t", partition_indexes=(1, 1, 0))] * 2
     group = part("OffsetFetchRequestGroup", group_id="g", topics=topics)
@@ -361,7 +361,7 @@ async def test_a_position_is_told_once(
 async def test_groups_are_listed_with_and_without_members(
     listening: KafkaTestListener, asking: VersionedClient, version: int
 ) -> None:
-    await listening.engine.groups.commit("empty", {place("t"): Committed(0)})
+    await listening.engine.groups.commit("empty", {place("t"): CommittedOffset(0)})
     member = (await joined(asking)).member_id
     await sync(asking, member, 1)
     answer = await asking.ask(LIST, version, states_filter=(), types_filter=())
@@ -384,7 +384,7 @@ async def test_groups_are_described(
 ) -> None:
     member = (await joined(asking, group_instance_id="i")).member_id
     await sync(asking, member, 1, group_instance_id="i")
-    await listening.engine.groups.commit("empty", {place("t"): Committed(0)})
+    await listening.engine.groups.commit("empty", {place("t"): CommittedOffset(0)})
     answer = await asking.ask(
         DESCRIBE,
         version,
@@ -406,8 +406,8 @@ async def test_groups_are_deleted_but_not_under_members_or_subscriptions(
 ) -> None:
     """The place of a subscription that is paused is not a client's to forget."""
     for group in ("g", "done", "ours"):
-        await listening.engine.groups.commit(group, {place("t"): Committed(0)})
-    await listening.engine.groups.declare([Declared("ours", ("t",))])
+        await listening.engine.groups.commit(group, {place("t"): CommittedOffset(0)})
+    await listening.engine.groups.declare([DeclaredGroup("ours", ("t",))])
     await joined(asking)
     answer = await asking.ask(DELETE, version, groups_names=("g", "done", "ours", "absent"))
     assert [each.error_code for each in answer.results] == [
@@ -423,8 +423,10 @@ async def test_positions_are_deleted_where_nobody_reads(
     listening: KafkaTestListener, asking: VersionedClient
 ) -> None:
     await listening.engine.create_topic("u")
-    await listening.engine.groups.commit("g", {place("t"): Committed(1), place("u"): Committed(1)})
-    await listening.engine.groups.declare([Declared("g", ("t",))])
+    await listening.engine.groups.commit(
+        "g", {place("t"): CommittedOffset(1), place("u"): CommittedOffset(1)}
+    )
+    await listening.engine.groups.declare([DeclaredGroup("g", ("t",))])
 
     async def delete(group: str) -> Any:
         parts = [part("OffsetDeleteRequestPartition", partition_index=0)]
@@ -446,7 +448,7 @@ async def test_a_broken_subscription_of_a_member_keeps_positions(
     """What it reads cannot be told: nothing is taken from under it, and the connection lives."""
     await listening.engine.append_to(place("t"), [Record(None, (), b"")])
     await joined(asking)
-    await listening.engine.groups.commit("g", {place("t"): Committed(1)})
+    await listening.engine.groups.commit("g", {place("t"): CommittedOffset(1)})
     parts = [part("OffsetDeleteRequestPartition", partition_index=0)]
     topics = [part("OffsetDeleteRequestTopic", name="t", partitions=parts)]
     answer = await asking.ask(DELETE_OFFSETS, 0, group_id="g", topics=topics)

@@ -19,9 +19,9 @@ from app.access.who import ProducerDirectory
 from app.bindings.record import Record
 from app.gateway.door import network_of
 from app.kafka_listener.room import ByteBudget
-from app.kafka_listener.sasl import Logins
+from app.kafka_listener.sasl import SaslUsers
 from app.kafka_listener.wire import ErrorCode
-from app.log.engine import Engine
+from app.log.engine import LogEngine
 from app.log.groups import positions
 from app.log.settings import EngineSettings
 from app.model.message import Partition
@@ -41,7 +41,7 @@ DELETE_GROUPS = 42
 MS = timedelta(milliseconds=1)
 
 
-def logins(**scan: Any) -> Logins:
+def logins(**scan: Any) -> SaslUsers:
     def rights(name: str, **more: Any) -> dict[str, Any]:
         names = [f"{name}*"]
         return {"password": "p", "write": names, "read": names, "groups": names, **more}
@@ -51,7 +51,7 @@ def logins(**scan: Any) -> Logins:
         {"name": "shop", "kafka": rights("shop")},
     ]
     made = ProducerDirectory([Settings.model_validate(each) for each in listed])
-    return Logins(PASSWORDS, ["PLAIN"], made.kafka)
+    return SaslUsers(PASSWORDS, ["PLAIN"], made.kafka)
 
 
 @asynccontextmanager
@@ -452,7 +452,7 @@ async def test_the_states_of_producers_are_shared_between_users(tmp_path: Path) 
         assert await send(scan, "scan-t", 0, 0) == (NONE, 30)  # forgotten: stored again
         await scan.close()
         await shop.close()
-    engine = Engine(EngineSettings(path=tmp_path, max_producers=40))
+    engine = LogEngine(EngineSettings(path=tmp_path, max_producers=40))
     await engine.start()
     rows = await engine._writer_or_raise().run(
         lambda db: next(db.execute("SELECT count(*) FROM producers"))[0]

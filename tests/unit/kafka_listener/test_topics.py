@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from app.log.groups.positions import Committed, Declared
-from app.log.settings import Retention
+from app.log.groups.positions import CommittedOffset, DeclaredGroup
+from app.log.settings import RetentionLimits
 from kafka_listening import KafkaTestListener, kafka_listening
 from log_steps import append_stored, numbered, place
 from versioned_client import VersionedClient, part, versions
@@ -27,8 +27,8 @@ async def listening(tmp_path: Path) -> AsyncIterator[KafkaTestListener]:
         "partitions": 2,
         "max_topics": 4,
         "max_partitions": 1_100,
-        "retention": Retention(max_age=3600),
-        "topic_retention": {"small": Retention(max_bytes=1_000)},
+        "retention": RetentionLimits(max_age=3600),
+        "topic_retention": {"small": RetentionLimits(max_bytes=1_000)},
     }
     async with kafka_listening(tmp_path, log=log) as listening:
         yield listening
@@ -136,8 +136,8 @@ async def test_a_topic_is_deleted_but_not_under_a_subscription(
     """An operator hears which subscription reads it."""
     for name in ("t", "read"):
         await append_stored(listening.engine, name, *numbered(1, 2))
-    await listening.engine.groups.commit("g", {place("t"): Committed(1)})
-    await listening.engine.groups.declare([Declared("billing", ("read",))])
+    await listening.engine.groups.commit("g", {place("t"): CommittedOffset(1)})
+    await listening.engine.groups.declare([DeclaredGroup("billing", ("read",))])
     answer = await asking.ask(DELETE, version, topic_names=("t", "read", "absent"), timeout=SOON)
     codes = [each.error_code for each in answer.responses]
     assert codes == [NONE, ErrorCode.policy_violation, ErrorCode.unknown_topic_or_partition]
@@ -153,7 +153,7 @@ async def test_a_topic_grows_but_not_under_a_subscription(
     """Keys would move to other partitions, and their order with them."""
     for name in ("t", "read"):
         await listening.engine.create_topic(name)
-    await listening.engine.groups.declare([Declared("billing", ("read",))])
+    await listening.engine.groups.declare([DeclaredGroup("billing", ("read",))])
 
     async def grow(name: str, count: int, *nodes: int, only_check: bool = False) -> ErrorCode:
         assignments = [part("CreatePartitionsAssignment", broker_ids=(node,)) for node in nodes]

@@ -17,9 +17,9 @@ from app.brokers.portable import PortableLog
 from app.filters.model import Filter
 from app.interfaces import Consumer, ConsumerFilter
 from app.kafka_listener.gate import CloudEventsGate
-from app.kafka_listener.node import Node, Settings
-from app.kafka_listener.server import KafkaListener
-from app.log.groups.positions import Committed
+from app.kafka_listener.node import KafkaListenerSettings, KafkaNode
+from app.kafka_listener.server import KafkaListenerServer
+from app.log.groups.positions import CommittedOffset
 from app.model.message import Assigned, Message, Revoked
 from app.model.start import EARLIEST
 from app.runtime.clock import SystemClock
@@ -44,20 +44,20 @@ class House:
             ConsumerSettings(times=PATIENT_GROUP),
         )
         self.log = PortableLog(self.driver, PATIENT)
-        self.listener: KafkaListener
+        self.listener: KafkaListenerServer
         self.workers: list[Worker] = []
 
     async def start(self) -> None:
         await self.log.start()
-        node = Node(
+        node = KafkaNode(
             engine=self.driver.engine,
             gate=CloudEventsGate(),
             clock=SystemClock(),
-            settings=Settings(port=0),
+            settings=KafkaListenerSettings(port=0),
             cluster=self.driver.engine.cluster,
             counters=Counters(),
         )
-        self.listener = KafkaListener(node)
+        self.listener = KafkaListenerServer(node)
         await self.listener.start()
 
     async def worker(self, wanted: ConsumerFilter | None = None) -> Worker:
@@ -189,7 +189,7 @@ async def test_a_group_that_a_tool_reset_has_no_position_and_starts_anew(
 ) -> None:
     """Else its lag is longer than the log, and a worker stops at a position that no log can have."""
     await house.publish(0, RECORDS)
-    places = {place(TOPIC, number): Committed(reset) for number in range(4)}
+    places = {place(TOPIC, number): CommittedOffset(reset) for number in range(4)}
     await house.driver.engine.groups.commit(GROUP, places)
     assert (await house.log.metadata([TOPIC], [GROUP])).groups == ()
     worker = await house.worker()

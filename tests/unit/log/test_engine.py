@@ -21,8 +21,8 @@ from app.errors import (
     SetupError,
 )
 from app.log.database import FILE
-from app.log.engine import Engine
-from app.log.groups.positions import Committed
+from app.log.engine import LogEngine
+from app.log.groups.positions import CommittedOffset
 from app.log.sequences import Batch
 from app.log.size import reserve
 from app.model.receipt import Receipt
@@ -35,12 +35,12 @@ async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
     """Records, next offsets, positions and generations survive together."""
     engine = await started(tmp_path, partitions=1)
     await append_stored(engine, "t", *numbered(0, 1, 2))
-    await engine.groups.commit("g", {place("t"): Committed(2, "f1:1")})
+    await engine.groups.commit("g", {place("t"): CommittedOffset(2, "f1:1")})
     await engine.groups.advance("g", 5)
     await engine.stop()
     engine = await started(tmp_path)
     assert [m.record.body for m in await read_all(engine, "t")] == [b"0", b"1", b"2"]
-    assert engine.groups.positions.of("g") == {place("t"): Committed(2, "f1:1")}
+    assert engine.groups.positions.of("g") == {place("t"): CommittedOffset(2, "f1:1")}
     assert engine.groups.positions.generation("g") == 5
     (receipt,) = await append_stored(engine, "t", *numbered(3))
     assert receipt.position == "3"
@@ -63,16 +63,16 @@ async def test_commits_of_positions_ride_on_the_commit_group_that_is_written_any
         return fails
 
     await engine._writer_or_raise().run(lambda db: db.set_commit_hook(committing))
-    committed = engine.groups.commit("g", {place("t"): Committed(1)})
+    committed = engine.groups.commit("g", {place("t"): CommittedOffset(1)})
     await asyncio.gather(append_stored(engine, "t", *numbered(1)), committed)
     assert (outcomes, told) == ([False], [0])
     fails = True
-    refused = engine.groups.commit("g", {place("t"): Committed(2)})
+    refused = engine.groups.commit("g", {place("t"): CommittedOffset(2)})
     (result,) = await append(engine, "t", *numbered(2))
     assert isinstance(result, BrokerRefused)
     with pytest.raises(BrokerRefused):
         await refused
-    assert engine.groups.positions.of("g") == {place("t"): Committed(1)}
+    assert engine.groups.positions.of("g") == {place("t"): CommittedOffset(1)}
     await engine.stop()
 
 
@@ -287,7 +287,7 @@ async def test_the_size_cap_answers_503_and_room_opens_it_again(tmp_path: Path) 
     assert len(await read_all(engine, "t")) == accepted
     on_disk = sum(file.stat().st_size for file in tmp_path.iterdir())
     assert on_disk < cap * 1.2
-    await engine.groups.commit("g", {place("t"): Committed(accepted)})
+    await engine.groups.commit("g", {place("t"): CommittedOffset(accepted)})
     await drop_oldest(engine, "t", 3)
     await until_healthy(engine)
     await append_stored(engine, "t", *numbered(accepted, size=20_000))
@@ -324,7 +324,7 @@ async def test_a_volume_that_is_nearly_full_takes_no_events_and_still_settles(
     assert isinstance(result, BoundReached)
     assert "reserved for settling" in str(result)
     assert "no room on the disk" in engine.health().cause
-    await engine.groups.commit("g", {place("t"): Committed(1)})
+    await engine.groups.commit("g", {place("t"): CommittedOffset(1)})
     await engine.upkeep.retain()
     volume.f_bavail += 1
     await until_healthy(engine)
@@ -403,7 +403,7 @@ async def test_a_time_is_found_between_the_records_of_commits(tmp_path: Path) ->
     await engine.stop()
 
 
-async def once(engine: Engine, batch: Batch, *numbers: int) -> int:
+async def once(engine: LogEngine, batch: Batch, *numbers: int) -> int:
     return (await engine.append_to(place("t"), numbered(*numbers), batch)).base
 
 
@@ -479,7 +479,7 @@ async def test_a_job_on_a_broken_log_is_refused(tmp_path: Path) -> None:
     (result,) = await append(engine, "t", *numbered(0))
     assert isinstance(result, BrokerUnavailable)
     with pytest.raises(BrokerUnavailable):
-        await engine.groups.commit("g", {place("t"): Committed(0)})
+        await engine.groups.commit("g", {place("t"): CommittedOffset(0)})
     await engine.stop()
 
 
@@ -618,7 +618,7 @@ async def test_a_log_of_format_2_is_brought_up(tmp_path: Path) -> None:
     assert engine.cluster == log_format_2.CLUSTER
     found = await read_all(engine, "t")
     assert [(m.offset, m.record.body) for m in found] == [(40, b"0"), (41, b"1"), (42, b"2")]
-    assert engine.groups.positions.of("readers") == {place("t"): Committed(41, "f1:1")}
+    assert engine.groups.positions.of("readers") == {place("t"): CommittedOffset(41, "f1:1")}
     assert engine.groups.positions.generation("readers") == 7
     assert await engine.new_producer() == 12
     known = await engine.append_to(place("t"), numbered(2), Batch(11, 0, 4, 1))

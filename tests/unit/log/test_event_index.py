@@ -11,9 +11,9 @@ import pytest
 
 from app.bindings.record import ContentMode, Decoded, Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.event.value import CloudEvent
 from app.log import event_index
 from app.log.codec import fields_of
@@ -34,7 +34,7 @@ def decoded(event_id: str, source: str = "/s", version: str = "1.0") -> Decoded:
 def record(
     event_id: str, source: str = "/s", mode: str = "binary", format_: str = "json"
 ) -> Record:
-    writing = Writing(mode=mode, format=format_)
+    writing = EncodeOptions(mode=mode, format=format_)
     return BINDINGS["embedded"].encode(decoded(event_id, source), writing, b"k")
 
 
@@ -53,7 +53,8 @@ class House:
             "retention_interval": 3600,
         }
         self.log = PortableLog(
-            EmbeddedDriver(EngineSettings(**(usual | settings)), ConsumerSettings()), Bounds()
+            EmbeddedDriver(EngineSettings(**(usual | settings)), ConsumerSettings()),
+            PublishBounds(),
         )
         self.engine = self.log.driver.engine
         await self.log.start()
@@ -261,6 +262,6 @@ async def test_a_search_touches_eight_bytes_an_event(house, monkeypatch):
     def read(*_: object) -> list[int]:
         raise AssertionError("records were read")
 
-    monkeypatch.setattr(event_index.Search, "_read", read)
+    monkeypatch.setattr(event_index.EventSearch, "_read", read)
     assert await house.find("orders/7") == ["7"]
     assert sum(count for _, count in house.rows()) == 20_000

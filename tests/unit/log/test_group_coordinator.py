@@ -10,17 +10,17 @@ import msgspec
 import pytest
 
 from app.errors import BoundReached
-from app.log.engine import Engine
+from app.log.engine import LogEngine
 from app.log.groups.coordinator import Coordinator
-from app.log.groups.positions import Committed
-from app.log.groups.protocol import Code, Join, State
+from app.log.groups.positions import CommittedOffset
+from app.log.groups.protocol import Code, GroupJoinRequest, GroupState
 from log_steps import place, started
 
 GROUP = "g"
 
 
-def a_join(member: str, session: float = 10.0, rebalance: float = 10.0) -> Join:
-    return Join(
+def a_join(member: str, session: float = 10.0, rebalance: float = 10.0) -> GroupJoinRequest:
+    return GroupJoinRequest(
         member=member,
         protocols=(("range", b""),),
         session_timeout=session,
@@ -29,19 +29,19 @@ def a_join(member: str, session: float = 10.0, rebalance: float = 10.0) -> Join:
 
 
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
+async def engine(tmp_path: Path) -> AsyncIterator[LogEngine]:
     engine = await started(tmp_path, partitions=1)
     yield engine
     await engine.stop()
 
 
 @pytest.fixture
-async def coordinator(engine: Engine) -> Coordinator:
+async def coordinator(engine: LogEngine) -> Coordinator:
     return engine.coordinator
 
 
 async def test_a_generation_is_stored_before_it_is_told(
-    engine: Engine, coordinator: Coordinator
+    engine: LogEngine, coordinator: Coordinator
 ) -> None:
     """One that could be handed out twice would not fence anybody."""
     joined = await coordinator.join(GROUP, a_join("a"))
@@ -49,7 +49,7 @@ async def test_a_generation_is_stored_before_it_is_told(
 
 
 async def test_a_generation_that_cannot_be_stored_is_not_told(
-    engine: Engine, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+    engine: LogEngine, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The member is asked to try again, and may once there is room."""
 
@@ -72,7 +72,7 @@ async def test_a_silent_member_is_removed_by_the_timer(coordinator: Coordinator)
     joined = await coordinator.join(GROUP, a_join("a", session=0.05))
     await coordinator.sync(GROUP, "a", joined.generation, {})
     async with asyncio.timeout(60):
-        while coordinator.state(GROUP) is not State.EMPTY:
+        while coordinator.state(GROUP) is not GroupState.EMPTY:
             await asyncio.sleep(0.005)
     assert coordinator.heartbeat(GROUP, "a", joined.generation) is Code.UNKNOWN_MEMBER
 
@@ -104,20 +104,20 @@ async def test_members_are_stirred_when_somebody_joins(coordinator: Coordinator)
     await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_commits_are_fenced_and_durable(engine: Engine, coordinator: Coordinator) -> None:
+async def test_commits_are_fenced_and_durable(engine: LogEngine, coordinator: Coordinator) -> None:
     """An old generation's commit changes nothing (reliability R12)."""
     joined = await coordinator.join(GROUP, a_join("a"))
     await coordinator.sync(GROUP, "a", joined.generation, {})
-    good = {place("t"): Committed(5, "text")}
+    good = {place("t"): CommittedOffset(5, "text")}
     assert await coordinator.commit(GROUP, "a", joined.generation, good) is Code.NONE
-    stale = {place("t"): Committed(99)}
+    stale = {place("t"): CommittedOffset(99)}
     code = await coordinator.commit(GROUP, "a", joined.generation - 1, stale)
     assert code is Code.ILLEGAL_GENERATION
     assert engine.groups.positions.of(GROUP) == good
 
 
 async def test_commits_of_many_groups_share_a_transaction(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: LogEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two hundred subscriptions must not cost two hundred fsyncs a second."""
     rounds: list[int] = []
@@ -128,10 +128,14 @@ async def test_commits_of_many_groups_share_a_transaction(
         lambda db, commits: rounds.append(len(commits)) or store(db, commits),
     )
     groups = [f"group-{number}" for number in range(200)]
-    await asyncio.gather(*(engine.groups.commit(g, {place("t"): Committed(7)}) for g in groups))
+    await asyncio.gather(
+        *(engine.groups.commit(g, {place("t"): CommittedOffset(7)}) for g in groups)
+    )
     assert sum(rounds) == 200
     assert len(rounds) <= 3
-    assert all(engine.groups.positions.of(group) == {place("t"): Committed(7)} for group in groups)
+    assert all(
+        engine.groups.positions.of(group) == {place("t"): CommittedOffset(7)} for group in groups
+    )
 
 
 async def test_who_asks_again_takes_the_place_of_its_earlier_question(

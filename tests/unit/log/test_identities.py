@@ -11,7 +11,7 @@ import pytest
 
 from app.bindings.record import Record
 from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings
-from app.brokers.portable import Bounds, PortableLog
+from app.brokers.portable import PortableLog, PublishBounds
 from app.event.value import CloudEvent
 from app.model.receipt import Receipt
 from app.model.route import Deduplicate, Route
@@ -48,7 +48,7 @@ class House:
         settings = EngineSettings(
             path=self.folder, partitions=2, now_ms=self.time, retention_interval=3600
         )
-        self.log = PortableLog(EmbeddedDriver(settings, ConsumerSettings()), Bounds())
+        self.log = PortableLog(EmbeddedDriver(settings, ConsumerSettings()), PublishBounds())
         self.engine = self.log.driver.engine
         await self.log.start()
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.errors import PositionOutOfRange
-from app.log.engine import Engine
-from app.log.groups.positions import Committed, Declared
+from app.log.engine import LogEngine
+from app.log.groups.positions import CommittedOffset, DeclaredGroup
 from app.log.partitions import Segment
-from app.log.settings import Retention
+from app.log.settings import RetentionLimits
 from app.log.upkeep import droppable
 from log_steps import ManualTime, append_stored, numbered, place, read_all, started
 
@@ -23,22 +23,22 @@ END = 30
 @pytest.mark.parametrize(
     ("retention", "needed", "expected"),
     [
-        (Retention(), None, 0),
-        (Retention(max_age=60), None, 1),
-        (Retention(max_age=5), None, 3),
-        (Retention(max_age=90.001), None, 0),
-        (Retention(max_bytes=300), None, 0),
-        (Retention(max_bytes=299), None, 1),
-        (Retention(max_bytes=1), None, 2),
-        (Retention(max_age=5), 9, 0),
-        (Retention(max_age=5), 10, 1),
-        (Retention(max_age=5), 19, 1),
-        (Retention(max_age=5), 30, 3),
-        (Retention(max_age=5), 0, 0),
+        (RetentionLimits(), None, 0),
+        (RetentionLimits(max_age=60), None, 1),
+        (RetentionLimits(max_age=5), None, 3),
+        (RetentionLimits(max_age=90.001), None, 0),
+        (RetentionLimits(max_bytes=300), None, 0),
+        (RetentionLimits(max_bytes=299), None, 1),
+        (RetentionLimits(max_bytes=1), None, 2),
+        (RetentionLimits(max_age=5), 9, 0),
+        (RetentionLimits(max_age=5), 10, 1),
+        (RetentionLimits(max_age=5), 19, 1),
+        (RetentionLimits(max_age=5), 30, 3),
+        (RetentionLimits(max_age=5), 0, 0),
     ],
 )
 def test_only_whole_segments_that_nobody_needs_may_go(
-    retention: Retention, needed: int | None, expected: int
+    retention: RetentionLimits, needed: int | None, expected: int
 ) -> None:
     """By age the newest too, by size never the newest: it is what is kept."""
     assert droppable(SEGMENTS, END, retention, NOW, needed) == expected
@@ -46,10 +46,10 @@ def test_only_whole_segments_that_nobody_needs_may_go(
 
 def test_an_empty_segment_stays() -> None:
     """It keeps the place: offsets must never be given out again."""
-    assert droppable([Segment(1, 30)], 30, Retention(max_age=1, max_bytes=0), NOW, None) == 0
+    assert droppable([Segment(1, 30)], 30, RetentionLimits(max_age=1, max_bytes=0), NOW, None) == 0
 
 
-async def filled(folder: Path, time: ManualTime, **settings: object) -> Engine:
+async def filled(folder: Path, time: ManualTime, **settings: object) -> LogEngine:
     """Ten records, a second apart, two in a segment."""
     engine = await started(
         folder, partitions=1, segment_bytes=1_500, now_ms=time, retention_interval=3600, **settings
@@ -63,7 +63,7 @@ async def filled(folder: Path, time: ManualTime, **settings: object) -> Engine:
 async def test_old_segments_go_and_their_offsets_are_never_used_again(tmp_path: Path) -> None:
     """Also when all of them went, and also after a restart."""
     time = ManualTime()
-    engine = await filled(tmp_path, time, retention=Retention(max_age=60))
+    engine = await filled(tmp_path, time, retention=RetentionLimits(max_age=60))
     time.now_ms += 61_000
     assert await engine.upkeep.retain() > 0
     log = engine.partition(place("t"))
@@ -84,7 +84,7 @@ async def test_a_crash_after_everything_went_does_not_give_old_offsets_again(
 ) -> None:
     """No record is left to tell the next offset: the empty segment does, without an orderly stop."""
     time = ManualTime()
-    engine = await filled(tmp_path / "a", time, retention=Retention(max_age=60))
+    engine = await filled(tmp_path / "a", time, retention=RetentionLimits(max_age=60))
     time.now_ms += 61_000
     assert await engine.upkeep.retain() > 0
     shutil.copytree(tmp_path / "a", tmp_path / "b")
@@ -103,12 +103,12 @@ async def test_a_crash_after_everything_went_does_not_give_old_offsets_again(
 async def test_a_declared_group_keeps_what_it_has_not_read(tmp_path: Path) -> None:
     """Retention never passes the lowest position of a declared subscription."""
     time = ManualTime()
-    engine = await filled(tmp_path, time, retention=Retention(max_age=1))
-    await engine.groups.declare([Declared("slow", ("t",)), Declared("fast", ("t",))])
-    await engine.groups.commit("fast", {place("t"): Committed(10)})
+    engine = await filled(tmp_path, time, retention=RetentionLimits(max_age=1))
+    await engine.groups.declare([DeclaredGroup("slow", ("t",)), DeclaredGroup("fast", ("t",))])
+    await engine.groups.commit("fast", {place("t"): CommittedOffset(10)})
     time.now_ms += 100_000
     assert await engine.upkeep.retain() == 0, "the slow one has committed nothing yet"
-    await engine.groups.commit("slow", {place("t"): Committed(5)})
+    await engine.groups.commit("slow", {place("t"): CommittedOffset(5)})
     await engine.upkeep.retain()
     assert 0 < engine.partition(place("t")).earliest <= 5
     await engine.stop()
@@ -117,11 +117,11 @@ async def test_a_declared_group_keeps_what_it_has_not_read(tmp_path: Path) -> No
 async def test_a_group_may_say_that_its_unread_records_can_go(tmp_path: Path) -> None:
     """``drop_unread``, and a group that is declared no more."""
     time = ManualTime()
-    engine = await filled(tmp_path, time, retention=Retention(max_age=1))
+    engine = await filled(tmp_path, time, retention=RetentionLimits(max_age=1))
     time.now_ms += 100_000
-    await engine.groups.declare([Declared("g", ("t",))])
+    await engine.groups.declare([DeclaredGroup("g", ("t",))])
     assert await engine.upkeep.retain() == 0
-    await engine.groups.declare([Declared("g", ("t",), drop_unread=True)])
+    await engine.groups.declare([DeclaredGroup("g", ("t",), drop_unread=True)])
     assert await engine.upkeep.retain() > 0
     await engine.stop()
 
@@ -132,10 +132,10 @@ async def test_who_is_declared_survives_a_restart_until_the_whole_is_declared_an
     """Between the start of the log and of its subscriptions nothing may go."""
     time = ManualTime()
     engine = await filled(tmp_path, time)
-    await engine.groups.declare([Declared("gone", ("t",))])
+    await engine.groups.declare([DeclaredGroup("gone", ("t",))])
     await engine.stop()
     time.now_ms += 100_000
-    engine = await started(tmp_path, now_ms=time, retention=Retention(max_age=1))
+    engine = await started(tmp_path, now_ms=time, retention=RetentionLimits(max_age=1))
     assert await engine.upkeep.retain() == 0
     await engine.groups.declare([], whole=True)
     assert await engine.upkeep.retain() > 0
@@ -145,7 +145,7 @@ async def test_who_is_declared_survives_a_restart_until_the_whole_is_declared_an
 async def test_a_topic_can_have_a_retention_of_its_own(tmp_path: Path) -> None:
     """By size: the newest are kept."""
     time = ManualTime()
-    engine = await filled(tmp_path, time, topic_retention={"t": Retention(max_bytes=4_000)})
+    engine = await filled(tmp_path, time, topic_retention={"t": RetentionLimits(max_bytes=4_000)})
     await append_stored(engine, "other", *numbered(*range(10), size=900))
     await engine.upkeep.retain()
     kept = [m.offset for m in await read_all(engine, "t")]
@@ -162,7 +162,7 @@ async def test_a_trickle_does_not_outlive_its_age(tmp_path: Path) -> None:
         tmp_path,
         partitions=1,
         now_ms=time,
-        retention=Retention(max_age=40),
+        retention=RetentionLimits(max_age=40),
         retention_interval=3600,
     )
     for number in range(20):

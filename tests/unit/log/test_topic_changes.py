@@ -12,9 +12,9 @@ import pytest
 
 from app.bindings.record import Record
 from app.errors import BoundReached, BrokerRefused, PositionOutOfRange
-from app.log.engine import Engine
-from app.log.groups.positions import Committed, Declared
-from app.log.groups.protocol import Join
+from app.log.engine import LogEngine
+from app.log.groups.positions import CommittedOffset, DeclaredGroup
+from app.log.groups.protocol import GroupJoinRequest
 from app.log.sequences import Batch
 from log_steps import ManualTime, append_stored, numbered, place, read_all, started
 
@@ -22,7 +22,7 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
+async def engine(tmp_path: Path) -> AsyncIterator[LogEngine]:
     engine = await started(tmp_path, partitions=2, segment_bytes=200)
     yield engine
     await engine.stop()
@@ -36,24 +36,26 @@ def tables(folder: Path) -> int:
 
 
 async def test_a_deleted_topic_is_gone_with_all_that_was_known_of_it(
-    engine: Engine, tmp_path: Path
+    engine: LogEngine, tmp_path: Path
 ) -> None:
     """One of its name begins anew: an old position would pass over new records."""
     for count in range(5):
         await append_stored(engine, "t", *numbered(*range(count + 1), size=100))
     await append_stored(engine, "other", *numbered(7))
-    await engine.groups.commit("g", {place("t"): Committed(3), place("other"): Committed(1)})
+    await engine.groups.commit(
+        "g", {place("t"): CommittedOffset(3), place("other"): CommittedOffset(1)}
+    )
     await engine.append_to(place("t"), [Record(None, (), b"n")], Batch(1, 0, 0, 1))
     await engine.delete_topic("t")
     assert set(engine.topics()) == {"other"}
-    assert dict(engine.groups.positions.of("g")) == {place("other"): Committed(1)}
+    assert dict(engine.groups.positions.of("g")) == {place("other"): CommittedOffset(1)}
     assert tables(tmp_path) == 1
     await engine.create_topic("t", 1)
     assert await engine.append_to(place("t"), [Record(None, (), b"n")], Batch(1, 0, 5, 1))
     assert [m.offset for m in await read_all(engine, "t")] == [0]
 
 
-async def test_a_deleted_topic_stays_deleted(engine: Engine, tmp_path: Path) -> None:
+async def test_a_deleted_topic_stays_deleted(engine: LogEngine, tmp_path: Path) -> None:
     """Also for the start after."""
     await append_stored(engine, "t", *numbered(1))
     await engine.delete_topic("t")
@@ -63,10 +65,10 @@ async def test_a_deleted_topic_stays_deleted(engine: Engine, tmp_path: Path) -> 
     assert not engine.findings
 
 
-async def test_what_a_subscription_reads_is_neither_deleted_nor_grown(engine: Engine) -> None:
+async def test_what_a_subscription_reads_is_neither_deleted_nor_grown(engine: LogEngine) -> None:
     """Its place, and the order of its keys, would mean something else."""
     await engine.create_topic("t")
-    await engine.groups.declare([Declared("billing", ("t",))])
+    await engine.groups.declare([DeclaredGroup("billing", ("t",))])
     with pytest.raises(BrokerRefused, match="read by billing"):
         await engine.delete_topic("t")
     with pytest.raises(BrokerRefused, match="read by billing"):
@@ -75,7 +77,7 @@ async def test_what_a_subscription_reads_is_neither_deleted_nor_grown(engine: En
     await engine.delete_topic("t")
 
 
-async def test_who_waits_for_a_deleted_topic_is_told(engine: Engine) -> None:
+async def test_who_waits_for_a_deleted_topic_is_told(engine: LogEngine) -> None:
     """A long poll must not last for what cannot come."""
     await engine.create_topic("t")
     told = asyncio.Event()
@@ -86,7 +88,7 @@ async def test_who_waits_for_a_deleted_topic_is_told(engine: Engine) -> None:
         engine.partition(place("t"))
 
 
-async def test_a_page_of_a_deleted_topic_is_refused(engine: Engine) -> None:
+async def test_a_page_of_a_deleted_topic_is_refused(engine: LogEngine) -> None:
     """A reader that had found its partition meets no missing table."""
     await append_stored(engine, "t", *numbered(1, 2, 3))
     number = next(p.number for p in engine.topics()["t"].partitions if p.next_offset)
@@ -98,7 +100,7 @@ async def test_a_page_of_a_deleted_topic_is_refused(engine: Engine) -> None:
         await engine.page(place("t", number), 0)
 
 
-async def test_a_topic_grows_and_stays_grown(engine: Engine) -> None:
+async def test_a_topic_grows_and_stays_grown(engine: LogEngine) -> None:
     """The partitions it had keep their records."""
     await append_stored(engine, "t", *numbered(1))
     await engine.grow_topic("t", 5)
@@ -132,13 +134,15 @@ async def test_a_group_nobody_uses_is_forgotten_and_its_generations_never_come_b
     engine = await started(tmp_path, now_ms=clock)
     await engine.create_topic("t")
     for group in ("gone", "declared", "used", "live"):
-        await engine.groups.commit(group, {place("t"): Committed(0)})
+        await engine.groups.commit(group, {place("t"): CommittedOffset(0)})
         await engine.groups.advance(group, 41)
-    await engine.groups.declare([Declared("declared", ("t",))])
+    await engine.groups.declare([DeclaredGroup("declared", ("t",))])
     clock.now_ms += 8 * DAY_MS
-    await engine.groups.commit("used", {place("t"): Committed(0)})
+    await engine.groups.commit("used", {place("t"): CommittedOffset(0)})
     coordinator = engine.coordinator
-    join = Join(member="m", protocols=(("range", b""),), session_timeout=9, rebalance_timeout=9)
+    join = GroupJoinRequest(
+        member="m", protocols=(("range", b""),), session_timeout=9, rebalance_timeout=9
+    )
     await coordinator.join("live", join)
     await engine.stop()
     await engine.start()
@@ -157,8 +161,10 @@ async def test_a_group_counts_its_age_from_its_last_member(tmp_path: Path) -> No
     engine = await started(tmp_path, now_ms=clock)
     coordinator = engine.coordinator
     await engine.create_topic("t")
-    await engine.groups.commit("g", {place("t"): Committed(0)})
-    join = Join(member="m", protocols=(("range", b""),), session_timeout=9, rebalance_timeout=9)
+    await engine.groups.commit("g", {place("t"): CommittedOffset(0)})
+    join = GroupJoinRequest(
+        member="m", protocols=(("range", b""),), session_timeout=9, rebalance_timeout=9
+    )
     await coordinator.join("g", join)
     clock.now_ms += 30 * DAY_MS
     assert await engine.upkeep.forget_groups() == 0

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.model.places import places_of
+from app.model.places import paths_of
 
 
 class Marked:
@@ -39,7 +39,7 @@ def test_values_are_found_in_every_form_of_field() -> None:
         bare={"c": Marked()},
         inner=Tree(leaves=(Leaf(mark=Marked()),)),
     )
-    assert list(places_of(Marked, tree)) == [
+    assert list(paths_of(Marked, tree)) == [
         ("leaves", 1, "mark"),
         ("named", "a"),
         ("anything", 0, "b"),
@@ -61,5 +61,5 @@ def test_fields_that_cannot_hold_one_are_not_searched() -> None:
             return str
 
     tree = Tree.model_construct(words=[Counting("w")] * 10, leaves=(), named={}, inner=None)
-    assert list(places_of(Marked, tree)) == []
+    assert list(paths_of(Marked, tree)) == []
     assert Counting.looked == 0

@@ -12,9 +12,9 @@ from app.pipeline.archive import derive, lock, progress, run
 from app.pipeline.archive.derive import Derived, DeriveRange
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.query import duck
-from app.pipeline.settings import Catalog, Lake
+from app.pipeline.settings import Lake, LakeCatalog
 
-LAKE = Lake(catalog=Catalog(kind="rest", uri="http://127.0.0.1:9", warehouse="s3://lake/"))
+LAKE = Lake(catalog=LakeCatalog(kind="rest", uri="http://127.0.0.1:9", warehouse="s3://lake/"))
 START, HALF, END = ({"main": {"orders": {0: n}}} for n in (0, 50, 100))
 
 

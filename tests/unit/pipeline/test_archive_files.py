@@ -24,7 +24,7 @@ from app.pipeline.archive.files import (
     write_files,
 )
 from app.pipeline.archive.identity import buckets, identities
-from app.pipeline.settings import Catalog, Lake
+from app.pipeline.settings import Lake, LakeCatalog
 from decode_records import raw_table
 from replay_records import binary_record
 
@@ -230,7 +230,7 @@ def test_a_file_is_written_again_without_its_doomed_rows(
 
 def test_only_the_newest_layout_of_a_table_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalog that gives other credentials for each load does not fill the memory of an archive that never ends."""
-    lake, session = Lake(Catalog("hadoop", "", "file:///l")), MagicMock()
+    lake, session = Lake(LakeCatalog("hadoop", "", "file:///l")), MagicMock()
     monkeypatch.setattr(commit, "_LAYOUTS", {})
     monkeypatch.setattr(commit, "_layout", lambda table, *_: object())
     monkeypatch.setattr(commit.history, "iceberg_table", lambda *_: session.table)

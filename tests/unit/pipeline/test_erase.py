@@ -9,9 +9,9 @@ import pytest
 
 from app.pipeline import erase, history
 from app.pipeline.history import Snapshot
-from app.pipeline.settings import Catalog, Lake
+from app.pipeline.settings import Lake, LakeCatalog
 
-LAKE = Lake(Catalog("jdbc", "jdbc:sqlite:/lake/catalog.db", "file:///lake"))
+LAKE = Lake(LakeCatalog("jdbc", "jdbc:sqlite:/lake/catalog.db", "file:///lake"))
 
 
 def test_a_snapshot_of_a_clock_that_is_ahead_goes_too(monkeypatch: pytest.MonkeyPatch) -> None:

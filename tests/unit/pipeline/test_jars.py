@@ -60,7 +60,7 @@ def test_what_is_missing_is_fetched_once(repository, tmp_path):
     second = repository.publish("second", b"two")
     where, told = tmp_path / "new" / "jars", []
     for _ in range(2):
-        found = jars.bring(
+        found = jars.ensure_jars(
             where,
             source=repository.url,
             wanted=[first, second],
@@ -82,14 +82,14 @@ def test_a_jar_with_other_bytes_is_refused_and_leaves_nothing(repository, tmp_pa
     with pytest.raises(
         SetupError, match=r"first-1\.2\.3\.jar: its SHA-256 is [0-9a-f]{64}, and not"
     ):
-        jars.bring(tmp_path, source=repository.url, wanted=[jar])
+        jars.ensure_jars(tmp_path, source=repository.url, wanted=[jar])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_file_is_fetched_anew(repository, tmp_path):
     jar = repository.publish("first", b"as it was")
     (tmp_path / jar.name).write_bytes(b"as it")
-    [found] = jars.bring(tmp_path, source=repository.url, wanted=[jar])
+    [found] = jars.ensure_jars(tmp_path, source=repository.url, wanted=[jar])
     assert found.read_bytes() == b"as it was"
 
 
@@ -97,7 +97,7 @@ def test_a_fetch_that_breaks_off_leaves_nothing(repository, tmp_path):
     jar = repository.publish("first", b"x" * 1000)
     repository.cut_short = True
     with pytest.raises(SetupError, match=r"first-1\.2\.3\.jar: "):
-        jars.bring(tmp_path, source=repository.url, wanted=[jar])
+        jars.ensure_jars(tmp_path, source=repository.url, wanted=[jar])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -106,7 +106,7 @@ def test_every_jar_that_cannot_be_had_is_told_with_the_cure(repository, tmp_path
     there = repository.publish("there", b"1")
     gone = [Jar("org.example", name, "1", 1, "00") for name in ("gone", "lost")]
     with pytest.raises(SetupError) as raised:
-        jars.bring(tmp_path, source=repository.url, wanted=[gone[0], there, gone[1]])
+        jars.ensure_jars(tmp_path, source=repository.url, wanted=[gone[0], there, gone[1]])
     said = str(raised.value)
     for name in ("gone", "lost"):
         assert f"{name}-1.jar: the repository answers 404" in said
@@ -120,7 +120,7 @@ def test_a_repository_that_does_not_answer_is_told(tmp_path):
     with Repository() as repository:
         jar = repository.publish("first", b"1")
     with pytest.raises(SetupError, match=r"first-1\.2\.3\.jar: .*refused"):
-        jars.bring(tmp_path, source=repository.url, wanted=[jar])
+        jars.ensure_jars(tmp_path, source=repository.url, wanted=[jar])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.pipeline.maintain import rewrite_manifests
-from app.pipeline.settings import Catalog, Lake
+from app.pipeline.settings import Lake, LakeCatalog
 
 OVERTAKEN = (
     "org.apache.iceberg.exceptions.ValidationException: Deleted manifest m1.avro could not be found"
@@ -34,7 +34,7 @@ class Session:
         return Found()
 
 
-LAKE = Lake(Catalog("jdbc", "jdbc:sqlite:catalog.db", "file:///lake"))
+LAKE = Lake(LakeCatalog("jdbc", "jdbc:sqlite:catalog.db", "file:///lake"))
 
 
 def test_manifests_that_a_commit_took_away_are_rewritten_on_the_newest_snapshot() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import SetupError
 from app.model.route import Route
-from app.pipeline.reroute.plan import checked, told
+from app.pipeline.reroute.plan import check_job, route_line
 from app.pipeline.settings import KafkaPlace, Reroute
 
 MAIN = KafkaPlace("main", "127.0.0.1:9092")
@@ -28,7 +28,7 @@ def _job(*routes: Route, rejects: str | None = None) -> Reroute:
 
 def _faults(*routes: Route, rejects: str | None = None) -> str:
     with pytest.raises(SetupError) as refused:
-        checked(_job(*routes, rejects=rejects))
+        check_job(_job(*routes, rejects=rejects))
     return str(refused.value)
 
 
@@ -67,7 +67,7 @@ def test_a_route_that_leads_back_to_what_is_read_is_refused(
     if round_:
         assert "would be routed again" in _faults(route)
     else:
-        assert checked(_job(route)) == []
+        assert check_job(_job(route)) == []
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_a_route_that_leads_back_to_what_is_read_is_refused(
     ],
 )
 def test_whatever_the_gateway_asks_of_an_event_a_job_does_too(given: dict[str, Any]) -> None:
-    assert checked(_job(_route(**given))) == []
+    assert check_job(_job(_route(**given))) == []
 
 
 def test_a_route_is_told_with_its_places() -> None:
     to = [{"broker": "main", "topic": "a.{type}"}, {"broker": "other", "topic": "b"}]
-    assert told(_route(to=to)) == "r -> main:a.{type}, other:b"
+    assert route_line(_route(to=to)) == "r -> main:a.{type}, other:b"
 
 
 def test_relaxed_durability_is_told_not_to_be_followed() -> None:
-    (note,) = checked(_job(_route(durability="relaxed")))
+    (note,) = check_job(_job(_route(durability="relaxed")))
     assert "durability relaxed has no effect" in note

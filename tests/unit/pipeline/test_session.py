@@ -8,7 +8,7 @@ import pytest
 
 from app.pipeline import class_data, jars
 from app.pipeline.session import _settings
-from app.pipeline.settings import Engine
+from app.pipeline.settings import SparkEngine
 
 CLASS_PATH, JVM = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
 
@@ -24,7 +24,7 @@ def _jars_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told(master: str = "local[*]", *, brief: bool = False, **conf: str) -> dict[str, str]:
     named = {name.replace("_", "."): value for name, value in conf.items()}
-    return _settings(Engine(master=master, conf=named), "test", brief=brief)
+    return _settings(SparkEngine(master=master, conf=named), "test", brief=brief)
 
 
 def test_jars_stand_on_the_class_path_of_this_machine_and_are_sent_to_another() -> None:

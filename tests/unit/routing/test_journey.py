@@ -15,8 +15,8 @@ from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.model.route import Route
 from app.model.subscription import Subscription
-from app.routing.hops import FOLLOWED, HOPS, Hop
-from app.routing.journey import Guide, Journey
+from app.routing.hops import FOLLOWED, HOPS, JourneyHop
+from app.routing.journey import EventExplainer, Journey
 from app.routing.plan import Resources, Router
 
 ORDERS = {
@@ -39,9 +39,11 @@ def a_subscription(name: str, topic: str = "orders", **settings: Any) -> Subscri
     )
 
 
-def a_guide(*subscriptions: Subscription, routes: Any = (ORDERS, EVERYTHING)) -> Guide:
+def a_guide(*subscriptions: Subscription, routes: Any = (ORDERS, EVERYTHING)) -> EventExplainer:
     kinds = {"log": "embedded"}
-    return Guide([Route.model_validate(route) for route in routes], subscriptions, kinds=kinds)
+    return EventExplainer(
+        [Route.model_validate(route) for route in routes], subscriptions, kinds=kinds
+    )
 
 
 def an_event(type_: str = "com.example.order.created", **attributes: str) -> Decoded:
@@ -74,7 +76,7 @@ def test_what_another_client_writes_is_explained_without_a_route() -> None:
     """A setup whose topics are fed from outside has no route to begin with."""
     kinds = {"log": "kafka"}
     wanted = {"id": "b", "source": {"broker": "log", "topics": ["orders"]}, "sink": "https://b/"}
-    guide = Guide((), [Subscription.model_validate(wanted)], kinds=kinds)
+    guide = EventExplainer((), [Subscription.model_validate(wanted)], kinds=kinds)
     journey = guide.explain(an_event(), b"k", as_from="log/orders")
     (hop,) = journey.hops
     assert (journey.refused, hop.by, hop.key) == (None, "another client", b"k")
@@ -234,7 +236,7 @@ def test_a_circle_of_mirrors_ends() -> None:
 def test_where_an_exchange_leads_is_said_to_be_untold() -> None:
     route = {"name": "r", "to": {"broker": "rabbit", "exchange": "x", "routing_key": "{type}"}}
     reader = a_subscription("reader", source={"broker": "rabbit", "topics": ["queue:q"]})
-    guide = Guide([Route.model_validate(route)], [reader], kinds={"rabbit": "rabbitmq"})
+    guide = EventExplainer([Route.model_validate(route)], [reader], kinds={"rabbit": "rabbitmq"})
     (hop,) = guide.explain(an_event("t"), None).hops
     assert (hop.topic, hop.subscriptions, hop.untold) == ("exchange:x:t", (), ("reader",))
 
@@ -251,7 +253,7 @@ def test_it_never_says_other_than_the_hot_path_does(
         {"exact": {"type": wants}}]})]  # fmt: skip
     reader = a_subscription("reader", filters=[{"suffix": {"type": wants}}])
     event, route = an_event(type_), "orders" if named else None
-    journey = Guide(routes, [reader]).explain(event, key, route)
+    journey = EventExplainer(routes, [reader]).explain(event, key, route)
     if journey.refused is not None:
         with pytest.raises(SenderError, match=str(journey.refused)):
             Router(routes).plan(event, key, route)
@@ -278,7 +280,7 @@ def test_data_that_does_not_match_its_schema_is_told_and_goes_where_it_would() -
     ):
         schema = {"schema": {"file": "order.json", "on_invalid": on_invalid}}
         routes = [Route.model_validate(each) for each in ({**ORDERS, **schema}, EVERYTHING)]
-        guide = Guide(routes, (), Resources(checks={"orders": check}))
+        guide = EventExplainer(routes, (), Resources(checks={"orders": check}))
         journey = guide.explain(an_event(), None)
         assert chosen(journey) == [taker]
         assert [fault.at for fault in journey.routes[0].invalid] == ["/data/id"]
@@ -300,7 +302,7 @@ def test_mirrors_in_layers_are_followed_within_bounds() -> None:
         for n in range(40)
     ]
 
-    def followed(hop: Hop) -> int:
+    def followed(hop: JourneyHop) -> int:
         return sum(1 + followed(each.onward) for each in hop.subscriptions if each.onward)
 
     (hop,) = a_guide(*layers).explain(an_event(), None).hops

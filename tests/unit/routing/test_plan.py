@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from app.bindings import kafka
 from app.bindings.record import ContentMode, Decoded
-from app.bindings.run import Run
+from app.bindings.run import EventColumns
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.errors import SenderError, SetupError
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
@@ -22,7 +22,7 @@ from app.formats.json_columns import read_columns
 from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import BadTopic, MissingKey, NoRoute, Router, UnknownRoute
-from app.routing.publications import Manner
+from app.routing.publications import PulsarProfile
 
 MakeDecoded = Callable[..., Decoded]
 
@@ -107,7 +107,7 @@ def test_the_kind_of_the_broker_decides_the_binding(decoded: MakeDecoded) -> Non
     assert [each.broker for each in published] == list(BROKERS)
     assert records["log"] is records["main"]
     for broker, record in records.items():
-        assert record == BINDINGS[BROKERS[broker]].encode(event, Writing(), b"k")
+        assert record == BINDINGS[BROKERS[broker]].encode(event, EncodeOptions(), b"k")
         assert BINDINGS[BROKERS[broker]].decode(record).event.id == event.event.id
     names = {broker: {name for name, _ in records[broker].headers} for broker in records}
     assert [("ce_id" in names["main"]), ("ce-id" in names["rabbit"]), ("CE-Id" in names["pulsar"])] == [
@@ -182,7 +182,9 @@ def test_a_route_has_its_content_mode(
     sent = Decoded(event(None), ContentMode.BINARY)
     chosen = route("r", content_mode=mode, empty_body=empty_body)
     (published,) = Router([chosen]).plan(sent, b"k")
-    assert published.record == kafka.encode(sent, Writing(mode=mode, empty_body=empty_body), b"k")
+    assert published.record == kafka.encode(
+        sent, EncodeOptions(mode=mode, empty_body=empty_body), b"k"
+    )
 
 
 def test_a_route_without_its_key_is_the_senders_fault(decoded: MakeDecoded) -> None:
@@ -312,7 +314,7 @@ def test_each_pulsar_is_written_to_in_its_own_manner(decoded: MakeDecoded) -> No
     router = Router(
         [route("all", to=places)],
         kinds=dict.fromkeys(("one", "two", "three"), "pulsar"),
-        manners={"two": Manner(names="ce_")},
+        manners={"two": PulsarProfile(names="ce_")},
     )
     one, two, three = (each.record for each in router.plan(decoded(), None))
     assert one is three
@@ -332,7 +334,7 @@ def test_an_exchange_and_a_topic_are_targets_of_one_route(decoded: MakeDecoded) 
     assert [each.topic for each in published] == ["t", "exchange:x:a.b"]
 
 
-def run_of(*more: str, kinds: Sequence[str] = ("order.created",) * 6) -> Run:
+def run_of(*more: str, kinds: Sequence[str] = ("order.created",) * 6) -> EventColumns:
     """Events of a batch that look alike; ``more``: members of each, as JSON has them."""
     documents = [
         f'{{"specversion":"1.0","id":"{n}","source":"/s","type":"{kind}",'
@@ -342,7 +344,9 @@ def run_of(*more: str, kinds: Sequence[str] = ("order.created",) * 6) -> Run:
     ]
     columns = read_columns([each.encode() for each in documents])
     assert columns is not None
-    return Run(columns, "application/cloudevents+json", (("x-request", b"1"), ("ce_id", None)))
+    return EventColumns(
+        columns, "application/cloudevents+json", (("x-request", b"1"), ("ce_id", None))
+    )
 
 
 BY_COLUMN: Sequence[dict[str, Any]] = [

@@ -21,7 +21,7 @@ from app.features.component import ROLES, Role
 from app.features.events.component import EventsComponent
 from app.features.listening import limits_of
 from app.features.subscriptions.component import SubscriptionsComponent
-from app.gateway.limits import Limits
+from app.gateway.limits import ListenerLimits
 from app.model.log_name import LogName
 from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
@@ -72,7 +72,7 @@ def test_each_role_has_only_its_own_parts(tmp_path: Path) -> None:
 
 def test_every_bound_of_the_listener_is_a_setting() -> None:
     """Rule 8: a bound that nobody can move is a bound that somebody patches."""
-    limits = Limits(
+    limits = ListenerLimits(
         header_bytes=300_000, header_fields=300, body=100_000, receiving=200_000, connections=7,
         batch_events=8, in_work=9, in_flight=10, head_timeout=1.5, body_timeout=2.5, keep_alive=3.5,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.config.diff.judging import judge
 from app.config.diff.proposal import propose
 from app.config.diff.shown import view_of
@@ -59,7 +59,7 @@ async def test_a_process_that_takes_too_long_ends_and_is_a_503(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(judges, "WITHIN", 0.0)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         await Judges().judge(padded(BEGIN), in_force())
     assert refused.value.status == 503
     assert "skybridge check FILE" in str(refused.value)

@@ -22,7 +22,7 @@ from app.features.subscriptions.store_watcher import StoreWatcher
 from app.interfaces import Attempt, EventName
 from app.model.log_name import LogName
 from app.model.message import Partition
-from app.model.metadata import Health
+from app.model.metadata import LogHealth
 from app.model.route import Target
 from app.model.subscription_status import SubscriptionStatus
 from app.runtime.service import Service
@@ -39,10 +39,10 @@ class Broker(FakeLog):
         self.cause = cause
         self.asked = 0
 
-    async def health(self) -> Health:
+    async def health(self) -> LogHealth:
         self.asked += 1
         await asyncio.sleep(0)
-        return Health(healthy=not self.cause, cause=self.cause)
+        return LogHealth(healthy=not self.cause, cause=self.cause)
 
 
 class Subscriptions:
@@ -263,8 +263,8 @@ async def test_a_store_in_trouble_is_named_and_stops_nobody(document: Any) -> No
     """Deliveries go on; only dead letters wait for it."""
 
     class Store:
-        async def health(self) -> Health:
-            return Health(healthy=False, cause="disk full")
+        async def health(self) -> LogHealth:
+            return LogHealth(healthy=False, cause="disk full")
 
     state = _composed(document, worker=Subscriptions(_status("running")), store=Store())
     worker = await state.worker()

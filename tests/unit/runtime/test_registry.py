@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api.http.problems import Refused
+from app.api.http.problems import RequestRefused
 from app.config.load.loader import Loaded, load
 from app.errors import SenderError, SetupError, VersionConflict
 from app.features.subscriptions.catalog import SubscriptionCatalog
@@ -114,7 +114,7 @@ async def test_one_without_an_id_gets_one(process: Process) -> None:
 @pytest.mark.parametrize("name", ["filed", "made"])
 async def test_an_id_is_taken_once(process: Process, name: str) -> None:
     await process.registry.make({**DOCUMENT, "id": "made"})
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         await process.registry.make({**DOCUMENT, "id": name})
     assert refused.value.status == 409
 
@@ -140,7 +140,7 @@ async def test_those_of_the_file_are_changed_in_the_file(process: Process) -> No
     entry = await process.registry.entry("filed")
     assert entry is not None
     for step in (process.registry.change(entry, DOCUMENT), process.registry.remove(entry)):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             await step
         assert refused.value.status == 409
         assert "skybridge.yaml, line 9" in str(refused.value)
@@ -178,7 +178,7 @@ async def test_the_number_that_the_api_makes_is_bounded(process: Process) -> Non
     outcomes = await asyncio.gather(
         *(process.registry.make(DOCUMENT) for _ in range(6)), return_exceptions=True
     )
-    refused = [each for each in outcomes if isinstance(each, Refused)]
+    refused = [each for each in outcomes if isinstance(each, RequestRefused)]
     assert len(refused) == 3
     assert {each.code for each in refused} == {"too-many-subscriptions"}
 

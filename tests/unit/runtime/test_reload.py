@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from app.api.access.audit_trail import AuditRecorder
-from app.config.check.source import Source
+from app.config.check.source import ConfigSource
 from app.errors import StoreUnavailable
 from app.features.brokers.component import BrokersComponent
 from app.features.events.routes import RoutesComponent
@@ -22,7 +22,7 @@ from app.features.storage.component import StorageComponent
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.component import SubscriptionsComponent
 from app.features.subscriptions.registry import ApiSubscriptionRegistry
-from app.interfaces import silence
+from app.interfaces import notify_nothing
 from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
 from app.runtime.reload.reloader import Reloader
@@ -82,7 +82,7 @@ class House:
     ) -> AsyncIterator[Service]:
         """``meanwhile``: what happens between its configuration and its start."""
         self.write()
-        source = Source(self.file, {})
+        source = ConfigSource(self.file, {})
         loaded, _ = source.judge(source.read())
         meanwhile()
         self.service = compose(loaded, SystemClock(), source=source)
@@ -344,7 +344,7 @@ async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: Ho
             service.apply_change,
             SystemClock(),
             Counters(),
-            AuditRecorder(service.part(StorageComponent).store, SystemClock(), silence),
+            AuditRecorder(service.part(StorageComponent).store, SystemClock(), notify_nothing),
         )
         assert bare.every == 0
         told = await bare.reload("api")

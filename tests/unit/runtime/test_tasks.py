@@ -20,7 +20,7 @@ from app.api.status.recorder import Recorder
 from app.brokers.kafka import producer as kafka_producer
 from app.brokers.pulsar import ownership as pulsar_ownership
 from app.brokers.pulsar import producer as pulsar_producer
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.batchers import TopicBatchers
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
@@ -38,8 +38,8 @@ from app.runtime.compose import compose
 from app.telemetry import Counters, tasks
 from app.telemetry.tasks import FAILURES, TaskName, keep
 from app.worker import supervised_dispatcher as runs
-from app.worker.alerts import Watcher
-from app.worker.attempt_writer import AttemptKeeper
+from app.worker.alerts import SubscriptionAlerts
+from app.worker.attempt_writer import AttemptWriter
 from app.worker.dispatch import Dispatcher
 from app.worker.operator_events import OperatorEvents
 from authority import Authority
@@ -97,7 +97,7 @@ class Loops:
 
 
 OF_A_SERVICE: dict[str, tuple[Any, str]] = {
-    "attempts": (AttemptKeeper, "_write_all"),
+    "attempts": (AttemptWriter, "_write_all"),
     "certificates": (Certificates, "_watch"),
     "configuration-file": (services, "watch"),
     "configuration-signal": (services, "reload_on_signal"),
@@ -113,7 +113,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "spools": (SpoolsComponent, "_watch_spools"),
     "store-changes": (StoreWatcher, "_follow"),
     "subscription": (Dispatcher, "run"),
-    "watching": (Watcher, "_watch"),
+    "watching": (SubscriptionAlerts, "_watch"),
 }
 
 
@@ -172,7 +172,7 @@ async def pulsar_owners() -> AsyncIterator[None]:
     async def nothing(*_: Any) -> None: ...
 
     member = SimpleNamespace(topics=[], check_connections=nothing)
-    owners = pulsar_ownership.OwnershipChecker(PULSAR, Admin(PULSAR))
+    owners = pulsar_ownership.OwnershipChecker(PULSAR, PulsarAdmin(PULSAR))
     owners.join(member)
     yield
     await owners.leave(member)
@@ -180,7 +180,7 @@ async def pulsar_owners() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def pulsar_lanes() -> AsyncIterator[None]:
-    producer = pulsar_producer.PulsarPublisher(PULSAR, Admin(PULSAR))
+    producer = pulsar_producer.PulsarPublisher(PULSAR, PulsarAdmin(PULSAR))
     await producer.start()
     topic = producer.topics.known["t"] = TopicBatchers("t", ["wire"])
     producer._open(topic.batchers[0])

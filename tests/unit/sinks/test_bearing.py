@@ -15,7 +15,7 @@ from app.bindings.http import HttpMessage
 from app.features.tokens import GrantedTokens, ask_through
 from app.model.secret import FileSecret
 from app.model.webhook import OAuth2
-from app.sinks.credentials import Fixed, StaticHeaders, basic
+from app.sinks.credentials import SecretCredentials, StaticHeaders, basic
 from app.sinks.secrets import LiveSecret, WatchedFiles
 from app.sinks.signatures import Signatures
 from app.sinks.tls import TlsFiles
@@ -148,7 +148,7 @@ def test_a_secret_that_changed_after_it_was_read_is_read_again(tmp_path):
 async def test_credentials_follow_their_secret(tmp_path):
     file = tmp_path / "password"
     file.write_text("a")
-    shown = Fixed(LiveSecret(FileSecret("a", str(file)), Ticking()), basic("\u00fc"))
+    shown = SecretCredentials(LiveSecret(FileSecret("a", str(file)), Ticking()), basic("\u00fc"))
     assert (await shown.current()).headers == (("Authorization", "Basic w7w6YQ=="),)
     file.write_text("bb")
     assert (await shown.current()).headers == (("Authorization", "Basic w7w6YmI="),)

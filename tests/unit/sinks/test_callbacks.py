@@ -10,7 +10,7 @@ import pytest
 from app.bindings.http import HttpMessage
 from app.errors import StoreUnavailable
 from app.interfaces import SinkAnswer
-from app.sinks.handshake import CALLBACK_VALID, Callbacks, Handshake
+from app.sinks.handshake import CALLBACK_VALID, ConsentCallbacks, Handshake
 from memory_store import MemoryStore
 
 BASE = "https://bridge.example/"
@@ -26,8 +26,8 @@ class Here:
         self.asked: list[str] = []
         self.said: list[str | None] = []
 
-    def process(self) -> Callbacks:
-        return Callbacks(BASE, self.store.consents, lambda: self.now)
+    def process(self) -> ConsentCallbacks:
+        return ConsentCallbacks(BASE, self.store.consents, lambda: self.now)
 
     async def ask(
         self, url: str, message: HttpMessage, within: float

@@ -12,7 +12,7 @@ from app.bindings.http import HttpMessage
 from app.features.tokens import ask_directly, ask_through
 from app.gateway.issuers import fetch_by_discovery
 from app.model.secret import FileSecret
-from app.sinks.credentials import Fixed, in_query
+from app.sinks.credentials import SecretCredentials, in_query
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient
 from app.sinks.secrets import LiveSecret
@@ -147,7 +147,7 @@ async def test_an_access_token_is_put_behind_what_is_written(
     answering: Any, clients: Make, written: str, sent: str
 ) -> None:
     _, came, base = answering
-    credentials = Fixed(LiveSecret(FileSecret("a+b")), in_query)
+    credentials = SecretCredentials(LiveSecret(FileSecret("a+b")), in_query)
     shown = await credentials.current()
     client = clients()
     answer = await client.post(shown.url(base + written), EVENT, 30.0)

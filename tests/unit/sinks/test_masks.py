@@ -12,14 +12,14 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from app.bindings import kafka
-from app.interfaces import Outgoing, SinkAnswer
+from app.interfaces import DeliveryRequest, SinkAnswer
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
 from app.sinks.credentials import (
-    Fixed,
-    Granted,
     NoToken,
+    OAuthCredentials,
     RequestCredentials,
+    SecretCredentials,
     basic,
     bearer,
     in_header,
@@ -122,14 +122,14 @@ def test_what_is_quoted_ends_neither_in_nor_before_a_mask_that_was_cut() -> None
     assert Mask().masked_answer(SinkAnswer(400, body=b"x" * 9_000)).body == b"x" * 9_000
 
 
-def outgoing() -> Outgoing:
+def outgoing() -> DeliveryRequest:
     record = an_event(1)
     message = Message(record, Partition("orders", 0), "7", 7, 0, 1)
-    return Outgoing(message, kafka.decode(record), 9.0)
+    return DeliveryRequest(message, kafka.decode(record), 9.0)
 
 
-def fixed(text: str, write: Callable[[str], RequestCredentials]) -> Fixed:
-    return Fixed(LiveSecret(FileSecret(text)), write)
+def fixed(text: str, write: Callable[[str], RequestCredentials]) -> SecretCredentials:
+    return SecretCredentials(LiveSecret(FileSecret(text)), write)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def fixed(text: str, write: Callable[[str], RequestCredentials]) -> Fixed:
         fixed(PLAIN, in_header("x-api-key")),
     ],
 )
-async def test_what_a_request_bore_is_masked_in_its_answer(credentials: Fixed) -> None:
+async def test_what_a_request_bore_is_masked_in_its_answer(credentials: SecretCredentials) -> None:
     """Whatever the credential, and wherever in the request it was."""
     shown = await credentials.current()
     said = " ".join([shown.url("https://b.example/"), *(value for _, value in shown.headers)])
@@ -163,7 +163,9 @@ async def test_the_words_of_a_token_endpoint_are_for_those_who_look_and_not_for_
 
         def forget(self, token: str) -> None: ...
 
-    sink = WebhookSink(a_subscription(), RecordingClient(), credentials=Granted(Refused(), bearer))
+    sink = WebhookSink(
+        a_subscription(), RecordingClient(), credentials=OAuthCredentials(Refused(), bearer)
+    )
     answer = await sink.send(outgoing())
     assert (answer.fault, answer.detail) == ("token", "no token from https://id.example: 401")
     assert quoted(answer).endswith("401 ask Alice")

@@ -16,7 +16,7 @@ from app.model.log_name import LogName
 from app.model.message import Partition
 from app.model.route import Route
 from app.routing.plan import Router
-from app.sinks.replies import HOPS, MAX_HOPS, Replies
+from app.sinks.replies import HOPS, MAX_HOPS, ReplyPublisher
 from app.telemetry import Counters
 from fake_log import FakeLog
 from worker_doubles import an_event
@@ -38,7 +38,7 @@ ANSWERED = kafka.decode(an_event(1))
 class House:
     log: FakeLog
     counters: Counters
-    replies: Replies
+    replies: ReplyPublisher
 
     async def take(
         self,
@@ -77,7 +77,9 @@ async def a_house(**route: object) -> House:
         ),
     ]
     counters = Counters()
-    replies = Replies("billing", "answers", Router(routes), {LogName("log"): log}, counters, 10)
+    replies = ReplyPublisher(
+        "billing", "answers", Router(routes), {LogName("log"): log}, counters, 10
+    )
     return House(log, counters, replies)
 
 

@@ -11,11 +11,11 @@ from app.bindings.http import decode as decode_http
 from app.bindings.record import Record
 from app.delivery.signing import joint_id, webhook_id
 from app.delivery.verifying import verify
-from app.interfaces import Outgoing, SinkAnswer
+from app.interfaces import DeliveryRequest, SinkAnswer
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
 from app.model.signing_key import read_key
-from app.sinks.credentials import Fixed, bearer
+from app.sinks.credentials import SecretCredentials, bearer
 from app.sinks.handshake import Handshake
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
@@ -37,8 +37,8 @@ def a_sink(client: RecordingClient, **settings: object) -> WebhookSink:
     return WebhookSink(a_subscription(**{"batch": {}, **settings}), client, **parts)
 
 
-def outgoing(record: Record) -> Outgoing:
-    return Outgoing(
+def outgoing(record: Record) -> DeliveryRequest:
+    return DeliveryRequest(
         Message(record, Partition("orders", 0), "7", 7, 0, 1), kafka.decode(record), 9.0
     )
 
@@ -157,7 +157,7 @@ async def test_it_bears_origin_and_credentials_and_counts_once_for_the_rate() ->
     sink = a_sink(
         client,
         handshake=handshake,
-        credentials=Fixed(LiveSecret(FileSecret("t")), bearer),
+        credentials=SecretCredentials(LiveSecret(FileSecret("t")), bearer),
     )
     assert sink.pace() == 0.0
     assert (await sent(sink, *map(an_event, range(50)))).status == 204

@@ -18,7 +18,7 @@ from app.errors import (
     PublishUnknown,
     UnclearRefusal,
 )
-from app.interfaces import Outgoing
+from app.interfaces import DeliveryRequest
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
 from app.model.subscription import Retry
@@ -43,7 +43,7 @@ def a_sink(log, kind="kafka", topic="copy", **settings):
 
 def outgoing(record, *, decode=kafka.decode, timeout=15.0):
     message = Message(record, Partition("orders", 3), "7", 7, 0, 1)
-    return Outgoing(message, decode(record) if decode else None, timeout)
+    return DeliveryRequest(message, decode(record) if decode else None, timeout)
 
 
 def stored(log, place=COPY):

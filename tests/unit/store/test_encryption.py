@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.store.encryption import Unreadable, Vault, is_key, is_sealed, new_key
+from app.store.encryption import SecretUnreadable, Vault, is_key, is_sealed, new_key
 
 OLD, NEW = new_key(), new_key()
 
@@ -15,7 +15,7 @@ def test_what_is_sealed_is_read_with_the_key_alone():
     assert "hunter2" not in str(sealed)
     assert Vault([OLD]).open(sealed) == "hunter2 ü"
     for keys in ([NEW], []):
-        with pytest.raises(Unreadable) as refused:
+        with pytest.raises(SecretUnreadable) as refused:
             Vault(keys).open(sealed)
         assert "hunter2" not in str(refused.value)
 
@@ -35,7 +35,7 @@ def test_the_same_secret_never_looks_the_same():
 
 def test_a_changed_one_is_refused():
     sealed = Vault([OLD]).seal("s")
-    with pytest.raises(Unreadable):
+    with pytest.raises(SecretUnreadable):
         Vault([OLD]).open({"$fernet": sealed["$fernet"][:-4] + "AAAA"})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.interfaces import LetterChoice
+from app.interfaces import DeadLetterFilter
 from app.store import dead_letters, open_store
 from store_samples import a_letter, sqlite_file
 
@@ -23,8 +23,8 @@ async def test_all_that_are_chosen_are_discarded_however_many_a_portion_takes(st
     for n in range(7):
         await store.letters.add(a_letter(n))
     await store.letters.add(a_letter(100, cause="timeout"))
-    assert await store.letters.discard(LetterChoice(causes=("status-415",))) == 7
-    assert list(await store.letters.count(LetterChoice())) == [("billing", "timeout")]
+    assert await store.letters.discard(DeadLetterFilter(causes=("status-415",))) == 7
+    assert list(await store.letters.count(DeadLetterFilter())) == [("billing", "timeout")]
 
 
 async def test_counting_since_a_time_reads_no_letters(store):

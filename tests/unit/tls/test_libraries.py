@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.brokers.kafka.driver import KafkaDriver
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.driver import PulsarDriver
 from app.brokers.pulsar.settings import PulsarSettings
@@ -149,7 +149,7 @@ async def test_rabbitmq_follows_the_files(house: House) -> None:
 
 
 async def test_the_administration_of_pulsar_follows_the_files(house: House) -> None:
-    admin = Admin(
+    admin = PulsarAdmin(
         PulsarSettings(
             name="main",
             service_url="pulsar+ssl://127.0.0.1:1",

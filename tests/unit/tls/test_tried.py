@@ -13,7 +13,7 @@ import trustme
 from app.errors import SetupError
 from app.features.certificates import Expiries
 from app.gateway.tls import Certificates, Tls
-from app.tls import Copies, Pems, Tried, tried
+from app.tls import Copies, PemReloader, Pems, tried
 from certificate_pairs import CertificatePair, replace
 
 ENDS = dt.datetime(2031, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
@@ -48,7 +48,7 @@ class Made:
 
 def test_files_that_have_not_changed_are_not_read_again(pair: CertificatePair) -> None:
     made = Made(pems_of(pair))
-    kept = Tried(made.pems, made)
+    kept = PemReloader(made.pems, made)
     assert [kept.look() for _ in range(3)] == [False] * 3
     assert made.times == 1
 
@@ -61,7 +61,7 @@ def test_a_change_while_the_files_are_read_is_taken_whole(pair: CertificatePair)
         pair.renew(not_after=LATER)
 
     made.meanwhile = meanwhile
-    kept = Tried(made.pems, made)
+    kept = PemReloader(made.pems, made)
     assert (kept.current, kept.end) == (2, LATER.timestamp())
     assert not kept.look()
 
@@ -71,7 +71,7 @@ def test_files_that_were_refused_are_tried_again_after_a_while_also_unchanged(
 ) -> None:
     """A right to read that was missing changes no mark of the file; the log says it once."""
     made = Made(pems_of(pair))
-    kept = Tried(made.pems, made)
+    kept = PemReloader(made.pems, made)
     good = pair.key.read_bytes()
     pair.encrypt_key()
     assert [kept.look() for _ in range(3)] == [False] * 3
@@ -145,7 +145,7 @@ def test_a_pipe_in_the_place_of_a_file_leaves_the_old_one_in_use(
     """For every way in which a context is made of the files."""
     pems = Pems(setting="s.tls", cert=pair.cert, key=pair.key, ca=pair.cert)
     client = tried.ClientContext(pems)
-    copies = Tried(pems, lambda: Copies(pems))
+    copies = PemReloader(pems, lambda: Copies(pems))
     listener = Certificates(Tls(certificate=pair.cert, key=pair.key))
     pair.cert.unlink()
     os.mkfifo(pair.cert)

@@ -13,7 +13,7 @@ from app.interfaces import Attempt, EventName, HttpExchange
 from app.model.message import Partition
 from app.telemetry import Counters
 from app.worker import attempt_writer
-from app.worker.attempt_writer import AttemptKeeper
+from app.worker.attempt_writer import AttemptWriter
 from virtual_clock import VirtualClock
 from waiting import until
 
@@ -54,7 +54,7 @@ class Rig:
         self.keeper = None
 
     async def begin(self, keep="failures", most=1_000_000):
-        self.keeper = AttemptKeeper(
+        self.keeper = AttemptWriter(
             self.rows,
             self.clock,
             self.counters,

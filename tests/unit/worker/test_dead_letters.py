@@ -13,7 +13,7 @@ from app.delivery.plan import DeadLetterIt
 from app.errors import BrokerRefused, BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailable
 from app.interfaces import EventName, Parked
 from app.model.message import Message, Partition
-from app.sinks.dead_letters import DeadLettering
+from app.sinks.dead_letters import DeadLetterWriter
 from app.telemetry import Counters
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery, Verdict
@@ -44,7 +44,7 @@ class Rig:
         settings = {"dead_letter": {"broker": "copies", "topic": copies}} if copies else {}
         subscription = a_subscription(**settings)
         copied = self.copies if copies else None
-        letters = DeadLettering(subscription, self.clock, self.counters, copied, self.note)
+        letters = DeadLetterWriter(subscription, self.clock, self.counters, copied, self.note)
         return Conclusions(self.shared(subscription), None, None, None, letters)
 
     def shared(self, subscription=None):

@@ -621,7 +621,7 @@ def test_a_hand_over_ends_before_the_log_stops_waiting_for_it():
 
 async def test_the_dead_letter_of_an_almost_valid_event_bears_its_name(rig):
     """An operator finds it by the id, source and type that it had; also once it was given back."""
-    from app.interfaces import LetterChoice
+    from app.interfaces import DeadLetterFilter
 
     await rig.publish(an_event(1, time="yesterday"))
     await rig.begin()
@@ -633,6 +633,6 @@ async def test_the_dead_letter_of_an_almost_valid_event_bears_its_name(rig):
         "/t",
         "t",
     )
-    await rig.store.letters.redrive(LetterChoice(event_id="1"), rate=0, now_ms=0, limit=9)
+    await rig.store.letters.redrive(DeadLetterFilter(event_id="1"), rate=0, now_ms=0, limit=9)
     rig.dispatcher.look()
     await until(lambda: [each.event.id for each in rig.store.letters.rows] == ["1"])

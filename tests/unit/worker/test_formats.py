@@ -7,7 +7,7 @@ import pytest
 from app.bindings import http, kafka
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import Writing
+from app.bindings.transcode import EncodeOptions
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from waiting import until
@@ -80,10 +80,10 @@ async def test_a_record_is_read_by_the_binding_of_its_broker(rig, kind):
     """The same event from any broker is the same request."""
     sent = rig.webhook()
     event = kafka.decode(an_event(1))
-    await rig.publish(BINDINGS[kind].encode(event, Writing(), b"k"))
+    await rig.publish(BINDINGS[kind].encode(event, EncodeOptions(), b"k"))
     await rig.begin(kind=kind)
     await rig.committed(1)
-    assert sent[0].headers == http.encode(event, Writing()).headers
+    assert sent[0].headers == http.encode(event, EncodeOptions()).headers
 
 
 @pytest.mark.parametrize("version", ["0.1", "0.2", "0.3"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import StoreFull, StoreUnavailable
-from app.interfaces import LetterChoice, SinkAnswer
+from app.interfaces import DeadLetterFilter, SinkAnswer
 from app.model.message import Partition
 from app.worker.redrive import LOOK
 from parking_steps import AT_ONCE, BUSY, park_across, park_and_refuse, parked_numbers, rows
@@ -424,7 +424,7 @@ async def test_an_expired_event_is_finished_where_that_is_honoured(rig, setting,
 
 async def redrive(rig, rate=0.0):
     now_ms = int(rig.clock.now() * 1000)
-    await rig.store.letters.redrive(LetterChoice(), rate=rate, now_ms=now_ms, limit=100)
+    await rig.store.letters.redrive(DeadLetterFilter(), rate=rate, now_ms=now_ms, limit=100)
     rig.dispatcher.look()
 
 
@@ -484,7 +484,7 @@ async def test_a_redriven_event_that_nobody_announced_is_found(rig):
     await rig.begin()
     await finished(rig, 1)
     now_ms = int(rig.clock.now() * 1000)
-    await rig.store.letters.redrive(LetterChoice(), rate=0, now_ms=now_ms, limit=1)
+    await rig.store.letters.redrive(DeadLetterFilter(), rate=0, now_ms=now_ms, limit=1)
     await rig.clock.advance(LOOK + 5)
     await rig.answered(0, 0)
 

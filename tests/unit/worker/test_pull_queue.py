@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from app.bindings.record import ContentMode, Decoded, Record
 from app.errors import BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailable
 from app.event.value import CloudEvent
-from app.interfaces import LetterChoice, Offered, Outgoing, Replay
+from app.interfaces import DeadLetterFilter, DeliveryRequest, PullMessage, Replay
 from app.model.message import Message, Partition
 from app.sinks.pull_queue import (
     COUNT_EVERY,
@@ -26,7 +26,7 @@ from pull_worker import GROUP, FailingTable, PullWorker, ids
 from virtual_clock import VirtualClock
 from worker_doubles import a_subscription, an_event
 
-ALL = LetterChoice()
+ALL = DeadLetterFilter()
 FOREIGN = Record(b"k", (("ce_id", b"1"),), b"x")
 
 
@@ -226,7 +226,7 @@ def remembered(number, size=10):
     record = Record(b"k", (), b"x" * size)
     event = Decoded(CloudEvent({"id": str(number)}, record.body), ContentMode.BINARY)
     message = Message(record, Partition("orders", 0), str(number), number, number, 1, event)
-    return Offered(subscription="billing", broker="log", message=message, lane=b"k")
+    return PullMessage(subscription="billing", broker="log", message=message, lane=b"k")
 
 
 def test_an_event_is_remembered_until_it_is_handed_out():
@@ -312,7 +312,7 @@ async def test_a_count_forgets_nothing_that_was_stored_meanwhile(store):
     await asked.wait()
     orders = Partition("orders", 0)
     messages = [Message(an_event(n), orders, str(n), n, 0, 1) for n in range(3)]
-    offer = [sink.piece(Outgoing(each, None, 1.0)) for each in messages]
+    offer = [sink.piece(DeliveryRequest(each, None, 1.0)) for each in messages]
     assert await sink.send_together(offer, 1.0) == STORED
     counted.set()
     await counting

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from app.interfaces import DeadLetter, EventName, LetterChoice, SinkAnswer
+from app.interfaces import DeadLetter, DeadLetterFilter, EventName, SinkAnswer
 from app.model.message import Message, Partition
 from scripted_batch_sink import ScriptedBatchSink
 from waiting import until
@@ -58,7 +58,7 @@ async def redrive(rig, *numbers):
     for number in numbers:
         await rig.store.letters.add(a_letter(number, epoch))
     now_ms = int(rig.clock.now() * 1000)
-    await rig.store.letters.redrive(LetterChoice(), rate=0, now_ms=now_ms, limit=100)
+    await rig.store.letters.redrive(DeadLetterFilter(), rate=0, now_ms=now_ms, limit=100)
 
 
 def slowly(rig):
@@ -132,7 +132,7 @@ async def given_up(rig, *letters):
 
 async def give_back(rig, *ids, **choice):
     now_ms = int(rig.clock.now() * 1000)
-    choice = LetterChoice(ids=ids, **choice)
+    choice = DeadLetterFilter(ids=ids, **choice)
     given = await rig.store.letters.redrive(choice, rate=0, now_ms=now_ms, limit=1_000)
     if rig.dispatcher is not None:
         rig.dispatcher.look()

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from app.bindings.record import Record
 from app.brokers.embedded import (
     ConsumerSettings,
-    Declared,
+    DeclaredGroup,
     EmbeddedDriver,
     EngineSettings,
     GroupTimes,
-    Retention,
+    RetentionLimits,
     commit_rounds,
 )
 from app.brokers.embedded.commit_rounds import (
@@ -30,7 +30,7 @@ from app.brokers.embedded.consumer import EmbeddedConsumer
 from app.brokers.portable import PortableLog
 from app.errors import BoundReached, PositionOutOfRange
 from app.interfaces import Consumer
-from app.log.groups.positions import Committed, Places
+from app.log.groups.positions import CommittedOffset, Places
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
@@ -153,7 +153,7 @@ async def test_what_is_settled_goes_along_with_the_next_commit_group(setup: Setu
     await consumer.settle([messages[0], messages[2]])
     assert setup.committed("g") == 0
     await setup.publish(b"3")
-    assert engine.groups.positions.of("g")[PLACE] == Committed(1, "f1:1")
+    assert engine.groups.positions.of("g")[PLACE] == CommittedOffset(1, "f1:1")
     assert transactions == 1
     await consumer.settle(messages[1:2])
     await asyncio.sleep(0)
@@ -186,7 +186,7 @@ def stored_at_once(_: object) -> asyncio.Future[None]:
 async def test_many_positions_in_a_round_put_the_next_one_off() -> None:
     """Thousands of groups that pass over a busy topic take a bounded share of the writer."""
     rounds = CommitRounds(0.05, stored_at_once)
-    places = {Partition(TOPIC, n): Committed(1) for n in range(2 * ROWS_A_SECOND)}
+    places = {Partition(TOPIC, n): CommittedOffset(1) for n in range(2 * ROWS_A_SECOND)}
     rounds.add(lambda: Due("g", places, lambda: None))
     rounds._round()
     await asyncio.sleep(0)
@@ -200,7 +200,7 @@ async def test_many_positions_in_a_round_put_the_next_one_off() -> None:
 async def test_rides_take_a_bounded_share_of_a_busy_log() -> None:
     """It writes thousands of commit groups a second; who stays behind goes when the interval is over."""
     rounds = CommitRounds(3600, stored_at_once)
-    places = {Partition(TOPIC, n): Committed(1) for n in range(60 * PIGGYBACK_ROWS_A_SECOND)}
+    places = {Partition(TOPIC, n): CommittedOffset(1) for n in range(60 * PIGGYBACK_ROWS_A_SECOND)}
     committed: list[str] = []
 
     def due() -> Due:
@@ -344,11 +344,11 @@ async def test_a_consumer_that_does_not_react_gives_up_after_the_bound(setup: Se
 
 async def test_retention_that_passes_a_reader_stops_it(setup: Setup) -> None:
     """With ``drop_unread`` a slow subscription is told, and must not jump silently (rule 10)."""
-    log = await setup.open(ConsumerSettings(), retention=Retention(max_age=10))
+    log = await setup.open(ConsumerSettings(), retention=RetentionLimits(max_age=10))
     await setup.publish(b"0", b"1")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     await consumer.close()
-    await setup.driver.declare([Declared("g", (TOPIC,), drop_unread=True)])
+    await setup.driver.declare([DeclaredGroup("g", (TOPIC,), drop_unread=True)])
     setup.time.now_ms += 60_000
     assert await setup.driver.engine.upkeep.retain() == 1
     consumer = await log.subscribe("g", [TOPIC], LATEST)
@@ -358,7 +358,7 @@ async def test_retention_that_passes_a_reader_stops_it(setup: Setup) -> None:
 
 async def test_subscribing_keeps_the_unread_from_retention(setup: Setup) -> None:
     """A subscription is declared by being made."""
-    log = await setup.open(ConsumerSettings(), retention=Retention(max_age=10))
+    log = await setup.open(ConsumerSettings(), retention=RetentionLimits(max_age=10))
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     await setup.publish(b"0", b"1")
     setup.time.now_ms += 60_000

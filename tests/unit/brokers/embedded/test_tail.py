@@ -14,7 +14,7 @@ import pytest
 from app.bindings.record import Decoded, Record
 from app.bindings.table import BINDINGS
 from app.brokers import cursor
-from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings, Retention
+from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings, RetentionLimits
 from app.brokers.portable import PortableLog
 from app.errors import BrokerUnavailable
 from app.filters.model import Filter
@@ -48,7 +48,7 @@ class House:
                 path=folder,
                 partitions=1,
                 now_ms=self.time,
-                retention=Retention(max_age=10),
+                retention=RetentionLimits(max_age=10),
                 retention_interval=3600,
             ),
             ConsumerSettings(commit_interval=3600, page_records=PAGE, times=PATIENT_GROUP),

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import trustme
 
-from app.brokers.kafka import KafkaSettings, Sasl
+from app.brokers.kafka import KafkaSettings, SaslCredentials
 from app.brokers.security import ClientTls
 from app.errors import SetupError
 
 PASSWORD = "correct horse"
-SASL = Sasl(mechanism="SCRAM-SHA-512", username="sky", password=PASSWORD)
+SASL = SaslCredentials(mechanism="SCRAM-SHA-512", username="sky", password=PASSWORD)
 
 
 def settings(**changes: object) -> KafkaSettings:
@@ -30,7 +30,7 @@ def settings(**changes: object) -> KafkaSettings:
     ],
 )
 def test_the_protocol_follows_from_what_is_set(
-    tls: ClientTls | None, sasl: Sasl | None, protocol: str
+    tls: ClientTls | None, sasl: SaslCredentials | None, protocol: str
 ) -> None:
     """Nobody has to name Kafka's four protocols."""
     client = settings(tls=tls, sasl=sasl).client()

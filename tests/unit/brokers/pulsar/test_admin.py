@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.brokers.pulsar import PulsarSettings, admin
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.errors import AdminError
 from threaded_http import QuietHandler, ThreadedServer
 
@@ -50,7 +50,7 @@ def _looking_for_a_bookie(asked: int) -> tuple[int, bytes]:
 
 async def _made(broker: Broker) -> None:
     settings = PulsarSettings(name="main", service_url="pulsar://h:6650", admin_url=broker.address)
-    asking = Admin(settings)
+    asking = PulsarAdmin(settings)
     try:
         await asking.create_topic("orders", 1)
     finally:

@@ -11,7 +11,7 @@ import pytest
 from app.bindings.record import Record
 from app.brokers.driver import DROPPED, Submission
 from app.brokers.pulsar import producer as producers
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.batchers import UNKNOWN, Batcher, QueuedRecord, TopicBatchers
 from app.brokers.pulsar.settings import PulsarSettings
 from app.errors import BrokerUnavailable, PublishUnknown
@@ -146,7 +146,7 @@ async def test_a_client_that_does_not_let_itself_be_replaced_is_replaced_at_last
 
     monkeypatch.setattr(producers, "PulsarConnection", connect)
     settings = PulsarSettings(name="p", service_url="pulsar://h:1", admin_url="http://h:1")
-    producer = producers.PulsarPublisher(settings, Admin(settings))
+    producer = producers.PulsarPublisher(settings, PulsarAdmin(settings))
     await producer.start()
     producer.topics.known["t"] = TopicBatchers("t", ["t-partition-0"])
     producer.publish(submission())

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from app.brokers.pulsar.admin import AT_ONCE, Admin, ask_each
+from app.brokers.pulsar.admin import AT_ONCE, PulsarAdmin, ask_each
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.ownership import OwnershipChecker
 from app.brokers.pulsar.settings import PulsarSettings
@@ -19,7 +19,7 @@ SETTINGS = PulsarSettings(
 )  # fmt: skip
 
 
-class Counting(Admin):
+class Counting(PulsarAdmin):
     """Knows nothing, and how often it was asked."""
 
     def __init__(self) -> None:

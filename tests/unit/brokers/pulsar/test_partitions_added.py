@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.brokers.driver import JoinRequest
-from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.consumer import PulsarConsumer
 from app.brokers.pulsar.ownership import OwnershipChecker
@@ -21,7 +21,7 @@ async def test_one_that_the_broker_is_silent_about_hides_none_behind_it() -> Non
     settings = PulsarSettings(
         name="pulsar", service_url="pulsar://127.0.0.1:1", admin_url="http://127.0.0.1:1"
     )
-    admin = Admin(settings)
+    admin = PulsarAdmin(settings)
     connection: Any = SimpleNamespace(bridge=None)
     joining = JoinRequest("g", ["t"], EARLIEST)
     consumer = PulsarConsumer(

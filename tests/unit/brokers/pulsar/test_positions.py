@@ -5,18 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from app.brokers.pulsar.admin import Internal
+from app.brokers.pulsar.admin import PartitionInternals
 from app.brokers.pulsar.catalogue import before_end
 
 
-def held(last: str, *ledgers: tuple[int, int]) -> Internal:
+def held(last: str, *ledgers: tuple[int, int]) -> PartitionInternals:
     """As the administration tells it: number and entries of each ledger; the open one is not counted."""
     return msgspec.convert(
         {
             "lastConfirmedEntry": last,
             "ledgers": [{"ledgerId": number, "entries": entries} for number, entries in ledgers],
         },
-        Internal,
+        PartitionInternals,
     )
 
 

@@ -16,7 +16,7 @@ from app.pipeline.report import charts, tables
 from app.pipeline.report.charts import Series
 from app.pipeline.report.findings import findings
 from app.pipeline.report.page import POLICY, page, template
-from app.pipeline.report.run import Report
+from app.pipeline.report.run import LakeReport
 from kafka_install import Missing
 from sample_report import HOSTILE, report_made
 from skipping import skip_or_fail
@@ -66,11 +66,11 @@ class Outline(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def report() -> LakeReport:
     return report_made()
 
 
-def empty(report: Report) -> Report:
+def empty(report: LakeReport) -> LakeReport:
     """Of a lake with one record that is no event: most tables have nothing."""
     bare = {name: tables.Table(table.columns) for name, table in report.tables.items()}
     totals = msgspec.structs.replace(
@@ -80,7 +80,7 @@ def empty(report: Report) -> Report:
     return msgspec.structs.replace(report, tables=bare, totals=totals, fresh=None, successes=None)
 
 
-def test_nothing_on_the_page_asks_the_network(report: Report) -> None:
+def test_nothing_on_the_page_asks_the_network(report: LakeReport) -> None:
     """One file that can be mailed: no element that fetches, no address but places of the page itself."""
     outline = Outline(page(report))
     assert not _FETCHING & set(outline.tags)
@@ -96,7 +96,7 @@ def test_nothing_on_the_page_asks_the_network(report: Report) -> None:
     assert ("content", POLICY) in outline.attributes
 
 
-def test_names_from_outside_are_text_and_nothing_else(report: Report) -> None:
+def test_names_from_outside_are_text_and_nothing_else(report: LakeReport) -> None:
     """Whoever may send events chooses types, sources and keys."""
     outline = Outline(page(report))
     assert outline.open == []
@@ -114,25 +114,25 @@ def test_texts_of_charts_are_escaped() -> None:
         assert escape(text) in drawn
 
 
-def test_links_lead_to_places_that_there_are(report: Report) -> None:
+def test_links_lead_to_places_that_there_are(report: LakeReport) -> None:
     outline = Outline(page(report))
     places = {value for name, value in outline.attributes if name == "id"}
     assert {value[1:] for name, value in outline.attributes if name == "href"} <= places
 
 
-def test_the_headline_numbers_are_those_of_the_report(report: Report) -> None:
+def test_the_headline_numbers_are_those_of_the_report(report: LakeReport) -> None:
     text = Outline(page(report)).text
     for value in (report.totals.events, report.totals.records, report.totals.duplicates):
         assert f"{value:,}" in text
 
 
-def test_a_page_about_next_to_nothing_is_whole(report: Report) -> None:
+def test_a_page_about_next_to_nothing_is_whole(report: LakeReport) -> None:
     outline = Outline(page(empty(report)))
     assert outline.open == []
     assert "Nothing stands out." in outline.text
 
 
-def test_what_is_wrong_comes_first_among_the_findings(report: Report) -> None:
+def test_what_is_wrong_comes_first_among_the_findings(report: LakeReport) -> None:
     found = findings(report)
     assert [each.grave for each in found] == sorted((each.grave for each in found), reverse=True)
     said = " ".join(each.text for each in found)
@@ -148,7 +148,7 @@ def test_what_is_wrong_comes_first_among_the_findings(report: Report) -> None:
         assert part in said
 
 
-def test_a_share_of_success_is_not_made_up_where_only_failures_are_kept(report: Report) -> None:
+def test_a_share_of_success_is_not_made_up_where_only_failures_are_kept(report: LakeReport) -> None:
     """store.attempts.keep: failures has no row for most successes: a share of them would be a lie."""
     text = Outline(page(msgspec.structs.replace(report, successes=False))).text
     assert "99.97 %" in Outline(page(report)).text
@@ -156,7 +156,7 @@ def test_a_share_of_success_is_not_made_up_where_only_failures_are_kept(report: 
     assert "store.attempts.keep" in text
 
 
-def test_the_page_fits_a_phone_in_a_real_browser(report: Report, tmp_path: Path) -> None:
+def test_the_page_fits_a_phone_in_a_real_browser(report: LakeReport, tmp_path: Path) -> None:
     """390 pixels, every fold open, names of 200 letters: tables scroll within themselves, the page does not.
     Nothing is fetched even without the policy.
     """
