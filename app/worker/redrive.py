@@ -108,7 +108,7 @@ class Redrive(DispatcherPart):
         self._search = None
         self._look_at = min(self._look_at, self._clock.monotonic() + pause)
         known |= self._landed
-        self._more = len(rows) == most
+        self._more = len(rows) == most and (self._requested is not None or self._is_due(rows[-1]))
         new = [row for row in rows if row.id not in known]
         self._send(sorted(new, key=lambda row: (row.due_ms, row.letter, row.id)))
         self._scheduler.wake()
@@ -125,26 +125,29 @@ class Redrive(DispatcherPart):
                 self._look_at = now
                 continue
             due = now + (row.due_ms - wall_ms) / 1000
-            early = due > now
-            if early and not self._is_requested(row):
+            if due > now and not self._is_requested(row):
                 self._look_at = min(self._look_at, due)
-                if self._requested is None:
-                    self._more = False
-                    return
                 continue
             crowded = self._loaded and not self._budget.may_hold()
             if len(self._loaded) >= self._most or crowded:
                 self._more = True
                 return
-            origin = StoredRow(row, owned, self._rows, self)
-            self._loaded.add(row.id)
-            delivery = self._reader.read_back(row, origin)
-            if early:
-                self._requested_rows.add(row.id)
-                delivery.earlier_due = due
-            self._scheduler.add(delivery, origin.goes_before)
+            self._load(row, owned, due if due > now else None)
         if not self._more or len(self._requested_rows) == tried:
             self._requested = None  # no other row can be tried early
+
+    def _is_due(self, row: Parked) -> bool:
+        return row.due_ms <= self._clock.now() * 1000
+
+    def _load(self, row: Parked, owned: OwnedPartition, earlier_due: float | None) -> None:
+        """Queue a row. ``earlier_due`` is its due time if an operator requested an earlier try, else None."""
+        origin = StoredRow(row, owned, self._rows, self)
+        self._loaded.add(row.id)
+        delivery = self._reader.read_back(row, origin)
+        if earlier_due is not None:
+            self._requested_rows.add(row.id)
+            delivery.earlier_due = earlier_due
+        self._scheduler.add(delivery, origin.goes_before)
 
     def _is_requested(self, row: Parked) -> bool:
         """Return True if an operator requested a try of this row and it was not tried since."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from app.delivery.endpoint import BreakerState
 from app.delivery.lane_id import order_value
 from app.delivery.lanes import Lane, Lanes
-from app.delivery.plan import RetryAt
 from app.interfaces import RetryRequest, RetryResult
 from app.model.message import Partition
 from app.worker.delivery import SETTLED, Delivery
