@@ -54,7 +54,7 @@ def _show(name: str, found: Mapping[str, Any]) -> None:
             f"try before: skybridge retry {name} --force"
         )
     elif found["probe"]:
-        printing.text_line(f"{name} probes its target now; {_keys(keys)} follow the answer")
+        printing.text_line(f"{name} probes its target now; the waiting events follow the answer")
     elif keys:
         printing.text_line(f"{name} tries {_keys(keys)} now")
     else:

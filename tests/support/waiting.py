@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-PATIENCE = 25.0  # seconds; only a bound, because every wait ends with its condition
+PATIENCE = 240.0  # seconds; only a bound, because every wait ends with its condition
 
 Value = TypeVar("Value")
 
