@@ -38,7 +38,18 @@ class ParkedLaneState:
     partitions of the lane were lost."""
 
     __slots__ = (
-        *("after", "due", "earlier_due", "ending", "gone", "key", "open", "places", "rows", "since"),
+        *(
+            "after",
+            "due",
+            "earlier_due",
+            "ending",
+            "gone",
+            "key",
+            "open",
+            "places",
+            "rows",
+            "since",
+        ),
         *("wait", "writing"),
     )
 

@@ -43,9 +43,7 @@ class Commands(StorePart):
         self, connection: Connection, subscriptions: Collection[str], now_ms: int
     ) -> list[Command]:
         wanted = _c.subscription.in_(tuple(subscriptions)), _c.asked_ms > now_ms - VOID
-        rows = connection.execute(
-            select(commands).where(_c.kind == RETRY, *wanted).order_by(_c.id)
-        )
+        rows = connection.execute(select(commands).where(_c.kind == RETRY, *wanted).order_by(_c.id))
         return [struct_of(Command, row) for row in rows]
 
     @transaction

@@ -138,7 +138,8 @@ class Dispatcher:
             StoreUnavailable: nothing was changed.
         """
         result = await self._components.retry_now.run(request)
-        self._nudge()
+        if result.found:
+            self._nudge()
         return result
 
     def status(self) -> SubscriptionStatus:

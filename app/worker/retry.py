@@ -72,10 +72,7 @@ class RetryNow(DispatcherPart):
         """Return the lanes that hold an event with this id, in the store or in memory."""
         rows = await self._store.parked.find(self._subscription.id, event_id=event)
         return {row.lane for row in rows} | {
-            each.lane
-            for items in self._lanes.queues()
-            for each in items
-            if each.name.id == event
+            each.lane for items in self._lanes.queues() for each in items if each.name.id == event
         }
 
     async def _redriven_lanes(self, wanted: LaneChoice) -> set[bytes]:

@@ -96,7 +96,9 @@ class Supervisor:
         self._halts: Mapping[str, Halt] = {}
         self._changing: dict[str, asyncio.Lock] = {}
         self._commands: set[asyncio.Task[None]] = set()
-        self._retried: frozenset[int] = frozenset()  # ids of the valid commands ``retry`` that were run
+        self._retried: frozenset[int] = (
+            frozenset()
+        )  # ids of the valid commands ``retry`` that were run
         self._leaving = False
 
     async def start(self) -> None:

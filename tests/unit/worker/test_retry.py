@@ -10,7 +10,6 @@ from worker_doubles import OK, an_event
 
 DOWN = SinkAnswer(None, "connect", "refused")
 FAILS = SinkAnswer(500)
-EVERYTHING = RetryRequest()
 
 
 async def retry(rig, **request):
@@ -27,7 +26,7 @@ async def test_a_pause_of_the_breaker_ends_at_once_and_a_failed_probe_restores_i
     await until(lambda: (rig.status.paused_for or 0) > 30)
     before, tries = rig.status.paused_for, len(rig.sink.answered)
     for pressed in range(1, 4):
-        assert await retry(rig) == RetryResult(keys=1, probe=True)
+        assert await retry(rig) == RetryResult(keys=2, probe=True)
         await until(lambda pressed=pressed: len(rig.sink.answered) == tries + pressed)
         await until(lambda: rig.status.paused_for == pytest.approx(before))
     rig.sink.default = OK
