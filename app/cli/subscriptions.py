@@ -314,7 +314,7 @@ def _show_attempt(found: Mapping[str, Any]) -> None:
     printing.text_line(f"{said}  in {found['duration_ms']:.0f} ms")
     if found["response"]:
         printing.text_line(printing.escape_line(found["response"]))
-    if found["next"]:
+    if found.get("next"):
         printing.text_line(f"Events wait for their next attempt; try them now: {found['next']}")
 
 

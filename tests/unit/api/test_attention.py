@@ -103,12 +103,12 @@ def test_nothing_is_told_of_a_service_that_is_well() -> None:
         ),
         (
             {"oldest": 90_000.0, "last_error": "retry 500"},
-            "skybridge attempts --subscription billing",
+            "skybridge retry billing",
             "its oldest event has waited for 1 d 1 h: retry 500",
         ),
         (
             {"parked": ParkedOfSubscription(rows=5, keys=2, oldest_seconds=7_300.0)},
-            "skybridge parked --subscription billing",
+            "skybridge retry billing",
             "5 events of 2 keys are parked, the oldest for 2 h 1 min",
         ),
         (
