@@ -266,7 +266,7 @@ def _restarted(old: Tree, new: Tree, changes: Sequence[SettingChange]) -> Iterat
 
 
 def _replies(tree: Tree, reply: str) -> set[str]:
-    """Return the routes that replies may be published by, like ``model.route.taking``."""
+    """Return the routes that replies may be published by, like ``model.route.routes_taking``."""
     if reply == IGNORE:
         return set()
     found = {reply}
