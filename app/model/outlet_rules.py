@@ -10,7 +10,15 @@ from app.model.outlet import RequestTemplates
 from app.model.outlet_presets import BATCHED, PresetRequest
 from app.model.webhook import ApiKey
 
-_OF_CLOUDEVENTS = ("content_mode", "format", "specversion", "reply", "strict_webhook", "handshake")
+_OF_CLOUDEVENTS = (
+    "content_mode",
+    "format",
+    "specversion",
+    "reply",
+    "strict_webhook",
+    "handshake",
+    "request_rate",
+)
 
 
 class WebhookSettings(Protocol):

@@ -54,7 +54,10 @@ LIVE = (
 own commands.
 """
 
-_WEBHOOKS = ("webhooks.allow_private", "webhooks.origin", "webhooks.proxy", "timeouts.webhook_")
+_WEBHOOKS = (
+    *("webhooks.allow_private", "webhooks.origin", "webhooks.proxy", "timeouts.webhook_"),
+    "limits.body",  # bounds a shaped request
+)
 _REPLIES = "limits.max_batch"
 _SCHEDULE = ".retry.schedule"
 _OVERRIDE = "${env:SKYBRIDGE_"
