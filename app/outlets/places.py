@@ -16,7 +16,7 @@ from app.event.json_text import FAULTS, encode_value, string
 from app.event.templates import parse
 from app.model.outlet import Missing, SecretText, SecretValue
 from app.model.secret import FileSecret
-from app.outlets.values import CURE, ShapingEvent, Find, Unshapeable, compile_value
+from app.outlets.values import CURE, Find, ShapingEvent, Unshapeable, compile_value
 
 MOST_PLACEHOLDERS = 64
 
