@@ -22,7 +22,7 @@ Server = Annotated[str, option("Send requests to this admin listener.", envvar="
 Token = Annotated[
     str,
     option(
-        "Use this token of server.admin; by default none.",
+        "Authenticate with this token, one of server.admin; by default none.",
         envvar="SKYBRIDGE_ADMIN_TOKEN",
         show_default=False,
     ),

@@ -43,13 +43,18 @@ _ENTRIES: Sequence[Column] = (
 def audit(
     kind: Annotated[
         str,
-        option("Show only entries of this kind: change, login, look or refusal; by default all."),
+        option(
+            "Show only entries of this kind: change, login, look (event data was read) or refusal; by default all."
+        ),
     ] = "",
     who: Annotated[
         str, option("Show only requests made with the token of this name; by default all.")
     ] = "",
     operation: Annotated[
-        str, option("Show only this operation, an operationId of openapi.json; by default all.")
+        str,
+        option(
+            "Show only requests for this operation (an operationId of openapi.json); by default all."
+        ),
     ] = "",
     target: Annotated[
         str, option("Show only requests on this object, such as a subscription; by default all.")

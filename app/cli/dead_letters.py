@@ -45,7 +45,7 @@ class DeadLetterSelection(NamedTuple):
     cause: Annotated[
         list[str] | None,
         option(
-            "Select this cause, as `count` shows it, such as status-415; may be repeated; by default all.",
+            "Select dead letters with this cause, as `dead-letters count` shows it, such as status-415; may be repeated; by default all.",
             "-c",
         ),
     ] = None
@@ -58,10 +58,15 @@ class DeadLetterSelection(NamedTuple):
     until: Annotated[
         str, option("Select dead letters before this time, in the same form as --since.")
     ] = ""
-    source: Annotated[str, option("Select events of this source; by default all.")] = ""
+    source: Annotated[
+        str, option("Select dead letters of events from this source; by default all.")
+    ] = ""
     type: Annotated[
         str,
-        option("Select events of this type, or com.example.* for a prefix; by default all.", "-t"),
+        option(
+            "Select dead letters of events with this type, or com.example.* for a prefix; by default all.",
+            "-t",
+        ),
     ] = ""
 
     def with_ids(self, ids: Sequence[int] | None) -> dict[str, Any]:
@@ -93,7 +98,10 @@ def list_(
 @app.verb("show", "skybridge dead-letters show 17", "skybridge dead-letters show 17 --json")
 def show(
     letter: Annotated[
-        int, typer.Argument(help="Show the dead letter with this id of `list`.", min=1)
+        int,
+        typer.Argument(
+            help="Show the dead letter with this id, as `dead-letters list` shows it.", min=1
+        ),
     ],
     *,
     service: AdminClient,
@@ -129,7 +137,8 @@ def redrive(
     rate: Annotated[
         float,
         option(
-            "Send at most this many dead letters per second and subscription; 0: no limit.", min=0
+            "Send at most this many dead letters per second for each subscription; 0: no limit.",
+            min=0,
         ),
     ] = 0.0,
     yes: Yes = False,

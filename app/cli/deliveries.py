@@ -31,7 +31,7 @@ def attempts(
     outcome: Annotated[
         str,
         option(
-            "Show only this outcome: delivered, retry, dead-letter, disable or unsent; by default all."
+            "Show only attempts with this outcome: delivered, retry, dead-letter, disable or unsent; by default all."
         ),
     ] = "",
     limit: Annotated[int, option("Show at most this many attempts.", "-n", min=1, max=1000)] = 50,

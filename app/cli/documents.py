@@ -77,7 +77,7 @@ def asyncapi(
     config: Annotated[
         Path | None,
         option(
-            "Describe this configuration file; by default the one that serve uses without a file.",
+            "Describe this configuration file; by default the configuration that `skybridge serve` uses without a file.",
             "-c",
         ),
     ] = None,

@@ -132,7 +132,7 @@ def now(timespec: str = "milliseconds") -> str:
 Credential = Annotated[
     str,
     option(
-        "Send this key or token of a producer; prefer the variable, which process lists do not show.",
+        "Send this key or token of a producer; prefer the environment variable, because process lists show options.",
         envvar="SKYBRIDGE_EVENTS_KEY",
         show_envvar=True,
     ),

@@ -88,16 +88,23 @@ def try_(
         str, option("Expect the credential in this request header.")
     ] = "Authorization",
     source: Annotated[
-        str, option("Check the right to send from this source; by default not checked.", "-s")
+        str,
+        option(
+            "Check whether the producer may send events of this source; by default not checked.",
+            "-s",
+        ),
     ] = "",
     type_: Annotated[
-        str, option("Check the right to send this type; by default not checked.", "-t")
+        str,
+        option(
+            "Check whether the producer may send events of this type; by default not checked.", "-t"
+        ),
     ] = "",
     route: Annotated[
-        str, option("Check the right to post to this route; by default not checked.")
+        str, option("Check whether the producer may post to this route; by default not checked.")
     ] = "",
     key: Annotated[
-        str, option("Check the right to use this record key; by default not checked.")
+        str, option("Check whether the producer may use this record key; by default not checked.")
     ] = "",
     as_json: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:

@@ -50,7 +50,12 @@ def run(
         ),
     ] = True,
     delay: Annotated[
-        float, option("Hand out a released event again after this many seconds.", min=0, max=3600)
+        float,
+        option(
+            "Let a released event wait this many seconds before a consumer gets it again.",
+            min=0,
+            max=3600,
+        ),
     ] = 10.0,
     *,
     service: AdminClient,

@@ -58,7 +58,7 @@ def list_(
     state: Annotated[
         str,
         option(
-            "List only this state, such as running, paused, disabled or broken; by default all."
+            "List only subscriptions in this state, such as running, paused, disabled or broken; by default all."
         ),
     ] = "",
     *,
@@ -151,8 +151,8 @@ def _show(status: Mapping[str, Any]) -> None:
 )
 def create(
     file: File = "",
-    id_: Annotated[str, option("Set the id; by default a generated one.")] = "",
-    sink: Annotated[str, option("Post events to this URL.")] = "",
+    id_: Annotated[str, option("Set the id of the subscription; by default a generated one.")] = "",
+    sink: Annotated[str, option("Deliver events to this URL.")] = "",
     topic: Annotated[list[str] | None, option("Read this topic; may be repeated.")] = None,
     broker: Annotated[str, option("Read the topics of this broker.", "-b")] = admin_client.BROKER,
     type_: Annotated[

@@ -30,8 +30,8 @@ EXAMPLES = (
 Begin = Annotated[
     str,
     option(
-        "Start at earliest, latest, latest-20, a time such as 2026-01-01T00:00:00Z, a position of "
-        "--partition, or partition@position of several.",
+        "Start at earliest, latest, latest-20 (about 20 before the end), a time such as 2026-01-01T00:00:00Z, "
+        "a position in --partition, or positions 0@42,3@17 (partition@position).",
         "--from",
     ),
 ]
@@ -55,7 +55,7 @@ def run(
     explain: Annotated[
         bool,
         option(
-            "With --subscription, print every event with the verdict of each filter and its reason."
+            "With --subscription, print every event, and for each filter whether it matches and why."
         ),
     ] = False,
     limit: Annotated[int, option("End after this many messages; 0: never.", min=0)] = 0,
@@ -64,7 +64,8 @@ def run(
     config: Annotated[
         Path | None,
         option(
-            "Read the broker of this configuration file directly; by default ask a service.", "-c"
+            "Read directly from the broker in this configuration file; by default read through a running service.",
+            "-c",
         ),
     ] = None,
     raw: Raw = False,

@@ -118,12 +118,15 @@ def offsets(
     time: Annotated[
         str,
         option(
-            "Also show the position at this time: RFC 3339, or milliseconds since 1970; by default not."
+            "Also show the position at this time: RFC 3339, or milliseconds since 1970; by default no further position."
         ),
     ] = "",
     group: Annotated[
         list[str] | None,
-        option("Show this group; may be repeated; by default the groups of subscriptions.", "-g"),
+        option(
+            "Show the positions of this group; may be repeated; by default the groups of subscriptions.",
+            "-g",
+        ),
     ] = None,
     partition: Partition = None,
     *,

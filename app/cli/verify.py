@@ -47,7 +47,8 @@ def run(
         float, option("Allow clocks to differ by this many seconds.", min=0)
     ] = _TOLERANCE,
     at: Annotated[
-        float | None, option("Verify as of this time, in seconds since 1970; by default now.")
+        float | None,
+        option("Verify as if this were the present time, in seconds since 1970; by default now."),
     ] = None,
     json_output: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:

@@ -38,10 +38,10 @@ GENERATED = 329  # events, if the examples of GitHub cannot be fetched
 )
 def run(
     generated: Annotated[
-        bool, option("Use generated events, even if npm could fetch the examples of GitHub.")
+        bool, option("Use generated events, not the examples of GitHub that npm can fetch.")
     ] = False,
     count: Annotated[
-        int, option("Generate this many events, if generated events are used.", min=1)
+        int, option("Generate this many events, if the examples of GitHub are not used.", min=1)
     ] = GENERATED,
     keep: Annotated[
         Path | None, option("Work in this folder and keep it; by default a temporary folder.")
@@ -51,7 +51,7 @@ def run(
         option("Keep the service and its console running until Ctrl+C or SIGTERM."),
     ] = False,
     as_json: Annotated[
-        bool, option("Print one JSON object per event, and the account as the last one.", "--json")
+        bool, option("Print one JSON object per event, then one object with the totals.", "--json")
     ] = False,
 ) -> None:
     """Run a demonstration on this machine.

@@ -31,7 +31,10 @@ def run(
         bool, option("Copy the present records, then end; by default run until stopped.")
     ] = False,
     skip_lost: Annotated[
-        bool, option("Continue after a gap, where retention removed records that were not copied.")
+        bool,
+        option(
+            "Continue if retention removed records that were not copied; the lake then lacks them."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -29,7 +29,7 @@ def run(
     config: ConfigFile = None,
     subject: Annotated[str, option("Remove all events with this subject.")] = "",
     source: Annotated[str, option("Remove all events of this source.")] = "",
-    dry_run: Annotated[bool, option("Only count the rows.")] = False,
+    dry_run: Annotated[bool, option("Only count the rows that would be removed.")] = False,
     yes: Annotated[bool, option("Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:

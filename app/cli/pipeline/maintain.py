@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Age = Annotated[float, option("Keep replaced snapshots readable for this many days.", min=0)]
 OrphanAge = Annotated[
-    float, option("Remove files that no snapshot names after this many days.", min=1)
+    float, option("Remove files that belong to no snapshot after this many days.", min=1)
 ]
 
 

@@ -39,7 +39,7 @@ def run(
     to: Annotated[
         str,
         option(
-            "Also send the records to BROKER/TOPIC, or to their own topics with the word topic; by default "
+            "Also send the records to BROKER/TOPIC; the word topic sends each to its own topic; by default "
             "only decode them."
         ),
     ] = "",

@@ -70,15 +70,13 @@ def run(
     config: ConfigFile = None,
     to: Annotated[
         str,
-        option(
-            "Send to BROKER/TOPIC, or post to the events listener at --url with the word gateway."
-        ),
+        option("Send to BROKER/TOPIC; the word gateway posts to the events listener at --url."),
     ] = "",
     records: RecordSelection,
     form: Annotated[
         str,
         option(
-            "Send records byte for byte (recorded), or convert events of older versions to 1.0 (1.0).",
+            "recorded: send records byte for byte; 1.0: convert events of older versions to version 1.0.",
             "--as",
         ),
     ] = "recorded",
@@ -88,19 +86,19 @@ def run(
     speed: Annotated[
         float,
         option(
-            "Send at the original pace times this factor, such as 60 for an hour per minute; 0: no limit.",
+            "Send this many times as fast as the records were stored, such as 60 for an hour of records per minute; 0: no limit.",
             min=0,
         ),
     ] = 0.0,
     url: Annotated[
         str,
         option(
-            "Post to this events listener with --to gateway; the key is in SKYBRIDGE_EVENTS_KEY."
+            "Post to this events listener if --to is gateway; the variable SKYBRIDGE_EVENTS_KEY has the key."
         ),
     ] = _URL,
     unmarked: Annotated[bool, option("Send records without the header skybridge-replay.")] = False,
     allow_loop: Annotated[
-        bool, option("Allow a target topic that is archived in the lake.")
+        bool, option("Allow a target topic that the archive copies into the lake.")
     ] = False,
     resume: Annotated[str, option("Resume the interrupted replay with this id.")] = "",
     dry_run: Annotated[bool, option("Only count the records.")] = False,

@@ -39,13 +39,15 @@ def run(
     ] = "",
     tables: Annotated[
         Path | None,
-        option("Also write the tables of the page into this folder, as CSV; by default not."),
+        option(
+            "Also write the tables of the page into this folder, as CSV; by default write no tables."
+        ),
     ] = None,
     against: Annotated[
         Path | None,
         option(
-            "Compare the schemas with those of an earlier report, in its --tables folder; "
-            "by default compare them within the range."
+            "Compare the schemas with those in the --tables folder of an earlier report; "
+            "by default compare them within the time range."
         ),
     ] = None,
     deliveries: Annotated[

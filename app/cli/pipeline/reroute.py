@@ -38,7 +38,7 @@ def reroute(
         bool, option("Process the present records, then end; by default continue with new ones.")
     ] = False,
     dry_run: Annotated[
-        bool, option("Only count what would be written, from the earliest records on.")
+        bool, option("Only count the records that would be written, beginning with the earliest.")
     ] = False,
     rejects: Annotated[
         str | None,
@@ -49,7 +49,7 @@ def reroute(
     ] = None,
     seconds: Annotated[
         int,
-        option("Start a batch every so many seconds.", "--every", min=1),
+        option("Wait this many seconds between the starts of two batches.", "--every", min=1),
     ] = 10,
     most: Annotated[
         int, option("Read at most this many records per batch, over all partitions.", min=1)

@@ -57,7 +57,7 @@ def reader_logins(
     for user in (*old, *(each.name for each in reading)):
         return ReaderLogin(logins.mechanisms[0], user, logins.passwords[user].get_secret_value())
     raise SetupError(
-        "The pipeline reads this log, and no producer may read all of it.",
+        "The pipeline reads this log, but no producer has the right to read every topic.",
         setting=setting,
         cure='Add a producer with kafka: {password: ..., read: ["*"], groups: ["*"]}.',
     )

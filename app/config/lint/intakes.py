@@ -59,6 +59,6 @@ def _only_on_loopback(report: LintReport, path: Path) -> None:
     if not is_loopback(host):
         report.error(
             (*path, "verify", "kind"),
-            f"The kind none accepts every request, and the events listener is on {host}.",
+            f"The kind none accepts every request, and other machines can reach the events listener on {host}.",
             "Verify a signature or a key, or set server.events.host to 127.0.0.1.",
         )

@@ -52,8 +52,8 @@ def _loops_to_itself(report: LintReport, hop: Hop) -> bool:
     else:
         report.warning(
             at,
-            "The template can yield a source of the same subscription; such events become dead letters.",
-            "Write fixed text into the template, or filter by its attributes.",
+            "The template can produce a topic that the same subscription reads; events for this topic become dead letters.",
+            "Write fixed text into the template, or filter by the attributes in the template.",
         )
     return True
 

@@ -55,7 +55,7 @@ def _targets(report: LintReport, n: int, route: Route) -> None:
             fits_broker(report, path, target)
             _check_durability(report, n, route, target)
         if target in route.to[:m]:
-            report.error(path, "The target is named twice.", "Remove one of the two.")
+            report.error(path, "The list has the same target twice.", "Remove one of the two.")
 
 
 def fits_broker(report: LintReport, path: Path, target: Target | Exchange) -> None:
@@ -157,7 +157,7 @@ def _takes_invalid(report: LintReport, path: Path, route: Route, name: str) -> N
     elif other.data_schema is not None:
         report.error(
             path,
-            f"The route {name!r} has its own schema, so it may refuse the invalid events.",
+            f"Invalid events go to the route {name!r}, but it has a schema too, so it may refuse them.",
             "Name a route without a schema.",
         )
 
@@ -204,7 +204,7 @@ def _check_topics(report: LintReport) -> None:
             report.warning(
                 path,
                 f"{what} must exist on {broker!r}, which creates no topics.",
-                f"Create it, or set brokers.{broker}.topics.create: true.",
+                f"Create the topic, or set brokers.{broker}.topics.create: true.",
             )
 
 

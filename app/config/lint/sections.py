@@ -77,9 +77,9 @@ def _warn_only_copy(report: LintReport) -> None:
     if apart:
         report.warning(
             _STORE,
-            f"The file has the only copy of waiting events and dead letters of {', '.join(apart)}, because "
-            "their broker has finished them.",
-            "Keep it on a persistent volume with backups (skybridge store backup), "
+            f"The file has the only copy of the parked events and dead letters of {', '.join(apart)}, because "
+            "the broker counts these events as delivered.",
+            "Keep the file on a persistent volume with backups (skybridge store backup), "
             "or use store: {kind: postgresql}.",
         )
 
@@ -107,7 +107,7 @@ def _archived(report: LintReport) -> None:
             if embedded.kafka_listener is None:
                 report.error(
                     _BROKER,
-                    f"The embedded log {name!r} has no Kafka listener, through which Spark reads it.",
+                    f"The embedded log {name!r} has no Kafka listener, and Spark reads the log only through a Kafka listener.",
                     f'Set brokers.{name}.kafka_listener: "127.0.0.1:19092".',
                 )
         case other:

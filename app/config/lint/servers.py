@@ -25,7 +25,7 @@ def check_servers(report: LintReport) -> None:
     ):
         report.error(
             ("server", "admin", "port"),
-            "The port is also that of the events listener.",
+            "The port is already used by the events listener.",
             "Choose another port.",
         )
     for body in bodies(report.config):
@@ -34,7 +34,7 @@ def check_servers(report: LintReport) -> None:
             report.error(
                 ("limits", "receiving"),
                 f"The limit is below {setting}, so a body of that size is always refused.",
-                f"Raise it to several times {setting}.",
+                f"Raise limits.receiving to several times {setting}.",
             )
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
         check_tls_files(report, ("server", name), tls)

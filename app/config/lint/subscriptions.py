@@ -44,7 +44,7 @@ def _source(report: LintReport, n: int, subscription: Subscription) -> None:
                 (*at, "topics", m),
                 f"The topic {topic!r} of {subscription.source.broker!r} gets no events for {subscription.id!r} from any "
                 f"route{_reason(report, subscription, topic)}.",
-                "Add a route to it, or correct broker, topic or filters.",
+                "Add a route to this topic, or correct the broker, the topic or the filters.",
             )
 
 
@@ -95,7 +95,7 @@ def _reason(report: LintReport, subscription: Subscription, topic: str) -> str:
     their events.
     """
     if _writing(report, subscription, topic):
-        return ", because its filters match none of the events of that topic"
+        return ", because the filters of the subscription match none of the topic's events"
     return ""
 
 
@@ -141,7 +141,7 @@ def _shared_queues(report: LintReport, n: int, subscription: Subscription) -> No
                 report.warning(
                     ("subscriptions", n, "source", "topics", m),
                     f"The topic {topic!r} is read by {subscription.id!r} and {earlier.id!r} from the same queues, so each "
-                    "event goes to one of the two.",
+                    "event goes to only one of the two subscriptions.",
                     _queues_apart(source.broker, topic),
                 )
                 break
@@ -190,6 +190,6 @@ def _order(report: LintReport, n: int, subscription: Subscription) -> None:
         names = ", ".join(repr(name) for name in routes)
         report.warning(
             ("subscriptions", n),
-            f"The subscription {subscription.id!r} keeps order per key, but events of {names} may have no key.",
+            f"The subscription {subscription.id!r} keeps order per key, but events of these routes may have no key: {names}.",
             "Give the route a key with missing: reject, or set order_by, or set ordering: none.",
         )

@@ -94,7 +94,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]}?"
-    return f"Use one of: {', '.join(names)}." if names else "Remove it: no name is known here."
+    return (
+        f"Use one of: {', '.join(names)}."
+        if names
+        else "Remove the name, because the configuration defines none of this kind."
+    )
 
 
 _NO_SUBJECT = re.compile(r"(?:is|has|holds|names|cannot|does|begins|would|should|needs|takes)\b")
