@@ -62,9 +62,8 @@ def run(
 ) -> None:
     """Fetch events of a pull subscription.
 
-    The sink of the subscription is {pull: {}}. Each event is acknowledged after it is printed or
-    processed. An event that is not acknowledged, because this command or the one of --exec ended,
-    is handed out again.
+    The sink of the subscription must be {pull: {}}. The command acknowledges each event after it
+    was printed or processed. If the command ends before that, the event is handed out again.
     """
     import asyncio
 
@@ -99,7 +98,7 @@ def _printed(show: Callable[[dict[str, Any]], None]) -> Handler:
 
 
 def _show(received: dict[str, Any]) -> None:
-    """Print the event in a few words for a person."""
+    """Print the attributes and data of the event on a few lines for a person."""
     from rich.markup import escape
 
     from app.cli.tail import summary

@@ -49,8 +49,8 @@ def run(
 ) -> None:
     """Run a webhook that prints the requests it receives.
 
-    It accepts every handshake. The options let it fail, so that retries, pauses and dead letters
-    can be tried.
+    The webhook accepts every handshake. With the options it answers with errors, so that you can
+    try retries, pauses and dead letters.
     """
     import asyncio
 

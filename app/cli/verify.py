@@ -54,8 +54,8 @@ def run(
 ) -> None:
     """Verify the signature of a webhook request.
 
-    Signatures are those of Standard Webhooks, v1 and v1a. The command prints the reason of its
-    verdict, and exits with 1 if the signature is invalid.
+    The signature is one of Standard Webhooks, v1 or v1a. The command prints whether the signature
+    is valid and why, and exits with 1 if it is invalid.
     """
     from app.delivery.verifying import verify
     from app.runtime.clock import SystemClock
