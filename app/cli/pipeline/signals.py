@@ -29,7 +29,7 @@ _BY_SIGNAL: Final = 128  # plus the signal number is the exit code, as in shells
 
 
 class _Ended(BaseException):
-    """A signal has told the process to end."""
+    """An exception that ends the process because of a signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -1,5 +1,5 @@
-"""Checks of the admin listener: off loopback it needs a token, and tokens must be long and
-different.
+"""Checks of the admin listener. It needs a token if other machines can reach it, and tokens must be
+long and different.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def check_brokers(report: LintReport) -> None:
 
 
 def _check_in_flight(report: LintReport, name: str, own: InFlight) -> None:
-    """Warn if a request may be larger than the records in flight: it is answered 503 even if the
-    broker is idle.
+    """Warn if a request may be larger than the limit on records in flight. Such a request is
+    answered 503 even if the broker is idle.
     """
     limits = report.config.limits
     largest = max(_bodies_for(report, name), key=lambda body: body.size)
@@ -67,8 +67,8 @@ def _check_in_flight(report: LintReport, name: str, own: InFlight) -> None:
 def _check_bodies(report: LintReport, name: str, broker: Broker) -> None:
     """Warn if a request body may be accepted that is too large for a record of the broker.
 
-    The default of limits.body is about the limit of every broker, so it is compared only if the
-    file sets it.
+    The default of ``limits.body`` is about as large as the largest record of every broker. So the
+    check applies only if the file sets ``limits.body``.
     """
     is_set = "body" in report.config.limits.model_fields_set
     most = EMBEDDED_RECORD if isinstance(broker, EmbeddedBroker) else broker.max_record
@@ -88,8 +88,8 @@ def _check_bodies(report: LintReport, name: str, broker: Broker) -> None:
 
 
 def _bodies_for(report: LintReport, name: str) -> list[BodyLimit]:
-    """Return the body limits of requests that may become records of the broker, with limits.body
-    first.
+    """Return the body limits of requests whose events may go to the broker. The first is
+    ``limits.body``.
     """
     first, *others = bodies(report.config)
     return [first, *[each for each in others if each.is_for(name)]]

@@ -1,4 +1,6 @@
-"""Checks of intakes: their routes exist, their templates are valid, their secrets are keys."""
+"""Checks of intakes: their routes exist, their templates are valid, and their secrets are usable
+keys.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,8 @@ def _compiles(report: LintReport, path: Path, intake: Intake) -> None:
 
 
 def _check_encryption(report: LintReport, path: Path) -> None:
-    """Warn if a key or password of the intake crosses the network unencrypted. A signature may be
-    public.
+    """Warn if requests to the intake carry a key or password over an unencrypted connection.
+    Signatures need no encryption, because they reveal no secret.
     """
     events = report.config.server.events
     if not is_loopback(events.host) and events.tls is None:

@@ -1,4 +1,6 @@
-"""Checks of producers: who may send, and that each credential belongs to one producer."""
+"""Checks of producers: ``access`` is set, every producer can log in, and each credential belongs to
+only one producer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of replies: their routes exist, and answers do not come back as new requests in a loop."""
+"""Checks of replies: their routes exist, and no reply causes further replies in a loop."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def check_replies(report: LintReport) -> None:
 
 
 def _check_loop(report: LintReport, at: Path, cycle: list[Subscription] | None) -> None:
-    """Warn of replies that may loop. The content of answers is unknown, so the filters may still
-    prevent it.
+    """Warn of replies that may cause each other in a loop. This is only a warning: the replies are
+    unknown, so filters may prevent the loop.
     """
     if cycle is None:
         return

@@ -1,4 +1,4 @@
-"""Checks of filters, the store, the data pipeline, traces, and the topic for operators."""
+"""Checks of filters, the store, the data pipeline, traces, and the topic for operator events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STORE = ("store", "path")
 
 
 def check_store(report: LintReport) -> None:
-    """Check the place of the store, and warn of what is lost with it."""
+    """Check the path of the store. Warn if events would be lost with its file."""
     store = report.config.store
     if isinstance(store, SqliteStore):
         _file(report, store.path)
@@ -65,8 +65,8 @@ def _folders(report: LintReport) -> Iterator[FilePath]:
 def _warn_only_copy(report: LintReport) -> None:
     """Warn that the SQLite store is the only copy of waiting events of subscriptions on a broker.
 
-    Such a broker keeps no unfinished copy. With an embedded log, log and store are lost together
-    anyway.
+    A broker deletes or skips events that are parked in the store, so it has no copy to deliver
+    again. An embedded log is not checked, because it is usually lost together with the store.
     """
     config = report.config
     apart = [

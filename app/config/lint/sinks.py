@@ -1,8 +1,8 @@
-"""Checks of webhooks: URLs without credentials, private addresses only by permission, signatures,
-the handshake.
+"""Checks of webhooks. URLs have no credentials, private addresses are allowed explicitly, and
+signatures and the handshake can work.
 
-At delivery ``delivery.address_guard`` checks every resolved address. These checks report before the
-start what it would refuse.
+At delivery, ``delivery.address_guard`` checks every resolved address. The checks in this module
+report before the start which URLs it would refuse.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def _entry(report: LintReport, path: Path, entry: str) -> None:
 
 
 def check_target(report: LintReport, path: Path, sink: str) -> None:
-    """Check a URL that requests go to, with the URL parser and the address guard of the sinks."""
+    """Check the URL of a webhook, with the URL parser and the address guard that are also used at
+    delivery.
+    """
     try:
         url = read_url(sink)
     except BadHost as error:
@@ -101,8 +103,8 @@ def _check_address(report: LintReport, path: Path, url: TargetUrl) -> None:
 
 
 def _may_reach(report: LintReport, host: str, *, plain: bool) -> bool | None:
-    """Return the guard's decision, or None if it depends on the look-up. localhost is always
-    loopback (RFC 6761 6.3).
+    """Return the decision of the address guard about a host, or None if it depends on the look-up
+    of the name. The name localhost is always loopback (RFC 6761 6.3).
     """
     webhooks = report.config.webhooks
     entries, proxied = webhooks.allow_private, webhooks.proxy is not None

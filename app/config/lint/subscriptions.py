@@ -1,5 +1,5 @@
-"""Checks of subscriptions: their sources exist and get events, their events have keys, their dead
-letters do not loop.
+"""Checks of subscriptions: their sources exist and get events, their events have keys, and their
+dead letters do not loop.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def _gets_events(report: LintReport, subscription: Subscription, topic: str) -> 
 
 
 def _feeding(report: LintReport, subscription: Subscription, topic: str) -> list[Route]:
-    """Return the routes that may write wanted events to the topic."""
+    """Return the routes that may write events to the topic which pass the filters of the
+    subscription.
+    """
     return [
         route
         for route in _writing(report, subscription, topic)
@@ -79,7 +81,9 @@ def _feeding(report: LintReport, subscription: Subscription, topic: str) -> list
 
 
 def _writing(report: LintReport, subscription: Subscription, topic: str) -> list[Route]:
-    """Return the routes that may write to the topic, whatever the subscription's filters select."""
+    """Return the routes that may write to the topic. The filters of the subscription are not
+    considered.
+    """
     return [
         route
         for route in report.config.routes
@@ -91,8 +95,8 @@ def _writing(report: LintReport, subscription: Subscription, topic: str) -> list
 
 
 def _reason(report: LintReport, subscription: Subscription, topic: str) -> str:
-    """Return the reason for the warning if routes write to the topic but the filters match none of
-    their events.
+    """Return the reason for a warning, or empty text. The reason is set if routes write to the
+    topic, but the filters of the subscription match none of their events.
     """
     if _writing(report, subscription, topic):
         return ", because the filters of the subscription match none of the topic's events"
@@ -100,8 +104,8 @@ def _reason(report: LintReport, subscription: Subscription, topic: str) -> str:
 
 
 def _start(report: LintReport, n: int, subscription: Subscription) -> None:
-    """Report a start that a RabbitMQ queue cannot have: it holds only its present messages. A
-    stream has positions.
+    """Report a ``start`` at a time or position for a RabbitMQ queue, which has only its present
+    messages. A RabbitMQ stream has positions.
     """
     settings = report.config.brokers.get(subscription.source.broker)
     if not isinstance(settings, RabbitBroker) or settings.queue_type == "stream":
@@ -126,8 +130,8 @@ def _positions(report: LintReport, n: int, subscription: Subscription) -> None:
 
 
 def _shared_queues(report: LintReport, n: int, subscription: Subscription) -> None:
-    """Warn of subscriptions that share RabbitMQ queues, because each message then goes to one of
-    them.
+    """Warn of subscriptions that share RabbitMQ queues, because each message then goes to only one
+    of the subscriptions.
     """
     source = subscription.source
     settings = report.config.brokers.get(source.broker)
@@ -148,8 +152,8 @@ def _shared_queues(report: LintReport, n: int, subscription: Subscription) -> No
 
 
 def _queues_apart(broker: str, topic: str) -> str:
-    """Return the cure for shared queues. The queue template does not rename queues that another
-    application made.
+    """Return the cure for shared queues. If another application made the queue, the setting
+    ``queue`` of the broker does not apply, so the cure is another one.
     """
     if topic.startswith(QUEUE):
         return "Bind a queue for each subscription."
