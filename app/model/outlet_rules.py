@@ -43,7 +43,9 @@ def with_secret_sink(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def contradictions(
     request: RequestTemplates | PresetRequest, subscription: WebhookSettings
 ) -> Iterator[str]:
-    """Yield each setting that cannot be beside ``request``, with its cure."""
+    """Yield a message for each setting that contradicts ``request``. The message has a problem and
+    its cure.
+    """
     for name in _OF_CLOUDEVENTS:
         if name in subscription.model_fields_set and not _is_off(name, getattr(subscription, name)):
             yield f"The setting {name} is only for CloudEvents, but request sends none. Remove {name}."

@@ -39,8 +39,8 @@ Marks = tuple[Mark | None, ...]
 
 
 def marks(config: Config) -> Marks:
-    """Return a mark (such as the time of the last change) for each file with credentials, issuer
-    keys or schemas, as it is on the disk now. A changed file has another mark.
+    """Return the mark of each file with credentials, issuer keys or schemas, as the file is on the
+    disk now. The mark of a file changes when the file changes.
     """
     return (*map(mark_of, _paths(config)), *map(mark_of, _unread(config)))
 

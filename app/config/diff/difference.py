@@ -284,8 +284,8 @@ def _replies(tree: Tree, reply: str) -> set[str]:
 
 
 def _relaxing(tree: Tree) -> Iterator[tuple[str, str, int]]:
-    """Yield the topic, broker and acks of each target with relaxed durability. A change of these
-    needs a restart, because their Kafka producers are opened at the start.
+    """Yield the route name, broker and acks of each target with relaxed durability. The Kafka
+    producers for these targets are opened at the start of the service.
     """
     for each in tree.get("routes", ()):
         is_reference = not isinstance(each["to"], list)

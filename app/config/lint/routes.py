@@ -37,8 +37,8 @@ def check_routes(report: LintReport) -> None:
 
 
 def _check_empty(report: LintReport) -> None:
-    """Warn if there is no route. Do not warn for a worker if other clients write the events that it
-    reads.
+    """Warn if there is no route. Do not warn if other clients may write to the broker of a
+    subscription, because the subscription then needs no route.
     """
     if not any(
         report.written_by_others(each.source.broker) for each in report.config.subscriptions
