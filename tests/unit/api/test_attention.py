@@ -98,12 +98,12 @@ def test_nothing_is_told_of_a_service_that_is_well() -> None:
         ),
         (
             {"state": "paused", "paused_for": 9.0, "oldest": LATE + 60, "cause": "503"},
-            "skybridge attempts --subscription billing",
+            "skybridge retry billing",
             "its oldest event has waited for 6 min: 503",
         ),
         (
             {"oldest": 90_000.0, "last_error": "retry 500"},
-            "skybridge retry billing",
+            "skybridge attempts --subscription billing",
             "its oldest event has waited for 1 d 1 h: retry 500",
         ),
         (
