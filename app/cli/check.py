@@ -40,6 +40,8 @@ def run(
     Each finding has its line, the setting, the problem and the cure. Exits with 1 if there is an
     error; warnings alone exit with 0. Secrets are never printed.
     """
+    from app.config.derived.paths import named_paths
+
     loaded, findings = _findings(file)
     well: Sequence[str] = ()
     if connect and loaded is not None:
@@ -49,11 +51,12 @@ def run(
         (_print_json if as_json else _print)(file, finding)
     errors = sum(finding.level == "error" for finding in findings)
     if not as_json:
-        for line in well:
+        paths = named_paths(loaded.config) if loaded is not None else ()
+        for line in (*map(str, paths), *well):
             printing.err().print(printing.escape_line(line), markup=False)
-        printing.err().print(
-            f"{printing.escape_line(str(file))}: {errors} errors, {len(findings) - errors} warnings"
-        )
+        warnings = len(findings) - errors
+        counts = f"{printing.counted(errors, 'error')}, {printing.counted(warnings, 'warning')}"
+        printing.err().print(f"{printing.escape_line(str(file))}: {counts}")
     if errors:
         raise typer.Exit(exits.FAILED)
 

@@ -110,8 +110,6 @@ def describe_error(detail: ErrorDetails, root: Any, hidden: set[Path]) -> tuple[
     path = _path(detail, root)
     message, cure = _problem(detail, path)
     shown = _shown(detail, path, root, hidden)
-    if shown and (message, cure) == _LIST:
-        cure = f"Write [{shown}]."
     return path, f"{message.removesuffix('.')}; it is {shown}." if shown else message, cure
 
 

@@ -135,7 +135,7 @@ class Remainder:
         can be left out.
         """
         hidden = {here for here, origin in self.origins.items() if origin in self._hidden}
-        before = len(self._left_out), len(self._stand_ins)
+        before = self._left_out | self._stand_ins
         for detail in error.errors(include_url=False):
             here, message, cure = describe_error(detail, self.document.root, hidden)
             path = self._origin(here)
@@ -143,7 +143,7 @@ class Remainder:
                 self._add(path, message, cure)
             for each in self._at_fault(path, detail):
                 self._leave_out(each, detail)
-        return before != (len(self._left_out), len(self._stand_ins))
+        return before != self._left_out | self._stand_ins
 
     def _at_fault(self, path: Path, detail: ErrorDetails) -> list[Path]:
         """Return the settings to leave out: for settings of a section that contradict each other, those

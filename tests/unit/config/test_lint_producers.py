@@ -123,7 +123,7 @@ def test_a_file_of_keys_can_be_read_and_has_some(lint_text: Lint, tmp_path: Path
     assert told(json.dumps({"keys": [good.as_dict(private=False)]})) == []
     at = "error producers[0].jwt.jwks: "
     assert told(None) == [f"{at}The file cannot be read: No such file or directory."]
-    assert told("[]") == [f"{at}The file is no JWK Set."]
+    assert told("[]") == [f"{at}The file is not a JWK Set."]
     assert told(json.dumps({"keys": [secret.as_dict()]})) == [
         f"{at}The file has no key for signatures."
     ]
