@@ -83,6 +83,26 @@ async def test_an_event_goes_from_send_to_receive(tmp_path: Path) -> None:
     assert arrived["events"][0]["data_base64"] == "eyJwcmljZSI6IDEuMTB9"
 
 
+async def test_receive_verifies_the_signature_of_a_service(tmp_path: Path) -> None:
+    """The key of the file signs; a request without a signature is refused, and both are shown."""
+    key = tmp_path / "billing.secret"
+    assert (await run(tmp_path, "secret", "--out", str(key)))[0] == exits.OK
+    words = ("receive", "--port", "0", "--secret-file", str(key))
+    async with running_command(tmp_path, *words) as receiver:
+        url = f"{receiver.announced['listening']}/hook"
+        config = write(tmp_path, sink=url, signing={"secret": f"${{file:{key}}}"})
+        async with running_command(tmp_path, "serve", "--config", config) as service:
+            assert str(tmp_path / "log") in service.announced["paths"]
+            await post(service, "com.example.signed")
+            arrived = await receiver.line()
+            assert arrived["status"] == 204
+            assert arrived["signature"] == {"valid": True, "why": "signed by 1 of 1 keys"}
+        async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
+            answer = await client.post(url, headers=event_headers("unsigned"))
+        assert answer.status_code == 401
+        assert (await receiver.line())["signature"]["valid"] is False
+
+
 async def test_what_was_accepted_before_sigterm_is_delivered_after_a_restart(
     tmp_path: Path,
 ) -> None:
