@@ -10,7 +10,15 @@ from app.model.outlet import RequestTemplates
 from app.model.outlet_presets import BATCHED, PresetRequest
 from app.model.webhook import ApiKey
 
-_OF_CLOUDEVENTS = ("content_mode", "format", "specversion", "reply", "strict_webhook", "handshake")
+_OF_CLOUDEVENTS = (
+    "content_mode",
+    "format",
+    "specversion",
+    "reply",
+    "strict_webhook",
+    "handshake",
+    "request_rate",
+)
 
 
 class WebhookSettings(Protocol):
@@ -43,7 +51,7 @@ def with_secret_sink(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def contradictions(
     request: RequestTemplates | PresetRequest, subscription: WebhookSettings
 ) -> Iterator[str]:
-    """Yield each setting that cannot be beside ``request``, with its cure."""
+    """Yield each setting that contradicts ``request``, with its cure."""
     for name in _OF_CLOUDEVENTS:
         if name in subscription.model_fields_set and not _is_off(name, getattr(subscription, name)):
             yield f"{name} is for CloudEvents, and request sends none: leave out {name}"

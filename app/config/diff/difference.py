@@ -54,7 +54,10 @@ LIVE = (
 own commands.
 """
 
-_WEBHOOKS = ("webhooks.allow_private", "webhooks.origin", "webhooks.proxy", "timeouts.webhook_")
+_WEBHOOKS = (
+    *("webhooks.allow_private", "webhooks.origin", "webhooks.proxy", "timeouts.webhook_"),
+    "limits.body",  # bounds a shaped request
+)
 _REPLIES = "limits.max_batch"
 _SCHEDULE = ".retry.schedule"
 _OVERRIDE = "${env:SKYBRIDGE_"
@@ -266,7 +269,7 @@ def _restarted(old: Tree, new: Tree, changes: Sequence[SettingChange]) -> Iterat
 
 
 def _replies(tree: Tree, reply: str) -> set[str]:
-    """Return the routes that replies may be published by, like ``model.route.taking``."""
+    """Return the routes that replies may be published by, like ``model.route.routes_taking``."""
     if reply == IGNORE:
         return set()
     found = {reply}
