@@ -58,6 +58,7 @@ def _announce_json(service: Service) -> None:
             "events": f"{service.events_url}/events" if service.events_url else None,
             "admin": service.admin_url,
             "console": console_url(service),
+            "console_missing": service.console.missing or None,
             "paths": [str(each.path) for each in named_paths(service.config)],
         }
     )

@@ -58,7 +58,8 @@ def list_(
     state: Annotated[
         str,
         option(
-            "List only this state, such as running, paused, disabled or broken; by default all."
+            "List only this state: starting, running, paused, disabled, restarting, stopping, stopped, "
+            "broken or elsewhere; by default all."
         ),
     ] = "",
     *,
