@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -268,6 +270,45 @@ async def test_the_printed_curl_works_as_pasted(tmp_path: Path) -> None:
         answer, _ = await process.communicate()
         assert await service.stop() == 0
     assert answer.startswith(b"HTTP/1.1 202")
+
+
+@pytest.mark.parametrize(
+    "producer",
+    [
+        {"keys": ["${file:key}"]},
+        {"keys": ["${file:key}"], "header": "x-key"},
+        {"keys": ["key-of-the-shop-1234"]},
+        {
+            "keys": ["key-of-the-shop-1234"],
+            "may": {"sources": ["/shop/*"], "types": ["com.shop.order"], "routes": ["second"]},
+        },
+    ],
+)
+async def test_the_printed_curl_has_a_key(tmp_path: Path, producer: dict[str, Any]) -> None:
+    """Where only producers may send: from its file or a variable; the key itself is never printed."""
+    (tmp_path / "key").write_text("key-of-the-shop-1234")
+    settings = configuration(
+        tmp_path,
+        server={"events": {"access": "producers"}},
+        routes=[route(name="first"), route(name="second")],
+        producers=[{"name": "shop", **producer}],
+    )
+    written(settings, tmp_path)
+    async with running_command(tmp_path, "serve", "--config", "skybridge.yaml") as service:
+        with contextlib.chdir(tmp_path):
+            made = load(Path("skybridge.yaml"), {}).config
+        command = example_command(made, service.announced["events"].removesuffix("/events"))
+        assert "key-of-the-shop" not in command
+        answers = []
+        for key in ("", "key-of-the-shop-1234"):
+            process = await asyncio.create_subprocess_shell(
+                command, cwd=tmp_path, env={**os.environ, "SKYBRIDGE_EVENTS_KEY": key},
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            answers.append(await process.communicate())
+    assert answers[1][0].startswith(b"HTTP/1.1 202"), answers[1]
+    if "${file:key}" not in producer["keys"]:
+        assert b"set it to a key of shop" in answers[0][1]
 
 
 async def test_a_worker_of_its_own_listens_to_no_events(tmp_path: Path) -> None:

@@ -15,13 +15,14 @@ from app.gateway.port import is_loopback
 from app.interfaces import Clock
 
 
-class ProducersComponent(Component[ProducerDirectory]):
+class ProducersComponent(Component[tuple[ProducerDirectory, bool]]):
     """The producers of the current configuration. Their counts survive a reload."""
 
     name = "producers"
 
     def __init__(self, config: Config, clock: Clock) -> None:
         self.now = ProducerDirectory(config.producers)
+        self.required = is_required(config)
         self._clock = clock
 
     @property
@@ -29,12 +30,18 @@ class ProducersComponent(Component[ProducerDirectory]):
         """Return the producers by name."""
         return self.now.callers
 
-    async def prepare(self, change: ConfigChange) -> ProducerDirectory:
-        return ProducerDirectory(change.config.producers, self.now.callers)
+    async def prepare(self, change: ConfigChange) -> tuple[ProducerDirectory, bool]:
+        directory = ProducerDirectory(change.config.producers, self.now.callers)
+        return directory, is_required(change.config)
 
-    def apply(self, prepared: ProducerDirectory) -> None:
-        self.now = prepared
-        prepared.take_effect(self._clock.monotonic())
+    def apply(self, prepared: tuple[ProducerDirectory, bool]) -> None:
+        self.now, self.required = prepared
+        self.now.take_effect(self._clock.monotonic())
+
+
+def is_required(config: Config) -> bool:
+    """Return True if only producers may send events."""
+    return config.server.events.access == "producers"
 
 
 def authenticator_of(
@@ -51,7 +58,7 @@ def authenticator_of(
     """
     events = config.server.events
     demand_access(config)
-    is_open = events.access != "producers"
+    is_open = not is_required(config)
     if is_open and not producers.posts and events.address_quota is None:
         return None
     return Authenticator(
