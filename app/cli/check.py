@@ -40,7 +40,7 @@ def run(
     Each finding has its line, the setting, the problem and the cure. Exits with 1 if there is an
     error; warnings alone exit with 0. Secrets are never printed.
     """
-    from app.config.derived.paths import named_paths
+    from app.config.check.paths import named_paths
 
     loaded, findings = _findings(file)
     well: Sequence[str] = ()

@@ -62,7 +62,11 @@ def _credential(producer: Producer | None) -> str:
     if producer is None:
         return ""
     path = producer.keys[0].path if producer.keys else ""
-    text = f"$(cat {shlex.quote(path)})" if path else f"${{{VARIABLE}:?set it to a key of {producer.name}}}"
+    text = (
+        f"$(cat {shlex.quote(path)})"
+        if path
+        else f"${{{VARIABLE}:?set it to a key of {producer.name}}}"
+    )
     name = producer.header or "authorization"
     return f'-H "{name}: {text if producer.header else f"Bearer {text}"}" '
 
@@ -136,4 +140,6 @@ def _is_accepted(
 
 def _curl(url: str, message: http.HttpMessage, credential: str) -> str:
     headers = " ".join(f"-H {shlex.quote(f'{name}: {text}')}" for name, text in message.headers)
-    return f"curl -i {shlex.quote(url)} {credential}{headers} -d {shlex.quote(message.body.decode())}"
+    return (
+        f"curl -i {shlex.quote(url)} {credential}{headers} -d {shlex.quote(message.body.decode())}"
+    )

@@ -150,7 +150,9 @@ def _show(show_data: bool) -> Show:
 
     console = printing.out()
 
-    def show(number: int, arrival: Arrival, reply: Reply, verdict: Verification | None = None) -> None:
+    def show(
+        number: int, arrival: Arrival, reply: Reply, verdict: Verification | None = None
+    ) -> None:
         colour = "green" if is_success(reply.status) else "yellow"
         path = escape(printing.escape_line(arrival.path))
         console.print(f"[dim]{number}[/] {path} [{colour}]{reply.status}[/]")

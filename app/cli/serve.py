@@ -50,7 +50,7 @@ def run(
 
 
 def _announce_json(service: Service) -> None:
-    from app.config.derived.paths import named_paths
+    from app.config.check.paths import named_paths
 
     printing.json_line(
         {

@@ -88,7 +88,7 @@ def _announce(service: Service) -> None:
     keep its memory.
     """
     from app.cli.example_request import example_command
-    from app.config.derived.paths import named_paths
+    from app.config.check.paths import named_paths
 
     config = service.config
     if service.events_url:

@@ -63,7 +63,7 @@ class _LazyCommand(TyperCommand):
     def callback(self) -> Any:  # type: ignore[override]
         return self._whole.callback
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of click
         return ["[OPTIONS]", *(metavars.usage(each) for each in _arguments(self.params))]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -88,17 +88,20 @@ class SectionedGroup(TyperGroup):
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of click
         """Return the names of the commands in the order of the sections; others come last."""
         sorted_in = [name for names in self.sections.values() for name in names]
         return sorted(self.commands, key=lambda name: (*sorted_in, name).index(name))
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - of click
         width = max(map(len, self.commands))
         for heading, names in self.sections.items():
             with formatter.section(heading):
                 formatter.write_dl(
-                    [(name.ljust(width), self.commands[name].get_short_help_str(80)) for name in names]
+                    [
+                        (name.ljust(width), self.commands[name].get_short_help_str(80))
+                        for name in names
+                    ]
                 )
 
 

@@ -133,7 +133,9 @@ def _exclude(first: _Condition, second: _Condition) -> bool:
         if one.kind == "in" and _alike(*one.values, *other.values):
             return not any(_meets(value, other) for value in one.values)
     if first.kind == second.kind and first.kind in {"prefix", "suffix"}:
-        return not any(_meets(*pair) for pair in ((first.values[0], second), (second.values[0], first)))
+        return not any(
+            _meets(*pair) for pair in ((first.values[0], second), (second.values[0], first))
+        )
     return _is_empty(first, second) or _is_empty(second, first)
 
 

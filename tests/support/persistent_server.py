@@ -82,6 +82,6 @@ def _runs_in(pid: int, folder: Path) -> bool:
     """Return True if the process works in the folder. After the end of a server its id may belong to
     another process."""
     try:
-        return Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(folder)
+        return Path(f"/proc/{pid}/cwd").readlink().is_relative_to(folder)
     except OSError:
         return False

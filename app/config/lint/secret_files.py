@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator
 from pathlib import Path as FilePath
 
-from app.config.derived.paths import secret_files
 from app.config.lint.report import LintReport
+from app.config.load.finding import Path
+from app.config.model.config import Config
+from app.model.places import located
+from app.model.secret import FileSecret
+
+_PRIVATE = ("key", "token_file")  # settings with the path of a secret
 
 
 def check_secret_files(report: LintReport) -> None:
@@ -18,6 +24,16 @@ def check_secret_files(report: LintReport) -> None:
                 f"The file {path} has a secret, and every user of this machine can read it.",
                 f"Run chmod 600 {path}.",
             )
+
+
+def secret_files(config: Config) -> Iterator[tuple[Path, FilePath]]:
+    """Yield the files that have a secret or a private key, with their settings."""
+    for setting, secret in located(FileSecret, config):
+        if secret.path:
+            yield setting, FilePath(secret.path)
+    for setting, path in located(FilePath, config):
+        if setting[-1] in _PRIVATE:
+            yield setting, path
 
 
 def _others_read(path: FilePath) -> bool:

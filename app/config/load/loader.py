@@ -46,7 +46,8 @@ class InvalidDocument(BadConfiguration):
         self.remainder = Remainder(document, set(references) | _overridden(document))
         findings = [*document.findings, *self.remainder.findings]
         super().__init__(
-            sorted(findings, key=lambda finding: (finding.line, finding.place.column)), source=source
+            sorted(findings, key=lambda finding: (finding.line, finding.place.column)),
+            source=source,
         )
         self._references = references
 

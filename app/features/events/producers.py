@@ -15,14 +15,13 @@ from app.gateway.port import is_loopback
 from app.interfaces import Clock
 
 
-class ProducersComponent(Component[tuple[ProducerDirectory, bool]]):
+class ProducersComponent(Component[ProducerDirectory]):
     """The producers of the current configuration. Their counts survive a reload."""
 
     name = "producers"
 
     def __init__(self, config: Config, clock: Clock) -> None:
-        self.now = ProducerDirectory(config.producers)
-        self.required = is_required(config)
+        self.now = ProducerDirectory(config.producers, required=is_required(config))
         self._clock = clock
 
     @property
@@ -30,13 +29,18 @@ class ProducersComponent(Component[tuple[ProducerDirectory, bool]]):
         """Return the producers by name."""
         return self.now.callers
 
-    async def prepare(self, change: ConfigChange) -> tuple[ProducerDirectory, bool]:
-        directory = ProducerDirectory(change.config.producers, self.now.callers)
-        return directory, is_required(change.config)
+    @property
+    def required(self) -> bool:
+        """Return True if only producers may send events."""
+        return self.now.required
 
-    def apply(self, prepared: tuple[ProducerDirectory, bool]) -> None:
-        self.now, self.required = prepared
-        self.now.take_effect(self._clock.monotonic())
+    async def prepare(self, change: ConfigChange) -> ProducerDirectory:
+        config = change.config
+        return ProducerDirectory(config.producers, self.now.callers, required=is_required(config))
+
+    def apply(self, prepared: ProducerDirectory) -> None:
+        self.now = prepared
+        prepared.take_effect(self._clock.monotonic())
 
 
 def is_required(config: Config) -> bool:

@@ -114,8 +114,6 @@ def test_a_secret_in_a_file_is_its_owners_alone(tmp_path: Path, kind: str):
 
 
 def test_a_pair_in_a_file_shows_its_public_half(tmp_path: Path):
-    made = json.loads(
-        run("secret", "--ed25519", "--json", "--out", str(tmp_path / "pair")).stdout
-    )
+    made = json.loads(run("secret", "--ed25519", "--json", "--out", str(tmp_path / "pair")).stdout)
     assert sorted(made) == ["file", "public"]
     assert (tmp_path / "pair").read_text().startswith("whsk_")

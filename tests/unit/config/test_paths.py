@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.derived.paths import named_paths
+from app.config.check.paths import named_paths
 from app.config.load.loader import Loaded
 
 Load = Callable[..., Loaded]
@@ -45,6 +45,8 @@ def test_a_secret_that_others_can_read_is_a_warning(lint_text: Lint, tmp_path: P
     assert lint_text(text) == []
     file.chmod(0o644)
     assert lint_text(text) == [
-        f"warning server.admin.token: The file {file} has a secret, and every user of this machine can read it. "
-        f"Cure: Run chmod 600 {file}."
+        (
+            f"warning server.admin.token: The file {file} has a secret, and every user of this machine can read it. "
+            f"Cure: Run chmod 600 {file}."
+        )
     ]

@@ -95,9 +95,11 @@ MINIMAL = "version: 1\nbrokers: {log: {kind: embedded, path: /srv/log}}\n"
     [
         # what a fault may have caused is not reported
         (
-            "webhooks: {allow_private: [[], []]}\n"
-            "routes: [{name: r, to: {broker: log, topic: t}}]\n"
-            "subscriptions: [{id: s, source: {broker: log, topics: [t]}, sink: 'http://127.0.0.1:9/'}]\n",
+            (
+                "webhooks: {allow_private: [[], []]}\n"
+                "routes: [{name: r, to: {broker: log, topic: t}}]\n"
+                "subscriptions: [{id: s, source: {broker: log, topics: [t]}, sink: 'http://127.0.0.1:9/'}]\n"
+            ),
             ["webhooks.allow_private[0]", "webhooks.allow_private[1]"],
         ),
         (
@@ -109,13 +111,17 @@ MINIMAL = "version: 1\nbrokers: {log: {kind: embedded, path: /srv/log}}\n"
             ["routes[0].durability"],
         ),
         (
-            "routes: [{name: r, to: {broker: log}}, {name: s, to: {broker: lag, topic: t}}]\n"
-            "subscriptions: [{id: s, source: {broker: log, topics: [t]}, sink: 'https://a.example/', reply: r}]\n",
+            (
+                "routes: [{name: r, to: {broker: log}}, {name: s, to: {broker: lag, topic: t}}]\n"
+                "subscriptions: [{id: s, source: {broker: log, topics: [t]}, sink: 'https://a.example/', reply: r}]\n"
+            ),
             ["routes[0].to.topic", "routes[1].to.broker"],
         ),
         (
-            "routes: [{name: r, to: 5}, {name: s, to: {broker: lag, topic: t}}]\n"
-            "subscriptions: [{id: s, source: {broker: log, topics: [t]}, sink: 'https://a.example/', reply: r}]\n",
+            (
+                "routes: [{name: r, to: 5}, {name: s, to: {broker: lag, topic: t}}]\n"
+                "subscriptions: [{id: s, source: {broker: log, topics: [t]}, sink: 'https://a.example/', reply: r}]\n"
+            ),
             ["routes[0].to", "routes[1].to.broker"],
         ),
     ],

@@ -13,7 +13,11 @@ from app.config.load.finding import BadConfiguration
     [
         ("a:\n    p: 1\n   h: 2\n", 3, "Indent it like the settings beside it, by 0 or 4 spaces."),
         ("a:\n    p: 1\n  h: 2\n", 3, "Indent it like the settings beside it, by 0 or 4 spaces."),
-        ("a:\n  - b: c\n   d: e\n", 3, "Indent it like the settings beside it, by 0, 2 or 4 spaces."),
+        (
+            "a:\n  - b: c\n   d: e\n",
+            3,
+            "Indent it like the settings beside it, by 0, 2 or 4 spaces.",
+        ),
         ("a: 1\n b: 2\n", 2, "Indent it like the settings beside it, by 0 spaces."),
         ("a:\n  b: c\n    d: e\n", 3, "Indent it like the settings beside it, by 0 or 2 spaces."),
         ("a: {b: 1\nc: {d: 2}\n", 2, "Close the { of line 1, and put commas between its entries."),
@@ -21,7 +25,11 @@ from app.config.load.finding import BadConfiguration
         ("a: 'x\nb: 1\n", 3, "Close the quote of line 1."),
         ("a: 1\nbc\nd: 2\n", 3, "Write a colon and a space after the name of a setting."),
         ("a:\n\tb: 1\n", 2, "Indent with spaces, because YAML does not allow tabs."),
-        ("a: {b: ${env:X}}\n", 1, 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}".'),
+        (
+            "a: {b: ${env:X}}\n",
+            1,
+            'Quote text that has any of : { } [ ] , #, such as "${env:NAME}".',
+        ),
         ("a: b: c\n", 1, 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}".'),
     ],
 )

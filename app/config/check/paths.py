@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from app.config.lint.secret_files import secret_files
 from app.config.load.finding import Path as Setting
 from app.config.load.finding import written
 from app.config.model.config import Config
 from app.model.places import located
-from app.model.secret import FileSecret
-
-_PRIVATE = ("key", "token_file")  # settings with the path of a secret
 
 
 class NamedPath(NamedTuple):
@@ -42,13 +39,3 @@ def _kind(setting: Setting) -> str:
         case ("store", "path"):
             return "store"
     return "file"
-
-
-def secret_files(config: Config) -> Iterator[tuple[Setting, Path]]:
-    """Yield the files that have a secret or a private key, with their settings."""
-    for setting, secret in located(FileSecret, config):
-        if secret.path:
-            yield setting, Path(secret.path)
-    for setting, path in located(Path, config):
-        if setting[-1] in _PRIVATE:
-            yield setting, path
