@@ -311,6 +311,17 @@ async def test_the_printed_curl_has_a_key(tmp_path: Path, producer: dict[str, An
         assert b"set it to a key of shop" in answers[0][1]
 
 
+async def test_a_state_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    """An empty table would say that no subscription is in it."""
+    config = write(tmp_path, sink="http://127.0.0.1:9/")
+    async with running_command(tmp_path, "serve", "--config", config) as service:
+        words = ("subscriptions", "list", "--server", service.announced["admin"], "--state")
+        code, out, err = await run(tmp_path, *words, "runing")
+        assert (code, out) == (exits.FAILED, "")
+        assert "running" in err, "it names those that exist"
+        assert (await run(tmp_path, *words, "disabled"))[0] == exits.OK
+
+
 async def test_a_worker_of_its_own_listens_to_no_events(tmp_path: Path) -> None:
     """Roles run apart: its readiness speaks of its own role alone."""
     config = write(tmp_path)
