@@ -22,7 +22,7 @@ _BY_NAME: Mapping[str, str] = {
     "until": "TIME",
     "url": "URL",
 }
-"""Words that say more than the type, by the name of the parameter."""
+"""Words that are more precise than the type, by the name of the parameter."""
 _BY_TYPE: Mapping[type, str] = {Path: "FILE", int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 

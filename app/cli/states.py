@@ -10,7 +10,7 @@ QUEUE_FULL = "queue full"
 
 
 def state_word(health: Mapping[str, Any]) -> str:
-    """Return the state in a word that says who is to act.
+    """Return the state in a word that shows who has to act.
 
     ``paused`` is what a person did. The service also pauses by itself, while a target fails and while a
     pull queue is full.

@@ -275,8 +275,8 @@ def _show(text: str) -> None:
 
 
 def show(message: dict[str, Any]) -> None:
-    """Print position, key and the event in a few words for a person, and below them its data, or the
-    whole record if it is present.
+    """Print position, key and the event in a few words. Below them print its data, or the record if it
+    is present.
     """
     from rich.markup import escape
 

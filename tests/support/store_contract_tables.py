@@ -114,7 +114,7 @@ class AttemptsContract:
         assert [each.number for each in await store.attempts.find(AttemptFilter())] == [7, 6, 5]
 
     async def test_old_headers_and_bodies_are_deleted_and_their_rows_stay(self, store):
-        """A body may have a customer's address, which nobody needs a week later."""
+        """A body may contain the address of a customer."""
         exchange = HttpExchange(line="POST / HTTP/1.1", headers=(), body=b"{}", size=2)
         await store.attempts.add([an_attempt(n, exchange=exchange) for n in range(1, 5)])
         await store.attempts.forget_exchanges(since_ms=NOW + 2, before_ms=NOW + 4)

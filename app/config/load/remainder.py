@@ -1,8 +1,8 @@
 """Validate what remains of a document without its faulty settings.
 
 pydantic checks a section as a whole only if each of its settings is valid. So one faulty setting would
-hide the other faults of its section, and all checks of ``lint``. A faulty setting is left out, or gets a
-stand-in if it is required, until the remainder is valid.
+hide the other faults of its section, and all checks of ``lint``. A faulty setting is removed, or gets a
+substitute if it is required, until the remainder is valid.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _cure(error: MarkedYAMLError, problem: str, line: str, column: int) -> str:
 
 
 def _is_indent(problem: str, lines: Sequence[str], line: int, column: int) -> bool:
-    """Return True if the first character of a line stands in a column that fits no section."""
+    """Return True if the first character of a line has a column that fits no section."""
     here = lines[line - 1]
     if "mapping values" in problem:  # the line continues the value of the line before it
         above = next((each for each in reversed(lines[: line - 1]) if _counts(each)), "")
@@ -76,7 +76,7 @@ def _indent_fault(lines: Sequence[str], line: int) -> YamlFault:
     fitting = f"{', '.join(others)} or {last}" if others else last
     return YamlFault(
         f"The line is indented by {indent} spaces, which fits no section around it.",
-        f"Indent it like the settings beside it, by {fitting} spaces.",
+        f"Indent it like the other settings of its section, by {fitting} spaces.",
         line,
         indent + 1,
     )

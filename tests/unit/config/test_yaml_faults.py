@@ -11,15 +11,27 @@ from app.config.load.finding import BadConfiguration
 @pytest.mark.parametrize(
     ("text", "line", "cure"),
     [
-        ("a:\n    p: 1\n   h: 2\n", 3, "Indent it like the settings beside it, by 0 or 4 spaces."),
-        ("a:\n    p: 1\n  h: 2\n", 3, "Indent it like the settings beside it, by 0 or 4 spaces."),
+        (
+            "a:\n    p: 1\n   h: 2\n",
+            3,
+            "Indent it like the other settings of its section, by 0 or 4 spaces.",
+        ),
+        (
+            "a:\n    p: 1\n  h: 2\n",
+            3,
+            "Indent it like the other settings of its section, by 0 or 4 spaces.",
+        ),
         (
             "a:\n  - b: c\n   d: e\n",
             3,
-            "Indent it like the settings beside it, by 0, 2 or 4 spaces.",
+            "Indent it like the other settings of its section, by 0, 2 or 4 spaces.",
         ),
-        ("a: 1\n b: 2\n", 2, "Indent it like the settings beside it, by 0 spaces."),
-        ("a:\n  b: c\n    d: e\n", 3, "Indent it like the settings beside it, by 0 or 2 spaces."),
+        ("a: 1\n b: 2\n", 2, "Indent it like the other settings of its section, by 0 spaces."),
+        (
+            "a:\n  b: c\n    d: e\n",
+            3,
+            "Indent it like the other settings of its section, by 0 or 2 spaces.",
+        ),
         ("a: {b: 1\nc: {d: 2}\n", 2, "Close the { of line 1, and put commas between its entries."),
         ("a: [1\nb: 2\n", 2, "Close the [ of line 1, and put commas between its entries."),
         ("a: 'x\nb: 1\n", 3, "Close the quote of line 1."),
