@@ -95,14 +95,18 @@ class ProducerDirectory:
         kafka: The rights of users of Kafka listeners, by name.
         rules: The rules for tokens.
         posts: Whether any producer has a credential for HTTP.
+        required: Whether only producers may send events.
     """
 
     def __init__(
         self,
         producers: Sequence[Producer],
         before: Mapping[str, EventSender] = MappingProxyType({}),
+        *,
+        required: bool = False,
     ) -> None:
         """Index the producers. ``before`` has the callers of the previous configuration by name."""
+        self.required = required
         self.callers = {
             each.name: EventSender.of(each, before.get(each.name)) for each in producers
         }

@@ -40,33 +40,39 @@ def run(
     Each finding has its line, the setting, the problem and the cure. Exits with 1 if there is an
     error; warnings alone exit with 0. Secrets are never printed.
     """
-    import os
+    from app.config.check.paths import named_paths
 
-    from app.config.lint.checks import lint
-    from app.config.load.finding import BadConfiguration
-    from app.config.load.loader import load
-
+    loaded, findings = _findings(file)
     well: Sequence[str] = ()
-    try:
-        loaded = load(file, os.environ)
-    except BadConfiguration as bad:
-        findings: list[Finding] = list(bad.findings)
-    else:
-        findings = lint(loaded)
-        if connect:
-            found, well = _connect(loaded)
-            findings += found
+    if connect and loaded is not None:
+        found, well = _connect(loaded)
+        findings += found
     for finding in findings:
         (_print_json if as_json else _print)(file, finding)
     errors = sum(finding.level == "error" for finding in findings)
     if not as_json:
-        for line in well:
+        paths = named_paths(loaded.config) if loaded is not None else ()
+        for line in (*map(str, paths), *well):
             printing.err().print(printing.escape_line(line), markup=False)
-        printing.err().print(
-            f"{printing.escape_line(str(file))}: {errors} errors, {len(findings) - errors} warnings"
-        )
+        warnings = len(findings) - errors
+        counts = f"{printing.counted(errors, 'error')}, {printing.counted(warnings, 'warning')}"
+        printing.err().print(f"{printing.escape_line(str(file))}: {counts}")
     if errors:
         raise typer.Exit(exits.FAILED)
+
+
+def _findings(file: Path) -> tuple[Loaded | None, list[Finding]]:
+    """Return the configuration, or None if it is invalid, and its findings."""
+    import os
+
+    from app.config.check.source import ConfigSource
+    from app.config.load.finding import BadConfiguration
+
+    source = ConfigSource(file, os.environ)
+    try:
+        return source.findings(source.read())
+    except BadConfiguration as unreadable:
+        return None, [*unreadable.findings]
 
 
 def _connect(loaded: Loaded) -> Connected:

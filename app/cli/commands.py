@@ -32,23 +32,16 @@ from app.cli import (  # noqa: F401 - each registers its verbs
 )
 
 app = verbs.root
-_ORDER = (
-    *(
-        "serve",
-        "status",
-        "send",
-        "receive",
-        "pull",
-        "tail",
-        "explain",
-        "find",
-        "attempts",
-        "parked",
-        "retry",
-        "audit",
+verbs.SectionedGroup.sections = {
+    "Run": ("serve", "status", "demo"),
+    "Send and receive": ("send", "receive", "tail", "pull", "topics", "verify"),
+    "Subscriptions": ("subscriptions", "retry", "dead-letters", "parked"),
+    "Investigate": ("find", "explain", "attempts", "audit"),
+    "Configure": (
+        "init", "check", "test", "plan", "producers", "secret", "schema", "openapi", "asyncapi",
     ),
-    *("demo", "init", "check", "test", "plan", "schema", "openapi", "asyncapi", "secret", "verify"),
-)
-app.registered_commands.sort(key=lambda each: _ORDER.index(each.name or ""))
+    "Lake": ("pipeline",),
+    "Store": ("store",),
+}  # fmt: skip
 for _group in (producers, topics, subscriptions, dead_letters, store, pipeline):
     app.add_typer(_group.app)

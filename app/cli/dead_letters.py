@@ -163,7 +163,7 @@ def redrive(
     if not service.as_json:
         _show_counts(found)
         redrive_progress.warn(found)
-    if _is_confirmed(found["left"], "Redrive {} dead letters?", yes=yes, service=service):
+    if _is_confirmed(found["left"], "Redrive {}?", yes=yes, service=service):
         redrive_progress.run(service, chosen, found, rate=rate, wait=wait)
     elif service.as_json:
         printing.json_line(found)
@@ -182,7 +182,7 @@ def discard(
     found = service.post(f"{PATH}:discard", {**chosen, "dry_run": True})
     if not service.as_json:
         _show_counts(found)
-    question = "Discard {} dead letters for good?"
+    question = "Discard {} for good?"
     if _is_confirmed(found["matched"], question, yes=yes, service=service):
         found = service.post(f"{PATH}:discard", {**chosen, "dry_run": False})
     service.show(found, lambda found: printing.text_line(f"discarded {found['discarded']}"))
@@ -202,7 +202,7 @@ def _is_confirmed(count: int, question: str, *, yes: bool, service: AdminClient)
             cure="Add --yes to confirm.",
             code=exits.SETUP,
         )
-    if not typer.confirm(question.format(count)):
+    if not typer.confirm(question.format(printing.counted(count, "dead letter"))):
         raise typer.Exit(exits.FAILED)
     return True
 

@@ -6,21 +6,26 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 import msgspec
 
+from app.access.rights import Rights, compile_patterns
+from app.api.explain.journeys import restrict_to_producer
 from app.bindings import http
 from app.cli.event_input import Recipe, request
 from app.config.derived.kinds import guide_of
 from app.config.model.config import Config
 from app.errors import SkybridgeError
 from app.filters.model import Filter
+from app.model.producer import Producer
 from app.model.route import Exchange, Route
 from app.routing.journey import EventExplainer
 from app.routing.templates import placeholders
 
 _USUAL = {"id": "1", "source": "/try", "type": "com.example.hello"}
 _KEY = "try"
+VARIABLE = "SKYBRIDGE_EVENTS_KEY"  # skybridge send reads the key from it too
 
 
 def example_command(config: Config, url: str) -> str:
@@ -32,21 +37,52 @@ def example_command(config: Config, url: str) -> str:
     """
     try:
         guide = guide_of(config)
-        asked = ((route, path) for path in ("", "name") for route in config.routes)
-        for route, path in asked:
-            message = _message(route)
-            named = route.name if path else None
-            if _is_accepted(guide, message, named):
-                return _curl(f"{url}/events" + (f"/{named}" if named else ""), message)
+        for producer in _senders(config):
+            for path, route in product(("", "name"), config.routes):
+                named = route.name if path else None
+                message = _message(route, producer)
+                if _is_accepted(guide, message, named, producer):
+                    place = f"{url}/events" + (f"/{named}" if named else "")
+                    return _curl(place, message, _credential(producer))
     except SkybridgeError:  # a custom key mapper failed: real requests report that
         pass
     return ""
 
 
-def _message(route: Route) -> http.HttpMessage:
-    """Return a request with the attributes, key and data that the settings of the route require."""
+def _senders(config: Config) -> Sequence[Producer | None]:
+    """Return the producers that may send the example; None stands for any client, if access is open."""
+    if config.server.events.access != "producers":
+        return [None]
+    return [each for each in config.producers if each.keys or each.jwt is not None]
+
+
+def _credential(producer: Producer | None) -> str:
+    """Return the header with the credential, for the shell: from its file, or from a variable that the
+    reader sets. The credential itself is never printed.
+    """
+    if producer is None:
+        return ""
+    path = producer.keys[0].path if producer.keys else ""
+    text = (
+        f"$(cat {shlex.quote(path)})"
+        if path
+        else f"${{{VARIABLE}:?set it to a key of {producer.name}}}"
+    )
+    name = producer.header or "authorization"
+    return f'-H "{name}: {text if producer.header else f"Bearer {text}"}" '
+
+
+def _message(route: Route, producer: Producer | None) -> http.HttpMessage:
+    """Return a request with the attributes, key and data that the route needs, as far as its
+    settings show them.
+    """
     attributes = {**dict.fromkeys(_needed(route), _KEY), **_USUAL}
     attributes |= _wanted(route.filters)
+    if producer is not None:
+        may = producer.may
+        for name, patterns in (("source", may.sources), ("type", may.types)):
+            if not compile_patterns(patterns)(attributes[name]):
+                attributes[name] = patterns[0].replace("*", _KEY)
     attributes.pop("specversion", None)
     names = {name: attributes.pop(name) for name in ("id", "source", "type")}
     recipe = Recipe(**names, extensions=attributes, data=_data(route.key.pointer))
@@ -92,13 +128,21 @@ def _data(pointer: str | None) -> bytes:
     return msgspec.json.encode(value)
 
 
-def _is_accepted(guide: EventExplainer, message: http.HttpMessage, route: str | None) -> bool:
+def _is_accepted(
+    guide: EventExplainer, message: http.HttpMessage, route: str | None, producer: Producer | None
+) -> bool:
     headers = [(name.encode(), text.encode()) for name, text in message.headers]
     key = dict(message.headers).get("skybridge-key")
     (decoded,) = http.decode(headers, message.body)
-    return guide.explain(decoded, None if key is None else key.encode(), route).refused is None
+    journey = guide.explain(decoded, None if key is None else key.encode(), route)
+    if producer is not None:
+        rights = Rights(producer.name, producer.may)
+        journey = restrict_to_producer(journey, decoded.own_attributes, rights, route)
+    return journey.refused is None
 
 
-def _curl(url: str, message: http.HttpMessage) -> str:
+def _curl(url: str, message: http.HttpMessage, credential: str) -> str:
     headers = " ".join(f"-H {shlex.quote(f'{name}: {text}')}" for name, text in message.headers)
-    return f"curl -i {shlex.quote(url)} {headers} -d {shlex.quote(message.body.decode())}"
+    return (
+        f"curl -i {shlex.quote(url)} {credential}{headers} -d {shlex.quote(message.body.decode())}"
+    )

@@ -149,15 +149,14 @@ def _by_configuration(
             journeys.restrict_to_producer(journey, each.own_attributes, rights, route)
             for journey, each in zip(found, decoded, strict=True)
         ]
-    return [journeys.to_json(each, kinds, {}, {}) for each in found]
+    required = settings.server.events.access == "producers"
+    unnamed = required and producer is None and as_from is None
+    return [journeys.to_json(each, kinds, {}, {}, needs_producer=unnamed) for each in found]
 
 
 def text_lines(journey: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of an explanation for a person. The effects of a decision are indented below
-    it.
-    """
-    event = journey["event"]
-    yield f"event   {event['type']}  id {event['id']}  source {event['source']}"
+    """Yield the lines of an explanation for a person, indented by cause and effect."""
+    yield from _head(journey)
     for route in journey["routes"]:
         yield from _route(route)
     if (key := journey["key"]) is not None:
@@ -172,6 +171,14 @@ def text_lines(journey: Mapping[str, Any]) -> Iterator[str]:
         yield f"outside {hop['broker']}/{hop['topic']}  no route writes there; if another client does:"
         for each in hop["subscriptions"]:
             yield from _subscription(each, "  ")
+
+
+def _head(journey: Mapping[str, Any]) -> Iterator[str]:
+    event = journey["event"]
+    yield f"event   {event['type']}  id {event['id']}  source {event['source']}"
+    if journey["needs_producer"]:
+        yield "sender  any producer; without a credential the answer is 401"
+        yield "        --producer NAME also checks the rights of that producer"
 
 
 def _route(route: Mapping[str, Any]) -> Iterator[str]:

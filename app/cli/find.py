@@ -124,6 +124,10 @@ def _attempt(attempt: View) -> Iterator[str]:
                 yield f"      {mark} {_clean(header['name'])}: {_clean(header['value'] or '…')}"
             if wire["body"]:
                 yield f"      {mark} {_clean(wire['body'])}"
+            if wire["withheld"]:
+                yield f"      {mark} values and body are withheld: the token lacks the scope data"
+    if attempt["kept_until_ms"] is not None:
+        yield f"      headers and bodies are kept until {_at(attempt['kept_until_ms'])}"
 
 
 def _search_line(each: View) -> str:

@@ -98,6 +98,11 @@ def _forget_output() -> None:
     os.close(nowhere)
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """Return a number with its noun: ``1 event``, ``2 events``. ``several`` is an irregular plural."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print plain columns, padded with spaces, which awk can read too."""
     lines = [[name.upper().replace(" ", "_") for name in columns], *map(_texts, rows)]

@@ -101,9 +101,10 @@ def _show(received: dict[str, Any]) -> None:
     """Print the attributes and data of the event on a few lines for a person."""
     from rich.markup import escape
 
-    from app.cli.tail import summary
+    from app.cli.tail import show_data, summary
 
     count = received["broker_properties"]["delivery_count"]
     again = f" [yellow]delivery {escape(str(count))}[/]" if count > 1 else ""
     shown = received["record"] if received["event"] is None else received
     printing.out().print(f"{summary(shown)}{again}")
+    show_data(shown)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from app.cli import printing
+from app.cli import keys, printing
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from app.cli.receiver import Arrival, Reply
+    from app.delivery.verifying import Verification
+    from app.model.signing_key import SigningKey
+
+    Show = Callable[[int, Arrival, Reply, Verification | None], None]
+    """Print a request, its reply, and the verdict about its signature if keys are given."""
+
+_UNAUTHORIZED = 401
 
 
 @verb(
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     "skybridge receive",
     "skybridge receive --fail-first 3 --retry-after 2  # retries and Retry-After at work",
     "skybridge receive --status 415  # everything becomes a dead letter",
+    "skybridge receive --secret-file billing.secret  # refuse what is not signed by this key",
 )
 def run(
     host: Annotated[str, option("Listen on this address.")] = "127.0.0.1",
@@ -45,6 +54,12 @@ def run(
             "--data/--no-data",
         ),
     ] = True,
+    secret_file: Annotated[
+        list[Path] | None,
+        option(
+            "Verify each signature with the key in this file, and answer 401 to a wrong one; may be repeated."
+        ),
+    ] = None,
     as_json: Annotated[bool, option("Print one JSON object per request.", "--json")] = False,
 ) -> None:
     """Run a webhook that prints the requests it receives.
@@ -61,7 +76,9 @@ def run(
         )
     answer = reply_function(status, fail_first, fail_status, retry_after)
     show = _show_json if as_json else _show(show_data)
-    asyncio.run(_listen(host, port, answer, show, limit, as_json=as_json))
+    known = keys.read_keys(keys.texts_of("--secret-file", secret_file or ()))
+    check = (lambda arrival: _verification(arrival, known)) if known else None
+    asyncio.run(_listen(host, port, answer, show, limit, check, as_json=as_json))
 
 
 def is_success(status: int) -> bool:
@@ -82,16 +99,26 @@ def reply_function(
     return answer
 
 
+def _verification(arrival: Arrival, known: Sequence[SigningKey]) -> Verification:
+    """Return the verdict about the signature of a request."""
+    from app.delivery.verifying import verify
+    from app.runtime.clock import SystemClock
+
+    headers = [(name.decode("latin-1"), text.decode("latin-1")) for name, text in arrival.headers]
+    return verify(headers, arrival.body, known, SystemClock().now())
+
+
 async def _listen(
     host: str,
     port: int,
     answer: Callable[[int], Reply],
-    show: Callable[[int, Arrival, Reply], None],
+    show: Show,
     limit: int,
+    check: Callable[[Arrival], Verification] | None,
     *,
     as_json: bool,
 ) -> None:
-    from app.cli.receiver import Receiver
+    from app.cli.receiver import Receiver, Reply
     from app.gateway.server import HttpServer
     from app.runtime.signals import Signals
 
@@ -100,8 +127,9 @@ async def _listen(
     def on_arrival(arrival: Arrival) -> Reply:
         nonlocal count
         count += 1
-        reply = answer(count)
-        show(count, arrival, reply)
+        verdict = None if check is None else check(arrival)
+        reply = answer(count) if verdict is None or verdict.valid else Reply(_UNAUTHORIZED)
+        show(count, arrival, reply, verdict)
         if count == limit:
             signals.leave()
         return reply
@@ -117,15 +145,20 @@ async def _listen(
         await server.stop(drain=1.0)
 
 
-def _show(show_data: bool) -> Callable[[int, Arrival, Reply], None]:
+def _show(show_data: bool) -> Show:
     from rich.markup import escape
 
     console = printing.out()
 
-    def show(number: int, arrival: Arrival, reply: Reply) -> None:
+    def show(
+        number: int, arrival: Arrival, reply: Reply, verdict: Verification | None = None
+    ) -> None:
         colour = "green" if is_success(reply.status) else "yellow"
         path = escape(printing.escape_line(arrival.path))
         console.print(f"[dim]{number}[/] {path} [{colour}]{reply.status}[/]")
+        if verdict is not None:
+            mark = "[green]valid[/]" if verdict.valid else "[red]invalid[/]"
+            console.print(f"  signature {mark}: {escape(verdict.why)}")
         if arrival.fault:
             console.print(f"  [red]no CloudEvent[/] {escape(arrival.fault)}")
         for each in arrival.events:
@@ -143,13 +176,17 @@ def _show(show_data: bool) -> Callable[[int, Arrival, Reply], None]:
     return show
 
 
-def _show_json(number: int, arrival: Arrival, reply: Reply) -> None:
+def _show_json(
+    number: int, arrival: Arrival, reply: Reply, verdict: Verification | None = None
+) -> None:
+    signature = None if verdict is None else {"valid": verdict.valid, "why": verdict.why}
     printing.json_line(
         {
             "number": number,
             "path": arrival.path,
             "status": reply.status,
             "fault": arrival.fault or None,
+            "signature": signature,
             "headers": [
                 [name.decode("latin-1"), value.decode("latin-1")] for name, value in arrival.headers
             ],

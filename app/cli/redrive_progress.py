@@ -46,9 +46,7 @@ def warn(found: Mapping[str, Any]) -> None:
     """
     console = printing.err()
     for each in found["skipped"]:
-        text = (
-            f"{each['subscription']}: {each['count']} dead letters are not redriven: {each['why']}"
-        )
+        text = f"{each['subscription']}: {printing.counted(each['count'], 'dead letter')} not redriven: {each['why']}"
         console.print(text, style="yellow", markup=False)
     for name, why in found["waiting"].items():
         text = f"{name} delivers nothing now ({why}): its dead letters wait until it does"
@@ -125,11 +123,11 @@ def _standing(service: AdminClient, subscriptions: Collection[str], begun: int) 
 
 
 def _conclude(moved: int, standing: RedriveProgress, begun: int) -> None:
-    printing.text_line(f"redriven {moved}")
+    printing.text_line(f"redriven: {printing.counted(moved, 'dead letter')}")
     if standing.left:
-        printing.text_line(f"{standing.left} are in delivery: skybridge parked")
+        printing.text_line(f"in delivery: {standing.left:,} (skybridge parked)")
     if standing.dead:
         printing.text_line(
-            f"{standing.dead} new dead letters since then: "
+            f"{printing.counted(standing.dead, 'new dead letter')} since then: "
             f"skybridge dead-letters list --since {printing.moment(begun)}"
         )

@@ -99,7 +99,8 @@ def _range_point(text: str) -> Any:
 
 def _show(plan: Mapping[str, Any]) -> None:
     printing.print_rows(("topic", "partition", "next", "until", "remaining"), plan["replays"])
-    total = "cannot be counted" if plan["total"] is None else f"at most {plan['total']} records"
+    total = plan["total"]
+    total = "cannot be counted" if total is None else f"at most {printing.counted(total, 'record')}"
     printing.err().print(total, markup=False)
 
 

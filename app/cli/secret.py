@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
-from app.cli import exits, printing
+from app.cli import exits, keys, printing
 from app.cli.verbs import option, verb
 
 _BYTES = 32
@@ -20,9 +21,9 @@ class SecretKind(StrEnum):
 
 @verb(
     "secret",
-    "skybridge secret > billing.secret",
+    "skybridge secret --out billing.secret",
     "skybridge secret --ed25519 --json",
-    "skybridge secret --kind store > store.key",
+    "skybridge secret --kind store --out store.key",
 )
 def run(
     ed25519: Annotated[
@@ -31,13 +32,18 @@ def run(
     kind: Annotated[
         SecretKind, option("Choose the purpose: signatures, or encryption of the store.")
     ] = SecretKind.signing,
+    out: Annotated[
+        Path | None,
+        option("Write the secret into this new file, which only its owner can read (mode 0600)."),
+    ] = None,
     json_output: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:
     """Generate a signing secret, or the key of the store.
 
-    By default the command generates a shared secret (whsec_) that signs requests to a webhook, as
-    Standard Webhooks defines. The secret goes to standard output, alone on a line; a public key
-    goes to standard error. With --kind store, it generates a key for store.encryption.key.
+    By default it is a shared secret (whsec_) that signs requests to a webhook by Standard Webhooks.
+    The secret goes to standard output, alone on its line, or with --out into a file; a public key goes
+    to standard error.
+    --kind store generates a key for store.encryption.key.
     """
     if kind is SecretKind.store and ed25519:
         printing.fail(
@@ -46,10 +52,14 @@ def run(
             code=exits.SETUP,
         )
     made = _made(kind, ed25519=ed25519)
+    if out is not None:
+        keys.write_secret(out, made.pop("secret"))
+        made["file"] = str(out)
     if json_output:
         printing.json_line(made)
         return
-    printing.text_line(made["secret"])
+    if "secret" in made:
+        printing.text_line(made["secret"])
     if "public" in made:
         printing.err().print(f"for receivers: {made['public']}")
 

@@ -50,11 +50,15 @@ def run(
 
 
 def _announce_json(service: Service) -> None:
+    from app.config.check.paths import named_paths
+
     printing.json_line(
         {
             "roles": service.roles,
             "events": f"{service.events_url}/events" if service.events_url else None,
             "admin": service.admin_url,
             "console": console_url(service),
+            "console_missing": service.console.missing or None,
+            "paths": [str(each.path) for each in named_paths(service.config)],
         }
     )

@@ -89,6 +89,7 @@ def _announce(service: Service) -> None:
     keep its memory.
     """
     from app.cli.example_request import example_command
+    from app.config.check.paths import named_paths
 
     config = service.config
     if service.events_url:
@@ -98,6 +99,8 @@ def _announce(service: Service) -> None:
         _print_line("console", url)
     elif service.console.shown:
         _print_line("console", service.console.missing)
+    for path in named_paths(config):
+        print(printable(str(path)), file=sys.stderr)
     for line in _routes(config) if service.events_url else ():
         print(printable(line), file=sys.stderr)
     for line in _subscriptions(config) if "worker" in service.roles else ():

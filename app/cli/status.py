@@ -10,6 +10,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.admin_client import AdminClient
+from app.cli.states import state_word
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ _ROUTES: Sequence[Column] = (
 )
 _SUBSCRIPTIONS: Sequence[Column] = (
     ("subscription", "id"),
-    "state",
+    ("state", state_word),
     "lag",
     ("per second", "per_second"),
     ("delivered", "delivered"),

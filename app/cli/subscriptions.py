@@ -10,6 +10,7 @@ import typer
 
 from app.cli import admin_client, exits, options, printing, subscription_files, verbs
 from app.cli.admin_client import AdminClient, Yes, subscription_path
+from app.cli.states import state_word
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def list_(
     state: Annotated[
         str,
         option(
-            "List only subscriptions in this state, such as running, paused, disabled or broken; by default all."
+            "List only this state: starting, running, paused, disabled, restarting, stopping, stopped, "
+            "broken or elsewhere; by default all."
         ),
     ] = "",
     *,
@@ -66,10 +68,10 @@ def list_(
 ) -> None:
     """List all subscriptions with their state.
 
-    The list has the subscriptions of the configuration file and those that the API created. OLDEST
-    is the age of the oldest event that was read or parked and is not delivered. ANSWERS has the
-    three most frequent results of attempts in the answering process, with their counts. A result is
-    the HTTP status, or the fault if no answer came.
+    These are the subscriptions of the file and those of the API. STATE is `target fails` or `queue full`
+    while the service pauses the subscription (its state is then paused in --json). OLDEST is the age of the oldest
+    event that was read or parked and is not delivered. ANSWERS counts the attempts of this process
+    by status, or by fault if no answer came: the three most frequent.
     """
     service.show_all(service.get(PATH, {"broker": broker, "state": state}), _SUBSCRIPTIONS)
 
@@ -97,7 +99,7 @@ def _answers(counts: Mapping[str, int]) -> str | None:
 _SUBSCRIPTIONS: Sequence[Column] = (
     "id",
     ("made by", "origin"),
-    ("state", "health.state"),
+    ("state", lambda each: state_word(each["health"])),
     ("broker", lambda each: "up" if each["health"]["broker_health"]["healthy"] else "down"),
     ("lag", "health.lag"),
     ("parked", "health.parked.rows"),
@@ -124,7 +126,7 @@ def _show(status: Mapping[str, Any]) -> None:
     health = status["health"]
     rows = {
         "made by": status["place"] or status["origin"],
-        "state": health["state"],
+        "state": state_word(health),
         "cause": health["cause"] or "; ".join(status["faults"]),
         "broker": health["broker_health"]["cause"],
         "partitions": ", ".join(health["partitions"]),
@@ -193,7 +195,7 @@ def replace(name: Name, file: File, if_match: Etag = "", *, service: AdminClient
     documents = subscription_files.read(file)
     if len(documents) != 1:
         printing.fail(
-            f"{file} has {len(documents)} subscriptions, and replace takes one.",
+            f"{file} has {printing.counted(len(documents), 'subscription')}, and replace takes one.",
             cure="Write one subscription into the file.",
         )
     headers = {"if-match": if_match or _etag(service, name)}
@@ -278,7 +280,7 @@ def _show_state(standing: Mapping[str, Any]) -> None:
     health = standing["health"]
     cause = health["cause"].removeprefix(f"{health['state']}: ")
     why = f": {cause}" if cause else ""
-    printing.text_line(f"{standing['id']} is {health['state']}{why}")
+    printing.text_line(f"{standing['id']}: {state_word(health)}{why}")
 
 
 @app.verb(

@@ -27,6 +27,8 @@ EXAMPLES = (
     "skybridge tail --subscription billing --explain   # why does it not get this event?",
 )
 
+_MOST_DATA = 2_000  # characters
+
 Begin = Annotated[
     str,
     option(
@@ -270,11 +272,12 @@ def _show(text: str) -> None:
         show(message)
     else:  # an event of a subscription, without a position
         printing.out().print(summary({"event": message}))
+        show_data({"event": message})
 
 
 def show(message: dict[str, Any]) -> None:
-    """Print the position, the key and a summary of the event on one line. If the message includes
-    the raw record, print the record below.
+    """Print position, key and the event in a few words. Below them print its data, or the record if it
+    is present.
     """
     from rich.markup import escape
 
@@ -282,8 +285,34 @@ def show(message: dict[str, Any]) -> None:
     key = printing.escape_line(str(message.get("key") or message.get("key_base64")))
     console = printing.out()
     console.print(f"[dim]{escape(place)}[/] key={escape(key)} {summary(message)}")
-    for line in _record(message.get("record") or {}):
+    record = message.get("record") or {}
+    for line in _record(record):
         console.print(f"  {printing.escape_lines(line)}", markup=False)
+    if not record:
+        show_data(message)
+
+
+def show_data(message: dict[str, Any]) -> None:
+    """Print the data of an event below its summary, clipped."""
+    text = _data(message.get("event") or {})
+    if message.get("withheld") == "data":
+        text = "(the data is withheld: the token lacks the scope data)"
+    if len(text) > _MOST_DATA:
+        text = f"{text[:_MOST_DATA]}… ({len(text):,} characters; --json shows all)"
+    if text:
+        printing.out().print(f"  {printing.escape_lines(text)}", markup=False)
+
+
+def _data(event: dict[str, Any]) -> str:
+    """Return the data as text: JSON on one line, other text as it is, bytes as base64."""
+    from app.event import json_text
+
+    if (encoded := event.get("data_base64")) is not None:
+        return f"base64 {encoded}"
+    data = event.get("data")
+    if data is None or isinstance(data, str):
+        return data or ""
+    return json_text.encode_value(data).decode("utf-8", "replace")
 
 
 def _record(record: dict[str, Any]) -> list[str]:

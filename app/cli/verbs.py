@@ -10,21 +10,22 @@ from __future__ import annotations
 import functools
 import inspect
 from copy import copy
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from app import __version__
-from app.cli import exits
+from app.cli import exits, metavars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 F = TypeVar("F", bound="Callable[..., None]")
 
 _OPTION = type(typer.Option())
+_ARGUMENT = type(typer.Argument())
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
@@ -62,6 +63,47 @@ class _LazyCommand(TyperCommand):
     @functools.cached_property
     def callback(self) -> Any:  # type: ignore[override]
         return self._whole.callback
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of click
+        return ["[OPTIONS]", *(metavars.usage(each) for each in _arguments(self.params))]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, each with its metavar instead of its type in Python."""
+        arguments = _arguments(self.params)
+        options = [each for each in self.get_params(ctx) if each not in arguments]
+        for heading, group in (("Arguments", arguments), ("Options", options)):
+            records = [found for each in group if (found := each.get_help_record(ctx)) is not None]
+            if group is arguments:
+                records = [(name.partition(" <")[0], text) for name, text in records]
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+def _arguments(params: Any) -> list[Any]:
+    return [each for each in params if each.param_type_name == "argument"]
+
+
+class SectionedGroup(TyperGroup):
+    """The root group, whose help lists the commands in sections."""
+
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of click
+        """Return the names of the commands in the order of the sections; others come last."""
+        sorted_in = [name for names in self.sections.values() for name in names]
+        return sorted(self.commands, key=lambda name: (*sorted_in, name).index(name))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - of click
+        width = max(map(len, self.commands))
+        for heading, names in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), self.commands[name].get_short_help_str(80))
+                        for name in names
+                    ]
+                )
 
 
 class CommandGroup(typer.Typer):
@@ -105,6 +147,7 @@ root = group(
     "The CloudEvents bridge: HTTP in, Kafka or an embedded durable log, webhooks out.\n\n"
     "Try it: skybridge demo. Or run skybridge serve in one terminal and "
     "skybridge send --type com.example.hello in another.",
+    cls=SectionedGroup,
     epilog="Exit codes: " + " · ".join(f"{code} {text}" for code, text in exits.MEANING.items()),
     pretty_exceptions_enable=False,
 )
@@ -154,11 +197,16 @@ def _expanded(run: Callable[..., None], json: str) -> Callable[..., None]:
 
 
 def _named(parameter: inspect.Parameter) -> Any:
-    """Return the type of the parameter, with the long option name added if it was left out."""
+    """Return the type of the parameter, with its metavar, and the long option name if it was left out."""
     kind, *about = get_args(parameter.annotation) or (parameter.annotation,)
-    if not about or not isinstance(about[0], _OPTION):
+    if not about or not isinstance(about[0], _OPTION | _ARGUMENT):
         return parameter.annotation
     found = copy(about[0])
+    found.metavar = found.metavar or metavars.of(
+        parameter.name, kind, is_argument=isinstance(found, _ARGUMENT)
+    )
+    if isinstance(found, _ARGUMENT):
+        return Annotated[kind, found]
     names = [each for each in (found.default, *(found.param_decls or ())) if isinstance(each, str)]
     if not any(each.startswith("--") for each in names):
         found.default = (

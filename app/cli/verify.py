@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import exits, options, printing
+from app.cli import exits, keys, options, printing
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -80,27 +80,12 @@ def run(
 
 def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[SigningKey]:
     """Return the verification keys of the options, or end the command if one is malformed."""
-    from app.model.signing_key import read_key
-
-    texts_of: Mapping[str, str] = {
-        **{f"--key {number}": text for number, text in enumerate(texts, start=1)},
-        **{
-            f"--key-file {file}": options.content(file).decode("utf-8", "replace") for file in files
-        },
-    }
-    if not texts_of:
+    if not texts and not files:
         printing.fail(
             "--key is missing.", cure="Add --key whsec_... or --key-file FILE.", code=exits.SETUP
         )
-    keys = []
-    for name, text in texts_of.items():
-        try:
-            keys.append(read_key(text.strip()))
-        except ValueError as error:
-            printing.fail(
-                f"{name} {error}.", cure="Make a key with skybridge secret.", code=exits.SETUP
-            )
-    return keys
+    named = [(f"--key {number}", text) for number, text in enumerate(texts, start=1)]
+    return keys.read_keys([*named, *keys.texts_of("--key-file", files)])
 
 
 def _split_request(whole: bytes) -> tuple[list[tuple[str, str]], bytes]:

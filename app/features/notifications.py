@@ -62,6 +62,7 @@ def open_keeper(
         counters,
         keep=kept.keep,
         bodies=kept.bodies,
+        bodies_retention=kept.bodies_retention,
         retention=kept.retention,
         most=kept.max_rows,
         jitter=random.random,

@@ -133,6 +133,7 @@ class HttpExchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         size: The bytes of the whole request body.
         status_line: The status line of the answer, or "" if none came.
         answer_size: The bytes of the whole answer body. None if it was not read to its end.
+        until_ms: When the store deletes this exchange, in ms since the epoch. 0 if it is not stored.
     """
 
     line: str
@@ -143,6 +144,7 @@ class HttpExchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     answer_headers: Fields = ()
     answer_body: bytes = b""
     answer_size: int | None = None
+    until_ms: int = 0
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle

@@ -165,6 +165,9 @@ class Attempts(Protocol):
     async def trim(self, *, before_ms: int, most: int) -> int:
         """Delete the oldest attempts above the retention or the maximum, and return their number."""
 
+    async def forget_exchanges(self, *, since_ms: int, before_ms: int) -> None:
+        """Delete headers and bodies of the attempts that started in this time, and keep their rows."""
+
 
 class SubscriptionRegistry(Protocol):
     """Subscriptions that were created by the API."""

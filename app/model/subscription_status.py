@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from app.model.message import Partition
+
+SubscriptionState = Literal[
+    "starting", "running", "paused", "disabled", "restarting", "stopping", "stopped", "broken",
+    "elsewhere",
+]  # fmt: skip
+"""Every state of a subscription, as ``SubscriptionStatus.state`` has it."""
 
 
 class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, update
 from sqlalchemy import insert as plain_insert
 
 from app.interfaces import Attempt, AttemptFilter, EventName, HttpExchange
@@ -73,6 +73,12 @@ class Attempts(StorePart):
         if first is None:
             return old
         return old + connection.execute(delete(table).where(_c.id <= first)).rowcount
+
+    @transaction
+    def forget_exchanges(self, connection: Connection, *, since_ms: int, before_ms: int) -> None:
+        """Delete headers and bodies of the attempts that started in this time, and keep their rows."""
+        old = (_c.started_ms >= since_ms, _c.started_ms < before_ms, _c.exchange.is_not(None))
+        connection.execute(update(table).where(*old).values(exchange=None))
 
 
 def _indexed(event_id: str) -> str:

@@ -30,6 +30,7 @@ AT_ONCE = 500  # attempts in one transaction
 GATHER = 0.2  # seconds that a batch waits for more attempts, to save disk syncs
 LATEST_EVERY = 5.0  # seconds between writes of the last successes
 TRIM_EVERY = 60.0
+_OVERLAP_MS = 3_600_000
 
 _log = logging.getLogger("skybridge.attempts")
 _DELIVERED = Fate.DELIVERED.value
@@ -43,6 +44,7 @@ class AttemptWriter:
         retention: seconds that attempts are kept.
         most: the number of rows that are kept.
         bodies: bytes of each request and answer body that are kept.
+        bodies_retention: seconds that headers and bodies are kept.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class AttemptWriter:
         retention: float,
         most: int,
         bodies: int = 4096,
+        bodies_retention: float = 86_400.0,
         jitter: Callable[[], float] = lambda: 0.5,
     ) -> None:
         self._attempts = attempts
@@ -64,6 +67,8 @@ class AttemptWriter:
         self._retention = retention
         self._most = most
         self._bodies = bodies
+        self._bodies_retention = bodies_retention
+        self._forgotten_ms = 0
         self._jitter = jitter
         self._waiting: deque[Attempt] = deque()
         self._latest: dict[str, Attempt] = {}
@@ -96,6 +101,7 @@ class AttemptWriter:
             body=exchange.body[:most],
             answer_headers=_clipped(exchange.answer_headers, headers),
             answer_body=exchange.answer_body[:most],
+            until_ms=attempt.started_ms + int(self._bodies_retention * 1000),
         )
         return replace(attempt, exchange=clipped)
 
@@ -164,6 +170,15 @@ class AttemptWriter:
         gone = await self._attempts.trim(before_ms=before, most=self._most)
         if gone:
             self._counters.add("attempts_trimmed", by=gone)
+        await self._forget_exchanges()
+
+    async def _forget_exchanges(self) -> None:
+        """Delete old headers and bodies. Attempts are stored some time after their start, so the range of
+        times overlaps that of the previous call.
+        """
+        before = int((self._clock.now() - self._bodies_retention) * 1000)
+        await self._attempts.forget_exchanges(since_ms=self._forgotten_ms, before_ms=before)
+        self._forgotten_ms = before - _OVERLAP_MS
 
 
 def _clipped(headers: Fields, most: int) -> Fields:

@@ -65,3 +65,23 @@ async def test_a_service_explains_with_the_partition_and_stores_nothing(tmp_path
         ends = {each["latest"] for topic in topics for each in topic["partitions"]}
         assert hop["topic"] == "events"
         assert ends <= {"0"}, "nothing was stored"
+
+
+async def test_an_event_of_no_producer_is_no_event_that_is_taken(tmp_path: Path) -> None:
+    """Where only producers may send, the answer says that the rights of none were asked."""
+    settings = configuration(
+        tmp_path,
+        routes=[route()],
+        server={"events": {"access": "producers"}},
+        producers=[{"name": "shop", "keys": ["key-of-the-shop-1234"]}],
+    )
+    written(settings, tmp_path)
+    async with running_command(tmp_path, "serve", "--config", "skybridge.yaml") as service:
+        server = service.announced["admin"]
+        for words in (("--server", server), ("--config", "skybridge.yaml")):
+            _, said, _ = await run(tmp_path, "explain", "-t", "com.example.t", *words)
+            assert "without a credential the answer is 401" in said
+            code, said, _ = await run(
+                tmp_path, "explain", "-t", "com.example.t", "--producer", "shop", *words
+            )
+            assert (code, "401" in said) == (0, False)

@@ -261,6 +261,7 @@ async def test_attempts_show_what_was_sent_and_answered_without_secrets(house: H
     assert answer["line"] == "HTTP/1.1 503"
     assert {each["name"]: each["value"] for each in answer["headers"]}["Set-Cookie"] == HIDDEN
     assert answer["body"] == f"no, {HIDDEN}"
+    assert attempt["kept_until_ms"] == attempt["started_ms"] + 24 * 3_600_000
     assert TOKEN not in json.dumps(attempt)
 
 

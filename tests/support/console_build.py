@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import venv
@@ -185,20 +184,11 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def _step_aside() -> None:
-    """Lower the priority of this process, and let one SIGTERM end it with all processes that it
-    started.
-
-    This serves callers who started the build in the background.
+    """Lower the priority of this process, and let it outlast the command that started it in the
+    background.
     """
     os.nice(19)
     os.setpgid(0, 0)
-
-    def end(*_: object) -> None:
-        if not built():
-            _show_reason(f"Its build was ended before it was done. {_CURE}")
-        os.killpg(0, signal.SIGKILL)
-
-    signal.signal(signal.SIGTERM, end)
 
 
 def main() -> int:

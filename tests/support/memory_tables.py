@@ -65,6 +65,12 @@ class AttemptRows:
         gone, self.rows = len(self.rows) - len(kept), kept
         return gone
 
+    async def forget_exchanges(self, *, since_ms: int, before_ms: int) -> None:
+        self.rows = [
+            replace(row, exchange=None) if since_ms <= row.started_ms < before_ms else row
+            for row in self.rows
+        ]
+
 
 class AuditRows:
     """The table of audit entries, with a bound for each kind."""

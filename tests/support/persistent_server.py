@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from kafka_install import SERVERS, Missing
@@ -42,13 +44,13 @@ class PersistentServer:
         if not (state := self._state()):
             print(f"{self._kind.name} was not started here")
             return
-        if (
-            self.ports() is not None
-        ):  # If the server does not answer, the process ids may belong to other processes.
-            for pid in state["pids"]:
-                os.kill(pid, signal.SIGKILL)
+        answers = self.ports() is not None
+        for pid in state["pids"]:
+            if answers or _runs_in(pid, Path(state["folder"])):
+                with contextlib.suppress(ProcessLookupError):  # one of several has ended by itself
+                    os.kill(pid, signal.SIGKILL)
         shutil.rmtree(state["folder"], ignore_errors=True)
-        self._file.unlink()
+        self._file.unlink(missing_ok=True)
         print(f"{self._kind.name} stopped")
 
     def status(self) -> None:
@@ -74,3 +76,12 @@ class PersistentServer:
 
     def _state(self) -> dict[str, Any]:
         return json.loads(self._file.read_text()) if self._file.exists() else {}
+
+
+def _runs_in(pid: int, folder: Path) -> bool:
+    """Return True if the process works in the folder. After the end of a server its id may belong to
+    another process."""
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink().is_relative_to(folder)
+    except OSError:
+        return False

@@ -115,6 +115,19 @@ class AttemptsContract:
         assert await store.attempts.trim(before_ms=0, most=3) == 0
         assert [each.number for each in await store.attempts.find(AttemptFilter())] == [7, 6, 5]
 
+    async def test_old_headers_and_bodies_are_deleted_and_their_rows_stay(self, store):
+        """A body may contain the address of a customer."""
+        exchange = HttpExchange(line="POST / HTTP/1.1", headers=(), body=b"{}", size=2)
+        await store.attempts.add([an_attempt(n, exchange=exchange) for n in range(1, 5)])
+        await store.attempts.forget_exchanges(since_ms=NOW + 2, before_ms=NOW + 4)
+        found = await store.attempts.find(AttemptFilter())
+        assert [(each.number, each.exchange is not None) for each in found] == [
+            (4, True),
+            (3, False),
+            (2, False),
+            (1, True),
+        ]
+
 
 def an_entry(n: int = 1, **values: Any) -> AuditEntry:
     fields = {"kind": "change", "who": "ana", "address": "10.0.0.9", "operation": "pause"}

@@ -26,3 +26,8 @@ class KnownProducers(Protocol):
 
     @property
     def callers(self) -> Mapping[str, EventSender]: ...
+
+    @property
+    def required(self) -> bool:
+        """Return True if the events listener answers 401 to a request without a producer's credential."""
+        ...

@@ -96,6 +96,10 @@ class AttemptView(_Delivered):
         None, description="the request; null if none was sent or it was not stored"
     )
     answer: WireView | None = Field(None, description="the answer; null if there was none")
+    kept_until_ms: int | None = Field(
+        None,
+        description="when headers and bodies of request and answer are deleted, in ms since the epoch; null without them",
+    )
 
 
 class WaitingView(_Delivered):
@@ -348,7 +352,7 @@ def _exchange_views(exchange: HttpExchange, shown: Redaction) -> dict[str, objec
     """Return the request and the answer of an HTTP exchange."""
     sent = _wire_view(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
     if not exchange.status_line:
-        return {"request": sent, "answer": None}
+        return {"request": sent, "answer": None, "kept_until_ms": exchange.until_ms or None}
     answer = _wire_view(
         exchange.status_line,
         exchange.answer_headers,
@@ -356,7 +360,7 @@ def _exchange_views(exchange: HttpExchange, shown: Redaction) -> dict[str, objec
         exchange.answer_size,
         shown,
     )
-    return {"request": sent, "answer": answer}
+    return {"request": sent, "answer": answer, "kept_until_ms": exchange.until_ms or None}
 
 
 def _wire_view(

@@ -149,6 +149,10 @@ class JourneyView(BaseModel):
     event: EventNameView = Field(description="attributes that identify the event")
     accepted: bool = Field(description="true if the event would be accepted")
     refused: Problem | None = Field(description="problem that the sender would receive")
+    needs_producer: bool = Field(
+        description="true if the rights of no producer were checked, although a request without the credential of "
+        "a producer is answered 401"
+    )
     routes: list[RouteVerdictView] = Field(description="every route and its decision")
     key: KeyView | None = Field(
         description="key of the record, and how it was computed; null if no route takes the event"
@@ -166,6 +170,8 @@ def to_json(
     kinds: Mapping[str, str],
     partitions: Partitions,
     states: Mapping[str, str],
+    *,
+    needs_producer: bool = False,
 ) -> dict[str, Any]:
     """Return the members of ``JourneyView`` for a journey. ``states`` has the state of each subscription that
     the service runs, by id."""
@@ -173,6 +179,7 @@ def to_json(
     return {
         "event": {name: attributes.get(name) for name in EventNameView.model_fields},
         "accepted": refused is None,
+        "needs_producer": needs_producer,
         "refused": None
         if refused is None
         else problems.document(refused.status, refused.code, str(refused), refused.faults),

@@ -89,10 +89,10 @@ async def explain(
     partitions = await ask_partitions(brokers.logs, journeys)
     states = {each.id: each.state for each in await subscriptions.statuses()}
     content = []
+    unnamed = producers.required and producer is None and as_from is None
     for journey in journeys:
-        content.append(
-            msgspec.Raw(msgspec.json.encode(to_json(journey, brokers.kinds, partitions, states)))
-        )
+        found = to_json(journey, brokers.kinds, partitions, states, needs_producer=unnamed)
+        content.append(msgspec.Raw(msgspec.json.encode(found)))
         await slices.spend(guide.units)
     return json_answer(content)
 

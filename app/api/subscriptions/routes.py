@@ -37,6 +37,7 @@ from app.api.subscriptions.start_positions import demand_held
 from app.delivery.backoff import schedule_warning
 from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
+from app.model.subscription_status import SubscriptionState
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
@@ -100,7 +101,7 @@ async def subscriptions(
         str | None, Query(description="only subscriptions that read from this broker")
     ] = None,
     state: Annotated[
-        str | None, Query(description="only subscriptions in this state, such as running or paused")
+        SubscriptionState | None, Query(description="only subscriptions in this state")
     ] = None,
 ) -> Response:
     """Return all subscriptions of the file and of the API, each with its status."""

@@ -80,16 +80,20 @@ def configuration(folder: Path, webhook: str, endpoints: Sequence[str]) -> str:
 
 
 class Child(NamedTuple):
-    """A running service: the URLs of its listeners, and its process id."""
+    """A running service: the URLs of its listeners, and its process id. ``missing`` is why its console
+    cannot be shown yet, or empty.
+    """
 
     events: str
     admin: str
     pid: int
+    missing: str = ""
 
     @property
     def console(self) -> str:
-        """Return the URL of the console, which exists if the console is built."""
-        return f"{self.admin}/console/"
+        """Return the URL of the console, and why it does not show itself yet."""
+        url = f"{self.admin}/console/"
+        return f"{url}  ({self.missing})" if self.missing else url
 
 
 @contextlib.asynccontextmanager
@@ -125,7 +129,7 @@ async def _read_addresses(process: asyncio.subprocess.Process, log: Path) -> Chi
     if not line:
         raise SetupError(f"The service did not start.\n{_end_of(log)}")
     said: dict[str, Any] = json.loads(line)
-    return Child(said["events"], said["admin"], process.pid)
+    return Child(said["events"], said["admin"], process.pid, said["console_missing"] or "")
 
 
 async def _wait_for_exit(process: asyncio.subprocess.Process, log: Path) -> None:

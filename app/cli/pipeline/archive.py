@@ -147,8 +147,8 @@ def _line(told: ArchiveProgress) -> None:
     elif told.derived is not None:
         found = told.derived
         printing.text_line(
-            f"{found.records} records: {found.events} events, {found.duplicates} duplicates,"
-            f" {found.quarantined} quarantined"
+            f"{printing.counted(found.records, 'record')}: {printing.counted(found.events, 'event')},"
+            f" {printing.counted(found.duplicates, 'duplicate')}, {found.quarantined:,} quarantined"
         )
 
 
@@ -157,6 +157,6 @@ def _conclude(outcome: ArchiveResult, *, as_json: bool) -> None:
         printing.json_line(outcome)
         return
     printing.text_line(
-        f"copied {outcome.copied} records; {outcome.events} events are new, {outcome.duplicates} records"
-        f" were duplicates, {outcome.quarantined} are in quarantine"
+        f"copied {printing.counted(outcome.copied, 'record')}: {printing.counted(outcome.events, 'new event')},"
+        f" {printing.counted(outcome.duplicates, 'duplicate')}, {outcome.quarantined:,} in quarantine"
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "pipeline",
-    "Copy events into an Iceberg lake, query and replay them.\n\n"
+    "Copy events into an Iceberg lake; query and replay it.\n\n"
     "These commands need the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 "
     "or 21; query and report need no Java. The section pipeline of the configuration names the place of the lake; "
     "by default it is ./skybridge-data/lake.",

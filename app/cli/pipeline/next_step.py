@@ -50,7 +50,8 @@ def _far(state: LakeState) -> str:
     """Return the counts of the lake and the time of its newest record as text."""
     latest = "" if state.latest is None else f", up to {state.latest.isoformat(timespec='seconds')}"
     counts = (
-        f"{state.records:,} records, {state.events:,} events, {state.quarantined:,} in quarantine"
+        f"{printing.counted(state.records, 'record')}, {printing.counted(state.events, 'event')}, "
+        f"{state.quarantined:,} in quarantine"
     )
     return counts + latest.replace("+00:00", "Z")
 

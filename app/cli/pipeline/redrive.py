@@ -156,8 +156,10 @@ def _print_result(found: RedriveResult, as_json: bool, dry_run: bool) -> None:
     rows = [(each.rule or "-", each.records, each.decode) for each in found.rules]
     printing.print_table(("rule", "records", "decode now"), rows)
     if dry_run:
-        printing.text_line(f"{found.taken} records would be redriven")
+        printing.text_line(f"{printing.counted(found.taken, 'record')} would be redriven")
         return
-    printing.text_line(f"{found.taken} records were redriven; {found.events} events are new")
+    printing.text_line(
+        f"redriven: {printing.counted(found.taken, 'record')}, of which {printing.counted(found.events, 'new event')}"
+    )
     if found.refused:
         printing.print_table(("not sent", "records"), list(found.refused.items()))

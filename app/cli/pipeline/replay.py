@@ -222,7 +222,7 @@ def _show(plan: LakeReplayPlan, *, as_json: bool) -> None:
     console = printing.err()
     form = "byte for byte" if plan.order.form == "recorded" else "in version 1.0"
     console.print(
-        f"replay {plan.id}: {plan.sent} records to {plan.order.to}, {form}, in order per key",
+        f"replay {plan.id}: {printing.counted(plan.sent, 'record')} to {plan.order.to}, {form}, in order per key",
         markup=False,
     )
     if not plan.order.topic:
@@ -235,11 +235,13 @@ def _ask(plan: LakeReplayPlan, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         printing.fail(
-            f"The replay would send {plan.sent} records, and there is no terminal to ask for confirmation.",
+            f"The replay would send {printing.counted(plan.sent, 'record')}, and there is no terminal to ask for confirmation.",
             cure="Add --yes to confirm, or inspect first with --dry-run.",
             code=exits.SETUP,
         )
-    typer.confirm(f"Send {plan.sent} records to {plan.order.to}?", abort=True, err=True)
+    typer.confirm(
+        f"Send {printing.counted(plan.sent, 'record')} to {plan.order.to}?", abort=True, err=True
+    )
 
 
 def _sent(
@@ -319,6 +321,6 @@ def _conclude(outcome: ReplayResult, *, as_json: bool) -> None:
     if as_json:
         printing.json_line(outcome)
         return
-    printing.text_line(f"replay {outcome.id}: {outcome.sent} records sent")
+    printing.text_line(f"replay {outcome.id}: {printing.counted(outcome.sent, 'record')} sent")
     if outcome.refused:
         printing.print_table(("not sent", "records"), list(outcome.refused.items()))

@@ -178,7 +178,8 @@ def _print_report(report: LakeReport, out: Path, *, as_json: bool) -> None:
         return
     t = report.totals
     printing.text_line(
-        f"{t.records} records: {t.events} events, {t.duplicates} duplicates, {t.invalid} invalid"
+        f"{printing.counted(t.records, 'record')}: {printing.counted(t.events, 'event')}, "
+        f"{printing.counted(t.duplicates, 'duplicate')}, {t.invalid:,} invalid"
     )
     for each in findings(report):
         printing.text_line(f"{'!' if each.grave else '-'} {printing.escape_line(each.text)}")

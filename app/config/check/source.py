@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import structs
+
 from app.config.lint.checks import lint
 from app.config.load.finding import BadConfiguration, Finding
-from app.config.load.loader import Loaded, content, load_text
+from app.config.load.loader import InvalidDocument, Loaded, content, load_text
 
 
 class ConfigSource:
@@ -38,9 +40,37 @@ class ConfigSource:
         """Return the configuration and its warnings. Raise BadConfiguration if the model or a check
         reports an error.
         """
-        loaded = self.load(raw)
+        try:
+            loaded = self.load(raw)
+        except InvalidDocument as invalid:
+            raise BadConfiguration(every_error(invalid), source=self.name) from None
         findings = lint(loaded)
         errors = [each for each in findings if each.level == "error"]
         if errors:
             raise BadConfiguration(errors, source=self.name)
         return loaded, findings
+
+    def findings(self, raw: bytes | None) -> tuple[Loaded | None, list[Finding]]:
+        """Return every error and warning, and the configuration if it fits the model."""
+        try:
+            loaded = self.load(raw)
+        except InvalidDocument as invalid:
+            return None, every_error(invalid)
+        except BadConfiguration as bad:
+            return None, [*bad.findings]
+        return loaded, lint(loaded)
+
+
+def every_error(invalid: InvalidDocument) -> list[Finding]:
+    """Return the errors of an invalid document, and those that the checks find in its valid part.
+
+    A finding of a check is left out if an invalid setting may be its cause.
+    """
+    rest, remainder = invalid.rest(), invalid.remainder
+    found = [*invalid.findings]
+    for each in lint(rest) if rest is not None else ():
+        setting = remainder.setting(each.setting)
+        doubtful = remainder.is_doubtful(setting, f"{each.message} {each.cure}")
+        if each.level == "error" and not doubtful:
+            found.append(structs.replace(each, setting=setting))
+    return sorted(found, key=lambda each: (each.line, each.place.column))

@@ -17,6 +17,7 @@ from app.config.lint.producers import check_producers
 from app.config.lint.replies import check_replies
 from app.config.lint.report import LintReport
 from app.config.lint.routes import check_routes
+from app.config.lint.secret_files import check_secret_files
 from app.config.lint.sections import (
     check_filters,
     check_operator_events,
@@ -36,6 +37,7 @@ CHECKS = (
     check_servers,
     check_admin,
     check_producers,
+    check_secret_files,
     check_brokers,
     check_kafka_listeners,
     check_store,

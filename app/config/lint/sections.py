@@ -10,6 +10,7 @@ from app.config.lint.report import LintReport, check_characters, check_persisten
 from app.config.load.finding import Path
 from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.model.store import SqliteStore
+from app.filters.contradictions import contradictions
 from app.filters.doubts import doubts
 from app.filters.model import Filter
 from app.routing.places import is_place
@@ -25,10 +26,12 @@ def check_filters(report: LintReport) -> None:
 
 
 def _doubtful(report: LintReport, section: str, n: int, filters: Sequence[Filter]) -> None:
+    at = (section, n, "filters")
     for m, one in enumerate(filters):
         for doubt in doubts(one):
-            path = (section, n, "filters", m, *doubt.path)
-            report.warning(path, doubt.message, doubt.cure)
+            report.warning((*at, m, *doubt.path), doubt.message, doubt.cure)
+    for conflict in contradictions(filters):
+        report.warning((*at, *conflict.path), conflict.message, conflict.cure)
 
 
 _STORE = ("store", "path")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from yaml.error import MarkedYAMLError, YAMLError
+from yaml.error import YAMLError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from app.config.load.finding import (
@@ -22,6 +22,7 @@ from app.config.load.finding import (
     written,
 )
 from app.config.load.yaml_core import CORE, compose
+from app.config.load.yaml_faults import explain_yaml_fault
 
 REPEATED = 100_000
 """The largest number of values that aliases and merges may repeat. Without a limit, a few hundred
@@ -32,8 +33,6 @@ DEEPEST = 100  # levels of nested collections
 
 _MERGE = f"{CORE}merge"
 _DIGITS = 1_000  # of an integer; Python reads and writes up to 4,300
-_TABS = "Indent with spaces, because YAML does not allow tabs."
-_QUOTES = 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}".'
 
 
 class Document:
@@ -77,7 +76,9 @@ def parse(raw: bytes) -> Document:
     try:
         root = compose(text)
     except YAMLError as error:
-        raise _refused(*_parser_error(error, text)) from None
+        fault = explain_yaml_fault(error, text)
+        place = Location(fault.line, fault.column)
+        raise _refused(fault.problem, fault.cure, place) from None
     except RecursionError:
         raise _too_deep(Location(1, 1)) from None
     document = Document()
@@ -95,22 +96,6 @@ def _text(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise _refused("The file is not UTF-8.", "Save it as UTF-8.", Location(line, 1)) from None
-
-
-def _parser_error(error: YAMLError, text: str) -> tuple[str, str, Location]:
-    """Return the message, cure and location of a parser error. The parser's message names
-    characters, but contains no values, which might be secret.
-    """
-    if not isinstance(error, MarkedYAMLError):
-        return "The file has a character that YAML does not allow.", "Remove it.", Location(1, 1)
-    mark = error.problem_mark or error.context_mark
-    lines = text.split("\n")
-    place = Location(1, 1)
-    if mark is not None:  # beyond the last line if the file ends too early
-        place = Location(min(mark.line + 1, len(lines)), mark.column + 1)
-    problem = str(error.problem or error.context)
-    is_tab = lines[place.line - 1][place.column - 1 :].startswith("\t")
-    return f"The file is not valid YAML: {problem}.", _TABS if is_tab else _QUOTES, place
 
 
 def _too_deep(place: Location) -> BadConfiguration:

@@ -16,6 +16,7 @@ from app.config.load.document import Document, parse
 from app.config.load.finding import BadConfiguration, Finding, Location, Path
 from app.config.load.overrides import override
 from app.config.load.problems import findings_of
+from app.config.load.remainder import Remainder
 from app.config.load.secrets import escaped, resolve
 from app.config.model.config import Config
 from app.model.places import value_at
@@ -38,6 +39,36 @@ WITHOUT_FILE: Mapping[str, Any] = {
 """The configuration that ``serve`` runs without a file."""
 
 _SHORT = 4  # characters: shorter values may be parts of ordinary words
+
+
+class InvalidDocument(BadConfiguration):
+    """A document does not fit the model. ``remainder`` is its valid part, which the checks can examine."""
+
+    def __init__(self, document: Document, references: Mapping[Path, str], source: str) -> None:
+        self.remainder = Remainder(document, set(references) | _overridden(document))
+        findings = [*document.findings, *self.remainder.findings]
+        super().__init__(
+            sorted(findings, key=lambda finding: (finding.line, finding.place.column)),
+            source=source,
+        )
+        self._references = references
+
+    def rest(self) -> Loaded | None:
+        """Return the valid part of the configuration, or None if too little is valid."""
+        remainder = self.remainder
+        if remainder.config is None:
+            return None
+        references = {
+            here: self._references[origin]
+            for here, origin in remainder.origins.items()
+            if origin in self._references
+        }
+        return Loaded(remainder.config, self.source, remainder.document, references)
+
+
+def _overridden(document: Document) -> set[Path]:
+    """Return the paths of the values that come from environment variables."""
+    return {path for path, place in document.places.items() if place.variable}
 
 
 class Loaded:
@@ -193,6 +224,8 @@ def load_text(raw: bytes | None, source: str, environ: Mapping[str, str]) -> Loa
         loaded = _loaded(_document(raw), source, environ)
         loaded.raw = raw
         return loaded
+    except InvalidDocument:
+        raise
     except BadConfiguration as error:
         raise BadConfiguration(error.findings, source=source) from None
 
@@ -232,6 +265,4 @@ def _loaded(document: Document, source: str, environ: Mapping[str, str]) -> Load
     else:
         if not document.findings:
             return Loaded(config, source, document, references)
-    raise BadConfiguration(
-        sorted(document.findings, key=lambda finding: (finding.line, finding.place.column))
-    )
+    raise InvalidDocument(document, references, source)

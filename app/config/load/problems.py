@@ -59,7 +59,10 @@ _NUMBER = ("The value is not a number.", "Write a number, such as 0.5.")
 _WHOLE = ("The value is not a whole number.", "Write a whole number, such as 8.")
 _SWITCH = ("The value is neither true nor false.", "Write true or false.")
 _TEXT = ("The value is not text.", "Write text, in quotes if it looks like a number or a switch.")
-_LIST = ("The value is not a list.", "Write a list, such as [a, b].")
+_LIST = (
+    "The value is not a list.",
+    "Write a list: [a, b], or a line for each entry that begins with a dash.",
+)
 _MAPPING = (
     "The value is not a mapping.",
     "Write settings with their names, such as {name: value}.",

@@ -60,6 +60,11 @@ class KeptAttempts(Strict):
         validate_default=True,
         description="bytes of the request body and of the answer body that are kept of an attempt; 0 for none",
     )
+    bodies_retention: Annotated[Duration, Field(gt=0)] = Field(
+        "24h",
+        validate_default=True,
+        description="time after which headers and bodies of an attempt are deleted; its row stays for retention",
+    )
 
 
 def _is_dsn(secret: FileSecret) -> FileSecret:

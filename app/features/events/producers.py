@@ -21,7 +21,7 @@ class ProducersComponent(Component[ProducerDirectory]):
     name = "producers"
 
     def __init__(self, config: Config, clock: Clock) -> None:
-        self.now = ProducerDirectory(config.producers)
+        self.now = ProducerDirectory(config.producers, required=is_required(config))
         self._clock = clock
 
     @property
@@ -29,12 +29,23 @@ class ProducersComponent(Component[ProducerDirectory]):
         """Return the producers by name."""
         return self.now.callers
 
+    @property
+    def required(self) -> bool:
+        """Return True if only producers may send events."""
+        return self.now.required
+
     async def prepare(self, change: ConfigChange) -> ProducerDirectory:
-        return ProducerDirectory(change.config.producers, self.now.callers)
+        config = change.config
+        return ProducerDirectory(config.producers, self.now.callers, required=is_required(config))
 
     def apply(self, prepared: ProducerDirectory) -> None:
         self.now = prepared
         prepared.take_effect(self._clock.monotonic())
+
+
+def is_required(config: Config) -> bool:
+    """Return True if only producers may send events."""
+    return config.server.events.access == "producers"
 
 
 def authenticator_of(
@@ -51,7 +62,7 @@ def authenticator_of(
     """
     events = config.server.events
     demand_access(config)
-    is_open = events.access != "producers"
+    is_open = not is_required(config)
     if is_open and not producers.posts and events.address_quota is None:
         return None
     return Authenticator(

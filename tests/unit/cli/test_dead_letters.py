@@ -206,7 +206,7 @@ def test_a_redrive_goes_in_portions_and_is_followed_to_its_end(served: Served) -
     with _draining(served):
         result = served.letters("redrive", "--yes", "--rate", "1000")
     assert result.exit_code == exits.OK, result.output
-    assert "redriven 5" in result.stdout
+    assert "redriven: 5 dead letters" in result.stdout
     assert "5/5" in result.stderr
     assert served.left == 0
 
@@ -242,7 +242,7 @@ def test_a_halted_subscription_is_not_waited_for(served: Served) -> None:
     served.fill(a_letter(1))
     result = served.letters("redrive", "--yes")
     assert "paused by its configuration" in result.stderr
-    assert "1 are in delivery" in result.stdout
+    assert "in delivery: 1" in result.stdout
 
 
 def test_no_wait_leaves_at_once(served: Served) -> None:

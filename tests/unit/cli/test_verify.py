@@ -96,3 +96,24 @@ def test_a_wrong_option_is_exit_code_2_and_repeats_no_key(arguments, told):
     assert result.exit_code == 2
     assert told in " ".join(result.output.split())
     assert "canary" not in result.output
+
+
+@pytest.mark.parametrize("kind", ["signing", "store"])
+def test_a_secret_in_a_file_is_its_owners_alone(tmp_path: Path, kind: str):
+    """And the file of another secret is never overwritten."""
+    file = tmp_path / "billing.secret"
+    made = run("secret", "--kind", kind, "--out", str(file))
+    assert (made.exit_code, made.stdout, made.stderr) == (0, "", "")
+    assert file.stat().st_mode & 0o777 == 0o600
+    text = file.read_text()
+    assert text.strip()
+    again = run("secret", "--kind", kind, "--out", str(file), "--json")
+    assert again.exit_code == 2
+    assert "exists already" in again.stderr
+    assert file.read_text() == text
+
+
+def test_a_pair_in_a_file_shows_its_public_half(tmp_path: Path):
+    made = json.loads(run("secret", "--ed25519", "--json", "--out", str(tmp_path / "pair")).stdout)
+    assert sorted(made) == ["file", "public"]
+    assert (tmp_path / "pair").read_text().startswith("whsk_")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ Load = Callable[..., Loaded]
 def in_a_place_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative paths are judged from where the service starts, and a clone may lie in /tmp."""
     monkeypatch.chdir("/")
+
+
+@pytest.fixture(autouse=True)
+def files_of_nobody_else() -> Iterator[None]:
+    """``check`` warns of secrets that every user of the machine can read."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture

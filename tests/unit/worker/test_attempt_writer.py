@@ -28,6 +28,7 @@ class Rows:
         self.latest = {}
         self.writes = 0
         self.trims = []
+        self.forgotten = []
         self.surplus = 0
         self.failures = deque()
         self.gate = asyncio.Event()
@@ -44,6 +45,9 @@ class Rows:
     async def trim(self, *, before_ms, most):
         self.trims.append((before_ms, most))
         return self.surplus
+
+    async def forget_exchanges(self, *, since_ms, before_ms):
+        self.forgotten.append((since_ms, before_ms))
 
 
 class Rig:
@@ -188,6 +192,20 @@ async def test_retention_and_cap_are_kept_and_what_goes_is_counted(rig):
     assert most == 1000
     assert abs(before / 1000 - (rig.clock.now() - 7 * DAY)) < attempt_writer.TRIM_EVERY
     assert rig.counters.total("attempts_trimmed") == 17 * len(rig.rows.trims)
+
+
+async def test_headers_and_bodies_are_kept_for_a_day(rig):
+    """Each attempt says until when; each turn of the upkeep covers what came in since the last."""
+    keeper = await rig.begin()
+    exchange = HttpExchange(line="POST / HTTP/1.1", headers=(), body=b"{}", size=2)
+    keeper.note(replace(tried(1), exchange=exchange))
+    await rig.advance(2 * (attempt_writer.TRIM_EVERY + attempt_writer.LATEST_EVERY))
+    (row,) = rig.rows.rows
+    assert row.exchange.until_ms == row.started_ms + int(DAY * 1000)
+    first, second, *_ = rig.rows.forgotten
+    assert first[0] == 0
+    assert abs(first[1] / 1000 - (rig.clock.now() - DAY)) < 3 * attempt_writer.TRIM_EVERY
+    assert second[0] < first[1] < second[1], "nothing is left between them"
 
 
 async def test_many_rows_are_trimmed_before_the_minute_is_over(rig):

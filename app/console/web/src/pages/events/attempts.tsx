@@ -51,9 +51,14 @@ function OneAttempt({ attempt }: { attempt: Attempt }) {
       {attempt.detail && !answer && <Code text={attempt.detail} label="What was answered" />}
       {(request || answer) && (
         <div class="columns">
-          <OnWire wire={request} label="Request" none="The request was not kept (store.attempts.bodies)." />
+          <OnWire wire={request} label="Request" none="The request is not kept, or no more (store.attempts.bodies, bodies_retention)." />
           <OnWire wire={answer} label="Answer" none={attempt.detail || "No answer came."} />
         </div>
+      )}
+      {attempt.kept_until_ms && (
+        <p class="note">
+          Headers and bodies are kept until <Time ms={attempt.kept_until_ms} as="exact" /> (store.attempts.bodies_retention).
+        </p>
       )}
     </>
   );

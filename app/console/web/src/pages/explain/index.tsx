@@ -167,7 +167,7 @@ function Question({ asked, onChange }: { asked: Asked; onChange: (changed: Parti
           <Choice
             name="Sent by"
             value={asked.producer}
-            none="anybody"
+            none="any producer: rights are not checked"
             values={(value?.producers ?? []).map((each) => each.name)}
             onChange={(producer) => onChange({ producer })}
           />

@@ -23,12 +23,20 @@ export function JourneyView({ journey }: { journey: Journey }) {
         journey.refused ? (
           <Badge tone="bad">refused</Badge>
         ) : (
-          <Badge tone={count ? "ok" : "warn"}>{plural(count, "subscription")} would get it</Badge>
+          <Badge tone={count && !journey.needs_producer ? "ok" : "warn"}>
+            {plural(count, "subscription")} would get it{journey.needs_producer && " from a producer"}
+          </Badge>
         )
       }
     >
       <div class="stack">
         {journey.refused && <ProblemBox problem={journey.refused} />}
+        {journey.needs_producer && (
+          <p class="note">
+            Only producers may send: a request without a credential is answered 401. Choose a producer in Sent by to
+            check its rights.
+          </p>
+        )}
         {journey.routes.length > 0 && (
           <section aria-label="Routes">
             <h3>Routes, in order</h3>

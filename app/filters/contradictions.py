@@ -1,0 +1,173 @@
+"""Find conditions that must all hold and never can: ``exact type a`` and ``exact type b``, ``n > 10 AND n < 5``.
+
+Only conditions on the same attribute or expression are compared, two at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from itertools import combinations
+from typing import NamedTuple
+
+from app.filters.cesql import nodes
+from app.filters.cesql.arithmetic import ORDERS
+from app.filters.cesql.parser import parse
+from app.filters.cesql.printer import node_text
+from app.filters.cesql.values import Value, clipped
+from app.filters.doubts import FilterWarning, Path
+from app.filters.model import Filter
+
+_CURE = "put alternatives into any (in SQL: OR), or remove one"
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TEXTS = ("exact", "prefix", "suffix")
+
+
+class _Condition(NamedTuple):
+    """A comparison of one attribute or expression with values.
+
+    Attributes:
+        of: The attribute or expression.
+        kind: ``in``, ``not in``, ``prefix``, ``suffix``, or an operator of order.
+        values: The values to compare with; one, except for ``in`` and ``not in``.
+        text: The condition as its author wrote it.
+        path: The steps from the list of filters to the filter.
+    """
+
+    of: nodes.ExpressionNode
+    kind: str
+    values: tuple[Value, ...]
+    text: str
+    path: Path
+
+
+def contradictions(filters: Sequence[Filter]) -> Iterator[FilterWarning]:
+    """Yield a warning for each two conditions that never hold both, of filters that must all match."""
+    groups: list[list[_Condition]] = [[]]
+    for n, one in enumerate(filters):
+        _collect(one, (n,), groups[0], groups)
+    for group in groups:
+        for first, second in combinations(group, 2):
+            if first.of == second.of and _exclude(first, second):
+                message = f"{first.text} and {second.text} never both match, so no event passes"
+                yield FilterWarning(second.path, message, _CURE)
+
+
+def _collect(
+    one: Filter, path: Path, into: list[_Condition], groups: list[list[_Condition]]
+) -> None:
+    """Append the conditions of a filter. Filters inside ``any`` and ``not`` begin groups of their own."""
+    for dialect in _TEXTS:
+        into += [
+            _text_condition(dialect, name, text, path)
+            for name, text in (getattr(one, dialect) or {}).items()
+        ]
+    if one.sql is not None:
+        _collect_sql(parse(one.sql), (*path, "sql"), into, groups)
+    for n, each in enumerate(one.all or ()):
+        _collect(each, (*path, "all", n), into, groups)
+    alternatives = [((*path, "any", n), each) for n, each in enumerate(one.any or ())]
+    if one.not_ is not None:
+        alternatives.append(((*path, "not"), one.not_))
+        into += _negated(one.not_, (*path, "not"))
+    for at, each in alternatives:
+        groups.append([])
+        _collect(each, at, groups[-1], groups)
+
+
+def _text_condition(dialect: str, name: str, text: str, path: Path) -> _Condition:
+    kind = "in" if dialect == "exact" else dialect
+    shown = f"{dialect} {name} {clipped(text)}"
+    return _Condition(nodes.Attribute(name), kind, (text,), shown, (*path, dialect))
+
+
+def _negated(one: Filter, path: Path) -> list[_Condition]:
+    """Return the condition of ``not: {exact: ...}`` with one attribute."""
+    if one.exact is None or len(one.exact) > 1:
+        return []
+    ((name, text),) = one.exact.items()
+    made = _text_condition("exact", name, text, path)
+    return [made._replace(kind="not in", text=f"not {made.text}")]
+
+
+def _collect_sql(
+    node: nodes.ExpressionNode, path: Path, into: list[_Condition], groups: list[list[_Condition]]
+) -> None:
+    if isinstance(node, nodes.Logic):
+        joined = set(node.operators) == {"AND"}
+        for each in node.operands:
+            if not joined:
+                groups.append([])
+            _collect_sql(each, path, into if joined else groups[-1], groups)
+    elif (condition := _comparison(node, path)) is not None:
+        into.append(condition)
+
+
+def _comparison(node: nodes.ExpressionNode, path: Path) -> _Condition | None:
+    match node:
+        case nodes.Binary(operator, nodes.Constant(value), of):
+            return _ordered(of, _MIRRORED.get(operator, operator), value, node, path)
+        case nodes.Binary(operator, of, nodes.Constant(value)):
+            return _ordered(of, operator, value, node, path)
+        case nodes.In(of, elements, negated):
+            values = [each.value for each in elements if isinstance(each, nodes.Constant)]
+            if len(values) == len(elements):
+                kind = "not in" if negated else "in"
+                return _Condition(of, kind, tuple(values), node_text(node), path)
+    return None
+
+
+def _ordered(
+    of: nodes.ExpressionNode, operator: str, value: Value, node: nodes.ExpressionNode, path: Path
+) -> _Condition | None:
+    kind = {"=": "in", "!=": "not in"}.get(operator, operator)
+    if kind in ORDERS and not _is_number(value):
+        return None
+    known = kind in {"in", "not in"} or kind in ORDERS
+    return _Condition(of, kind, (value,), node_text(node), path) if known else None
+
+
+def _exclude(first: _Condition, second: _Condition) -> bool:
+    """Return True if no value meets both conditions."""
+    for one, other in ((first, second), (second, first)):
+        if one.kind == "in" and _alike(*one.values, *other.values):
+            return not any(_meets(value, other) for value in one.values)
+    if first.kind == second.kind and first.kind in {"prefix", "suffix"}:
+        return not any(
+            _meets(*pair) for pair in ((first.values[0], second), (second.values[0], first))
+        )
+    return _is_empty(first, second) or _is_empty(second, first)
+
+
+def _meets(value: Value, condition: _Condition) -> bool:
+    match condition.kind:
+        case "in":
+            return value in condition.values
+        case "not in":
+            return value not in condition.values
+        case "prefix":
+            return str(value).startswith(str(condition.values[0]))
+        case "suffix":
+            return str(value).endswith(str(condition.values[0]))
+    return ORDERS[condition.kind](_number(value), _number(condition.values[0]))
+
+
+def _is_empty(lower: _Condition, upper: _Condition) -> bool:
+    """Return True if the range above one bound and below the other has no number."""
+    if lower.kind not in {">", ">="} or upper.kind not in {"<", "<="}:
+        return False
+    least, most = _number(lower.values[0]), _number(upper.values[0])
+    return least > most or (least == most and (lower.kind, upper.kind) != (">=", "<="))
+
+
+def _alike(*values: Value) -> bool:
+    """Return True if the values compare without a cast: all are numbers, or all are of one type."""
+    return all(map(_is_number, values)) or len({type(value) for value in values}) == 1
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _number(value: Value) -> int | Decimal:
+    return value if isinstance(value, int | Decimal) else Decimal(0)
