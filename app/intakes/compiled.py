@@ -161,11 +161,9 @@ class RepeatKey(NamedTuple):
 
 
 class RepeatedBody(SenderError):
-    """The error for a signed body that came as too many different events within ``window`` seconds:
-    429.
-
-    ``wait`` is the number of seconds until the body may come as a further event.
-    """
+    """The error 429: within ``window`` seconds, one signed body came with so many different headers
+    that it would become too many events. ``wait`` is the number of seconds until the body may come
+    as a further event."""
 
     def __init__(self, *, wait: float, window: float) -> None:
         detail = (

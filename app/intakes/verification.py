@@ -72,11 +72,8 @@ class Unverified(SenderError):
 
 
 class Hmac(msgspec.Struct, frozen=True, kw_only=True):
-    """The scheme in which a header holds an HMAC-SHA256 signature, or several with commas between
-    them.
-
-    It covers the body, or ``signed`` if the time in header ``timestamp`` is signed, too.
-    """
+    """The scheme in which a header holds HMAC-SHA256 signatures, separated by commas. A signature
+    covers the body, or ``signed`` if the time in header ``timestamp`` is signed, too."""
 
     header: str
     prefix: str = ""

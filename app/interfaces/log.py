@@ -70,7 +70,7 @@ class Consumer(Protocol):
     """
 
     def nudge(self) -> None:
-        """Make the waiting ``poll``, or the next one, return soon, with None if there is nothing."""
+        """Make a waiting ``poll``, or else the next one, return soon. It returns None if there are no messages."""
 
     async def poll(self, wait: float) -> ConsumerEvent | None:
         """Return the next batch of messages or change of ownership, or None after ``wait`` seconds without
@@ -83,9 +83,8 @@ class Consumer(Protocol):
     async def settle(self, messages: Collection[Message]) -> None:
         """Mark messages as finished, in any order. Repeated calls and messages of an older epoch have no effect.
 
-        A log with positions commits the lowest unfinished one, with the finished ranges above it in the
-        commit's metadata. That commit may be delayed by the driver's commit interval. It is made at
-        revocation and close.
+        A log with positions commits the lowest unfinished position. The commit's metadata has the finished ranges
+        above it. The driver may delay a commit by its commit interval, but not beyond a revocation or ``close``.
         """
 
     def window(self, partition: Partition) -> int:
@@ -141,8 +140,9 @@ class Log(Protocol):
     ) -> asyncio.Future[list[PublishResult]]:
         """Start to publish records. The future gets one result per record, in order, and never an exception.
 
-        Records of one call with the same key are stored in order. A full limit, an unknown topic and a
-        time-out (``PublishUnknown``) are results. A record with an error as result is never sent again later.
+        Records of one call with the same key are stored in order. An exceeded limit, an unknown topic and a
+        time-out (``PublishUnknown``) are returned as results. A record with an error as result is never sent again
+        later.
 
         Call it on the event loop only.
 
@@ -227,7 +227,7 @@ class Log(Protocol):
     async def position_back(self, partition: Partition, count: int) -> str:
         """Return a position about ``count`` records before the end, or the earliest one.
 
-        It is fewer records if positions have gaps, and more if one position holds several records.
+        The distance is shorter if positions have gaps, and longer if one position holds several records.
         """
 
     async def metadata(

@@ -128,9 +128,8 @@ def _commit_refusal(node: KafkaNode, place: Partition, part: Any) -> ErrorCode:
 async def _commit(
     node: KafkaNode, payload: Any, places: Mapping[Partition, CommittedOffset], owner: str
 ) -> ErrorCode:
-    """Commit offsets through the group coordinator, even if none is left, so that a fenced member
-    gets its error.
-    """
+    """Commit offsets through the group coordinator. The coordinator is asked even without any valid
+    offset, so that a fenced member gets its error."""
     group, positions = payload.group_id, node.engine.groups.positions
     if not 0 < len(group) <= MAX_NAME:
         return ErrorCode.invalid_group_id

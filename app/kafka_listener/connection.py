@@ -35,11 +35,8 @@ Answered = asyncio.Task[memoryview | None]
 
 
 class RequestInWork:
-    """A request in work.
-
-    ``taken`` is done when the client has read the response, except for bytes in the transport.
-    ``answered``, with the response, is kept until then.
-    """
+    """A request that is being handled. ``taken`` is done when the client has read the response,
+    except for bytes in the transport. Until then, ``answered`` keeps the response."""
 
     __slots__ = ("answered", "taken")
 

@@ -98,9 +98,8 @@ async def _read_until_enough(
 async def _read(
     node: KafkaNode, session: KafkaSession, turns: Sequence[FetchedPartition], most: int
 ) -> None:
-    """Read all partitions as far as there is room. The first one with records yields at least one
-    batch, whatever its size.
-    """
+    """Read the partitions until the response is full. The first partition with records yields at
+    least one batch, whatever its size."""
     size = sum(each.size for each in turns)
     for each in turns:
         while each.error is None and not each.full:
@@ -117,7 +116,8 @@ async def _read(
 async def _read_held_step(
     node: KafkaNode, session: KafkaSession, each: FetchedPartition, room: int, *, first: bool
 ) -> None:
-    """Count the room as used, then read into it, because other requests read at the same time."""
+    """Read the next records into the response. The bytes that may be read are counted before the
+    read, because other requests read at the same time."""
     room = max(1, min(room, each.room, STEP))
     before = each.size
     session.hold(room)
@@ -162,7 +162,7 @@ async def _read_step(node: KafkaNode, each: FetchedPartition, room: int, *, firs
 
 
 def _write(offset: int, room: int, runs: Iterator[StoredRun]) -> EncodedBatches:
-    """Encode records in the reading thread."""
+    """Encode stored records as batches. This runs in the log's reader thread."""
     return write_batches(runs, offset, room)
 
 

@@ -184,7 +184,8 @@ class EventSearch(NamedTuple):
 
     @property
     def needle(self) -> bytes:
-        """Return the bytes to look for: the fingerprint, or its first half without a source."""
+        """Return the bytes to look for: the fingerprint of id and source. Without a source, return its first half,
+        which depends on the id alone."""
         found = fingerprint_of(self.event_id.encode(), (self.source or "").encode())
         return found[:4] if self.source is None else found
 

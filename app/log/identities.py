@@ -56,7 +56,7 @@ class Identities:
         return IdentityCheck(self, self._broker, now_ms)
 
     def note(self, kept: Kept, key: bytes) -> bytes | None:
-        """Return the stored note of an event, or None for an event that is new."""
+        """Return the stored entry of an event's identity, or None if the event is new."""
         recent = self._recent.get(kept)
         return None if recent is None else recent.get(key)
 

@@ -97,7 +97,8 @@ class LogReader:
         max_records: int,
         max_bytes: int,
     ) -> MessagePage:
-        """Read messages of one segment. Offsets have no gaps, so missing ones before a sound row are damage."""
+        """Read messages of one segment. Offsets have no gaps, so offsets that are missing before an intact row are
+        damage."""
         messages: list[Message] = []
         place = partition.place
         room = max_bytes

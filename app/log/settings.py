@@ -83,7 +83,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"brokers.{self.name}.path"
 
     def retention_of(self, topic: str) -> RetentionLimits:
-        """Return the retention of a topic. Drained records of a spool go soon; its group keeps the others."""
+        """Return the retention of a topic. Records of a spool may go soon, but its group keeps those that are not
+        drained yet."""
         if spooled_route(topic) is not None:
             return SPOOL_RETENTION
         return self.topic_retention.get(topic, self.retention)

@@ -192,7 +192,7 @@ Body = Annotated[
 
 
 class AnswerTest(Strict):
-    """A test of the JSON in an answer: the value at a pointer is one of those listed."""
+    """A test of a JSON answer: the value at a pointer must be one of the listed values."""
 
     pointer: Pointer = Field(description="JSON Pointer to a value in the answer")
     equals: Scalar = Field(None, description="the value")

@@ -43,7 +43,7 @@ def with_secret_sink(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def contradictions(
     request: RequestTemplates | PresetRequest, subscription: WebhookSettings
 ) -> Iterator[str]:
-    """Yield each setting that cannot be beside ``request``, with its cure."""
+    """Yield each setting that cannot be used together with ``request``, with its cure."""
     for name in _OF_CLOUDEVENTS:
         if name in subscription.model_fields_set and not _is_off(name, getattr(subscription, name)):
             yield f"{name} is for CloudEvents, and request sends none: leave out {name}"

@@ -75,7 +75,8 @@ def compile_json(
 
 
 def _demand_utf8(made: bytes, setting: str) -> bytes:
-    """Values of the data go in as they came; the parser does not look whether they are UTF-8 (RFC 8259 8.1)."""
+    """Return ``made`` if it is UTF-8 (RFC 8259 8.1). Raise Unshapeable if not, because values of the data are
+    inserted as they came."""
     if not made.isascii():
         try:
             made.decode()
@@ -90,7 +91,7 @@ class _Member(NamedTuple):
     name: bytes
     pieces: list[Piece]
     may_lack: bool
-    """Whether this member is left out for an event without its value."""
+    """True if the member is left out for an event without its value."""
 
     def render(self, event: EventView) -> bytes | None:
         """Return the member; None if it is left out."""
@@ -173,7 +174,7 @@ def pairs(
     *,
     omits: bool,
 ) -> Iterator[str]:
-    """Yield ``name=value`` of each parameter. With ``omits`` one whose value is absent is left out."""
+    """Yield ``name=value`` of each parameter. With ``omits``, a parameter whose value the event lacks is left out."""
     for name, template in templates:
         try:
             yield f"{name}={template if isinstance(template, str) else template(event)}"

@@ -21,7 +21,8 @@ class Conclusion(NamedTuple):
     """The meaning of an answer by the rules of its publisher.
 
     Attributes:
-        outcomes: one for each event of the request, or one for all of them; None if the rules of delivery hold.
+        outcomes: one for each event of the request, or one for all of them; None if only the general rules of
+            delivery apply.
         wait: seconds that the answer asks to wait in its body; None if it does not.
     """
 

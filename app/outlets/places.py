@@ -21,14 +21,16 @@ from app.outlets.values import CURE, EventView, Find, Unshapeable, compile_value
 MOST_PLACEHOLDERS = 64
 
 Reveal = Callable[[FileSecret], str]
-"""Return the text to write for a secret: the secret itself, or asterisks in a request that is shown."""
+"""A function that returns the text to write for a secret: the secret itself, or asterisks in a request that is
+shown."""
 Markup = Callable[[str], str]
-"""Escape a text in the markup of a publisher, such as Slack's ``&lt;``."""
+"""A function that escapes a text in the markup of a publisher, such as Slack's ``&lt;``."""
 Text = str | SecretValue | SecretText
 Render = Callable[[EventView], str]
-"""Return the escaped text of a place. Raises ValueAbsent if the event lacks a value, and Unshapeable."""
+"""A function that returns the escaped text of a place. It raises ValueAbsent if the event lacks a value, and
+Unshapeable."""
 RenderJson = Callable[[EventView], bytes]
-"""Return JSON for a place. Raises ValueAbsent if the event lacks a value, and Unshapeable."""
+"""A function that returns JSON for a place. It raises ValueAbsent if the event lacks a value, and Unshapeable."""
 
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)*")
 _PATH_CURE = "begin with / and write characters other than A-Z a-z 0-9 -._~!$&'()*+,;=:@ as %XX"
@@ -37,7 +39,7 @@ _NULL = b"null"
 
 
 class ValueAbsent(Exception):
-    """The event lacks a value. ``args[0]`` is the setting that needs it."""
+    """The error for an event that lacks a value. ``args[0]`` is the setting that needs the value."""
 
 
 class Secret(str):
@@ -134,7 +136,8 @@ class Compiler:
         return [b'"', *[_inside(part, markup) for part in parts], b'"']
 
     def text(self, text: Text, setting: str, escape: Callable[[str], str] = str) -> str | Render:
-        """Compile a text whose place keeps values in by ``escape``; a string if nothing depends on the event.
+        """Compile a text. Values are written by ``escape``, so that they stay in their place. Return a string if
+        nothing depends on the event.
 
         Literal text is escaped too: the author of a template writes plain text.
         """

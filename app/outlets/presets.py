@@ -147,7 +147,8 @@ def _splunk(settings: SplunkRequest) -> Sequence[object]:
 
 
 def _event(settings: PresetRequest, name: str, further: Mapping[str, object] = _NONE) -> object:
-    """Return the document of a setting; without it, the whole event, where an event may lack data or time."""
+    """Return the document that a setting gives. Without the setting, return one of the whole event; the event may
+    lack data or time."""
     if name in settings.model_fields_set:
         return getattr(settings, name)
     return {**further, "attributes": "{$attributes}", "data": Optional("{$data}")}

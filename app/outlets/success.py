@@ -52,9 +52,9 @@ class TargetAnswer(NamedTuple):
 
 
 Judge = Callable[[TargetAnswer, int], Sequence[AttemptOutcome] | None]
-"""Return the outcome of each event of a request, from its answer and the number of events.
+"""A function that returns the outcome of each event of a request, from the answer and the number of events.
 
-One outcome is for all events. None: the rules of delivery hold."""
+A single outcome is for all events. None means that the general rules of delivery apply."""
 
 
 def delivered(status: int) -> AttemptOutcome:

@@ -84,7 +84,7 @@ class EventView:
 _EMPTY: Mapping[str, Raw] = MappingProxyType({})
 
 Find = Callable[[EventView], bytes | None]
-"""Return the JSON text of a value of the event; None if the event does not have the value."""
+"""A function that returns the JSON text of a value of the event, or None if the event does not have the value."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DIRECTIVES: Mapping[str, Callable[[dt.datetime], str]] = {
@@ -105,7 +105,8 @@ _encode = msgspec.json.encode
 
 
 class Unshapeable(SenderError):
-    """The request of a subscription cannot be made of this event: the event becomes a dead letter, cause ``unwritable``."""
+    """The error for an event from which the request of a subscription cannot be made. The event becomes a dead
+    letter with the cause ``unwritable``."""
 
     def __init__(self, detail: str, at: str) -> None:
         fault = Fault("unshapeable", detail, at)
@@ -190,7 +191,7 @@ def _time(form: str, setting: str) -> Find:
 
 
 def _moment(text: str) -> dt.datetime | None:
-    """Return a timestamp in UTC; None for none, and for one that leaves the years 1 to 9999 in UTC.
+    """Return a timestamp in UTC. Return None if the text is no timestamp, or if its year in UTC is not 1 to 9999.
 
     A leap second is shown as the second before it, which Python can hold.
     """

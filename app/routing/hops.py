@@ -40,7 +40,8 @@ class JourneyHop(msgspec.Struct, frozen=True, kw_only=True):
         key: The record key.
         record: The record as the route writes it. None after a mirror, which encodes the event again.
         subscriptions: All subscriptions that read there, whether they want the event or not.
-        untold: Subscriptions that may read it, if an exchange of RabbitMQ chooses the queues.
+        untold: Subscriptions that may or may not read the event, because an exchange of RabbitMQ chooses the
+            queues.
     """
 
     broker: str
@@ -77,7 +78,7 @@ class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
         id: The subscription.
         wants: True if the event passes all its filters.
         sink: The sink, as text.
-        lane: The lane of the event in this subscription, in words.
+        lane: The events with which this event is delivered in order (its lane), in words.
         filters: The verdict of each filter.
         fault: Why the record is no event to the subscription, or cannot be copied. "" if neither is so.
         onward: The place to which a mirror copies the event. None if it does not.

@@ -91,7 +91,8 @@ class EventExplainer:
         manners: Mapping[str, PulsarProfile] = NO_PULSAR_PROFILES,
         preview: Preview = no_preview,
     ) -> None:
-        """Create a guide. ``preview`` shapes requests of subscriptions; other parameters are those of ``Router``."""
+        """Create an explainer. ``preview`` shapes requests of subscriptions; other parameters are those of
+        ``Router``."""
         self._routes = {route.name: route for route in routes}
         self._subscriptions = tuple(subscriptions)
         self._mappers = resources.mappers

@@ -119,9 +119,8 @@ class Rules(Generic[T]):
         return made
 
     def _of_type(self, kind: str | None) -> tuple[tuple[Predicate, T], ...]:
-        """Return the routes that may want events of a type, in order. An event without type matches no filter on
-        it.
-        """
+        """Return the routes that may want events of a type, in order. An event without a type matches no filter on
+        the type."""
         found = [*self._index.anything, *(() if kind is None else self._index.of(kind))]
         ordered = tuple([self._ordered[n] for n in sorted(found)])
         if kind is None or len(kind) <= LENGTH:

@@ -249,9 +249,8 @@ class PullQueueSink(BatchSink):
         self._counted = self._clock.monotonic()
 
     def room(self) -> int:
-        """Return how many events the next batch may have. While the queue is full this is the
-        bound, and the next batch counts again.
-        """
+        """Return how many events the next batch may have. While the queue is full, return the
+        bound; the next batch then makes the sink count again."""
         return self._bound if self._full else max(1, self._bound - self._waiting)
 
     def queued(self) -> int:

@@ -281,9 +281,8 @@ def _url_mask(url: str) -> Mask:
 
 
 def _displayable_header(mask: Mask, name: bytes, value: bytes) -> tuple[str, str]:
-    """Return a header of the answer for display. Its value is hidden if it may hold a credential,
-    and else masked.
-    """
+    """Return a header of the answer for display. If the header may hold a credential, its whole
+    value is replaced; otherwise only known secrets in the value are."""
     text = name.decode("latin-1")
     if may_hold_credential(text.lower()):
         return text, HIDDEN

@@ -49,9 +49,8 @@ class Counters:
         return self._histograms.setdefault(name, Histogram(bounds))
 
     def values(self) -> Mapping[str, Mapping[tuple[str, ...], int]]:
-        """Return all counters now. A histogram is included with its buckets as a last label
-        (``Histogram.counts``).
-        """
+        """Return the present value of every counter. A histogram becomes one counter for each
+        bucket, with the bucket as the last label (``Histogram.counts``)."""
         found: dict[str, Mapping[tuple[str, ...], int]] = {}
         folded = self._folded.copy()
         for name, series in self._values.items():
@@ -71,9 +70,8 @@ class Counters:
 
 
 def _bounded(series: Counter[tuple[str, ...]]) -> tuple[Counter[tuple[str, ...]], int]:
-    """Return the oldest series with all others combined into ``other``, and the sum that was
-    combined here.
-    """
+    """Return the counts of the oldest label sets with all others added up as ``other``, and the sum
+    of these others."""
     kept: Counter[tuple[str, ...]] = Counter()
     beyond = 0
     for number, (labels, count) in enumerate(series.items()):

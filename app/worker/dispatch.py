@@ -233,7 +233,7 @@ class Dispatcher:
             await self._components.ownership.apply_change(event, consumer)
 
     async def _take(self, messages: Sequence[Message]) -> None:
-        """Queue wanted messages in their lanes or after their parked key, and finish the others."""
+        """Queue wanted messages by key, after parked events of the same key, and finish the others."""
         parked, sources = self._components.parking.lanes, self._components.ownership.origins
         reader = self._components.reader
         for message in messages:

@@ -78,7 +78,7 @@ class Ownership(DispatcherPart):
                 self._forget(set(partitions))
 
     async def make_ready(self) -> None:
-        """Record the epoch and load the parked lanes of newly assigned partitions, if a try is due."""
+        """Record the epoch and load the parked keys of newly assigned partitions, if a try is due."""
         if not self._waiting or self._clock.monotonic() < self._next_try:
             return
         before = len(self._waiting)

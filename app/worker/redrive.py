@@ -1,7 +1,7 @@
-"""Send dead letters that were given back (redrive) when they are due, in the lane of their key.
+"""Send redriven dead letters when they are due, in the queue of their key.
 
-At most one event of a key is in flight. Letters of a lane are sent in the order of their letters. While one waits
-in the store for its next attempt, the later letters of the lane wait too. Live events of the key, and letters
+At most one event of a key is in flight. Dead letters with one key are sent in the order in which they were stored.
+While one waits in the store for its next attempt, the later ones wait too. Live events of the key, and letters
 without a key, do not wait."""
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ class Coordinator:
         return Code.NONE
 
     def may_commit(self, name: str, member: str, generation: int) -> bool:
-        """Return True if the member may commit now. For callers that commit to the store themselves, with other
-        groups."""
+        """Return True if the member may commit now. It is for callers that commit several groups to the store
+        themselves."""
         return self._group(name).may_commit(member, generation) is Code.NONE
 
     def watch(self, name: str, notify: Callable[[], None]) -> None:
@@ -266,7 +266,8 @@ class Coordinator:
     def _answer_once_stored(
         self, name: str, answers: Sequence[Answer], stored: asyncio.Future[None]
     ) -> None:
-        """Answer once the new generation is stored. A generation that could be used twice would fence no member."""
+        """Answer once the new generation is stored. Otherwise a restart could use a generation twice, and old
+        members would not be fenced."""
         if not stored.cancelled() and stored.exception() is None:
             self._answer(name, answers)
             return

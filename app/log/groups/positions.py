@@ -39,7 +39,7 @@ def weight_of(places: Iterable[CommittedOffset]) -> int:
 
 
 def growth(known: Places, places: Places) -> int:
-    """Return by how many bytes the known positions of a group grow with these."""
+    """Return by how many bytes the stored positions (``known``) of a group grow if ``places`` are added."""
     before = [known[place] for place in places if place in known]
     return weight_of(places.values()) - weight_of(before)
 

@@ -34,7 +34,7 @@ _TYPES: Final = {
     "timestamptz": pa.timestamp("us", "UTC"),
 }  # fmt: skip
 _REFUSED: Final = ("CommitFailedException", "ValidationException")
-"""The errors of Iceberg after which a commit was certainly not made."""
+"""The errors of Iceberg that prove that a commit was not made."""
 _LEVELS: Final = {"zstd", "gzip", "brotli"}
 _BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
 
@@ -163,9 +163,8 @@ def _type(found: Any) -> pa.DataType:
 
 
 def run_tasks(told: DataFrame) -> list[DataFile]:
-    """Run the tasks that write files, and return the files, which are the rows of ``told`` with the
-    columns ``FILES``.
-    """
+    """Run the tasks of ``told``, which write files, and return these files. Each row of ``told``
+    describes one file in the columns ``FILES``."""
     return [DataFile(**row) for row in told.toArrow().to_pylist()]
 
 

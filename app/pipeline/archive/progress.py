@@ -1,8 +1,8 @@
 """The progress of a derived table, stored in the summary of the snapshot that holds the rows.
 
 So rows and progress never differ, even if the driver is killed. Compaction makes snapshots without
-progress. The newest ancestor that has one counts, and ``maintain`` keeps it. If another program
-expired it, the progress is computed from the rows, which cannot lead to duplicates.
+progress. So the newest snapshot with progress counts, and ``maintain`` keeps it. If another program
+expired that snapshot, the progress is computed from the rows, which cannot lead to duplicates.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ Names = tuple[str, ...]
 _MEMBERS = msgspec.json.Decoder(Members).decode
 _TEXT = msgspec.json.Decoder(str).decode
 _NESTED: Final = ATTRIBUTES[-1]
-"""The version attribute of the version whose extensions are in one member, ``_BAG``."""
+"""The version attribute of the CloudEvents version whose extensions are in one member, ``_BAG``."""
 _BAG: Final = EXTENSIONS.removesuffix("/")
 _DATA, _CODED = "data", "data_base64"
 _PUNCTUATION: Final = 4  # of a member: two quotes, a colon, and a comma or a brace

@@ -49,13 +49,12 @@ _SCHEMA: Final = pa.schema(
 )
 
 RoutedRecord = tuple[str | None, str | None, str, Record, str | None]
-"""Route, broker, topic, record and reason, as in MADE."""
+"""Route, broker, topic, record and reason, as in ``ROUTED_COLUMNS``."""
 
 
 def routed(routes: Sequence[Route], raw: DataFrame) -> DataFrame:
-    """Return the rows of MADE for the rows of RAW, in their order: the publications of each record,
-    or the rejected record.
-    """
+    """Return the rows of ``ROUTED_COLUMNS`` for the rows of RAW, in their order: the publications
+    of each record, or the rejected record."""
 
     def batches(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = Router(routes)

@@ -1,7 +1,7 @@
 """Add parked and pulled messages, attempts, subscriptions of the API, and commands for workers.
 
-Dead letters get a lane and the names of their events. Owners get the time since when they own. Disabled
-subscriptions become halts."""
+Dead letters get the ordering key (``lane``) and the names of their events. Owners get the time since when they own.
+Disabled subscriptions become halts."""
 
 from __future__ import annotations
 
