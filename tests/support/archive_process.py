@@ -29,7 +29,8 @@ from spark_session import JVM
 
 
 def die() -> None:
-    """Kill the whole process group with SIGKILL, so that the JVM dies at once too."""
+    """Kill the whole process group with SIGKILL. The JVM belongs to this group, so it dies at once
+    too."""
     os.killpg(0, signal.SIGKILL)
 
 

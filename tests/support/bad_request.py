@@ -80,9 +80,8 @@ def raw(name: str, members: bytes, *faults: str) -> BadRequest:
 
 
 def batch(name: str, elements: list[object], *faults: tuple[int, str]) -> BadRequest:
-    """Return a batched request with these elements. Each fault is the index of an element and a
-    fault code.
-    """
+    """Return a batched request with these elements. Each of ``faults`` is the index of an element and a fault code
+    that the answer must list."""
     return BadRequest(
         f"batch {name}",
         ((b"content-type", BATCH),),

@@ -74,9 +74,8 @@ class Sender:
 
 
 class UnconfirmedSender(Sender):
-    """A publisher that counts an event as acknowledged once sent. The control: ``verify`` must
-    find its losses.
-    """
+    """A publisher that counts an event as acknowledged once sent. This is the control of a test: ``verify`` must
+    find that events of this publisher are lost."""
 
     async def run(self) -> None:
         number = 0

@@ -27,7 +27,8 @@ class PlaceCases:
     async def test_start_latest_sees_only_what_comes_after(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """``latest`` is resolved when the subscription is made, not at its first poll."""
+        """A group that starts at ``latest`` gets only records that are stored after the subscription was made, even
+        if they came before its first poll."""
         if lacks(harness, "own_groups"):
             return
         topic = await harness.fresh_topic(log)
@@ -41,9 +42,8 @@ class PlaceCases:
     async def test_a_resolved_start_is_kept_by_a_group_that_settled_nothing(
         self, harness: Harness
     ) -> None:
-        """The resolved start is committed before the first message is handed out, so a restart
-        cannot move it.
-        """
+        """A group keeps its resolved start even if it settled nothing. The start is committed before the first
+        message is handed out."""
         if lacks(harness, "own_groups"):
             return
         log = await harness.make_log()
@@ -187,7 +187,8 @@ class PlaceCases:
     async def test_metadata_tells_partitions_and_their_ends(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Metadata has what the protocol guide's Metadata and Offset answers need."""
+        """Metadata has the partitions of a topic and their first and last positions, as the answers Metadata and
+        Offset of the protocol guide need them."""
         topic = await harness.fresh_topic(log, partitions=3)
         receipts = await publish(log, topic, [text(str(n), "k") for n in range(5)])
         (found,) = (await log.metadata([topic])).topics
@@ -202,7 +203,7 @@ class PlaceCases:
         assert topic in {t.name for t in (await log.metadata()).topics}
 
     async def test_lag_counts_down_to_zero(self, harness: Harness, log: PortableLog) -> None:
-        """The lag that operators watch falls with each commit, down to zero."""
+        """The lag of a group falls with each commit, down to zero."""
         topic = await harness.fresh_topic(log, partitions=2)
         group = fresh_group()
         consumer = await log.subscribe(group, [topic], EARLIEST)
@@ -222,9 +223,7 @@ class PlaceCases:
     async def test_creating_a_topic_twice_is_no_error(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Creating an existing topic succeeds, because several processes may create it at
-        start-up.
-        """
+        """Creating a topic that exists is no error, because several processes may create it at start-up."""
         topic = await harness.fresh_topic(log, partitions=2)
         await log.create_topic(topic, 2)
         (found,) = (await log.metadata([topic])).topics

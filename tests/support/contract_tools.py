@@ -61,16 +61,13 @@ class Harness(Protocol):
 SERVER = "a server"  # a log in the test's own process has none
 
 missed: dict[str, bool] = {}
-"""The capabilities that the log of the running case lacks, and whether the case runs without them.
-
-``contract_report`` writes the page from them.
-"""
+"""The capabilities that the log of the running case lacks, and whether the case runs all the same.
+``contract_report`` reads them for the page of results."""
 
 
 def has(harness: Harness, capability: str) -> bool:
-    """Return whether the log has a capability. If not, the rest of the case still runs, without
-    expecting it.
-    """
+    """Return True if the log has a capability. If it lacks the capability, the case still runs, and does not expect
+    what only that capability gives."""
     there = bool(getattr(harness.capabilities, capability))
     if not there:
         missed.setdefault(capability, True)

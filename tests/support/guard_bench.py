@@ -42,7 +42,7 @@ ANSWER = b"HTTP/1.1 204 X\r\n\r\n"
 _PATIENCE = 20.0
 
 RequestResult = tuple[int | None, str]
-"""The status and the fault of a request."""
+"""The HTTP status of a request and the code of its fault, each if there is one."""
 
 
 def take_over_network(folder: Path) -> None:

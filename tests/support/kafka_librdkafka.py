@@ -211,8 +211,7 @@ def _stored(message: Message) -> Stored:
 
 
 def in_sync(servers: str, topic: str) -> set[int]:
-    """Return the in-sync nodes of partition 0 of the topic, or none while the broker does not know
-    the topic.
-    """
+    """Return the numbers of the in-sync nodes of partition 0 of the topic. Return none while the
+    broker does not know the topic."""
     found = _partitions(_admin(servers), topic)
     return set(found[0].isrs) if found else set()

@@ -115,7 +115,7 @@ def number_of(record: Record) -> int:
 def is_refused(sent: PublishedCase, target: str, writing: EncodeOptions) -> bool:
     """Return True if the target cannot store the name of an attribute as a header name.
 
-    A structured document can carry any name.
+    A structured document is never refused, because it can carry any name.
     """
     longest = LONGEST_NAME.get(target)
     if longest is None or (writing.mode == "as_received" and sent.event.document is not None):

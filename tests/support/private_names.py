@@ -174,7 +174,7 @@ def _foreign_bases(module: str, name: str) -> list[type]:
 
 @cache
 def _set_in(base: type) -> frozenset[str]:
-    """Fields that the methods of a class set."""
+    """Return the names of the fields that the methods of a class set."""
     try:
         tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(base)))
     except (OSError, TypeError, SyntaxError):

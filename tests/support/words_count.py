@@ -73,7 +73,7 @@ class Module(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Return the part of the house that people rewrite at once."""
+        """Return the folder of the file, by which the counts are grouped."""
         first, second, *below = self.path.split("/")
         return f"{first}/{second}" if first == "tests" or below else first
 
@@ -206,7 +206,8 @@ def _twins() -> Iterator[Offence]:
 
 
 def _thing(path: str) -> str:
-    """Return one label for classes that are the same thing: one a broker, or a protocol and what implements it."""
+    """Return one label for classes that may share a name: one for all brokers, or for a protocol and the classes
+    that implement it."""
     for label, pattern in (("broker", _BROKER), ("store", _STORE)):
         if pattern.match(path):
             return label
@@ -243,7 +244,7 @@ def ceilings() -> dict[str, dict[str, int]]:
 
 
 def lowered() -> str:
-    """Return the ceilings as a file, none of them higher than before; a new folder begins with 0."""
+    """Return the file of ceilings with the present counts, none higher than before. A new folder begins with 0."""
     now = counts()
     lines = []
     for folder, before in sorted(ceilings().items()):

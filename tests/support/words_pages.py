@@ -26,7 +26,7 @@ GENERATED = {
 }
 """Pages that a command writes as a whole."""
 OF_CLAUSES = "docs/conformance.md"
-"""The page that defines the codes of rules, so it may name them."""
+"""The page that defines the codes of rules. Only this page may name the codes."""
 MOST_SHOWN = 90
 
 _REGION = re.compile(

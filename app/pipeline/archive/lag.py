@@ -80,7 +80,7 @@ class _Lags(Collector):
     def collect(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
             "skybridge_archive_lag_seconds",
-            "Age of the oldest record that may not be in the lake.",
+            "Age in seconds of the oldest record of the topic that may not be in the lake yet.",
             labels=("topic",),
         )
         for topic, seconds in self._lag.seconds().items():
