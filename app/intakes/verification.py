@@ -260,9 +260,8 @@ def _joined(parts: Sequence[str], at: str, body: bytes) -> bytes:
 
 
 def _well_formed(given: Sequence[bytes], encoding: Encoding, header: str) -> list[bytes]:
-    """Return the entries that have the length of a signature; skip the others. Hexadecimal digits
-    become lower case.
-    """
+    """Return the values that have the length of a signature, with hexadecimal digits in lower case.
+    Other values are skipped."""
     if not given:
         raise VerificationFailed(
             MALFORMED, f"header {header} holds no signature of the expected form"

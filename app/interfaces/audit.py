@@ -84,4 +84,5 @@ class AuditTrail(Protocol):
     async def find(
         self, choice: AuditFilter, limit: int = 100, before: int | None = None
     ) -> list[AuditEntry]:
-        """Return matching entries, newest first. With ``before`` only those with a lower id, for the next page."""
+        """Return matching entries, newest first. With ``before``, return only entries with a lower id, for the next
+        page."""

@@ -76,8 +76,8 @@ class Consumer(Protocol):
         """Return the next batch of messages or change of ownership, or None after ``wait`` seconds without
         either.
 
-        The call after a ``Revoked`` means that the worker has handled it: the driver then commits what is
-        finished and gives the partitions up. Raises PositionOutOfRange if a position is outside of the log.
+        The next call after a ``Revoked`` shows that the worker has handled the revocation. The driver then commits
+        what is finished and gives the partitions up. Raises PositionOutOfRange if a position is outside of the log.
         """
 
     async def settle(self, messages: Collection[Message]) -> None:
@@ -184,8 +184,8 @@ class Log(Protocol):
             topics: The topics to read.
             start: Where the group begins without a committed position.
             client_id: The name of the client for the broker.
-            wanted: A filter. Messages that do not match may be left out as finished, if the log can decode
-                them.
+            wanted: A filter. The log may finish messages that do not match, without handing them out, if it can
+                decode them.
         """
 
     def read(

@@ -108,9 +108,8 @@ class Sink(Protocol):
 
 
 class BatchSink(Sink, Protocol):
-    """A sink that can send several events in one request (setting ``batch``). ``send`` makes such a request with
-    one event.
-    """
+    """A sink that can send several events in one request (setting ``batch``). Its ``send`` makes a request of the
+    same kind with one event."""
 
     def piece(self, outgoing: DeliveryRequest) -> Piece | None:
         """Return the event as a part of a batch request, or None if it must be sent alone."""

@@ -38,21 +38,17 @@ class DeadLetters(Protocol):
     """Messages that Skybridge gave up."""
 
     async def add(self, letter: kept.DeadLetter, parked: int | None = None) -> None:
-        """Store a dead letter, unless one for the same subscription, partition and position exists.
+        """Store a dead letter. Nothing is stored if the subscription already has one for this partition and
+        position.
 
         Raises StaleOwner for an old epoch, and StoreFull.
-
-        Args:
-            letter: The dead letter.
-            parked: The id of its parked row, which is deleted in the same transaction.
         """
 
     async def find(
         self, choice: kept.DeadLetterFilter, limit: int = 100, before: int | None = None
     ) -> list[kept.DeadLetter]:
-        """Return matching dead letters, newest first. With ``before`` only those with a lower id, for the next
-        page.
-        """
+        """Return matching dead letters, newest first. With ``before``, return only dead letters with a lower id,
+        for the next page."""
 
     async def count(self, choice: kept.DeadLetterFilter) -> Mapping[tuple[str, str], int]:
         """Return the number of dead letters by subscription and cause."""
@@ -145,7 +141,8 @@ class ParkedMessages(Protocol):
         """Return rows with an id above ``after``, in order of id."""
 
     async def keys(self, subscription: str | None = None, limit: int = 100) -> list[kept.ParkedKey]:
-        """Return the keys whose oldest row was written first, with redriven rows.
+        """Return the keys with parked rows, in the order in which their oldest rows were written. Redriven rows
+        count too.
 
         The oldest row of each key has no body, because a thousand bodies may have a MiB each.
         """
@@ -184,7 +181,7 @@ class SubscriptionRegistry(Protocol):
         """Delete a subscription with its halt, commands, consents, replays, parked and pulled rows. Dead letters
         stay.
 
-        Returns False if there was none.
+        Returns False if the subscription does not exist.
         """
 
     async def clear(self, subscription: str) -> None:
@@ -280,7 +277,8 @@ class PullQueue(Protocol):
     it is finished. An expired lock makes a message free again."""
 
     async def offer(self, rows: Sequence[kept.PullMessage]) -> None:
-        """Store all messages or none. An existing one stays unchanged. Raises StaleOwner or StoreFull."""
+        """Store all messages or none. A message that is already stored stays unchanged. Raises StaleOwner or
+        StoreFull."""
 
     async def receive(
         self,
@@ -366,9 +364,8 @@ class OffsetStore(Protocol):
     async def save_offsets(
         self, broker: str, group: str, epoch: int, commits: Mapping[Partition, kept.Commit]
     ) -> None:
-        """Store committed positions. Raises StaleOwner if some partitions have another owner; the others are
-        stored.
-        """
+        """Store committed positions. Raises StaleOwner if some partitions have another owner; the positions of all
+        other partitions are stored."""
 
 
 class Store(Protocol):

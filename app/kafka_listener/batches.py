@@ -245,7 +245,7 @@ def _decoded(plain: bytes) -> list[Record]:
 
 
 def _parts(plain: bytes, count: int) -> Iterator[bytes]:
-    """Split a large batch into several small ones, because the codec allocates memory for all
+    """Split a large batch into several small batches, because the codec allocates memory for all
     declared headers.
 
     A part is large only if it is a single large record with few headers.

@@ -28,9 +28,8 @@ SEVERAL = ("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
 
 
 async def offset_commit(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
-    """Commit the valid offsets of a request in one transaction. Each other partition gets its own
-    error.
-    """
+    """Commit the valid offsets of a request in one transaction. Each partition with an invalid
+    offset gets its own error."""
     payload = request.payload
     codes: dict[Partition, ErrorCode] = {}
     places: dict[Partition, CommittedOffset] = {}
@@ -56,7 +55,7 @@ async def offset_commit(node: KafkaNode, session: KafkaSession, request: KafkaRe
 async def offset_fetch(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return the committed offsets of one group, or from version 8 of several groups.
 
-    They are those of the named partitions, or of all. A repeated name is answered once.
+    A request names the partitions, or asks for all. A repeated name is answered once.
     """
     shapes, payload = request.shapes, request.payload
     groups = getattr(payload, "groups", None)

@@ -169,7 +169,8 @@ class KafkaConnection:
     async def _begin_next(self, before: RequestInWork | None) -> RequestInWork | None:
         """Read a request and begin it. Return None if the client has left.
 
-        Only the work keeps the request's bytes, so that an idle connection keeps none.
+        Only the running handler refers to the bytes of the request, so that an idle connection uses
+        no memory for them.
         """
         size = await self._size()
         if size is None:

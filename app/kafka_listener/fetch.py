@@ -136,9 +136,8 @@ def _is_enough(wanted: Sequence[FetchedPartition], least: int, most: int) -> boo
 
 
 def _is_full(size: int, bound: int) -> bool:
-    """Return True if little room is left. Reading more would decode a whole row for a few
-    records.
-    """
+    """Return True if an answer of this size is almost full. A further read would decode a whole row
+    for a few records."""
     return bool(size) and bound - size < bound / FULL_WITHIN
 
 

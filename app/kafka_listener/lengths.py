@@ -81,9 +81,8 @@ def steps_of(schema: Any) -> tuple[Step, ...]:
 
 
 def _field(field: Field[Any], flexible: bool, *, tagged: bool) -> list[Step]:
-    """Return the steps for one field, by its type: a primitive, a message, a tuple of either, or an
-    optional one.
-    """
+    """Return the steps that check one field, by the type of the field: a primitive, a message, a
+    tuple of either, or an optional value."""
     kind: Any = field.type
     nullable = get_origin(kind) is UnionType
     if nullable:

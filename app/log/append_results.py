@@ -129,7 +129,7 @@ class AppendProcessor:
             )
 
     def tidy(self) -> None:
-        """Checkpoint in an idle moment, and check whether there is room again."""
+        """Checkpoint while the log is idle, and check whether a full log has room again."""
         self._guarded(self._checkpoint_and_check)
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class AppendProcessor:
 
     @property
     def has_idle_work(self) -> bool:
-        """Return True if an idle moment has work to do."""
+        """Return True if there is work to do while the log is idle."""
         return self.space.needs_checkpoint or bool(self.full)
 
     def _guarded(self, upkeep: Callable[[], None]) -> None:

@@ -116,7 +116,7 @@ class SingleAppend:
 
 
 class CommitGroup:
-    """The records of one transaction. Without ``publish`` nothing is changed in memory.
+    """The records of one transaction. Nothing is changed in memory before ``publish`` is called.
 
     The writer calls ``add`` for each append, then ``encode``, then ``store`` in a transaction, and ``publish``
     after its commit."""
@@ -256,7 +256,7 @@ class CommitGroup:
         return staged
 
     def _segment(self, db: apsw.Connection, partition: PartitionLog) -> Segment:
-        """Return the newest segment of the partition, or a new one if that is closed."""
+        """Return the newest segment of the partition. If that segment is closed, return a new one."""
         if partition.segments:
             newest = partition.segments[-1]
             age = self._now - newest.first_ms if newest.first_ms else 0

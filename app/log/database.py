@@ -74,7 +74,7 @@ no row."""
 
 
 class FolderLock:
-    """The lock of a log folder. Only one process may write, because two would assign the same offsets."""
+    """The lock of a log folder, so that only one process writes. Two processes would assign the same offsets."""
 
     def __init__(self, folder: Path, setting: str) -> None:
         self._folder = folder

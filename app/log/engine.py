@@ -56,7 +56,7 @@ class LogEngine:
         self._forget()
 
     def _forget(self) -> None:
-        """Reset the state in memory, which ``start`` reads from the file."""
+        """Reset the state in memory. ``start`` reads it again from the file."""
         settings = self.settings
         positions = GroupPositions(settings.now_ms)
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
@@ -143,8 +143,8 @@ class LogEngine:
         """Delete a topic with its records, positions and producer states, so that a new topic of its name starts
         without any.
 
-        ``creator`` is a user that may delete only empty topics of its own. Raise BrokerRefused if that, a missing
-        topic or a subscription forbids the deletion."""
+        ``creator`` is a user that may delete only empty topics of its own. Raise BrokerRefused if the topic is
+        missing, if a subscription reads it, or if ``creator`` may not delete it."""
         topic = await self._writer_or_raise().run(
             lambda db: self._changes.delete(db, name, creator)
         )

@@ -158,7 +158,7 @@ class EventIndex:
 
 
 def _joined(rows: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Merge rows that follow each other. Rows with a gap between them stay separate."""
+    """Merge rows of fingerprints whose offsets follow each other. Rows with a gap between them stay separate."""
     base, parts, end = 0, list[bytes](), -1
     for start, prints in rows:
         if start != end and parts:
@@ -210,7 +210,8 @@ class EventSearch(NamedTuple):
     def _of(
         self, db: apsw.Connection, segment: Segment, count: int, ends: float
     ) -> list[int] | None:
-        """Return the offsets of a segment's hits, newest first, or None if the time does not suffice."""
+        """Return the offsets of the hits in a segment, newest first. Return None if some records have
+        no fingerprints, and the time ``ends`` is over."""
         needle = self.needle
         found = [
             base + at // SIZE

@@ -1,7 +1,8 @@
 """Identities of events that a route stores once, in memory and in the file.
 
-A commit group checks each event with ``judge`` against the stored identities and its own staged ones
-(``IdentityCheck``). New identities are written in the transaction of the records, so a crash loses both or none."""
+A commit group checks each event with ``judge``: against the stored identities, and against those that the group
+itself has staged (``IdentityCheck``). New identities are written in the transaction of the records, so a crash
+loses both or none."""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ class Identities:
 
 
 class IdentityCheck:
-    """The identities of one commit group. Without ``publish`` nothing is changed in memory."""
+    """The identities of one commit group. Nothing is changed in memory before ``publish`` is called."""
 
     def __init__(self, known: Identities, broker: str, now_ms: int) -> None:
         self._known = known

@@ -20,8 +20,7 @@ def wall_ms() -> int:
 
 
 class RetentionLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The retention of a topic: ``max_age`` in seconds, and ``max_bytes`` per partition. None keeps records for
-    ever."""
+    """The retention of a topic: ``max_age`` in seconds, and ``max_bytes`` per partition. None means no limit."""
 
     max_age: float | None = None
     max_bytes: int | None = None

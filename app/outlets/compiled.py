@@ -61,11 +61,11 @@ class Outlet:
         return self._template.shape(event)
 
     def piece(self, event: CloudEvent) -> bytes:
-        """Return an event as a part of a request of several. Raises Unshapeable."""
+        """Return an event as a part of a request with several events. Raises Unshapeable."""
         return self._template.shape(event).message.body
 
     def join(self, pieces: Sequence[bytes]) -> ShapedRequest:
-        """Return the request of several events, which ``piece`` made."""
+        """Return the request with the events whose parts ``piece`` returned."""
         return self._template.join(pieces)
 
     def conclude(self, answer: TargetAnswer, events: int) -> Conclusion:
@@ -127,7 +127,7 @@ def _template_of(
 
 
 def _lines(documents: Sequence[RenderJson], preset: PublisherApi) -> RenderJson:
-    """Return the one document, or several of them, each with a line end."""
+    """Return a function that renders all documents. In newline-delimited JSON, each is followed by a line end."""
     if preset.media_type != NDJSON:
         return documents[0]
     return lambda event: b"".join([document(event) + b"\n" for document in documents])

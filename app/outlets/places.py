@@ -43,7 +43,7 @@ class ValueAbsent(Exception):
 
 
 class Secret(str):
-    """The revealed text of a secret: every place escapes it like a value."""
+    """The revealed text of a secret. Every place of a request escapes it like a value."""
 
     __slots__ = ()
 
@@ -61,7 +61,8 @@ class Value(NamedTuple):
         text: the placeholder in the template.
         setting: the setting that has the template.
         find: finds the value in an event.
-        pointer: the JSON Pointer that must have a value; empty for another placeholder, and with a default.
+        pointer: the JSON Pointer at which the event must have a value. Empty for a placeholder of another kind or
+            with a default.
     """
 
     text: str
@@ -223,7 +224,7 @@ class Compiler:
 
 
 def _constant(parts: Sequence[Part]) -> str | None:
-    """Return the text of a template without placeholders; None for any other."""
+    """Return the text of a template without placeholders. Return None if there are placeholders."""
     texts = [part for part in parts if isinstance(part, str)]
     return "".join(texts) if len(texts) == len(parts) else None
 

@@ -56,7 +56,8 @@ class PublisherApi(NamedTuple):
     """The request and the answers of a publisher.
 
     Attributes:
-        documents: from the settings to the JSON documents of one event, each followed by a line end if there are several.
+        documents: returns the JSON documents of one event from the settings. If there are several, each is followed
+            by a line end.
         path: path that follows the one of ``sink``, unless that ends with it.
         headers: further headers, by the settings.
         media_type: content type of the request.

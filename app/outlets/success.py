@@ -42,7 +42,7 @@ class TargetAnswer(NamedTuple):
     whole: bool = True
 
     def document(self) -> Any:
-        """Return the JSON of the body; a value that equals nothing if there is none."""
+        """Return the JSON of the body. Without JSON, return a value that is equal to no other value."""
         if not self.whole:
             return _NOTHING
         try:
@@ -103,7 +103,7 @@ def is_met(test: AnswerTest, document: Any) -> bool:
 
 
 def value_at(document: Any, pointer: str) -> Any:
-    """Return the value at a JSON Pointer; a value that equals nothing if there is none."""
+    """Return the value at a JSON Pointer. If there is none, return a value that is equal to no other value."""
     for step in steps_of(pointer):
         if isinstance(document, dict) and step in document:
             document = document[step]

@@ -143,7 +143,7 @@ def _found(placeholder: Placeholder, setting: str) -> Find:
 
 
 def attribute_of(event: CloudEvent, name: str) -> bytes | None:
-    """Return an attribute as JSON: a number or boolean if it arrived as one, else a string."""
+    """Return an attribute as JSON. It is a number or boolean if it arrived as such, else a string."""
     text = event.attributes.get(name)
     if text is None:
         return None

@@ -133,9 +133,8 @@ def _of_map(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:
 
 
 def _column(name: str) -> str:
-    """Return the column that filters read for an attribute. For ``time`` this is the text that was
-    received.
-    """
+    """Return the column that filters read for an attribute. For ``time`` this is the received text
+    of the time."""
     return "time_text" if name == "time" else name
 
 

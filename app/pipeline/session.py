@@ -213,9 +213,8 @@ def _jars(engine: SparkEngine, *, local: bool) -> dict[str, str]:
 
 
 def _override(session: SparkSession, conf: Mapping[str, str]) -> None:
-    """Apply the operator's SQL settings, which take precedence. Settings that need a start were
-    applied at the start.
-    """
+    """Apply the operator's SQL settings, which take precedence over those of Skybridge. Settings
+    that Spark reads only at its start were applied then."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415
 
     for name, value in conf.items():

@@ -35,7 +35,7 @@ Check = Callable[[CloudEvent], Sequence[Fault]]
 
 
 class InvalidData(SenderError):
-    """The data of an event does not match the schema of its route (422)."""
+    """The error for an event whose data does not match the schema of its route (422)."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(

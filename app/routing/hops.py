@@ -67,7 +67,7 @@ Preview = Callable[[Subscription, CloudEvent], ShapedPreview | None]
 
 
 def no_preview(_subscription: Subscription, _event: CloudEvent) -> ShapedPreview | None:
-    """Return None: show no requests."""
+    """Return None, so that no requests are shown."""
     return None
 
 

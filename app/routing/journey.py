@@ -47,7 +47,7 @@ class RouteVerdict(msgspec.Struct, frozen=True):
 
 
 class UnknownSource(SenderError):
-    """The source of an event is no topic of a configured broker (404)."""
+    """The error for an event whose source is no topic of a configured broker (404)."""
 
     def __init__(self, place: str) -> None:
         detail = f"{shorten(place)} is not BROKER/TOPIC with a configured broker"

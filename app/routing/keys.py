@@ -108,7 +108,7 @@ DIGEST_HEX = 32  # 128 bits distinguish keys at half the size
 
 
 class MissingKey(SenderError):
-    """A route demands a key and the event has none (400)."""
+    """The error for an event without a key on a route that demands a key (400)."""
 
     def __init__(self, where: str) -> None:
         detail = f"This route needs a record key, but {where} gives none."

@@ -59,7 +59,7 @@ def named_in(target: Target | Exchange) -> tuple[str, ...]:
 
 
 def fixed_place(target: Target | Exchange) -> str:
-    """Return the place of a target without attributes, as its log takes it."""
+    """Return the place of a target without attributes, in the form that its log accepts."""
     if isinstance(target, Target):
         return target.topic
     names = compile_template(target.exchange)({}), compile_template(target.routing_key)({})

@@ -338,7 +338,8 @@ def _watcher_component(watcher: SubscriptionAlerts | None) -> SimpleComponent | 
 
 
 def _last_to_stop(name: str, part: OperatorEvents | AttemptWriter | None) -> SimpleComponent | None:
-    """Return a component that has LAST_WORDS seconds to stop after all others, or None without a part."""
+    """Return a component that stops after all others and has LAST_WORDS seconds for that. Return None without a
+    part."""
     if part is None:
         return None
     return SimpleComponent(name, part.start, lambda: part.stop(LAST_WORDS))

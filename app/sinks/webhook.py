@@ -117,7 +117,8 @@ class WebhookSink(BatchSink):
         return self._attempt(request, (decoded,), outgoing.message.record.key, outgoing.timeout)
 
     def piece(self, outgoing: DeliveryRequest) -> DocumentPiece | None:
-        """Return the event as a part of a request of several, or None if it must be sent alone."""
+        """Return the event as a part of a request with several events, or None if it must be sent
+        alone."""
         if not self._requests.batched or outgoing.decoded is None:
             return None
         return self._requests.piece(outgoing.decoded, outgoing.message.record.key)

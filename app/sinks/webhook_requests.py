@@ -70,10 +70,11 @@ class RequestWriter(Protocol):
         """Return the request of one event. Raises SenderError for an event that cannot be written."""
 
     def piece(self, decoded: Decoded, key: bytes | None) -> DocumentPiece | None:
-        """Return the event as a part of a request of several; None if the event must be sent alone."""
+        """Return the event as a part of a request with several events. Return None if the event must be sent alone."""
 
     def join(self, pieces: Sequence[DocumentPiece], headers: Sequence[Header]) -> WebhookRequest:
-        """Return the request of several events. ``headers`` may be forwarded with it."""
+        """Return the request with several events. ``headers`` are forwarded headers, if the subscription forwards
+        them."""
 
     def judged(self, answer: SinkAnswer, events: int) -> SinkAnswer:
         """Return the answer with the outcomes that the target's own rules give it, if there are any."""
@@ -149,7 +150,8 @@ class ShapedRequests:
         return self._request(request, headers, mask, lambda: self._hidden.shape(decoded.event))
 
     def piece(self, decoded: Decoded, key: bytes | None) -> DocumentPiece | None:
-        """Return the event as a part of a request of several. An event that cannot be shaped goes alone, and fails so."""
+        """Return the event as a part of a request with several events. An event that cannot be shaped is sent
+        alone, so that only it fails."""
         try:
             return DocumentPiece(decoded, self._outlet()[0].piece(decoded.event), key)
         except SenderError:

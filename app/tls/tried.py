@@ -111,9 +111,8 @@ class PemReloader(Generic[T]):
             _log.error("certificates are not reloaded, the old ones stay in use: %s", words)
 
     def _build(self) -> tuple[Marks, bytes, T]:
-        """Build the object from files that did not change meanwhile, so that it has one state of
-        all files.
-        """
+        """Build the object from files that did not change meanwhile. So all its files are of one
+        state."""
         for left in reversed(range(_READS)):
             marks = self._marks()
             made = self._make()

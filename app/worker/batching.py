@@ -41,7 +41,7 @@ from app.worker.timing import SendRate
 
 @dataclass(eq=False, repr=False)
 class BatchSender(DispatcherPart):
-    """Sends requests of several events for one subscription."""
+    """Sends requests with several events for one subscription."""
 
     _sink: BatchSink
     _lanes: Lanes[Delivery]

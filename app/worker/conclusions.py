@@ -250,7 +250,8 @@ class Conclusions(DispatcherPart):
             delivery.origin.release(delivery)
 
     def _take_in_flight(self, lane: Lane[Delivery]) -> list[Delivery]:
-        """Remove the events of the finished request from the lane, free their memory, and return them."""
+        """Remove the events of the finished request from their lane (the queue of one key). Free their memory, and
+        return them."""
         landed = self._lanes.finish(lane)
         for delivery in landed:
             self._budget.release(delivery.size)

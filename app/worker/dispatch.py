@@ -77,7 +77,7 @@ class Dispatcher:
             self._stopped.set()
 
     async def _subscribe(self) -> Consumer | None:
-        """Join the group. Return None, and halt, if the configured start is outside the log."""
+        """Join the group. If the configured start is outside the log, halt and return None."""
         subscription = self._subscription
         try:
             return await self._components.log.subscribe(

@@ -50,7 +50,7 @@ class RowPage:
         self._lane.open += rows
 
     def row_closed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:  # noqa: ARG002
-        """Note that a row is no longer held; the last one ends the page."""
+        """Count a row that is no longer held in memory. The last such row ends the page."""
         self._remaining -= 1
         self._lane.open -= not done  # a finished row counts until it is deleted
         self.deferred = max(self.deferred, due)

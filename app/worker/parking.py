@@ -67,7 +67,7 @@ class KeyParking(DispatcherPart):
 
     @property
     def full_cause(self) -> str:
-        """Return why the subscription reads no more messages, or "" if the store has room."""
+        """Return why the store has no room for more parked events, or "" if it has room."""
         if not self.full:
             return ""
         return f"{self.row_count} events are parked: no more messages are read until some are delivered or discarded"

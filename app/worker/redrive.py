@@ -53,13 +53,14 @@ class Redrive(DispatcherPart):
         self._timekeeper.wake_now()
 
     def act(self, now: float) -> float | None:
-        """Start a search if it is due, and return the time of the next one, or None during a search."""
+        """Start a search for redriven rows if it is due. Return the time of the next search, or None during a
+        search."""
         if now >= self._look_at and self._search is None:
             self._search = self._scope.spawn(self._find(), f"{self._subscription.id} redrive")
         return self._look_at if self._search is None else None
 
     def row_closed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:
-        """Note that a row is no longer held, and schedule the search for its next attempt or for more rows."""
+        """Free the memory of a row, and schedule the search for its next attempt or for more rows."""
         self._loaded.discard(row.id)
         self._landed.add(row.id)
         if not done:

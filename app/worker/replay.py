@@ -69,7 +69,7 @@ class ReplayedRange(UnstoredOrigin):
         self.release(delivery)
 
     def release(self, delivery: Delivery) -> None:
-        """Note that a delivery of the replay is no longer held."""
+        """Count a delivery of the replay that is no longer held in memory."""
         self.open_deliveries -= 1
         self.held_bytes -= delivery.size
         self.released.set()

@@ -177,7 +177,7 @@ class Scheduler(DispatcherPart):
         self._timekeeper.wake_now()
 
     def _begin_request(self) -> None:
-        """Start the next request of several events if it is due now, else schedule it."""
+        """Start the next request with several events if it is due now, else schedule it."""
         now = self._clock.monotonic()
         at = self._next_request_at(now)
         if at is not None and at > now:

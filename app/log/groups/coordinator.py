@@ -152,8 +152,8 @@ class Coordinator:
         return Code.NONE
 
     def may_commit(self, name: str, member: str, generation: int) -> bool:
-        """Return True if the member may commit now. It is for callers that commit several groups to the store
-        themselves."""
+        """Return True if the member may commit positions now. It is for callers that commit several groups to the
+        store themselves."""
         return self._group(name).may_commit(member, generation) is Code.NONE
 
     def watch(self, name: str, notify: Callable[[], None]) -> None:
@@ -220,7 +220,8 @@ class Coordinator:
                 self._held.add(user, weight)
 
     def _group(self, name: str) -> ConsumerGroup:
-        """Return a group, or a new one with its stored generation. A new one is kept only if a member joins."""
+        """Return a group. If it is not in memory, return a new one with its stored generation, which is kept only
+        if a member joins."""
         return self._groups.get(name) or ConsumerGroup(name, self._store.positions.generation(name))
 
     def _ask(self, name: str, member: str, kind: type[T]) -> asyncio.Future[T]:
@@ -234,7 +235,8 @@ class Coordinator:
         return future
 
     async def _await_or_leave(self, name: str, member: str, future: asyncio.Future[T]) -> T:
-        """Await the answer. If the caller is cancelled and has no newer request, remove the member."""
+        """Await the answer to a request of a member. If the caller is cancelled and the member has made no newer
+        request, remove the member."""
         try:
             return await future
         except asyncio.CancelledError:

@@ -102,7 +102,7 @@ class GroupPositions:
         return len(self._committed)
 
     def knows(self, group: str) -> bool:
-        """Return True if the group has positions, or has had members that are remembered."""
+        """Return True if the group has positions now, or if the log remembers an earlier use of the group."""
         return group in self._committed or group in self._used
 
     def owner(self, group: str) -> str:
@@ -165,8 +165,8 @@ class GroupPositions:
         publish()
 
     def store(self, db: apsw.Connection, commits: Commits) -> Callable[[], None]:
-        """Write positions in the current transaction; the later one of a group counts. Return the function to call
-        after the commit."""
+        """Write positions in the current transaction. If a group commits twice, its later positions count. Return
+        the function to call after the commit."""
         db.executemany(
             "INSERT OR REPLACE INTO positions VALUES(?, ?, ?, ?, ?)",
             [

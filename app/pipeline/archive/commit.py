@@ -110,7 +110,7 @@ def _partition(table: Any, shown: str, *, by_day: bool) -> tuple[str, int]:
 
 
 def schema(table: Any, shown: str, names: Sequence[str]) -> pa.Schema:
-    """Return these columns as an Arrow schema with the field ids of Iceberg.
+    """Return the columns ``names`` of a table as an Arrow schema with the field ids of Iceberg.
 
     Raises:
         SetupError: The table has lost a column.

@@ -143,9 +143,8 @@ def _tree(operator: str, conditions: Sequence[Any]) -> Any:
 
 
 def shares(found: list[tuple[int, str]], most: int) -> list[list[str]]:
-    """Distribute the paths over at most ``most`` lists. The largest files are dealt first, so that
-    the lists have similar sizes.
-    """
+    """Distribute the paths over at most ``most`` lists. The largest files are distributed first, so that the lists
+    have similar sizes."""
     paths = [path for _, path in sorted(found, reverse=True)]
     count = min(most, len(paths))
     return [paths[n::count] for n in range(count)]

@@ -103,10 +103,8 @@ def _duplicates(
     arriving: Sequence[DataFile],
     suspects: pa.Array,
 ) -> dict[int, Numbers]:
-    """Return the rows that are not new, by the number of their file.
-
-    They are compared here and not by Spark, which needs a second for a window and a join.
-    """
+    """Return the rows whose events are duplicates, by the number of their file. They are compared
+    in Python, because Spark needs a second for a window and a join."""
     table = spark.table(lake.table(tables.EVENTS_TABLE)).select(*_KEY)
     there = _rows_with(spark, table, suspects).toArrow()
     rows = [_suspect_rows(layout, n, each, suspects) for n, each in enumerate(arriving)]
@@ -148,7 +146,7 @@ def _rewrite_files(
     arriving: Sequence[DataFile],
     doomed: Mapping[int, Numbers],
 ) -> list[DataFile]:
-    """Write files again without these rows, with one task for each file."""
+    """Write files again without their doomed rows, with one task for each file."""
     if not doomed:
         return []
     rows = [

@@ -37,7 +37,8 @@ class Payload(NamedTuple):
         raw: The JSON value of each document's data.
         forms: The index of each data form in ``FORMS``.
         there: Whether the document has data.
-        decoded: The bytes that a JSON string encodes, by document number.
+        decoded: The data of documents in which a JSON string encodes it, as bytes, by document
+            number.
         is_text: Whether the data is UTF-8.
     """
 

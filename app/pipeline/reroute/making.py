@@ -34,9 +34,8 @@ BROKEN: Final = "decoder-failed"
 """The reason of a record that a defect of Skybridge rejected. The lake uses the same code."""
 
 LARGEST: Final = 32 << 20
-"""The approximate size limit of a batch in bytes: a route may have many targets, and an Arrow
-column has a size limit.
-"""
+"""The approximate size limit of a batch in bytes. Without it, a route with many targets could
+exceed the size limit of an Arrow column."""
 
 _TYPES: Final = {
     "nth": pa.int32(),
