@@ -45,7 +45,7 @@ Fates = list[tuple[AppendRequest, list[PublishResult]]]
 class Piggyback:
     """Writes that join the transaction of a commit group, so that they cost no fsync of their own.
 
-    Calling the object stores them in their own transaction if no commit group has.
+    A call of the object stores the writes in their own transaction, unless a commit group has stored them.
 
     Args:
         store: writes the rows in the current transaction, and returns the function to call after the commit.
@@ -225,7 +225,8 @@ class CommitGroup:
         return Receipt(self._broker, append.topic, append.partition, str(append.stored.base))
 
     def _add_once(self, topic: str, record: Record, identity: Identity | None) -> PublishResult:
-        """Stage a record unless it is a duplicate, and return the receipt of the first one for a duplicate."""
+        """Stage a record and return its receipt. If the record is a duplicate, stage nothing, and return the
+        receipt of the first record."""
         if identity is None:
             return self.add(SingleAppend(topic, record))[0]
         verdict, receipt = self._recognition.judge(topic, identity)

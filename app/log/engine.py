@@ -41,7 +41,8 @@ _log = logging.getLogger(__name__)
 
 
 class LogEngine:
-    """An embedded log in one folder. ``start`` comes first; ``stop`` stores accepted records and closes the file.
+    """An embedded log in one folder. Call ``start`` first. ``stop`` stores the accepted records and closes the
+    file.
 
     ``on_round`` is called before a commit group is closed. ``findings`` lists damage that was found at the start.
     ``cluster`` is the unique id of this log."""
@@ -181,7 +182,8 @@ class LogEngine:
     def at_hand(
         self, partition: PartitionLog, offset: int, until: int, most: int
     ) -> MessagePage | None:
-        """Return messages that were just stored, without the reader thread; None if ``page`` must read them.
+        """Return messages that were just stored, without the reader thread. Return None if ``page`` must read the
+        messages.
 
         Only a watcher may call this, while it is being notified of the growth."""
         newest = self._newest

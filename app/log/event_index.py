@@ -40,7 +40,7 @@ _SPOOLED_FOR = ("kafka", "rabbitmq", "pulsar")
 
 
 class _Named(msgspec.Struct):
-    """The members of a JSON document that the index reads; others are ignored."""
+    """The members of a JSON document that the index reads. Other members are ignored."""
 
     specversion: Literal["1.0"]
     id: str
@@ -145,8 +145,8 @@ class EventIndex:
         ]
 
     def tidy(self, segment: Segment, db: apsw.Connection) -> None:
-        """Merge the fingerprints of a closed segment into one row, or delete expired ones, in a transaction of its
-        own."""
+        """Merge the fingerprints of a closed segment into one row, or delete them if they have expired. This is a
+        transaction of its own."""
         old = segment.last_ms < self._now() - round(self.keep * 1000)
         with db:
             found = "SELECT base_offset, prints FROM prints WHERE segment = ? ORDER BY base_offset"

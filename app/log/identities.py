@@ -34,7 +34,8 @@ class StagedIdentities(NamedTuple):
 class Identities:
     """The identities that are still within their windows. Used in the writer thread only, except ``count``.
 
-    ``oldest_ms`` is when the first row expires, in ms since the epoch; a far future time without rows."""
+    ``oldest_ms`` is when the first row expires, in ms since the epoch; a time in the far future if there are no
+    rows."""
 
     def __init__(self, broker: str, now_ms: Callable[[], int]) -> None:
         self._broker = broker

@@ -70,7 +70,7 @@ class Producers:
             del self._ids[key[0]]
 
     def excess(self, staged: Mapping[Key, str]) -> list[Key]:
-        """Return the states that must be dropped so that the staged ones can be kept.
+        """Return the stored states that must be dropped, so that the staged states can be kept.
 
         Args:
             staged: the keys of the staged states with their users.
@@ -127,8 +127,8 @@ class Producers:
 
     @property
     def oldest_ms(self) -> int:
-        """Return when the longest idle producer stored its last batch, in ms since the epoch; a far future time if
-        none."""
+        """Return when the longest idle producer stored its last batch, in ms since the epoch. Return a time in the far
+        future if there is no producer."""
         return min((state.time_ms for state in list(self._states.values())), default=1 << 62)
 
 

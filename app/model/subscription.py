@@ -115,7 +115,8 @@ Sink = Annotated[
     | Annotated[Pull, Tag("to be pulled")],
     Discriminator(_sink_form),
 ]
-"""The URL of a webhook, also as ``{url: ..., secret: true}``; a target on a broker as in routes; ``{pull: ...}``."""
+"""The setting ``sink``: the URL of a webhook, also as ``{url: ..., secret: true}``, a target on a broker as in
+routes, or ``{pull: ...}``."""
 
 _OF_WEBHOOKS = (
     *("signing", "auth", "tls", "handshake", "request_rate", "strict_webhook"),
@@ -244,7 +245,7 @@ class Subscription(Strict):
     @model_validator(mode="before")
     @classmethod
     def url_of_a_preset_is_secret(cls, given: object) -> object:
-        """Hide the URL of a webhook whose request is that of a preset."""
+        """Hide the URL of a webhook if the ``request`` of the subscription has a preset."""
         return with_secret_sink(given) if isinstance(given, dict) else given
 
     @property
@@ -334,7 +335,8 @@ class Subscription(Strict):
 
     @model_validator(mode="after")
     def headers_come_once(self) -> Subscription:
-        """Refuse a forwarded header that the subscription sets: a record's producer could change its value."""
+        """Refuse a forwarded header that the subscription sets itself. Otherwise the producer of a record could
+        change its value."""
         for name in self.headers:
             if is_wanted(name, self.forwarded_names):
                 raise ValueError(

@@ -86,7 +86,8 @@ def _demand_utf8(made: bytes, setting: str) -> bytes:
 
 
 class _Member(NamedTuple):
-    """A member of an object or an item of an array; ``name`` is JSON with its colon, empty in an array."""
+    """A member of an object, or an item of an array. ``name`` is the JSON name of a member with its colon, and
+    empty for an item."""
 
     name: bytes
     pieces: list[Piece]

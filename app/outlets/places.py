@@ -1,6 +1,6 @@
 """One template for one place of a request, with the escaping of that place.
 
-A value stays in its place: a JSON string, a segment of a path, a parameter, a line of a header.
+The escaping keeps a value inside its place: a JSON string, a segment of a path, a parameter, a line of a header.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class Value(NamedTuple):
         return json
 
     def plain(self, event: EventView) -> str:
-        """Return the value as text: a string as it means, any other value as it is written. Raises ValueAbsent for null."""
+        """Return the value as text: the content of a string, or any other value as it is written. Raises
+        ValueAbsent for null."""
         value = self.find(event)
         if value is None or value == _NULL:
             raise ValueAbsent(self.setting)

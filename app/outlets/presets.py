@@ -80,7 +80,7 @@ def _slack(settings: SlackRequest) -> Sequence[object]:
 
 
 def _teams(settings: TeamsRequest) -> Sequence[object]:
-    """Return an adaptive card whose texts are plain: a ``TextRun`` knows no markdown."""
+    """Return an adaptive card with plain texts, because a ``TextRun`` does not support markdown."""
     title = [] if settings.title is None else [_teams_line(settings.title, bold=True)]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

@@ -45,7 +45,8 @@ class EventView:
         self._members: Mapping[str, Raw] | None = None
 
     def at(self, steps: Sequence[str]) -> bytes | None:
-        """Return the JSON text at the steps of a pointer; None if there is none, and for data that is not JSON."""
+        """Return the JSON text of the value at the steps of a pointer. Return None if there is no value, or if the
+        data is not JSON."""
         try:
             found = self._top(steps[0])
             for step in steps[1:]:

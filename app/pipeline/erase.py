@@ -144,7 +144,7 @@ def _rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> None:
 
 
 def _archive_properties(spark: SparkSession, table: str) -> dict[str, str]:
-    """Return the archive's properties from the newest snapshots that carry them."""
+    """Return the archive's properties. Each is taken from the newest snapshot that carries it."""
     found: dict[str, str] = {}
     for each in history.snapshots(spark, table):
         for name in _CARRIED:

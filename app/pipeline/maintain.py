@@ -2,7 +2,8 @@
 runs.
 
 Expiry keeps the snapshots that the archive needs. In ``events_raw`` this is the last snapshot of
-the stream; in the other tables it is the last one with progress. All newer snapshots stay as well.
+the stream. In the other tables it is the last snapshot with progress. All newer snapshots stay as
+well.
 """
 
 from __future__ import annotations

@@ -184,9 +184,8 @@ def _settings(engine: SparkEngine, app_name: str, *, brief: bool) -> dict[str, s
 
 
 def _short_job_options(engine: SparkEngine) -> dict[str, str]:
-    """Return the JVM options for a short job. The operator's options come last, because the last of
-    contradictory ones counts.
-    """
+    """Return the JVM options for a short job. The operator's options come last, because the JVM
+    uses the last of contradictory options."""
     from app.pipeline import class_data, jars  # noqa: PLC0415 - as below
 
     own = engine.conf.get(_JVM, "")

@@ -63,7 +63,8 @@ class ShapedPreview(msgspec.Struct, frozen=True):
 
 
 Preview = Callable[[Subscription, CloudEvent], ShapedPreview | None]
-"""Return the shaped request of an event; None if the subscription sends CloudEvents. Raises SenderError."""
+"""A function that returns the shaped request of an event, or None if the subscription sends CloudEvents. It raises
+SenderError."""
 
 
 def no_preview(_subscription: Subscription, _event: CloudEvent) -> ShapedPreview | None:
@@ -208,7 +209,8 @@ class EventFollower:
         seen: tuple[str, ...],
         turns: Iterator[int],
     ) -> Steps[JourneyHop | None]:
-        """Return the place to which a mirror copies the event, with the same key. None if it is not followed.
+        """Return the place to which a mirror copies the event, with the same key. Return None if the mirror is not
+        followed.
 
         Raises SenderError if the event cannot be encoded for that place.
         """

@@ -20,7 +20,7 @@ from app.model.receipt import Receipt
 from app.model.route import Route
 
 Verdict = Literal["new", "duplicate", "differs"]
-"""The relation of an event to the stored one of the same identity."""
+"""The relation of an event to the stored event with the same identity."""
 Entry = tuple[bytes, bytes]
 """The digest of an event's identity, and the note about the event: a ``StoredIdentity`` as bytes."""
 
@@ -134,7 +134,7 @@ class Recent:
         return len(self._notes)
 
     def remember(self, entries: Iterable[Entry], most: int, now_ms: int) -> None:
-        """Add entries, and remove expired ones and the oldest above ``most``."""
+        """Add entries. Remove expired entries, and the oldest entries beyond the number ``most``."""
         notes = self._notes
         for key, note in entries:
             if key in notes:

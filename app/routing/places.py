@@ -67,7 +67,7 @@ def fixed_place(target: Target | Exchange) -> str:
 
 
 def may_be_among(targets: Iterable[Target | Exchange], broker: str, place: str) -> bool:
-    """Return True if one of the targets is this place, or may be.
+    """Return True if one of the targets is this place, or may be this place for some events.
 
     A template may name any place of its broker, and an exchange may lead to any.
     """

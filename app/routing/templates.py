@@ -31,7 +31,8 @@ class BadTopic(SenderError):
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """Return the attributes that a template needs, in order, with repetitions; none for a text that is no template.
+    """Return the attributes that a template needs, in order, with repetitions. A text without placeholders needs no
+    attribute.
 
     A placeholder with a default needs no attribute.
     """

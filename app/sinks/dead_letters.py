@@ -59,8 +59,8 @@ class DeadLetterWriter:
     ) -> Sequence[bool]:
         """Copy the letters, store them with ``store``, and report those that were stored.
 
-        A letter whose storing failed may be put again. It is copied once only, because a full store
-        is retried many times.
+        A letter whose storing failed may be passed again. Such a letter is not copied again,
+        because a full store is tried many times.
 
         Args:
             letters: the dead letters, in order.

@@ -74,9 +74,8 @@ class ConsentCallbacks:
         return f"{self._base}{PATH}{key}"
 
     async def close(self, url: str) -> bool:
-        """Close a callback URL, or let it expire after its day. Return True if the webhook had
-        called it; ``granted`` was then called.
-        """
+        """Close a callback URL, or let it expire after its day. If the webhook had called the URL,
+        ``granted`` has been called, and True is returned."""
         digest = _digest(url.rpartition("/")[2])
         async with self._taking:
             if digest in self._open:

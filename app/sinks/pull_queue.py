@@ -206,8 +206,7 @@ class PullQueueSink(BatchSink):
     ) -> SinkAnswer:
         """Store the events, or return an answer that asks the worker to wait.
 
-        Raise StaleOwner if the store has a newer owner of the partition and a second attempt finds
-        the same.
+        Raise StaleOwner if the store has a newer owner of the partition, also at a second attempt.
         """
         try:
             free = await self._free()
@@ -274,7 +273,7 @@ class PullQueueSink(BatchSink):
         return SinkAnswer(None, "store", detail, hold=pause)
 
     async def _free(self) -> int:
-        """Return how many events the queue has room for. Raise StoreUnavailable.
+        """Return how many more events the queue may hold. Raise StoreUnavailable.
 
         Once full, the queue reports 0 until an eighth of the bound is free. Otherwise the
         subscription would pause and resume with each message.

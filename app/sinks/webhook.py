@@ -170,7 +170,8 @@ class WebhookSink(BatchSink):
         return self._client.send(request.method, self._url, request.message, within, request.target)
 
     def _mask(self, request: WebhookRequest, used: RequestCredentials | None) -> Mask | None:
-        """Return the mask of all secrets of an attempt; None if there are none."""
+        """Return the mask that hides all secrets of an attempt. Return None if there are no
+        secrets."""
         masks = [self._url_mask, request.mask, None if used is None else used.mask]
         known = [mask for mask in masks if mask is not None]
         return reduce(Mask.combined_with, known) if known else None

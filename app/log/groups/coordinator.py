@@ -52,7 +52,7 @@ class Coordinator:
         )  # commits that are not stored yet
 
     def invite(self, name: str, member: str) -> None:
-        """Let the member join as a returning one, although it is not known yet (KIP-394). Old unused invitations
+        """Let a new member join with the id that it was just given (KIP-394). Old invitations that were not used
         are dropped."""
         self._invited[name, member] = None
         if len(self._invited) > MOST_INVITED:
@@ -210,7 +210,7 @@ class Coordinator:
         return size <= self._held.left(leader.join.user)
 
     def _count_bytes(self, group: ConsumerGroup) -> None:
-        """Replace the counted bytes of a group by the present ones."""
+        """Count the bytes of a group again, because the group has changed."""
         weights = group.weights()
         for user, weight in self._weights.pop(group.name, {}).items():
             self._held.add(user, -weight)

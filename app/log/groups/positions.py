@@ -281,7 +281,8 @@ class GroupPositions:
             self._weights.pop(group, None)
 
     def _note(self, db: apsw.Connection, groups: set[str]) -> dict[str, int]:
-        """Store the time of the last use of these groups where it is more than an hour old. Return the new times."""
+        """Store that these groups were used now, unless the stored time is at most an hour old. Return the new
+        times."""
         now = self._now_ms()
         due = {group: now for group in groups if now - self._used.get(group, -NOTED) >= NOTED}
         db.executemany(

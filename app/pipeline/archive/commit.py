@@ -196,7 +196,7 @@ def append(spark: SparkSession, table: str, added: Sequence[DataFile], ends: Pro
 
 @contextlib.contextmanager
 def removing_on_error(spark: SparkSession, table: str, told: Iterable[DataFile]) -> Iterator[None]:
-    """Remove these files if the code inside the context fails: no snapshot names them yet."""
+    """Remove these files if the code inside the context fails, because no snapshot names them yet."""
     try:
         yield
     except Exception:

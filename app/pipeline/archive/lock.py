@@ -71,9 +71,8 @@ def _locked(folder: Path, lake: Lake, right: LakeLock) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _leased(spark: SparkSession, lake: Lake, right: LakeLock) -> Iterator[None]:
-    """Hold a lease. If two processes ask at the same moment, both write, and the one whose name
-    remains has the lease.
-    """
+    """Hold a lease. If two processes ask at the same moment, both write their names, and the
+    process whose name remains has the lease."""
     own, name = f"{_me()} {uuid4().hex[:8]}", f"skybridge.{right}.lease"
     holder, until = _lease(spark, lake, name)
     if holder and until > _now():

@@ -83,7 +83,7 @@ def covers(progress: Progress, end: Progress) -> bool:
 def between(start: Progress, end: Progress) -> Column:
     """Return a condition for the records from ``start`` to before ``end``.
 
-    In this form Iceberg skips files and row groups without such records.
+    The condition has a form by which Iceberg skips files and row groups without such records.
     """
     chosen = f.lit(False)
     broker_of, topic_of, partition_of, offset_of = map(f.col, tables.PLACE)

@@ -42,9 +42,8 @@ _LOST: Final = ("OFFSET_OUT_OF_RANGE", "KAFKA_DATA_LOSS", "Some data may have be
 
 
 class ArchiveFailed(SkybridgeError):
-    """The stream ended with an error. The committed records are in the lake, and the next run
-    copies the others.
-    """
+    """The error for a stream that ended with an error. The committed records are in the lake, and
+    the next run copies the others."""
 
 
 class ArchiveProgress(msgspec.Struct, frozen=True):

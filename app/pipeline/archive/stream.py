@@ -186,7 +186,8 @@ def _next_offset(held: Offsets, starts: Offsets, begin: Offsets, topic: str, num
 
 
 def _are_records_lost(wanted: Offsets, first: Offsets, end: Offsets, plan: ArchivePlan) -> bool:
-    """Return True if records to be read are gone and ``skip_lost`` permits it.
+    """Return True if retention has deleted records that were to be read, and ``skip_lost`` permits
+    that.
 
     Raises:
         SetupError: Records are gone without that permission, or a topic was created again.

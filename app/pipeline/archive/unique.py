@@ -134,7 +134,7 @@ def _suspect_rows(layout: TableLayout, n: int, file: DataFile, suspects: pa.Arra
 
 
 def _as_the_row_before(ordered: pa.Table) -> pa.Array:
-    """Return for each row whether its key equals that of the row before."""
+    """Return for each row whether it has the same key as the row before."""
     columns = [ordered[name].combine_chunks() for name in _KEY]
     same = reduce(pc.and_, (pc.equal(each[1:], each[:-1]) for each in columns))
     return pa.concat_arrays([pa.array([False] * min(1, len(ordered)), pa.bool_()), same])

@@ -59,7 +59,7 @@ class HeaderColumns(NamedTuple):
 
     Attributes:
         events: The events in binary mode.
-        values: The texts of their attributes.
+        values: The texts of the events' attributes.
         documents: The numbers of the rows that are JSON documents in UTF-8.
     """
 

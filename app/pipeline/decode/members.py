@@ -68,7 +68,7 @@ class Documents:
     def _shaped(self, bodies: Sequence[bytes], members: Sequence[Members]) -> dict[int, bool]:
         """Find the shape of each document.
 
-        Documents with base64 data or nested extensions are split singly; the result states for each
+        Documents with base64 data or nested extensions are split singly; the result states for each such document
         whether no member repeats.
         """
         whole: dict[Names, int] = {}

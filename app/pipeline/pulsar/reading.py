@@ -1,7 +1,8 @@
 """Read a range of one partition as Arrow batches, with the blocking calls of the client library.
 
-The other calls can lose a message or swap two (``app.brokers.pulsar.connection``). The module runs
-in Spark's Python workers, so most imports are inside the functions that need them.
+The asynchronous calls of the library can lose a message or swap two
+(``app.brokers.pulsar.connection``). The module runs in Spark's Python workers, so most imports are
+inside the functions that need them.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def _batch(options: Options, piece: MessageRange, rows: list[Row]) -> pa.RecordB
 
 
 def _copies(options: Options) -> Copies:
-    """Return copies of the TLS files without pass phrases, because the library would ask for them
+    """Return copies of the TLS files without pass phrases. For a pass phrase, the library would ask
     at a terminal.
 
     Raises:

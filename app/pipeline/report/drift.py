@@ -151,5 +151,5 @@ def _walk(path: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _shown(name: str) -> str:
-    """Return a name as a table can hold it: a JSON name may have unpaired surrogates."""
+    """Return a name in a form that a table can hold. A JSON name may have unpaired surrogates."""
     return name.encode("utf-8", "backslashreplace").decode()

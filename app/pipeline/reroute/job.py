@@ -61,8 +61,8 @@ def rerouted(job: Reroute, raw: DataFrame) -> Tally:
     """Write the publications of a batch of RAW in order, and the rejected records if there is a
     topic for them.
 
-    The batch is decoded and routed once and cached, because counts, brokers and rejects each read
-    the rows.
+    The rows are decoded and routed once and cached. They are read several times: for the counts, for each
+    broker and for the rejected records.
     """
     with cached(making.routed(job.routes, raw)) as made:
         tally = _tally(made)

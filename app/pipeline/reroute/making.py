@@ -24,11 +24,11 @@ ROUTED_COLUMNS: Final = (
     "nth INT, route STRING, broker STRING, topic STRING, key BINARY, value BINARY, "
     f"headers {tables.HEADERS}, reason STRING"
 )
-"""The columns of a record to write.
+"""The columns of a record that a reroute writes.
 
-- ``nth``: Its number among the records of its event.
-- ``reason``: The code of why it was rejected; null otherwise. A rejected record is unchanged; its
-  ``route`` and ``broker`` are null.
+- ``nth``: The number of the record among the records of its event.
+- ``reason``: The code of the cause of a rejection; null for other records. A rejected record is
+unchanged; its ``route`` and ``broker`` are null.
 """
 BROKEN: Final = "decoder-failed"
 """The reason of a record that a defect of Skybridge rejected. The lake uses the same code."""
