@@ -150,9 +150,10 @@ class RepeatKey(NamedTuple):
     """The digests by which a repeated request is recognised.
 
     Attributes:
-        identity: digest of what is signed, if a time is signed; else of the event's source, type,
-            id and data.
-        group: digest of what the signature covers; without a signature, the identity.
+        identity: digest of what is signed, if a time is signed. Otherwise it is a digest of the
+            event's source, type, id and data.
+        group: digest of what the signature covers. Without a signature, it is equal to
+            ``identity``.
     """
 
     identity: bytes

@@ -40,7 +40,7 @@ class ConsumerFilter(msgspec.Struct, frozen=True):
 
     Attributes:
         selection: The subscription's filters. A record that is no event is always handed out.
-        decode: Decode a record, once for all consumers of a partition. Raises SenderError if it is no event.
+        decode: Decodes a record, once for all consumers of a partition. Raises SenderError if it is no event.
         passed: Called now and then with two counts of messages that were finished without being handed out
             since the last call. The first counts messages that did not match, the second those whose
             expression failed.

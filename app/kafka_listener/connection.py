@@ -1,9 +1,9 @@
 """One connection of a Kafka client: it reads requests, and writes their responses in order.
 
-One task reads a request, begins it, and reads the next one as far as the API allows. A second task
-waits for the responses in order and writes them. At most ``in_work`` requests run between the two
-tasks. So reading pauses if responses are late or the client does not read them. An API with large
-responses begins only when the client has read all earlier ones.
+One task reads a request and begins its handling. It reads the next request as early as the API
+allows. A second task waits for the responses in order and writes them. At most ``in_work`` requests
+run between the two tasks. So reading pauses if responses are late or the client does not read them.
+An API with large responses begins only when the client has read all earlier ones.
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ class LogEngine:
         """Store records in one partition, all or none, and return a future of the first offset.
 
         A batch of an idempotent producer is stored once, however often it is sent. ``owner`` is the user whose
-        share of producer states it uses. The future may have a BrokerError: BrokerRefused of kind ``fenced`` or
-        ``out-of-order`` for numbers that do not fit. Cancelling it early prevents the append."""
+        share of producer states the batch uses. The future may have a BrokerError: BrokerRefused of kind ``fenced``
+        or ``out-of-order`` for numbers that do not fit. Cancelling it early prevents the append."""
         placed = PartitionAppend(place, records, batch, owner)
         self._writer_or_raise().append(placed)
         return placed.fate

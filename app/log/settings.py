@@ -35,19 +35,19 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         path: the folder.
         name: the name of the broker.
-        max_bytes: the bound of file and write-ahead log together; 0: only the disk bounds it.
+        max_bytes: the bound of file and write-ahead log together. 0 means that only the disk bounds them.
         max_topics: the number of topics.
         max_partitions: the number of partitions of all topics. Each user has a share of topics and partitions.
-        max_producers: the number of states of idempotent producers, one per producer and partition. Beyond it, or
-            beyond a user's share, the longest idle one is dropped.
+        max_producers: the number of states of idempotent producers, one per producer and partition. Beyond this
+            number, or beyond a user's share, the state that was idle for longest is dropped.
         find_keep: seconds for which events are found by source and id without reading the log (``event_index``); 0:
             never.
         partitions: the number of partitions of topics that their first record creates.
         segment_bytes: the size at which a segment is closed. Retention drops whole segments.
         wal_bytes: the approximate size of the write-ahead log at which a checkpoint is made.
         check_on_start: whether the whole file is checked before the start.
-        synchronous: FULL keeps every acknowledged record through a power cut; the others do not.
-        retention: the retention of topics without one of their own.
+        synchronous: FULL keeps every acknowledged record through a power cut. The other values may lose records.
+        retention: the retention of topics that ``topic_retention`` does not name.
         topic_retention: the retention by topic.
         retention_interval: seconds between two runs of the upkeep.
         producer_age: seconds after its last batch that an idempotent producer is dropped.

@@ -83,7 +83,7 @@ def compile_outlet(
         settings: the setting.
         sink: the URL of the target.
         reveal: what to write for a secret.
-        limit: most bytes of a request of one event.
+        limit: most bytes of a request with one event.
 
     Raises:
         SetupError: a template cannot be compiled. It names the setting below the subscription.

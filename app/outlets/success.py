@@ -1,13 +1,13 @@
 """Judge the answers of a target that has rules of its own for success.
 
 ==============================================  ==============  =====================================
-answer                                          fate            code
+answer                                          result          code
 ==============================================  ==============  =====================================
-a status of success, and ``body`` is met        delivered       status-200
-a status of success, ``dead_letter_if`` is met  dead letter     answer-refused
-a status of success, ``body`` is not met        retry           answer-not-met
-2xx that ``status`` does not list               retry           status-204
-any other                                       by the rules of delivery
+a status of success, and ``body`` is met        delivered       status-200.
+a status of success, ``dead_letter_if`` is met  dead letter     answer-refused.
+a status of success, ``body`` is not met        retry           answer-not-met.
+2xx that ``status`` does not list               retry           status-204.
+any other                                       by the general rules of delivery.
 ==============================================  ==============  =====================================
 
 None of these is a fault of the endpoint: the target answered, about one event.

@@ -3,11 +3,11 @@
 ===============================  ====================================================================
 placeholder                      value
 ===============================  ====================================================================
-``{id}``, ``{myextension}``      the attribute; integers and booleans keep their JSON type
-``{time:%Y-%m-%d}``              the attribute ``time`` in UTC, by the directives of ``_DIRECTIVES``
-``{pointer:/order/id}``          the value in the data, as its sender wrote it: ``199.90`` stays ``199.90``
-``{$data}``                      the data: JSON as it came; other UTF-8 text as a string
-``{$attributes}``                an object of all attributes
+``{id}``, ``{myextension}``      the attribute; integers and booleans keep their JSON type.
+``{time:%Y-%m-%d}``              the attribute ``time`` in UTC, by the directives of ``_DIRECTIVES``.
+``{pointer:/order/id}``          the value in the data, as its sender wrote it: ``199.90`` stays ``199.90``.
+``{$data}``                      the data: JSON as it came; other UTF-8 text as a string.
+``{$attributes}``                an object of all attributes.
 ===============================  ====================================================================
 """
 

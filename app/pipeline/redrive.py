@@ -2,8 +2,8 @@
 
 Such records decode because the decoder was corrected or accepts more than before. Each is appended
 as the archive would append it: one row for each source and id. Records leave ``quarantine`` only
-when ``events`` has them, and the topic too if a ``send`` is given. A redrive that was killed can be
-run again and inserts no duplicate.
+when ``events`` has their events. If a ``send`` is given, the topic must have the records, too. A
+redrive that was killed can be run again and inserts no duplicate.
 """
 
 from __future__ import annotations

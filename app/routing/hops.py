@@ -100,7 +100,7 @@ class EventFollower:
     """Follows an event through the subscriptions in force.
 
     Attributes:
-        units: The most filters that one event evaluates, if every subscription is asked once.
+        units: The most filters that one event evaluates, if each subscription evaluates the event once.
     """
 
     def __init__(

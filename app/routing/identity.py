@@ -1,8 +1,8 @@
 """The identity of an event, by which a route with ``deduplicate`` stores a repeated event once.
 
-Two events are the same if producer, ``source`` and ``id`` are equal (core 3.1), and a repeat if the data is
-equal too. Memory and disk store the same form: a digest of the identity, with a note. The note holds a digest
-of the data, the end of the window, and the position of the record.
+Two events are the same if producer, ``source`` and ``id`` are equal (core 3.1), and a repeat if the data is equal
+too. Memory and disk store the same form: a digest of the identity, and a note about the event. The note holds a
+digest of the data, the end of the window, and the position of the record.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class EventExplainer:
     """Explains events by the routes and subscriptions in force.
 
     Attributes:
-        units: The most filters that one event evaluates, if every route and subscription is asked once.
+        units: The most filters that one event evaluates, if each route and subscription evaluates the event once.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class Router:
         Args:
             routes: The routes, in order.
             resources: What the routes refer to.
-            kinds: The kind of each broker, by name, which selects the binding. A missing one is embedded.
+            kinds: The kind of each broker, by name, which selects the binding. A broker without a kind is embedded.
             manners: The Pulsar settings of brokers, by name.
             failed: See ``Rules``.
             invalid: Called for each event whose data does not match the schema of its route.

@@ -42,7 +42,8 @@ class WebhookRequest(msgspec.Struct, frozen=True, gc=False):  # it can be in no 
     Attributes:
         message: headers and body.
         method: HTTP method.
-        target: path and query of the request line; empty for those of the URL of the subscription.
+        target: path and query of the request line. If they are empty, the path and query of the subscription's URL
+            are used.
         mask: hides the secrets of the request wherever its answer is quoted.
         shown: returns the request as it may be shown; None if it may be shown as it is.
     """
@@ -129,7 +130,7 @@ class ShapedRequests:
 
     Args:
         subscription: the subscription, which has the setting.
-        limit: most bytes of a request of one event.
+        limit: most bytes of a request with one event.
 
     Raises:
         SetupError: a template cannot be compiled.

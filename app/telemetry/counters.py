@@ -1,10 +1,7 @@
-"""Counters that cost the hot path one integer addition.
-
-Each part of the service adds to plain integers, and ``api`` formats them for Prometheus. The number
-of label values is bounded: routes, subscriptions and brokers come from the configuration, never
-from a request. Values beyond the bound count as ``other``, and a further metric counts how often
-that happened.
-"""
+"""Counters of the service. A count costs the hot path one integer addition. Each part of the
+service adds to plain integers, and ``api`` formats them for Prometheus. The number of label values
+is bounded: routes, subscriptions and brokers come from the configuration, never from a request.
+Values beyond the bound count as ``other``, and a further metric counts how often that happened."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reload objects built from PEM files when the files change, and only if the new files are valid.
 
 An operator may replace the files at any moment and one after another: a certificate before its key,
-half of a bundle. So an object is rebuilt from all files, and replaces the old one only when
+or half of a bundle. So an object is rebuilt from all files, and replaces the old one only when
 OpenSSL has accepted it. A context in use is never changed. Otherwise clients could resume sessions
 (RFC 5077, RFC 8446 2.2) that began under old rules.
 """

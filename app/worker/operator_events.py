@@ -45,7 +45,7 @@ class OperatorEvents:
         binding: the binding of the log's kind.
         writing: the encoding options of the log's kind.
         echoes: returns True for a subscription that reads this topic, also through mirrors. Repeating events about
-            such a subscription are not published, because each would cause more.
+            such a subscription are not published, because each event would cause further events.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""Find the new events among arriving ones: one for each (source, id), and none that ``events`` has.
+"""Find the new events among arriving events: one for each (source, id), and none that ``events``
+already has.
 
 Duplicates are searched in narrow columns. First the identities alone are compared, eight bytes a
 row, with each other and with the table. Only if two match, the sources, ids and positions are

@@ -37,7 +37,7 @@ class Shape(msgspec.Struct):
 
     Attributes:
         documents: The number of documents.
-        paths: The number of documents in which each path is present, and in which it has each type.
+        paths: The number of documents that have each path, and the number that have each type at the path.
     """
 
     documents: int = 0

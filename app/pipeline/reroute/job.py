@@ -33,7 +33,7 @@ class Tally(msgspec.Struct, frozen=True):
 
     Attributes:
         read: The records read.
-        written: The records written; a route with several targets writes several for one event.
+        written: The records written. A route with several targets writes several records for one event.
         routes: The events by the route that matched.
         rejected: The rejected records by the code of the cause.
     """
