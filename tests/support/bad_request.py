@@ -36,8 +36,7 @@ class BadRequest:
 def binary(
     name: str, *faults: str, drop: str = "", add: Headers = (), **headers: str | bytes
 ) -> BadRequest:
-    """Return a request in binary mode made of a good one, with attributes replaced, dropped or
-    added.
+    """Return a valid request in binary mode after some attributes were replaced, dropped or added.
 
     Args:
         name: The name of the case, after "binary".

@@ -45,9 +45,8 @@ class Refused(NamedTuple):
 
 
 class Sender:
-    """A publisher of one key that sends one event at a time and repeats each until the log accepts
-    it.
-    """
+    """A publisher of the events of one key. It sends one event at a time, and repeats the event until the log
+    accepts it."""
 
     def __init__(self, log: PortableLog, topic: str, key: str) -> None:
         self.acknowledged: list[str] = []

@@ -94,9 +94,8 @@ def _section(heading: str, also: list[str], schema: Schema) -> str:
 
 
 def _prose(description: str) -> str:
-    """Return a docstring as Markdown: single back-ticks for double ones, and a list for aligned
-    columns.
-    """
+    """Return a docstring as Markdown: double back-ticks become single, and aligned columns become a
+    list."""
     paragraphs = description.replace("``", "`").split("\n\n")
     return "\n\n".join(
         "\n".join(f"- {line}" for line in _joined(text)) if text.startswith("`") else text

@@ -107,7 +107,8 @@ def _install_packages(node: Node) -> None:
 
 
 def find_node() -> Node:
-    """Return the Node.js of the machine if it is new enough, otherwise that from PyPI."""
+    """Return the Node.js of the machine if it is new enough. Otherwise return the Node.js from
+    PyPI."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _version(node) >= LEAST:
         return Node(Path(node).parent, [npm])
@@ -162,7 +163,7 @@ def _end(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _show_reason(why: str) -> None:
-    """Write the text that people see who open the console before it is built."""
+    """Write the text that people see if they open the console before it is built."""
     REASON.write_text(why, encoding="utf-8")
 
 
@@ -188,7 +189,7 @@ def _step_aside() -> None:
     """Lower the priority of this process, and let one SIGTERM end it with all processes that it
     started.
 
-    This serves callers who started the build in the background.
+    This is for callers that started the build in the background.
     """
     os.nice(19)
     os.setpgid(0, 0)

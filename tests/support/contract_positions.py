@@ -152,7 +152,8 @@ class PlaceCases:
     async def test_a_position_is_found_from_the_end(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A count from the end gives the position of the newest records, at most the earliest one."""
+        """A position can be found by a count of records from the end. If the count is larger than the log, the
+        earliest position is returned."""
         if lacks(harness, "replayable"):
             return
         topic = await harness.fresh_topic(log, partitions=1)
@@ -168,9 +169,8 @@ class PlaceCases:
     async def test_a_log_without_a_past_says_that_it_has_none(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A log refuses what it cannot do with the kind ``not-capable``, and never answers
-        wrongly.
-        """
+        """A log refuses an operation of which it is not capable with the kind ``not-capable``. It never gives a
+        wrong answer."""
         topic = await harness.fresh_topic(log, partitions=1)
         if not has(harness, "seek_by_time"):
             with pytest.raises(BrokerRefused) as by_time:
@@ -249,9 +249,8 @@ class PlaceCases:
         return [message.position async for message in log.read(place, earliest)]
 
     async def _a_moment(self, harness: Harness) -> int:
-        """Wait for a time later than all published records, as far as the log can distinguish
-        times, and return it in ms.
-        """
+        """Wait until a time that is later than the times of all published records, as far as the log can
+        distinguish times. Return this time in ms."""
         moment = time.time_ns() // 1_000_000 + 1 + harness.capabilities.time_grain
         await until(lambda: time.time_ns() // 1_000_000 > moment + 2)
         return moment

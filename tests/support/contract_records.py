@@ -1,6 +1,5 @@
-"""Cases of the broker contract on records: each is read as it was stored, in its order and
-partition.
-"""
+"""Cases of the broker contract on records. A record is read as it was stored, in the stored order
+and from the right partition."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class RecordCases:
     """Test cases of stored records. A base of ``BrokerContract``."""
 
     async def test_what_is_published_is_consumed(self, harness: Harness, log: PortableLog) -> None:
-        """A consumer gets key, headers and body as they were published."""
+        """A consumer gets key, headers and body of a record as they were published."""
         topic = await harness.fresh_topic(log)
         record = Record(b"k", (("ce_id", b"1"), ("content-type", b"text/plain")), b"hello")
         (receipt,) = await publish(log, topic, [record])
@@ -61,7 +60,7 @@ class RecordCases:
     async def test_one_submit_keeps_the_order_of_its_records(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A batch of one key is stored in its order, with increasing positions."""
+        """Records of one submit with the same key are stored in order, with increasing positions."""
         topic = await harness.fresh_topic(log)
         receipts = await publish(log, topic, [text(str(n), "one") for n in range(20)])
         assert len({receipt.partition for receipt in receipts}) == 1

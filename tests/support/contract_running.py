@@ -32,7 +32,8 @@ HEALED_WITHIN = 45.0  # seconds after the broker answers again, on a busy machin
 
 
 class OutageCase:
-    """The test case of an outage. Some suites run it apart, on a server that no other test uses."""
+    """The test case of an outage. Some suites run this case alone, on a server that no other test
+    uses."""
 
     async def test_it_heals_when_the_broker_comes_back(self, harness: Harness) -> None:
         """The log reports an outage as unhealthy, and recovers without help when the broker is

@@ -166,7 +166,8 @@ def assert_rewritten(case: Case, writing: EncodeOptions) -> None:
 
 
 def assert_upgraded(case: Case) -> None:
-    """Assert that the event is unchanged for readers of 1.0 when it is written as 1.0."""
+    """Write the event as version 1.0, and assert that a reader of 1.0 gets the same event as
+    before."""
     before = read(case)
     writing = EncodeOptions(mode="as_received", version="1.0")
     record = on_the_wire(case.folder, BINDINGS[case.folder].encode(before, writing, None))

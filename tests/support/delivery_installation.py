@@ -102,9 +102,8 @@ class Ledger:
 
 
 class RefuseSource:
-    """An answer function that refuses events of one source until ``mended`` is set. The ledger
-    answers all others.
-    """
+    """An answer function that refuses the events of one source until ``mended`` is set. The ledger
+    answers all other requests."""
 
     def __init__(self, ledger: Ledger, source: str, refusal: bytes) -> None:
         self.mended = False

@@ -40,10 +40,8 @@ def cases() -> list[Case]:
 
 
 def expressions(made_by_chance: int, seed: int) -> list[str]:
-    """Return the expressions of the table and random ones, each alone and compared with its value.
-
-    The comparison is needed because a filter alone could not distinguish 3 from 4.
-    """
+    """Return the expressions of the table and random expressions. Each is returned alone and
+    compared with its value, because a filter alone could not distinguish 3 from 4."""
     found = [*cases(), *random_cases(made_by_chance, seed)]
     return list(
         dict.fromkeys(text for case in found for text in (case.expression, *_comparison_of(case)))

@@ -92,7 +92,7 @@ class OwnersContract:
             await store.parked.park([a_row(2, epoch=6)])
 
     async def test_a_worker_without_a_claim_owns_nothing(self, store):
-        """The first write registers its epoch as the owner's; a write with any other epoch is
+        """A worker that writes before any claim becomes the owner by its write. A write with another epoch is then
         refused."""
         await store.parked.park([a_row(1, epoch=6)])
         for epoch in (5, 7):
@@ -124,8 +124,8 @@ class LettersContract:
 
     @pytest.mark.parametrize("value", TYPED, ids=repr)
     async def test_typed_headers_come_back_with_their_types(self, store, value):
-        """A redriven header value keeps its type, so that the reader rejects it again for the same
-        reason."""
+        """Typed headers of a dead letter keep their types. So a reader that rejected a header value rejects it
+        again for the same reason."""
         natives = {"ce-f": value, "nested": {"list": [value, "text", None]}}
         record = Record(None, (("ce-f", None),), b"", None, natives, "m-1", NOW)
         await store.letters.add(a_letter(record=record))

@@ -98,7 +98,7 @@ class AttemptsContract:
         assert long.startswith(found.event.id)
 
     async def test_the_last_success_replaces_the_previous_one(self, store):
-        """Only the last success of a subscription is kept; failures stay."""
+        """The last success of a subscription replaces its previous success. Failed attempts stay."""
         done = {"outcome": "delivered"}
         await store.attempts.add([an_attempt(1)], [an_attempt(2, **done)])
         await store.attempts.add([], [an_attempt(3, subscription="audit", **done)])
@@ -483,7 +483,7 @@ class ConsentsContract:
         assert not await store.consents.call(OTHER, None, NOW)
 
     async def test_the_next_open_deletes_expired_consents(self, store):
-        """The next open deletes expired consents, also those of processes that have ended."""
+        """The next opening of an address deletes expired consents, also those of processes that have ended."""
         await self.ask(store)
         assert await store.consents.call(KEY, None, NOW)
         await self.ask(store, OTHER, NOW + HOUR)
@@ -540,8 +540,7 @@ class OffsetsContract:
             assert await offsets.offsets(broker, group, [place]) == {}
 
     async def test_an_older_owner_is_refused_but_saves_its_own_partitions(self, store):
-        """A former owner moves no offset of its successor, and still saves those of its own
-        partitions."""
+        """A former owner is refused for partitions that it lost, and still saves the offsets of its own partitions."""
         offsets, mine = store.offsets, (self.BROKER, GROUP)
         await offsets.start_offsets(*mine, {ORDERS: Commit(1), PAYMENTS: Commit(1)})
         await offsets.own_offsets(*mine, 5, [ORDERS, PAYMENTS])

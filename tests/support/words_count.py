@@ -35,7 +35,7 @@ KINDS = {
     "stale": "a name in backquotes that the code does not have",
     "twins": "a class that shares its name with a class for another thing",
 }
-"""Each kind of offence, and what it is."""
+"""The kinds of offence, each with a description."""
 
 FRAGMENTS = (
     "Of|By|With|Without|From|What|Who|Whose|Whom|Which|Where|Wherever|Whether|When|While|How|Why|"
@@ -149,7 +149,7 @@ def offences() -> tuple[Offence, ...]:
 
 
 def in_module(module: Module, known: set[str]) -> Iterator[Offence]:
-    """Yield the offences of one file, but for ``twins``."""
+    """Yield the offences of one file. The kind ``twins`` needs all files and is not checked here."""
     for form, line, text in module.texts:
         for kind, at, hit in _in_text(form, text, known):
             place = f"{module.path}:{line + text.count(chr(10), 0, at)}"
