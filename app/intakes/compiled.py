@@ -116,12 +116,13 @@ def compile_verifiers(intake: CompiledIntake, secrets: Sequence[str], max_age: f
 
 
 class VerifiedRequest(NamedTuple):
-    """The proof that the sender of a request has the secret.
+    """The result of verifying a request, whose sender has proved that it has the secret.
 
     Attributes:
         scheme: the scheme that verified the request.
         proved: digest of what the signature covers; None if nothing is signed.
-        ahead: seconds by which the signed time is ahead of the clock of this process; else 0.
+        ahead: seconds by which the signed time is ahead of the clock of this process. 0 if it is
+            not ahead or if no time is signed.
     """
 
     scheme: Scheme

@@ -250,7 +250,8 @@ class Log(Protocol):
 
 
 def results_of(stored: asyncio.Future[list[PublishResult]], count: int) -> Sequence[PublishResult]:
-    """Return the results of a submit of ``count`` records. A future with an exception gives unknown results."""
+    """Return the results of a submit of ``count`` records. If the future has an exception, the result of each
+    record is unknown."""
     try:
         return stored.result()
     except asyncio.CancelledError:

@@ -114,7 +114,8 @@ class Frames:
 
 
 class Frame:
-    """The bytes of one request, counted from its announced size until its work is done."""
+    """The bytes of one request. They count in the budget from the announcement of their size until
+    the request is handled."""
 
     __slots__ = ("_frames", "_own", "_share", "_size")
 

@@ -102,7 +102,8 @@ class AppendProcessor:
         return None
 
     def as_broker_error(self, error: apsw.Error) -> BrokerError:
-        """Return the error of SQLite as a broker error. A broken disk stops acceptance for good."""
+        """Return the error of SQLite as a broker error. After a broken disk, no more records are accepted until a
+        restart."""
         name = self._settings.name
         match judge(error):
             case "broken":

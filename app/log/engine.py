@@ -218,7 +218,7 @@ class LogEngine:
         )
 
     async def offset_at(self, place: Partition, time_ms: int) -> int:
-        """Return the first offset that was stored at or after ``time_ms`` (ms since the epoch)."""
+        """Return the offset of the first record that was stored at or after ``time_ms`` (ms since the epoch)."""
         partition = self.partition(place)
         return await self._reader_or_raise().run(lambda db: time_search(db, partition, time_ms))
 

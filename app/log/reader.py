@@ -151,7 +151,8 @@ class LogReader:
 
 
 def time_search(db: apsw.Connection, partition: PartitionLog, time_ms: int) -> int:
-    """Return the first offset that was stored at or after ``time_ms``. Times never go back within a partition."""
+    """Return the offset of the first record that was stored at or after ``time_ms``. Times never go back within a
+    partition."""
     low, high = partition.earliest, partition.next_offset
     while low < high:
         middle = (low + high) // 2

@@ -47,7 +47,7 @@ class Source(Strict):
 
 
 class Retry(Strict):
-    """The waits before a failed attempt is retried."""
+    """The setting ``retry``: the waits before a failed attempt is retried."""
 
     schedule: Annotated[tuple[Duration, ...], Field(min_length=1)] = Field(
         DEFAULT_SCHEDULE,
@@ -69,7 +69,8 @@ class Retry(Strict):
 
 
 class Parking(Strict):
-    """The limits of parked events: events in the store whose key cannot be delivered yet."""
+    """The setting ``parked``: the limits of parked events, which wait in the store because their key cannot be
+    delivered yet."""
 
     max_rows: Annotated[Count, Field(ge=1)] = Field(
         100_000, description="most parked events of one worker, which stops reading at this number"
@@ -83,7 +84,7 @@ class Parking(Strict):
 
 
 class OrderBy(Strict):
-    """A value in the data that orders events, for records without a key: ``{pointer: /customer/id}``."""
+    """The setting ``order_by`` as a value in the data, for records without a key: ``{pointer: /customer/id}``."""
 
     pointer: DataPointer = Field(
         description="JSON Pointer to a text, number or boolean in the data of the event"

@@ -37,9 +37,8 @@ SigningSecret = Annotated[Secret, AfterValidator(_signs)]
 
 
 class Signing(Strict):
-    """Signatures of requests by Standard Webhooks. A secret ``whsec_`` signs by HMAC-SHA256, a key ``whsk_`` by
-    ed25519.
-    """
+    """The setting ``signing``: signatures of requests by Standard Webhooks. A secret ``whsec_`` signs by
+    HMAC-SHA256, a key ``whsk_`` by ed25519."""
 
     secret: SigningSecret = Field(
         description="whsec_ or whsk_ and base64, made by skybridge secret; best "

@@ -99,9 +99,8 @@ class Pems(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PemFault(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault of one PEM file. A fatal fault prevents TLS; otherwise a peer may refuse the
-    certificate.
-    """
+    """A fault of one PEM file. A fatal fault prevents TLS. With any other fault, a peer may refuse
+    the certificate."""
 
     part: str
     message: str

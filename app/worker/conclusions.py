@@ -31,7 +31,7 @@ from app.worker.shared import LEASE_RECHECK, DispatcherPart
 
 @dataclass(eq=False, repr=False)
 class Conclusions(DispatcherPart):
-    """Carries out the verdicts on the deliveries of one subscription."""
+    """Carries out what was decided about the deliveries of one subscription."""
 
     _lanes: Lanes[Delivery]
     _gate: EndpointState

@@ -1,4 +1,5 @@
-"""The dispatcher of one subscription: polls the log, passes messages to the scheduler, commits finished ones.
+"""The dispatcher of one subscription: it polls the log, passes messages to the scheduler, and commits finished
+messages.
 
 Only the dispatcher's task uses the consumer. Each turn commits, prepares newly assigned partitions, pauses or
 resumes partitions, polls, and handles the result. A message is committed only after it is finished. The window of

@@ -80,7 +80,8 @@ class OperatorEvents:
         self.trouble = ""
 
     def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None:
-        """Queue an operator event; dead letters of one subscription and cause are counted within a window first."""
+        """Queue an operator event. Dead letters of one subscription and cause are first counted for a while, and
+        then reported in one event."""
         if kind in _REPEATING and self._echoes(subject):
             return
         if kind == DEAD_LETTERED:

@@ -167,7 +167,7 @@ class Coordinator:
             self._watchers.pop(name, None)
 
     def state(self, name: str) -> GroupState:
-        """Return the state of a group, EMPTY for an unknown one."""
+        """Return the state of a group. Return EMPTY for an unknown group."""
         return self._groups[name].state if name in self._groups else GroupState.EMPTY
 
     def group(self, name: str) -> ConsumerGroup | None:

@@ -182,9 +182,8 @@ def _file_batches(source: Any, path: str, wanted: ReadTask) -> Iterator[pa.Recor
 
 
 def _is_outside(offsets: Any, wanted: ReadTask) -> bool:
-    """Return True if a row group has no offset of the range: in the large files of upkeep, few
-    groups belong to a range.
-    """
+    """Return True if a row group has no offset of the range. In the large files of upkeep, only few row groups
+    belong to a range."""
     if offsets is None or not offsets.has_min_max:
         return False
     return not any(

@@ -32,7 +32,7 @@ _ENTRIES: Final = 1 << _ENTRY_BITS
 _BATCHED: Final = (1 << _BATCH_BITS) - 1  # one value means: not in a batch
 
 Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
-"""Offset, publish time in ms since 1970, key, value, headers."""
+"""A row of a batch: offset, publish time in ms since 1970, key, value and headers."""
 
 
 class MessageIdParts(NamedTuple):
