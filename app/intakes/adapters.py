@@ -52,7 +52,8 @@ class PayloadPaths(NamedTuple):
 
 
 def texts_at(fields: Any, paths: Iterable[str]) -> Iterator[str]:
-    """Yield the values of those fields that hold a non-empty text or a whole number, as text."""
+    """Yield the values of the fields at these paths as text. A field without a non-empty text or a
+    whole number is skipped."""
     for path in paths:
         value = value_at(fields, path)
         if (isinstance(value, str) and value) or type(value) is int:

@@ -47,7 +47,7 @@ class CompiledIntake(NamedTuple):
         field: the form field with the JSON document, as in ``Preset``.
         challenge: answers challenges, as in ``Preset``.
         probe: recognises probes, as in ``Preset``.
-        max_body: most bytes of a body; 0 for the bound of the listener.
+        max_body: most bytes of a body; 0 if the bound of the listener applies.
     """
 
     scheme: Callable[[str], Scheme]
@@ -77,7 +77,7 @@ def compile_intake(settings: Intake) -> CompiledIntake:
 
 
 def max_body(settings: Intake) -> int:
-    """Return the largest body of an intake in bytes; 0 for the bound of the listener."""
+    """Return the most bytes that a body may have. Return 0 if the bound of the listener applies."""
     own = 0 if settings.preset is None else PRESETS[settings.preset].max_body
     return settings.max_body or own
 
@@ -102,9 +102,9 @@ def secrets_of(settings: Intake) -> list[FileSecret]:
 def compile_verifiers(intake: CompiledIntake, secrets: Sequence[str], max_age: float) -> Verifiers:
     """Return one verifier for each scheme that the secrets belong to.
 
-    There are two while GitLab's secret token is replaced by a signing token. Raise SetupError for a
-    secret that is no key of its scheme. Raise SetupError, too, if ``max_age`` would reject every
-    signed time.
+    GitLab's secrets need two verifiers while a secret token is replaced by a signing token. Raise
+    SetupError for a secret that is no key of its scheme. Raise SetupError, too, if ``max_age``
+    would reject every signed time.
     """
     by_scheme: dict[Scheme, list[str]] = {}
     for secret in secrets or [""]:
@@ -116,12 +116,13 @@ def compile_verifiers(intake: CompiledIntake, secrets: Sequence[str], max_age: f
 
 
 class VerifiedRequest(NamedTuple):
-    """The proof that the sender of a request has the secret.
+    """The result of verifying a request, whose sender has proved that it has the secret.
 
     Attributes:
         scheme: the scheme that verified the request.
         proved: digest of what the signature covers; None if nothing is signed.
-        ahead: seconds by which the signed time is ahead of the clock of this process; else 0.
+        ahead: seconds by which the signed time is ahead of the clock of this process. 0 if it is
+            not ahead or if no time is signed.
     """
 
     scheme: Scheme
@@ -130,9 +131,8 @@ class VerifiedRequest(NamedTuple):
 
 
 def demand_verified(verifiers: Verifiers, arrival: IntakeRequest, now: float) -> VerifiedRequest:
-    """Verify a request with each verifier until one succeeds. Raise Unverified, with the cause of
-    the first, if none does.
-    """
+    """Verify a request with each verifier until one succeeds. If none succeeds, raise the
+    Unverified of the first verifier."""
     causes: list[Unverified] = []
     for scheme, verifier in verifiers:
         try:
@@ -151,9 +151,10 @@ class RepeatKey(NamedTuple):
     """The digests by which a repeated request is recognised.
 
     Attributes:
-        identity: digest of what is signed, if a time is signed; else of the event's source, type,
-            id and data.
-        group: digest of what the signature covers; without a signature, the identity.
+        identity: digest of what is signed, if a time is signed. Otherwise it is a digest of the
+            event's source, type, id and data.
+        group: digest of what the signature covers. Without a signature, it is equal to
+            ``identity``.
     """
 
     identity: bytes
@@ -161,11 +162,9 @@ class RepeatKey(NamedTuple):
 
 
 class RepeatedBody(SenderError):
-    """The error for a signed body that came as too many different events within ``window`` seconds:
-    429.
-
-    ``wait`` is the number of seconds until the body may come as a further event.
-    """
+    """The error 429: within ``window`` seconds, one signed body came with so many different headers
+    that it would become too many events. ``wait`` is the number of seconds until the body may come
+    as a further event."""
 
     def __init__(self, *, wait: float, window: float) -> None:
         detail = (

@@ -152,8 +152,8 @@ def _pointer(pointer: str) -> TextFinder:
 def compile_mapping(templates: Mapping[str, Alternatives], setting: str = "event") -> Mapper:
     """Return a mapper that fills the templates of all attributes.
 
-    Raise SetupError for an invalid template, and for an id that would be the same for every
-    request.
+    Raise SetupError for an invalid template. Raise SetupError, too, if all requests would get the
+    same id.
     """
     compiled = {
         name: [Template(each, f"{setting}.{name}") for each in alternatives]

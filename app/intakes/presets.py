@@ -19,14 +19,12 @@ from app.model.intake import PresetName
 from app.model.signing_key import KeyKind
 
 Challenge = Callable[[IntakeRequest], str | None]
-"""A function that returns the text to answer to a request that only asks whether the listener
-works. It returns None for all other requests.
-"""
+"""A function that returns the answer to a challenge: a request that only asks whether the listener
+works. It returns None for all other requests."""
 
 Probe = Callable[[IntakeRequest, bytes], bool]
-"""A function that returns True if a request, given with its query, is an unsigned check of the
-listener without an event.
-"""
+"""A function that returns True for a probe: an unsigned request by which a publisher checks the
+listener, without an event. Its arguments are the request and its query."""
 
 _MAX_CHALLENGE = 4096  # characters
 _MAX_PROBE = 4096  # bytes of a form
@@ -44,7 +42,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
         field: the form field that holds the JSON document.
         challenge: answers challenges, if the publisher sends any.
         probe: recognises unsigned checks, if the publisher sends any.
-        max_body: most bytes of a body; 0 for the bound of the listener.
+        max_body: most bytes of a body; 0 if the bound of the listener applies.
     """
 
     scheme: Callable[[str], Scheme]

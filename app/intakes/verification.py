@@ -72,11 +72,8 @@ class Unverified(SenderError):
 
 
 class Hmac(msgspec.Struct, frozen=True, kw_only=True):
-    """The scheme in which a header holds an HMAC-SHA256 signature, or several with commas between
-    them.
-
-    It covers the body, or ``signed`` if the time in header ``timestamp`` is signed, too.
-    """
+    """The scheme in which a header holds HMAC-SHA256 signatures, separated by commas. A signature
+    covers the body, or ``signed`` if the time in header ``timestamp`` is signed, too."""
 
     header: str
     prefix: str = ""
@@ -263,9 +260,8 @@ def _joined(parts: Sequence[str], at: str, body: bytes) -> bytes:
 
 
 def _well_formed(given: Sequence[bytes], encoding: Encoding, header: str) -> list[bytes]:
-    """Return the entries that have the length of a signature; skip the others. Hexadecimal digits
-    become lower case.
-    """
+    """Return the values that have the length of a signature, with hexadecimal digits in lower case.
+    Other values are skipped."""
     if not given:
         raise VerificationFailed(
             MALFORMED, f"header {header} holds no signature of the expected form"

@@ -51,7 +51,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def alike(self) -> tuple[object, ...]:
-        """Return the values by which entries are equal, so that they are counted in one."""
+        """Return the values that two entries must share to be counted as one."""
         return self.kind, self.who, self.address, self.operation, self.target, self.status
 
 
@@ -71,18 +71,18 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditTrail(Protocol):
-    """The store of audit entries. Each kind has its own limit, above which its oldest entries are deleted.
-
-    An entry that folds is added to the newest equal one, if that began less than ``FOLDED_MS`` ago.
+    """The store of audit entries. Each kind has its own limit, above which its oldest entries are deleted. An entry
+    whose ``folds`` is True is counted in the newest equal entry, if that entry began less than ``FOLDED_MS`` ago.
     """
 
     async def add(self, entry: AuditEntry) -> int:
         """Store an entry, and return its id."""
 
     async def conclude(self, entry: AuditEntry) -> None:
-        """Store ``target``, ``status`` and ``detail`` of an entry that exists, by its ``id``."""
+        """Update ``target``, ``status`` and ``detail`` of the stored entry that has the id of ``entry``."""
 
     async def find(
         self, choice: AuditFilter, limit: int = 100, before: int | None = None
     ) -> list[AuditEntry]:
-        """Return matching entries, newest first. With ``before`` only those with a lower id, for the next page."""
+        """Return matching entries, newest first. With ``before``, return only entries with a lower id, for the next
+        page."""

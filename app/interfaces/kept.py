@@ -30,10 +30,11 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A message that Skybridge gave up, with everything needed to redrive it.
 
     Attributes:
-        message: The message. Its ``epoch`` is that of the owner who writes; a stale one is refused.
+        message: The message. Its ``epoch`` is that of the partition owner that writes it. The store refuses an old
+            epoch.
         cause: A stable code, such as ``status-415``, ``schedule-exhausted`` or ``foreign``.
         detail: The last answer in words, shortened.
-        lane: The lane, as in ``Parked``.
+        lane: The ordering key of the message (its lane), as in ``Parked``.
         id: The number that the store assigns, in order of writing. 0 before that.
     """
 
@@ -53,8 +54,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A filter of dead letters. Absent conditions match all.
 
-    ``since_ms`` is included in the range, ``until_ms`` is not. ``type`` may end with ``*``. ``subscriptions``
-    matches any of these.
+    ``since_ms`` is included in the range, ``until_ms`` is not. ``type`` may end with ``*``. ``subscriptions`` lists
+    alternatives.
     """
 
     subscription: str | None = None
@@ -72,12 +73,13 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
     """A message that waits in the store for its next attempt, or that a redrive put back.
 
     Attributes:
-        lane: The key that orders it. Rows of one lane leave in the order of their offsets, per partition.
-        redriven: True if it was a dead letter. Later events of its lane do not wait for it.
-        steps: The used waits of the schedule.
+        lane: The ordering key of the message. Rows with one key are delivered in the order of their offsets, per
+            partition.
+        redriven: True if it was a dead letter. Later events with its key do not wait for it.
+        steps: The number of waits of the retry schedule that are used up.
         due_ms: The wall-clock time of the next attempt, in ms since 1970.
         at_ms: The time since which it waits, in ms since 1970.
-        letter: The id of the dead letter that it was, or 0. Redriven rows of one lane leave in this order.
+        letter: The id of the dead letter that it was, or 0. Redriven rows with one key are delivered in this order.
     """
 
     subscription: str
@@ -97,16 +99,17 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredLane(msgspec.Struct, frozen=True):
-    """The parked rows of one lane and partition: their number, and the time of the oldest one's next attempt in ms."""
+    """The parked rows with one ordering key (lane) in one partition: their number, and when the oldest row is due,
+    in ms."""
 
     rows: int
     due_ms: int
 
 
 class ParkedCount(msgspec.Struct, frozen=True):
-    """The parked rows of one subscription: rows, lanes, the time since which the oldest waits (ms), and redriven
-    rows.
-    """
+    """The numbers of parked rows, of their keys (lanes) and of redriven rows of one subscription.
+
+    ``oldest_ms`` is when the oldest row began to wait, in ms since 1970."""
 
     rows: int
     lanes: int
@@ -115,7 +118,7 @@ class ParkedCount(msgspec.Struct, frozen=True):
 
 
 class ParkedKey(msgspec.Struct, frozen=True):
-    """The parked rows of one lane and partition, with the oldest of them."""
+    """The parked rows with one ordering key (lane) in one partition, and the oldest of these rows."""
 
     rows: int
     redriven: int
@@ -173,7 +176,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):  # an instance can be in n
 
 
 class AttemptFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter of attempts. Absent conditions match all. ``subscriptions`` matches any of these."""
+    """A filter of attempts. Absent conditions match all. ``subscriptions`` lists alternatives."""
 
     subscription: str | None = None
     subscriptions: tuple[str, ...] = ()
@@ -264,7 +267,7 @@ class PullMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message in a pull queue.
 
     Attributes:
-        lane: The key that orders it.
+        lane: The ordering key of the message.
         deliveries: The number of times that consumers received it.
         token: The lock token, or "" if it is not locked.
         locked_until_ms: The end of the lock in ms since 1970.

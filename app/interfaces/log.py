@@ -40,7 +40,7 @@ class ConsumerFilter(msgspec.Struct, frozen=True):
 
     Attributes:
         selection: The subscription's filters. A record that is no event is always handed out.
-        decode: Decode a record, once for all consumers of a partition. Raises SenderError if it is no event.
+        decode: Decodes a record, once for all consumers of a partition. Raises SenderError if it is no event.
         passed: Called now and then with two counts of messages that were finished without being handed out
             since the last call. The first counts messages that did not match, the second those whose
             expression failed.
@@ -70,22 +70,21 @@ class Consumer(Protocol):
     """
 
     def nudge(self) -> None:
-        """Make the waiting ``poll``, or the next one, return soon, with None if there is nothing."""
+        """Make a waiting ``poll``, or else the next one, return soon. It returns None if there are no messages."""
 
     async def poll(self, wait: float) -> ConsumerEvent | None:
         """Return the next batch of messages or change of ownership, or None after ``wait`` seconds without
         either.
 
-        The call after a ``Revoked`` means that the worker has handled it: the driver then commits what is
-        finished and gives the partitions up. Raises PositionOutOfRange if a position is outside of the log.
+        The next call after a ``Revoked`` shows that the worker has handled the revocation. The driver then commits
+        what is finished and gives the partitions up. Raises PositionOutOfRange if a position is outside of the log.
         """
 
     async def settle(self, messages: Collection[Message]) -> None:
         """Mark messages as finished, in any order. Repeated calls and messages of an older epoch have no effect.
 
-        A log with positions commits the lowest unfinished one, with the finished ranges above it in the
-        commit's metadata. That commit may be delayed by the driver's commit interval. It is made at
-        revocation and close.
+        A log with positions commits the lowest unfinished position. The commit's metadata has the finished ranges
+        above it. The driver may delay a commit by its commit interval, but not beyond a revocation or ``close``.
         """
 
     def window(self, partition: Partition) -> int:
@@ -141,8 +140,9 @@ class Log(Protocol):
     ) -> asyncio.Future[list[PublishResult]]:
         """Start to publish records. The future gets one result per record, in order, and never an exception.
 
-        Records of one call with the same key are stored in order. A full limit, an unknown topic and a
-        time-out (``PublishUnknown``) are results. A record with an error as result is never sent again later.
+        Records of one call with the same key are stored in order. An exceeded limit, an unknown topic and a
+        time-out (``PublishUnknown``) are returned as results. A record with an error as result is never sent again
+        later.
 
         Call it on the event loop only.
 
@@ -184,8 +184,8 @@ class Log(Protocol):
             topics: The topics to read.
             start: Where the group begins without a committed position.
             client_id: The name of the client for the broker.
-            wanted: A filter. Messages that do not match may be left out as finished, if the log can decode
-                them.
+            wanted: A filter. The log may finish messages that do not match, without handing them out, if it can
+                decode them.
         """
 
     def read(
@@ -227,7 +227,7 @@ class Log(Protocol):
     async def position_back(self, partition: Partition, count: int) -> str:
         """Return a position about ``count`` records before the end, or the earliest one.
 
-        It is fewer records if positions have gaps, and more if one position holds several records.
+        The distance is shorter if positions have gaps, and longer if one position holds several records.
         """
 
     async def metadata(
@@ -250,7 +250,8 @@ class Log(Protocol):
 
 
 def results_of(stored: asyncio.Future[list[PublishResult]], count: int) -> Sequence[PublishResult]:
-    """Return the results of a submit of ``count`` records. A future with an exception gives unknown results."""
+    """Return the results of a submit of ``count`` records. If the future has an exception, the result of each
+    record is unknown."""
     try:
         return stored.result()
     except asyncio.CancelledError:

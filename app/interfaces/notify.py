@@ -34,9 +34,9 @@ class Notify(Protocol):
 
         Args:
             kind: One of the constants of this module.
-            subject: The subscription; for spools the route; for audit entries the operation.
-            detail: The members of the operator event's data, as JSON values. ``cause`` is included if there
-                is one; data of users' events never is.
+            subject: The subscription, the route (for a spool), or the operation (for an audit entry).
+            detail: The members of the operator event's data, as JSON values. ``cause`` is included if there is one.
+                Data of users' events is never included.
         """
 
 

@@ -24,7 +24,7 @@ class DeliveryRequest(
         message: The message from its log. The record key is kept.
         decoded: The event. None for a record that is no CloudEvent and is copied.
         timeout: The seconds for the whole attempt, with its answer.
-        lane: The lane. No other attempt of this lane is running.
+        lane: The ordering key of the event (its lane). No other attempt with this key is running.
     """
 
     message: Message
@@ -66,8 +66,8 @@ class SinkAnswer(msgspec.Struct, frozen=True):
     exchange: HttpExchange | None = None
     unsent: bool = False
     outcomes: tuple[AttemptOutcome, ...] = ()
-    """The outcome of each event of the request, or one outcome of all, by the target's own rules; empty: status and fault
-    alone decide."""
+    """The outcome of each event of the request, or one outcome for all events, by the target's own rules. If it is
+        empty, status and fault alone decide."""
 
 
 PendingAnswer: TypeAlias = Coroutine[Any, Any, SinkAnswer]
@@ -80,7 +80,7 @@ def unwritable(why: str) -> SinkAnswer:
 
 
 async def known_answer(answer: SinkAnswer) -> SinkAnswer:
-    """Return an answer that is known already, for callers that await one."""
+    """Return ``answer`` unchanged. This coroutine serves callers that await an answer."""
     return answer
 
 
@@ -108,15 +108,14 @@ class Sink(Protocol):
 
 
 class BatchSink(Sink, Protocol):
-    """A sink that can send several events in one request (setting ``batch``). ``send`` makes such a request with
-    one event.
-    """
+    """A sink that can send several events in one request (setting ``batch``). Its ``send`` makes a request of the
+    same kind with one event."""
 
     def piece(self, outgoing: DeliveryRequest) -> Piece | None:
         """Return the event as a part of a batch request, or None if it must be sent alone."""
 
     def room(self) -> int:
-        """Return the most events that a batch request may have now, at least one."""
+        """Return how many events a batch request may have now, at least one."""
         return sys.maxsize
 
     async def send_together(
@@ -124,5 +123,6 @@ class BatchSink(Sink, Protocol):
     ) -> SinkAnswer:
         """Send one request with several events within ``within`` seconds, and return its answer for all of them.
 
-        ``pieces`` are the results of ``piece``. The headers ``beside`` belong to the request and to no event.
+        ``pieces`` are the results of ``piece``. The headers ``beside`` are added to the request; they come from no
+        event.
         """

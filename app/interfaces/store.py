@@ -39,21 +39,17 @@ class DeadLetters(Protocol):
     """Messages that Skybridge gave up."""
 
     async def add(self, letter: kept.DeadLetter, parked: int | None = None) -> None:
-        """Store a dead letter, unless one for the same subscription, partition and position exists.
+        """Store a dead letter. Nothing is stored if the subscription already has one for this partition and
+        position.
 
         Raises StaleOwner for an old epoch, and StoreFull.
-
-        Args:
-            letter: The dead letter.
-            parked: The id of its parked row, which is deleted in the same transaction.
         """
 
     async def find(
         self, choice: kept.DeadLetterFilter, limit: int = 100, before: int | None = None
     ) -> list[kept.DeadLetter]:
-        """Return matching dead letters, newest first. With ``before`` only those with a lower id, for the next
-        page.
-        """
+        """Return matching dead letters, newest first. With ``before``, return only dead letters with a lower id,
+        for the next page."""
 
     async def count(self, choice: kept.DeadLetterFilter) -> Mapping[tuple[str, str], int]:
         """Return the number of dead letters by subscription and cause."""
@@ -71,11 +67,11 @@ class DeadLetters(Protocol):
     async def redrive(
         self, choice: kept.DeadLetterFilter, *, rate: float, now_ms: int, limit: int
     ) -> int:
-        """Move the oldest ``limit`` matching dead letters to redriven rows, in one transaction, and return their
-        number.
+        """Turn the oldest ``limit`` matching dead letters into parked rows (redriven), in one transaction, and
+        return their number.
 
-        They become due one after the other at ``rate`` per second (0: at once), after earlier redriven rows.
-        Their attempts begin at 1 again.
+        They become due one after the other at ``rate`` per second (0: at once), after earlier redriven rows. Their
+        attempts are counted from 1 again.
         """
 
 
@@ -94,7 +90,7 @@ class ParkedMessages(Protocol):
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
     ) -> Mapping[Partition, Mapping[bytes, kept.StoredLane]]:
-        """Return the parked lanes of the partitions. Redriven rows are not counted."""
+        """Return the ordering keys (lanes) with parked rows, by partition. Redriven rows are not counted."""
 
     async def rows(
         self,
@@ -107,7 +103,8 @@ class ParkedMessages(Protocol):
         limit: int,
         epoch: int | None = None,
     ) -> list[kept.Parked]:
-        """Return the oldest rows of a lane whose offset is above ``after`` (-1: any), without redriven ones.
+        """Return the oldest parked rows with one key (its lane) and an offset above ``after`` (-1: any). Redriven
+        rows are left out.
 
         Their messages get the epoch ``epoch`` of the reader, or keep that of the writer (None).
         """
@@ -122,7 +119,7 @@ class ParkedMessages(Protocol):
     ) -> list[kept.Parked]:
         """Return redriven rows of these partitions, due or not, in the order in which they are due.
 
-        A row is left out while an earlier dead letter of its lane is due later. The messages get the reader's
+        A row is left out while an earlier dead letter with the same key is due later. The messages get the reader's
         epochs.
         """
 
@@ -145,7 +142,8 @@ class ParkedMessages(Protocol):
         """Return rows with an id above ``after``, in order of id."""
 
     async def keys(self, subscription: str | None = None, limit: int = 100) -> list[kept.ParkedKey]:
-        """Return the keys whose oldest row was written first, with redriven rows.
+        """Return the keys with parked rows, in the order in which their oldest rows were written. Redriven rows
+        count too.
 
         The oldest row of each key has no body, because a thousand bodies may have a MiB each.
         """
@@ -187,20 +185,21 @@ class SubscriptionRegistry(Protocol):
         """Delete a subscription with its halt, commands, consents, replays, parked and pulled rows. Dead letters
         stay.
 
-        Returns False if there was none.
+        Returns False if the subscription does not exist.
         """
 
     async def clear(self, subscription: str) -> None:
-        """Delete such rows of a subscription that is already deleted, which its worker wrote until it ended.
+        """Delete the remaining rows of a subscription that is already deleted. Its worker may have written rows
+        until it ended.
 
-        A later subscription with the same id must not inherit them. An existing subscription is not changed.
+        A later subscription with the same id must not inherit these rows. An existing subscription is not changed.
         """
 
     async def revision(self) -> int:
         """Return a number that grows with every change of subscriptions, halts, commands, replays, redrives and
         consents.
 
-        It is cheap to ask for.
+        Reading it is cheap.
         """
 
 
@@ -246,13 +245,15 @@ class Commands(Protocol):
 
 
 class Consents(Protocol):
-    """Callback addresses at which webhooks may consent later, each under a digest of its key.
+    """Callback addresses that webhooks may call later to consent to deliveries. Each address has a key, of which a
+    digest is stored.
 
     Any gateway may receive the call; the process that asked the webhook learns of it here.
     """
 
     async def open(self, digest: bytes, subscription: str, *, until_ms: int, now_ms: int) -> None:
-        """Store an open address until ``until_ms``, its closing or its first call. A repeated write has no effect."""
+        """Store an address that is open until ``until_ms``, until it is closed, or until its first call. A repeated
+        write has no effect."""
 
     async def call(self, digest: bytes, rate: str | None, now_ms: int) -> bool:
         """Store the consent of a webhook with its raw ``WebHook-Allowed-Rate``. Returns False if no such address
@@ -270,9 +271,8 @@ class Replays(Protocol):
     """Ranges of partitions that are delivered again."""
 
     async def ask(self, replays: Sequence[kept.Replay]) -> list[int]:
-        """Store the replays of one subscription, and return their ids. Returns none, and stores nothing, while
-        it has others.
-        """
+        """Store the replays of one subscription, and return their ids. Return an empty list, and store nothing,
+        while the subscription has other replays."""
 
     async def all(self, subscription: str | None = None) -> list[kept.Replay]:
         """Return all replays, or those of one subscription."""
@@ -285,12 +285,12 @@ class Replays(Protocol):
 
 
 class PullQueue(Protocol):
-    """Messages of pull queues. A lane gives out one message at a time, the oldest. An expired lock makes it free
-    again.
-    """
+    """Messages of pull queues. Of the messages with one key, only the oldest can be received, and then none until
+    it is finished. An expired lock makes a message free again."""
 
     async def offer(self, rows: Sequence[kept.PullMessage]) -> None:
-        """Store all messages or none. An existing one stays unchanged. Raises StaleOwner or StoreFull."""
+        """Store all messages or none. A message that is already stored stays unchanged. Raises StaleOwner or
+        StoreFull."""
 
     async def receive(
         self,
@@ -304,7 +304,7 @@ class PullQueue(Protocol):
     ) -> list[kept.PullMessage]:
         """Lock and return the oldest free messages, each with a lock token of its own.
 
-        The message that exceeds ``most_bytes`` (bodies and headers) is the last one.
+        The message with which bodies and headers exceed ``most_bytes`` is the last one.
         """
 
     async def at(
@@ -328,9 +328,8 @@ class PullQueue(Protocol):
     async def release(
         self, subscription: str, tokens: Sequence[str], *, delay_ms: int, now_ms: int
     ) -> Mapping[str, bool]:
-        """Unlock the rows of these tokens, free again after ``delay_ms``. Each token maps to False if it is not
-        valid.
-        """
+        """Unlock the rows of these tokens. The messages can be received again after ``delay_ms``. Each token maps
+        to False if it is not valid."""
 
     async def renew(
         self, subscription: str, tokens: Sequence[str], *, lock_ms: int, now_ms: int
@@ -377,9 +376,8 @@ class OffsetStore(Protocol):
     async def save_offsets(
         self, broker: str, group: str, epoch: int, commits: Mapping[Partition, kept.Commit]
     ) -> None:
-        """Store committed positions. Raises StaleOwner if some partitions have another owner; the others are
-        stored.
-        """
+        """Store committed positions. Raises StaleOwner if some partitions have another owner; the positions of all
+        other partitions are stored."""
 
 
 class Store(Protocol):

@@ -28,9 +28,8 @@ SEVERAL = ("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
 
 
 async def offset_commit(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
-    """Commit the valid offsets of a request in one transaction. Each other partition gets its own
-    error.
-    """
+    """Commit the valid offsets of a request in one transaction. Each partition with an invalid
+    offset gets its own error."""
     payload = request.payload
     codes: dict[Partition, ErrorCode] = {}
     places: dict[Partition, CommittedOffset] = {}
@@ -56,7 +55,7 @@ async def offset_commit(node: KafkaNode, session: KafkaSession, request: KafkaRe
 async def offset_fetch(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
     """Return the committed offsets of one group, or from version 8 of several groups.
 
-    They are those of the named partitions, or of all. A repeated name is answered once.
+    A request names the partitions, or asks for all. A repeated name is answered once.
     """
     shapes, payload = request.shapes, request.payload
     groups = getattr(payload, "groups", None)
@@ -128,9 +127,8 @@ def _commit_refusal(node: KafkaNode, place: Partition, part: Any) -> ErrorCode:
 async def _commit(
     node: KafkaNode, payload: Any, places: Mapping[Partition, CommittedOffset], owner: str
 ) -> ErrorCode:
-    """Commit offsets through the group coordinator, even if none is left, so that a fenced member
-    gets its error.
-    """
+    """Commit offsets through the group coordinator. The coordinator is asked even without any valid
+    offset, so that a fenced member gets its error."""
     group, positions = payload.group_id, node.engine.groups.positions
     if not 0 < len(group) <= MAX_NAME:
         return ErrorCode.invalid_group_id

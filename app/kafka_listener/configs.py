@@ -1,7 +1,5 @@
-"""The DescribeConfigs API: those of Kafka's settings that apply to topics and to the node.
-
-All are read-only, because they come from the configuration of Skybridge.
-"""
+"""The DescribeConfigs API. It describes the settings of Kafka that apply to topics and to the node.
+All are read-only, because they come from the configuration of Skybridge."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """One connection of a Kafka client: it reads requests, and writes their responses in order.
 
-One task reads a request, begins it, and reads the next one as far as the API allows. A second task
-waits for the responses in order and writes them. At most ``in_work`` requests run between the two
-tasks. So reading pauses if responses are late or the client does not read them. An API with large
-responses begins only when the client has read all earlier ones.
+One task reads a request and begins its handling. It reads the next request as early as the API
+allows. A second task waits for the responses in order and writes them. At most ``in_work`` requests
+run between the two tasks. So reading pauses if responses are late or the client does not read them.
+An API with large responses begins only when the client has read all earlier ones.
 """
 
 from __future__ import annotations
@@ -35,11 +35,8 @@ Answered = asyncio.Task[memoryview | None]
 
 
 class RequestInWork:
-    """A request in work.
-
-    ``taken`` is done when the client has read the response, except for bytes in the transport.
-    ``answered``, with the response, is kept until then.
-    """
+    """A request that is being handled. ``taken`` is done when the client has read the response,
+    except for bytes in the transport. Until then, ``answered`` keeps the response."""
 
     __slots__ = ("answered", "taken")
 
@@ -172,7 +169,8 @@ class KafkaConnection:
     async def _begin_next(self, before: RequestInWork | None) -> RequestInWork | None:
         """Read a request and begin it. Return None if the client has left.
 
-        Only the work keeps the request's bytes, so that an idle connection keeps none.
+        Only the running handler refers to the bytes of the request, so that an idle connection uses
+        no memory for them.
         """
         size = await self._size()
         if size is None:

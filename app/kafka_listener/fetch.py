@@ -98,9 +98,8 @@ async def _read_until_enough(
 async def _read(
     node: KafkaNode, session: KafkaSession, turns: Sequence[FetchPartition], most: int
 ) -> None:
-    """Read all partitions as far as there is room. The first one with records yields at least one
-    batch, whatever its size.
-    """
+    """Read the partitions until the response is full. The first partition with records yields at
+    least one batch, whatever its size."""
     size = sum(each.size for each in turns)
     for each in turns:
         while each.error is None and not each.full:
@@ -117,7 +116,8 @@ async def _read(
 async def _read_held_step(
     node: KafkaNode, session: KafkaSession, each: FetchPartition, room: int, *, first: bool
 ) -> None:
-    """Count the room as used, then read into it, because other requests read at the same time."""
+    """Read the next records into the response. The bytes that may be read are counted before the
+    read, because other requests read at the same time."""
     room = max(1, min(room, each.room, STEP))
     before = each.size
     session.hold(room)
@@ -136,9 +136,8 @@ def _is_enough(wanted: Sequence[FetchPartition], least: int, most: int) -> bool:
 
 
 def _is_full(size: int, bound: int) -> bool:
-    """Return True if little room is left. Reading more would decode a whole row for a few
-    records.
-    """
+    """Return True if an answer of this size is almost full. A further read would decode a whole row
+    for a few records."""
     return bool(size) and bound - size < bound / FULL_WITHIN
 
 
@@ -162,7 +161,7 @@ async def _read_step(node: KafkaNode, each: FetchPartition, room: int, *, first:
 
 
 def _write(offset: int, room: int, runs: Iterator[StoredRun]) -> EncodedBatches:
-    """Encode records in the reading thread."""
+    """Encode stored records as batches. This runs in the log's reader thread."""
     return write_batches(runs, offset, room)
 
 

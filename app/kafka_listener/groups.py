@@ -194,9 +194,8 @@ def _joined(request: KafkaRequest, member: str, code: ErrorCode, joined: GroupJo
 
 
 def _agrees(payload: Any, kind: str, protocol: str) -> bool:
-    """Return True if the group type and protocol that the client believes in are right. Older
-    versions do not send them.
-    """
+    """Return True if the client named the right group type and protocol. Older versions of the API
+    name neither."""
     believed_kind = getattr(payload, "protocol_type", None)
     believed_protocol = getattr(payload, "protocol_name", None)
     return believed_kind in (None, kind) and believed_protocol in (None, protocol)

@@ -50,9 +50,8 @@ class ClientReader(asyncio.StreamReader):
         self.ended.set()
 
     def is_stalled(self, size: int, progress: float) -> bool:
-        """Return True if the client could have sent some of ``size`` bytes for ``progress`` seconds
-        and sent none.
-        """
+        """Return True if, for ``progress`` seconds, the client could have sent some of ``size``
+        bytes but sent none."""
         if self.buffered >= size or not self._is_reading():
             return False
         return self.now() - self.heard >= progress
@@ -115,7 +114,8 @@ class Frames:
 
 
 class Frame:
-    """The bytes of one request, counted from its announced size until its work is done."""
+    """The bytes of one request. They count in the budget from the announcement of their size until
+    the request is handled."""
 
     __slots__ = ("_frames", "_own", "_share", "_size")
 

@@ -27,21 +27,20 @@ class WrongLength(ValueError):
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """A step over ``size`` bytes."""
+    """A step of the length check that skips ``size`` bytes."""
 
     size: int
 
 
 class Bytes(msgspec.Struct, frozen=True):
-    """A step over bytes with a length before them. The length has ``width`` bytes; 0 means the
-    compact form.
-    """
+    """A step of the length check that skips a length and as many bytes. The length has ``width``
+    bytes; 0 means the compact form."""
 
     width: int
 
 
 class Array(msgspec.Struct, frozen=True):
-    """A step over an array of elements, each checked by the steps ``of``."""
+    """A step of the length check for an array. Each element is checked by the steps ``of``."""
 
     of: tuple[Step, ...]
     compact: bool
@@ -49,13 +48,14 @@ class Array(msgspec.Struct, frozen=True):
 
 
 class Nullable(msgspec.Struct, frozen=True):
-    """A step over a structure after a byte that shows whether it is present (KIP-893)."""
+    """A step of the length check for a structure after a byte that shows whether it is present
+    (KIP-893)."""
 
     of: tuple[Step, ...]
 
 
 class Tags(msgspec.Struct, frozen=True):
-    """A step over tagged fields, with the steps of the known tags."""
+    """A step of the length check for tagged fields, with the steps of the known tags."""
 
     known: Mapping[int, tuple[Step, ...]]
 
@@ -81,9 +81,8 @@ def steps_of(schema: Any) -> tuple[Step, ...]:
 
 
 def _field(field: Field[Any], flexible: bool, *, tagged: bool) -> list[Step]:
-    """Return the steps for one field, by its type: a primitive, a message, a tuple of either, or an
-    optional one.
-    """
+    """Return the steps that check one field, by the type of the field: a primitive, a message, a
+    tuple of either, or an optional value."""
     kind: Any = field.type
     nullable = get_origin(kind) is UnionType
     if nullable:

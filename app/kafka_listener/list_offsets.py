@@ -1,6 +1,5 @@
-"""The ListOffsets API: the earliest or latest offset, the offset of a time, and that of the newest
-time.
-"""
+"""The ListOffsets API. It returns the earliest or latest offset of a partition, the offset of a
+time, or the offset of the record with the newest time."""
 
 from __future__ import annotations
 

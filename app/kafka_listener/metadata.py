@@ -38,7 +38,7 @@ async def metadata(node: KafkaNode, session: KafkaSession, request: KafkaRequest
 
 
 async def describe_cluster(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
-    """Return the node. A request for controllers gets an error, because the node is none."""
+    """Return the node. A request for controllers gets an error, because this node is no controller."""
     shapes = request.shapes
     kind = getattr(request.payload, "endpoint_type", BROKERS)
     host, port = node.address
@@ -61,12 +61,9 @@ async def describe_cluster(node: KafkaNode, session: KafkaSession, request: Kafk
 def _requested_topics(
     node: KafkaNode, session: KafkaSession, request: KafkaRequest
 ) -> list[tuple[str | None, Any]]:
-    """Return names and ids of the requested topics, without repeats, because each is answered with
-    all its partitions.
-
-    A request for all topics names none in version 0 and has null later. It gets those that the user
-    may see.
-    """
+    """Return names and ids of the requested topics, without repeats. A request for all topics has
+    an empty list in version 0, and null in later versions. Its result has all topics that the user
+    may see."""
     topics = request.payload.topics
     if topics is None or (not topics and not request.version):
         seen = (n for n in node.engine.topics() if to_see(session, n) is ErrorCode.none)

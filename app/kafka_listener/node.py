@@ -88,12 +88,13 @@ class KafkaListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
         host: the address.
         port: the port; 0 takes a free one.
         advertised: host and port that clients must use; None for the address of the listener.
-        max_frame: largest request in bytes; a larger one ends its connection. It also bounds its
-            compressed batches after decompression.
-        receiving: bytes of unfinished requests over all connections; beyond, reading waits. The
-            same bound holds for decompressed batches and for unread responses. One user has a share
-            of each.
-        connections: most open connections, including TLS handshakes; one more is closed.
+        max_frame: largest request in bytes. A larger request ends its connection. The bound holds
+            for compressed batches after decompression, too.
+        receiving: most bytes of unfinished requests over all connections. Above this bound, reading
+            waits. The same bound holds for decompressed batches and for unread responses. One user
+            has a share of each.
+        connections: most open connections, including TLS handshakes. A further connection is
+            closed.
         in_work: most requests of a connection in work before reading pauses.
         handshake_timeout: limit of a TLS handshake.
         frame_timeout: limit from the first byte of a request to its last, from a connection to its

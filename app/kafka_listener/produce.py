@@ -139,7 +139,7 @@ def _read_all(
 ) -> list[ParsedPartition]:
     """Parse all batches. This may run in any thread.
 
-    ``room`` is the number of bytes that the compressed batches may become together.
+    ``room`` is the most bytes of all compressed batches together, after decompression.
     """
     asked: list[ParsedPartition] = []
     for place, data in parts:
@@ -219,8 +219,8 @@ async def _results(
     waiting: list[tuple[ParsedPartition, asyncio.Future[StoredAppend] | Exception]],
     limit: timedelta | None,
 ) -> list[ProduceResult]:
-    """Wait for the batches and return their results. A batch that is not stored in time is
-    cancelled, unless it is being stored.
+    """Wait for the batches and return their results. A batch whose storing has not begun in time is
+    cancelled.
 
     ``limit`` is None if no response is needed.
     """

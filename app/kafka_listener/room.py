@@ -114,7 +114,7 @@ class ByteBudget:
 class UnreadAnswers:
     """Counts the response bytes that clients have not read, over all connections.
 
-    Requests do not wait for room. Without room, their responses are small.
+    A request never waits here. While too many bytes are unread, its response is small.
     """
 
     def __init__(self, bound: int, share: int | None = None) -> None:

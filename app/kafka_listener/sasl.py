@@ -49,9 +49,8 @@ class SaslSession(Protocol):
 
 
 class LoginInProgress(NamedTuple):
-    """A login under way. ``logins`` are the users at its start; a reload may have replaced them at
-    its end.
-    """
+    """A login under way. ``logins`` are the users at its start. A reload may replace them before
+    its end."""
 
     logins: Users
     exchange: SaslSession

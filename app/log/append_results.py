@@ -102,7 +102,8 @@ class AppendProcessor:
         return None
 
     def as_broker_error(self, error: apsw.Error) -> BrokerError:
-        """Return the error of SQLite as a broker error. A broken disk stops acceptance for good."""
+        """Return the error of SQLite as a broker error. After a broken disk, no more records are accepted until a
+        restart."""
         name = self._settings.name
         match judge(error):
             case "broken":
@@ -129,7 +130,7 @@ class AppendProcessor:
             )
 
     def tidy(self) -> None:
-        """Checkpoint in an idle moment, and check whether there is room again."""
+        """Checkpoint while the log is idle, and check whether a full log has room again."""
         self._guarded(self._checkpoint_and_check)
 
     def close(self) -> None:
@@ -149,7 +150,7 @@ class AppendProcessor:
 
     @property
     def has_idle_work(self) -> bool:
-        """Return True if an idle moment has work to do."""
+        """Return True if there is work to do while the log is idle."""
         return self.space.needs_checkpoint or bool(self.full)
 
     def _guarded(self, upkeep: Callable[[], None]) -> None:

@@ -25,9 +25,8 @@ from app.log.lock_file import keep_private
 
 PAGES = 2_048  # pages that are copied between two reports of the progress
 FENCE = 1 << 20
-"""The number by which a restore raises all generations.
-
-It is higher than any number of generations since the backup, so that the store accepts the new owners' writes."""
+"""The number that a restore adds to the generation of every group. It is higher than any number of generations
+since the backup, so that the store accepts the new owners' writes."""
 _PART = "restoring"
 
 _log = logging.getLogger(__name__)

@@ -146,7 +146,8 @@ class Catalogue:
                     _note(db, partition.segments[-1], partition.next_offset)
 
     def drop_segments(self, db: apsw.Connection, partition: PartitionLog, count: int) -> None:
-        """Drop the oldest ``count`` segments. If none is left, an empty one keeps the next offset."""
+        """Drop the oldest ``count`` segments. If no segment is left, create an empty one, which keeps the next
+        offset."""
         before = partition.segments
         gone, kept = before[:count], before[count:]
         partition.segments = (
@@ -181,8 +182,8 @@ def _note(db: apsw.Connection, segment: Segment, end: int) -> None:
 def _find_end(db: apsw.Connection, partition: PartitionLog, noted: int) -> list[str]:
     """Find the next offset of a partition, and return descriptions of damage.
 
-    The next offset is the end of the last row; a segment without rows has it as its base. It is never less than at
-    the last orderly stop; a difference is damage."""
+    The next offset is the end of the last row; a segment without rows has it as its base. It is never less than the
+    end that was stored at the last orderly stop. Rows that end before are damage."""
     newest = partition.segments[-1]
     earlier = partition.segments[-2].last_ms if len(partition.segments) > 1 else 0
     found = newest.base

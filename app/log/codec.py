@@ -68,5 +68,5 @@ def decode_row(row: Row) -> list[Fields] | None:
 
 
 def _checksum(base: int, count: int, time_ms: int, data: bytes) -> int:
-    """Return the checksum over all columns, so that a row with another's columns is detected."""
+    """Return the checksum over all columns. A row with columns of another row is then detected."""
     return crc32(data, crc32(b"%d %d %d" % (base, count, time_ms)))

@@ -45,7 +45,7 @@ Fates = list[tuple[AppendRequest, list[PublishResult]]]
 class Piggyback:
     """Writes that join the transaction of a commit group, so that they cost no fsync of their own.
 
-    Calling the object stores them in their own transaction if no commit group has.
+    A call of the object stores the writes in their own transaction, unless a commit group has stored them.
 
     Args:
         store: writes the rows in the current transaction, and returns the function to call after the commit.
@@ -116,7 +116,7 @@ class SingleAppend:
 
 
 class CommitGroup:
-    """The records of one transaction. Without ``publish`` nothing is changed in memory.
+    """The records of one transaction. Nothing is changed in memory before ``publish`` is called.
 
     The writer calls ``add`` for each append, then ``encode``, then ``store`` in a transaction, and ``publish``
     after its commit."""
@@ -225,7 +225,8 @@ class CommitGroup:
         return Receipt(self._broker, append.topic, append.partition, str(append.stored.base))
 
     def _add_once(self, topic: str, record: Record, identity: Identity | None) -> PublishResult:
-        """Stage a record unless it is a duplicate, and return the receipt of the first one for a duplicate."""
+        """Stage a record and return its receipt. If the record is a duplicate, stage nothing, and return the
+        receipt of the first record."""
         if identity is None:
             return self.add(SingleAppend(topic, record))[0]
         verdict, receipt = self._recognition.judge(topic, identity)
@@ -256,7 +257,7 @@ class CommitGroup:
         return staged
 
     def _segment(self, db: apsw.Connection, partition: PartitionLog) -> Segment:
-        """Return the newest segment of the partition, or a new one if that is closed."""
+        """Return the newest segment of the partition. If that segment is closed, return a new one."""
         if partition.segments:
             newest = partition.segments[-1]
             age = self._now - newest.first_ms if newest.first_ms else 0

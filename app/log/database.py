@@ -50,7 +50,7 @@ CREATE TABLE producers(
   PRIMARY KEY(id, topic, partition)) STRICT, WITHOUT ROWID;
 CREATE TABLE identity(name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
 """
-"""Format 1 had a table of producers that was never written to."""
+"""The statements that upgrade format 1, whose table of producers was never written to."""
 
 _SINCE_3 = "ALTER TABLE groups ADD COLUMN used_ms INTEGER NOT NULL DEFAULT 0"
 _SINCE_4 = """
@@ -69,11 +69,12 @@ CREATE TABLE IF NOT EXISTS owners(
   kind TEXT NOT NULL, name TEXT NOT NULL, user TEXT NOT NULL,
   PRIMARY KEY(kind, name)) STRICT, WITHOUT ROWID;
 """
-"""The users of a Kafka listener that created topics and groups. Other topics and groups have no row."""
+"""The table of the Kafka listener's users that created topics or groups. A topic or group of any other creator has
+no row."""
 
 
 class FolderLock:
-    """The lock of a log folder. Only one process may write, because two would assign the same offsets."""
+    """The lock of a log folder, so that only one process writes. Two processes would assign the same offsets."""
 
     def __init__(self, folder: Path, setting: str) -> None:
         self._folder = folder

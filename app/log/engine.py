@@ -41,7 +41,8 @@ _log = logging.getLogger(__name__)
 
 
 class LogEngine:
-    """An embedded log in one folder. ``start`` comes first; ``stop`` stores accepted records and closes the file.
+    """An embedded log in one folder. Call ``start`` first. ``stop`` stores the accepted records and closes the
+    file.
 
     ``on_round`` is called before a commit group is closed. ``findings`` lists damage that was found at the start.
     ``cluster`` is the unique id of this log."""
@@ -56,7 +57,7 @@ class LogEngine:
         self._forget()
 
     def _forget(self) -> None:
-        """Reset the state in memory, which ``start`` reads from the file."""
+        """Reset the state in memory. ``start`` reads it again from the file."""
         settings = self.settings
         positions = GroupPositions(settings.now_ms)
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
@@ -119,8 +120,8 @@ class LogEngine:
         """Store records in one partition, all or none, and return a future of the first offset.
 
         A batch of an idempotent producer is stored once, however often it is sent. ``owner`` is the user whose
-        share of producer states it uses. The future may have a BrokerError: BrokerRefused of kind ``fenced`` or
-        ``out-of-order`` for numbers that do not fit. Cancelling it early prevents the append."""
+        share of producer states the batch uses. The future may have a BrokerError: BrokerRefused of kind ``fenced``
+        or ``out-of-order`` for numbers that do not fit. Cancelling it early prevents the append."""
         placed = PartitionAppend(place, records, batch, owner)
         self._writer_or_raise().append(placed)
         return placed.fate
@@ -143,8 +144,8 @@ class LogEngine:
         """Delete a topic with its records, positions and producer states, so that a new topic of its name starts
         without any.
 
-        ``creator`` is a user that may delete only empty topics of its own. Raise BrokerRefused if that, a missing
-        topic or a subscription forbids the deletion."""
+        ``creator`` is a user that may delete only empty topics of its own. Raise BrokerRefused if the topic is
+        missing, if a subscription reads it, or if ``creator`` may not delete it."""
         topic = await self._writer_or_raise().run(
             lambda db: self._changes.delete(db, name, creator)
         )
@@ -181,7 +182,8 @@ class LogEngine:
     def at_hand(
         self, partition: PartitionLog, offset: int, until: int, most: int
     ) -> MessagePage | None:
-        """Return messages that were just stored, without the reader thread; None if ``page`` must read them.
+        """Return messages that were just stored, without the reader thread. Return None if ``page`` must read the
+        messages.
 
         Only a watcher may call this, while it is being notified of the growth."""
         newest = self._newest
@@ -216,7 +218,7 @@ class LogEngine:
         )
 
     async def offset_at(self, place: Partition, time_ms: int) -> int:
-        """Return the first offset that was stored at or after ``time_ms`` (ms since the epoch)."""
+        """Return the offset of the first record that was stored at or after ``time_ms`` (ms since the epoch)."""
         partition = self.partition(place)
         return await self._reader_or_raise().run(lambda db: time_search(db, partition, time_ms))
 

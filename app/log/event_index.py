@@ -40,7 +40,7 @@ _SPOOLED_FOR = ("kafka", "rabbitmq", "pulsar")
 
 
 class _Named(msgspec.Struct):
-    """The members of a JSON document that the index reads; others are ignored."""
+    """The members of a JSON document that the index reads. Other members are ignored."""
 
     specversion: Literal["1.0"]
     id: str
@@ -145,8 +145,8 @@ class EventIndex:
         ]
 
     def tidy(self, segment: Segment, db: apsw.Connection) -> None:
-        """Merge the fingerprints of a closed segment into one row, or delete expired ones, in a transaction of its
-        own."""
+        """Merge the fingerprints of a closed segment into one row, or delete them if they have expired. This is a
+        transaction of its own."""
         old = segment.last_ms < self._now() - round(self.keep * 1000)
         with db:
             found = "SELECT base_offset, prints FROM prints WHERE segment = ? ORDER BY base_offset"
@@ -158,7 +158,7 @@ class EventIndex:
 
 
 def _joined(rows: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Merge rows that follow each other. Rows with a gap between them stay separate."""
+    """Merge rows of fingerprints whose offsets follow each other. Rows with a gap between them stay separate."""
     base, parts, end = 0, list[bytes](), -1
     for start, prints in rows:
         if start != end and parts:
@@ -184,7 +184,8 @@ class EventSearch(NamedTuple):
 
     @property
     def needle(self) -> bytes:
-        """Return the bytes to look for: the fingerprint, or its first half without a source."""
+        """Return the bytes to look for: the fingerprint of id and source. Without a source, return its first half,
+        which depends on the id alone."""
         found = fingerprint_of(self.event_id.encode(), (self.source or "").encode())
         return found[:4] if self.source is None else found
 
@@ -209,7 +210,8 @@ class EventSearch(NamedTuple):
     def _of(
         self, db: apsw.Connection, segment: Segment, count: int, ends: float
     ) -> list[int] | None:
-        """Return the offsets of a segment's hits, newest first, or None if the time does not suffice."""
+        """Return the offsets of the hits in a segment, newest first. Return None if some records have
+        no fingerprints, and the time ``ends`` is over."""
         needle = self.needle
         found = [
             base + at // SIZE

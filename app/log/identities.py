@@ -1,7 +1,8 @@
 """Identities of events that a route stores once, in memory and in the file.
 
-A commit group checks each event with ``judge`` against the stored identities and its own staged ones
-(``IdentityCheck``). New identities are written in the transaction of the records, so a crash loses both or none."""
+A commit group checks each event with ``judge``: against the stored identities, and against those that the group
+itself has staged (``IdentityCheck``). New identities are written in the transaction of the records, so a crash
+loses both or none."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class StagedIdentities(NamedTuple):
 class Identities:
     """The identities that are still within their windows. Used in the writer thread only, except ``count``.
 
-    ``oldest_ms`` is when the first row expires, in ms since the epoch; a far future time without rows."""
+    ``oldest_ms`` is when the first row expires, in ms since the epoch; a time in the far future if there are no
+    rows."""
 
     def __init__(self, broker: str, now_ms: Callable[[], int]) -> None:
         self._broker = broker
@@ -56,7 +58,7 @@ class Identities:
         return IdentityCheck(self, self._broker, now_ms)
 
     def note(self, kept: Kept, key: bytes) -> bytes | None:
-        """Return the stored note of an event, or None for an event that is new."""
+        """Return the stored entry of an event's identity, or None if the event is new."""
         recent = self._recent.get(kept)
         return None if recent is None else recent.get(key)
 
@@ -101,7 +103,7 @@ class Identities:
 
 
 class IdentityCheck:
-    """The identities of one commit group. Without ``publish`` nothing is changed in memory."""
+    """The identities of one commit group. Nothing is changed in memory before ``publish`` is called."""
 
     def __init__(self, known: Identities, broker: str, now_ms: int) -> None:
         self._known = known

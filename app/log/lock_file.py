@@ -17,7 +17,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class LockHeld(Exception):
-    """Another process has the lock. ``holder`` names the process, and ``cure`` is how to end it."""
+    """The error for a lock that another process has. ``holder`` names the process, and ``cure`` is how to end it."""
 
     def __init__(self, pid: str) -> None:
         self.holder = f"process {pid}" if pid else "another process"
@@ -67,7 +67,7 @@ def take_lock(file: Path) -> int:
     """Lock the file and return its descriptor, whose closing releases the lock.
 
     Raises:
-        Held: another process has the lock.
+        LockHeld: another process has the lock.
         OSError: the file cannot be created.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)

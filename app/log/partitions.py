@@ -53,7 +53,7 @@ class PartitionLog:
 
     @property
     def earliest(self) -> int:
-        """Return the offset at which the partition begins, or the next offset if it is empty."""
+        """Return the first offset of the partition. If the partition is empty, return the next offset."""
         return self.segments[0].base if self.segments else self.next_offset
 
     def segment_of(self, offset: int) -> Segment | None:
@@ -70,8 +70,8 @@ class PartitionLog:
         return segments[at] if at < len(segments) else None
 
     def reach(self, offset: int, until: int) -> tuple[Segment, int] | None:
-        """Return the segment that has ``offset``, and the lower of its end and ``until``; None if there is no
-        segment.
+        """Return the segment that has ``offset``, and the end up to which to read: its own end or ``until``. Return
+        None if there is no segment.
 
         Raises:
             PositionOutOfRange: retention has dropped the offset meanwhile.

@@ -1,7 +1,7 @@
 """The states of idempotent producers, in memory and in the file.
 
-A commit group checks each numbered batch with ``judge`` against the stored states and its own staged ones
-(``SequenceCheck``). The new states are written in the transaction of the records."""
+A commit group checks each numbered batch with ``judge``: against the stored states, and against those that the
+group itself has staged (``SequenceCheck``). The new states are written in the transaction of the records."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _read = msgspec.json.Decoder(tuple[tuple[int, int, int], ...]).decode
 class Producers:
     """The states of idempotent producers, at most ``bound``, with a share per user. Used in the writer thread only.
 
-    A state belongs to the user of its last batch, and after a restart to none until the next batch. Beyond the
-    bound, the longest idle state is dropped: of that user, or of the user with most states."""
+    A state belongs to the user of its last batch, and after a restart to none until the next batch. If a user
+    exceeds its share, its longest idle state is dropped. Beyond the bound, the user with most states loses its
+    longest idle state."""
 
     def __init__(self, bound: int = 100_000) -> None:
         self._states: dict[Key, ProducerState] = {}
@@ -69,7 +70,7 @@ class Producers:
             del self._ids[key[0]]
 
     def excess(self, staged: Mapping[Key, str]) -> list[Key]:
-        """Return the states that must be dropped so that the staged ones can be kept.
+        """Return the stored states that must be dropped, so that the staged states can be kept.
 
         Args:
             staged: the keys of the staged states with their users.
@@ -126,13 +127,13 @@ class Producers:
 
     @property
     def oldest_ms(self) -> int:
-        """Return when the longest idle producer stored its last batch, in ms since the epoch; a far future time if
-        none."""
+        """Return when the longest idle producer stored its last batch, in ms since the epoch. Return a time in the far
+        future if there is no producer."""
         return min((state.time_ms for state in list(self._states.values())), default=1 << 62)
 
 
 class SequenceCheck:
-    """The numbered batches of one commit group. Without ``publish`` nothing is changed in memory."""
+    """The numbered batches of one commit group. Nothing is changed in memory before ``publish`` is called."""
 
     def __init__(self, known: Producers) -> None:
         self._known = known

@@ -97,7 +97,8 @@ class LogReader:
         max_records: int,
         max_bytes: int,
     ) -> MessagePage:
-        """Read messages of one segment. Offsets have no gaps, so missing ones before a sound row are damage."""
+        """Read messages of one segment. Offsets have no gaps, so offsets that are missing before an intact row are
+        damage."""
         messages: list[Message] = []
         place = partition.place
         room = max_bytes
@@ -150,7 +151,8 @@ class LogReader:
 
 
 def time_search(db: apsw.Connection, partition: PartitionLog, time_ms: int) -> int:
-    """Return the first offset that was stored at or after ``time_ms``. Times never go back within a partition."""
+    """Return the offset of the first record that was stored at or after ``time_ms``. Times never go back within a
+    partition."""
     low, high = partition.earliest, partition.next_offset
     while low < high:
         middle = (low + high) // 2

@@ -20,8 +20,7 @@ def wall_ms() -> int:
 
 
 class RetentionLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The retention of a topic: ``max_age`` in seconds, and ``max_bytes`` per partition. None keeps records for
-    ever."""
+    """The retention of a topic: ``max_age`` in seconds, and ``max_bytes`` per partition. None means no limit."""
 
     max_age: float | None = None
     max_bytes: int | None = None
@@ -36,19 +35,19 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         path: the folder.
         name: the name of the broker.
-        max_bytes: the bound of file and write-ahead log together; 0: only the disk bounds it.
+        max_bytes: the bound of file and write-ahead log together. 0 means that only the disk bounds them.
         max_topics: the number of topics.
         max_partitions: the number of partitions of all topics. Each user has a share of topics and partitions.
-        max_producers: the number of states of idempotent producers, one per producer and partition. Beyond it, or
-            beyond a user's share, the longest idle one is dropped.
+        max_producers: the number of states of idempotent producers, one per producer and partition. Beyond this
+            number, or beyond a user's share, the state that was idle for longest is dropped.
         find_keep: seconds for which events are found by source and id without reading the log (``event_index``); 0:
             never.
         partitions: the number of partitions of topics that their first record creates.
         segment_bytes: the size at which a segment is closed. Retention drops whole segments.
         wal_bytes: the approximate size of the write-ahead log at which a checkpoint is made.
         check_on_start: whether the whole file is checked before the start.
-        synchronous: FULL keeps every acknowledged record through a power cut; the others do not.
-        retention: the retention of topics without one of their own.
+        synchronous: FULL keeps every acknowledged record through a power cut. The other values may lose records.
+        retention: the retention of topics that ``topic_retention`` does not name.
         topic_retention: the retention by topic.
         retention_interval: seconds between two runs of the upkeep.
         producer_age: seconds after its last batch that an idempotent producer is dropped.
@@ -83,7 +82,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"brokers.{self.name}.path"
 
     def retention_of(self, topic: str) -> RetentionLimits:
-        """Return the retention of a topic. Drained records of a spool go soon; its group keeps the others."""
+        """Return the retention of a topic. Records of a spool may go soon, but its group keeps those that are not
+        drained yet."""
         if spooled_route(topic) is not None:
             return SPOOL_RETENTION
         return self.topic_retention.get(topic, self.retention)

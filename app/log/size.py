@@ -45,7 +45,7 @@ class Space:
         return (pages + self._wal) * self._page
 
     def full(self) -> str:
-        """Return why no more records may be stored, or "" if there is room."""
+        """Return why no more records may be stored, or "" if more records may be stored."""
         bound = self._settings.max_bytes
         if bound and self.used >= bound:
             self.checkpoint()

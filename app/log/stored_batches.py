@@ -15,9 +15,9 @@ EVERYTHING = 1 << 62
 
 
 class PageBudget:
-    """The approximate number of bytes that one scan may decode. The first row is always taken.
+    """The approximate number of bytes that one scan may decode. The first row of a scan always fits.
 
-    ``spent`` is True if a row did not fit, so another scan has to read it."""
+    ``spent`` is True if a row did not fit. Another scan then has to read that row."""
 
     __slots__ = ("_begun", "_left", "spent")
 

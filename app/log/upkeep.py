@@ -1,6 +1,7 @@
 """Periodic upkeep of a log: delete expired segments, producers, identities and groups.
 
-Segments are dropped whole, oldest first, and never if a declared group still needs them."""
+Segments are dropped as a whole, oldest first. A segment that a declared group still needs is never
+dropped."""
 
 from __future__ import annotations
 

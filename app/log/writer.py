@@ -1,8 +1,8 @@
 """The writer thread of the log.
 
-Commit groups form by themselves. While one is written to the disk, the next one collects appends. It is closed
-after the event loop has delivered the results of the last one. There is no timer, because waiting only made it
-slower."""
+While a commit group is written to the disk, the next group collects appends. That group is closed after the event
+loop has delivered the results of the written group. No timer is used: waiting for more appends made the log slower.
+"""
 
 from __future__ import annotations
 

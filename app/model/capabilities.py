@@ -1,4 +1,5 @@
-"""The capabilities of a broker, declared as data. Both the code and the contract suite decide by them."""
+"""The capabilities of a broker, declared as data. The code and the contract suite read this data to decide what a
+broker can do."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def to_draft(document: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _taken_source(filters: list[Any]) -> str | None:
-    """Remove and return the source filter that ``from_draft`` puts first, or None if there is none."""
+    """Remove and return the source filter that ``from_draft`` puts first. Return None if there is no such filter."""
     match filters[:1]:
         case [{"exact": {"source": str(source), **more}, **others}] if not more and not others:
             del filters[0]
@@ -184,7 +184,8 @@ def _taken_source(filters: list[Any]) -> str | None:
 
 
 def _taken_types(filters: list[Any]) -> Sequence[str] | None:
-    """Remove and return the types of the filter that ``from_draft`` puts next, or None if there is none."""
+    """Remove and return the types of the filter that ``from_draft`` puts after the source filter. Return None if
+    there is no such filter."""
     match filters[:1]:
         case [{"any": [*choices], **others}] if choices and not others:
             types = [_type(choice) for choice in choices]

@@ -11,8 +11,8 @@ Acknowledgements: TypeAlias = Literal["all", 1, 0]
 class LogName(NamedTuple):
     """The name of a log that publishes for routes.
 
-    A broker has one log for each number of acknowledgements that its routes demand, so that a relaxed route
-    does not affect the others. Each spool has one more, before that of its target.
+    A broker has one log for each number of acknowledgements that its routes demand, so that a relaxed route does
+    not affect the others. Each spool has one more log, before the log of its target.
 
     Attributes:
         broker: The broker.

@@ -27,8 +27,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):  # an instance can be in n
         offset: The position as a number that grows by at least one per message. The delivery window is
             measured in it.
         time_ms: The log's own time of the record, in ms since 1970.
-        epoch: The ownership under which the message was read. No other owner of the partition has it, and a
-            commit under another epoch is void.
+        epoch: The ownership under which the message was read. No other owner of the partition has it, and a commit
+            under another epoch has no effect.
         decoded: The event, if the log decoded it to evaluate filters, and the filters match.
     """
 

@@ -31,7 +31,7 @@ MOST_FIELDS = 64  # headers, or parameters of the query
 
 
 class SecretValue(Strict):
-    """A text that is a secret as a whole: ``{secret: ...}``, or a reference that is a whole setting."""
+    """A text that is a secret as a whole: ``{secret: ...}``, or a setting that is nothing but a reference."""
 
     secret: Secret = Field(description="a secret: sent as it is, hidden where requests are shown")
 
@@ -194,11 +194,11 @@ Body = Annotated[
     | Annotated[Json, Tag("document")],
     Discriminator(_form_of),
 ]
-"""A JSON document, or a mapping with the name of one of the forms alone."""
+"""The setting ``body``: a JSON document, or a mapping with a single member that names another form."""
 
 
 class AnswerTest(Strict):
-    """A test of the JSON in an answer: the value at a pointer is one of those listed."""
+    """A test of a JSON answer: the value at a pointer must be one of the listed values."""
 
     pointer: Pointer = Field(description="JSON Pointer to a value in the answer")
     equals: Scalar = Field(None, description="the value")

@@ -14,14 +14,15 @@ _EVENT = {"attributes": "{$attributes}", "data": "{$data}"}
 
 
 class SlackRequest(Strict):
-    """A message to a Slack channel by an incoming webhook."""
+    """The settings of a request that posts a message to a Slack channel by an incoming webhook."""
 
     preset: Literal["slack"] = Field(description="a message by an incoming webhook of Slack")
     text: Text = Field(description="the message, a template; Slack's markup in values is escaped")
 
 
 class TeamsRequest(Strict):
-    """A message to a Microsoft Teams channel by a workflow (an adaptive card)."""
+    """The settings of a request that posts a message (an adaptive card) to a Microsoft Teams
+    channel by a workflow."""
 
     preset: Literal["teams"] = Field(description="a card by a workflow of Microsoft Teams")
     text: Text = Field(description="the message, a template; values are plain text")
@@ -29,7 +30,8 @@ class TeamsRequest(Strict):
 
 
 class DiscordRequest(Strict):
-    """A message to a Discord channel by a webhook; it mentions no person."""
+    """The settings of a request that posts a message to a Discord channel by a webhook. The message
+    mentions no person."""
 
     preset: Literal["discord"] = Field(description="a message by a webhook of Discord")
     text: Text = Field(description="the message, a template; markdown in values is escaped")
@@ -37,7 +39,7 @@ class DiscordRequest(Strict):
 
 
 class PagerDutyRequest(Strict):
-    """An event of PagerDuty's Events API v2."""
+    """The settings of a request that sends an event to PagerDuty's Events API v2."""
 
     preset: Literal["pagerduty"] = Field(description="an event of PagerDuty's Events API v2")
     key: Text = Field(description=f"the integration key (routing key); {_KEY}")
@@ -52,7 +54,7 @@ class PagerDutyRequest(Strict):
 
 
 class JiraRequest(Strict):
-    """An alert of Jira Service Management (before, Opsgenie)."""
+    """The settings of a request that sends an alert to Jira Service Management (before, Opsgenie)."""
 
     preset: Literal["jira_service_management"] = Field(
         description="an alert of Jira Service Management"
@@ -67,7 +69,8 @@ class JiraRequest(Strict):
 
 
 class ElasticsearchRequest(Strict):
-    """Documents by Elasticsearch's bulk API; with ``batch`` many in one request."""
+    """The settings of a request that stores events as documents by Elasticsearch's bulk API. With
+    ``batch``, one request has many documents."""
 
     preset: Literal["elasticsearch"] = Field(description="documents by Elasticsearch's bulk API")
     index: Text = Field(description="name of the index or data stream, a template")
@@ -81,7 +84,8 @@ class ElasticsearchRequest(Strict):
 
 
 class SplunkRequest(Strict):
-    """Events by Splunk's HTTP Event Collector; with ``batch`` many in one request."""
+    """The settings of a request that sends events to Splunk's HTTP Event Collector. With ``batch``,
+    one request has many events."""
 
     preset: Literal["splunk_hec"] = Field(description="events by Splunk's HTTP Event Collector")
     key: Text = Field(description=f"the token of the collector; {_KEY}")

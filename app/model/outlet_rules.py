@@ -39,7 +39,7 @@ class WebhookSettings(Protocol):
 
 
 def with_secret_sink(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the document of a subscription whose URL is marked as a secret if its request is that of a preset."""
+    """Return the document of a subscription. If its ``request`` has a preset, its URL is marked as a secret."""
     request, sink = document.get("request"), document.get("sink")
     preset = isinstance(request, Mapping) and request.get("preset") is not None
     preset = preset or isinstance(request, PresetRequest)

@@ -22,7 +22,7 @@ def is_offset(text: str) -> bool:
 
 
 def why_impossible(kind: str, number: int, text: str) -> str:
-    """Return why no log of this kind has this position in partition ``number``, or "" if one may."""
+    """Return why no log of this kind has this position in partition ``number``, or "" if the position is possible."""
     if not 0 <= number <= LARGEST_PARTITION:
         return (
             f"The key {number} is not the number of a partition, which is 0 to {LARGEST_PARTITION}."

@@ -47,7 +47,7 @@ class MixedText(str):
     pieces: tuple[str | FileSecret, ...]
 
     def __new__(cls, pieces: tuple[str | FileSecret, ...]) -> Self:
-        """Join the pieces to the text that other settings read."""
+        """Join the pieces to one text, which settings read like any other text."""
         texts = [each if isinstance(each, str) else each.get_secret_value() for each in pieces]
         made = super().__new__(cls, "".join(texts))
         made.pieces = pieces

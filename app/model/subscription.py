@@ -47,7 +47,7 @@ class Source(Strict):
 
 
 class Retry(Strict):
-    """The waits before a failed attempt is retried."""
+    """The setting ``retry``: the waits before a failed attempt is retried."""
 
     schedule: Annotated[tuple[Duration, ...], Field(min_length=1)] = Field(
         DEFAULT_SCHEDULE,
@@ -69,7 +69,8 @@ class Retry(Strict):
 
 
 class Parking(Strict):
-    """The limits of parked events: events in the store whose key cannot be delivered yet."""
+    """The setting ``parked``: the limits of parked events, which wait in the store because their key cannot be
+    delivered yet."""
 
     max_rows: Annotated[Count, Field(ge=1)] = Field(
         100_000, description="most parked events of one worker, which stops reading at this number"
@@ -83,7 +84,7 @@ class Parking(Strict):
 
 
 class OrderBy(Strict):
-    """A value in the data that orders events, for records without a key: ``{pointer: /customer/id}``."""
+    """The setting ``order_by`` as a value in the data, for records without a key: ``{pointer: /customer/id}``."""
 
     pointer: DataPointer = Field(
         description="JSON Pointer to a text, number or boolean in the data of the event"
@@ -115,7 +116,8 @@ Sink = Annotated[
     | Annotated[Pull, Tag("to be pulled")],
     Discriminator(_sink_form),
 ]
-"""The URL of a webhook, also as ``{url: ..., secret: true}``; a target on a broker as in routes; ``{pull: ...}``."""
+"""The setting ``sink``: the URL of a webhook, also as ``{url: ..., secret: true}``, a target on a broker as in
+routes, or ``{pull: ...}``."""
 
 _OF_WEBHOOKS = (
     *("signing", "auth", "tls", "handshake", "request_rate", "strict_webhook"),
@@ -244,7 +246,7 @@ class Subscription(Strict):
     @model_validator(mode="before")
     @classmethod
     def url_of_a_preset_is_secret(cls, given: object) -> object:
-        """Hide the URL of a webhook whose request is that of a preset."""
+        """Hide the URL of a webhook if the ``request`` of the subscription has a preset."""
         return with_secret_sink(given) if isinstance(given, dict) else given
 
     @property
@@ -334,7 +336,8 @@ class Subscription(Strict):
 
     @model_validator(mode="after")
     def headers_come_once(self) -> Subscription:
-        """Refuse a forwarded header that the subscription sets: a record's producer could change its value."""
+        """Refuse a forwarded header that the subscription sets itself. Otherwise the producer of a record could
+        change its value."""
         for name in self.headers:
             if is_wanted(name, self.forwarded_names):
                 raise ValueError(

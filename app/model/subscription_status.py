@@ -32,7 +32,7 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
         waiting: Messages of ``held`` that wait for their next attempt.
         window: Messages from the commit position to the newest message read, in the partition where this is
             longest.
-        paused_for: Seconds until the pause ends. None if it is not paused, or without a known end.
+        paused_for: Seconds until the pause ends. None if the subscription is not paused, or if the end is unknown.
         oldest: Seconds since the oldest message of ``held`` was stored in the log. None if there is none.
         parked_rows: Parked events of the owned partitions.
         parked_keys: Keys of these parked events.

@@ -37,9 +37,8 @@ SigningSecret = Annotated[Secret, AfterValidator(_signs)]
 
 
 class Signing(Strict):
-    """Signatures of requests by Standard Webhooks. A secret ``whsec_`` signs by HMAC-SHA256, a key ``whsk_`` by
-    ed25519.
-    """
+    """The setting ``signing``: signatures of requests by Standard Webhooks. A secret ``whsec_`` signs by
+    HMAC-SHA256, a key ``whsk_`` by ed25519."""
 
     secret: SigningSecret = Field(
         description="whsec_ or whsk_ and base64, made by skybridge secret; best "
@@ -62,7 +61,7 @@ SentIn = Annotated[
 
 
 class Bearer(Strict):
-    """A fixed token."""
+    """The setting ``auth`` with a fixed bearer token."""
 
     kind: Literal["bearer"] = Field(description="a fixed token")
     token: Secret = Field(description='the token; best "${file:/path}" or "${env:NAME}"')
@@ -70,7 +69,7 @@ class Bearer(Strict):
 
 
 class Basic(Strict):
-    """User name and password (RFC 7617)."""
+    """The setting ``auth`` with user name and password (RFC 7617)."""
 
     kind: Literal["basic"] = Field(description="user name and password")
     username: Annotated[str, Field(pattern=r"^[^:\x00-\x1f\x7f]+$")] = Field(
@@ -80,7 +79,7 @@ class Basic(Strict):
 
 
 class ApiKey(Strict):
-    """A key in a header that the target defines."""
+    """The setting ``auth`` with a key in a header that the target defines."""
 
     kind: Literal["api_key"] = Field(description="a key in a header")
     header: OwnHeader = Field("x-api-key", description="name of the header, in lower case")
@@ -88,7 +87,8 @@ class ApiKey(Strict):
 
 
 class OAuth2(Strict):
-    """Access tokens by OAuth 2 client credentials (RFC 6749 4.4), reused until shortly before they expire."""
+    """The setting ``auth`` with access tokens by OAuth 2 client credentials (RFC 6749 4.4). A token is reused until
+    shortly before it expires."""
 
     kind: Literal["oauth2"] = Field(description="tokens granted for a client id and secret")
     token_endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
@@ -125,7 +125,7 @@ StaticHeaders = Annotated[dict[StaticHeader, HeaderValue], Field(max_length=MOST
 
 
 def _url(secret: FileSecret) -> FileSecret:
-    """Refuse what is no URL. The message never quotes it."""
+    """Return the secret if it is a URL. Raise ValueError without the secret's text if not."""
     if not _HTTP.match(secret.get_secret_value()):
         raise ValueError(
             "The value is not a URL that begins with https:// or http://. Cure: Write for example https://host/path."
@@ -149,7 +149,7 @@ class SecretSink(Strict):
 
 
 class Together(Strict):
-    """Several events in one request, as ``application/cloudevents-batch+json``."""
+    """The setting ``batch``: several events in one request, as ``application/cloudevents-batch+json``."""
 
     max_events: Annotated[Count, Field(ge=1, le=10_000)] = Field(
         100, description="most events of one request"
@@ -166,7 +166,7 @@ class Together(Strict):
 
 
 class WebhookTls(Strict):
-    """TLS for requests to one webhook. The files are reread when they change."""
+    """The setting ``tls`` for requests to one webhook. The files are read again when they change."""
 
     ca: Path | None = Field(
         None,

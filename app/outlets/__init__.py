@@ -1,6 +1,6 @@
 """Shape the request of a subscription for a target that does not speak CloudEvents. Pure: values in, a request out.
 
-The event stays what it is, in the log, in dead letters and for every other subscription. Only the request is shaped.
+Only the request is shaped. The event stays unchanged in the log, in dead letters and for every other subscription.
 
 ==========  ==================================================================================
 values      placeholders: which value of an event each one names, as JSON text

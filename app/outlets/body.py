@@ -75,7 +75,8 @@ def compile_json(
 
 
 def _demand_utf8(made: bytes, setting: str) -> bytes:
-    """Values of the data go in as they came; the parser does not look whether they are UTF-8 (RFC 8259 8.1)."""
+    """Return ``made`` if it is UTF-8 (RFC 8259 8.1). Raise Unshapeable if not, because values of the data are
+    inserted as they came."""
     if not made.isascii():
         try:
             made.decode()
@@ -85,7 +86,8 @@ def _demand_utf8(made: bytes, setting: str) -> bytes:
 
 
 class _Member(NamedTuple):
-    """A member of an object or an item of an array; ``name`` is JSON with its colon, empty in an array."""
+    """A member of an object, or an item of an array. ``name`` is the JSON name of a member with its colon, and
+    empty for an item."""
 
     name: bytes
     pieces: list[Piece]
@@ -173,7 +175,7 @@ def pairs(
     *,
     omits: bool,
 ) -> Iterator[str]:
-    """Yield ``name=value`` of each parameter. With ``omits`` one whose value is absent is left out."""
+    """Yield ``name=value`` of each parameter. With ``omits``, a parameter whose value the event lacks is left out."""
     for name, template in templates:
         try:
             yield f"{name}={template if isinstance(template, str) else template(event)}"

@@ -21,7 +21,8 @@ class Conclusion(NamedTuple):
     """The meaning of an answer by the rules of its publisher.
 
     Attributes:
-        outcomes: one for each event of the request, or one for all of them; None if the rules of delivery hold.
+        outcomes: one for each event of the request, or one for all of them; None if only the general rules of
+            delivery apply.
         wait: seconds that the answer asks to wait in its body; None if it does not.
     """
 
@@ -60,11 +61,11 @@ class Outlet:
         return self._template.shape(event)
 
     def piece(self, event: CloudEvent) -> bytes:
-        """Return an event as a part of a request of several. Raises Unshapeable."""
+        """Return an event as a part of a request with several events. Raises Unshapeable."""
         return self._template.shape(event).message.body
 
     def join(self, pieces: Sequence[bytes]) -> ShapedRequest:
-        """Return the request of several events, which ``piece`` made."""
+        """Return the request with the events whose parts ``piece`` returned."""
         return self._template.join(pieces)
 
     def conclude(self, answer: TargetAnswer, events: int) -> Conclusion:
@@ -82,7 +83,7 @@ def compile_outlet(
         settings: the setting.
         sink: the URL of the target.
         reveal: what to write for a secret.
-        limit: most bytes of a request of one event.
+        limit: most bytes of a request with one event.
 
     Raises:
         SetupError: a template cannot be compiled. It names the setting below the subscription.
@@ -126,7 +127,7 @@ def _template_of(
 
 
 def _lines(documents: Sequence[RenderJson], preset: PublisherApi) -> RenderJson:
-    """Return the one document, or several of them, each with a line end."""
+    """Return a function that renders all documents. In newline-delimited JSON, each is followed by a line end."""
     if preset.media_type != NDJSON:
         return documents[0]
     return lambda event: b"".join([document(event) + b"\n" for document in documents])

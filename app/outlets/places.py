@@ -1,6 +1,6 @@
 """One template for one place of a request, with the escaping of that place.
 
-A value stays in its place: a JSON string, a segment of a path, a parameter, a line of a header.
+The escaping keeps a value inside its place: a JSON string, a segment of a path, a parameter, a line of a header.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from app.outlets.values import CURE, Find, ShapingEvent, Unshapeable, compile_va
 MOST_PLACEHOLDERS = 64
 
 Reveal = Callable[[FileSecret], str]
-"""Return the text to write for a secret: the secret itself, or asterisks in a request that is shown."""
+"""A function that returns the text to write for a secret: the secret itself, or asterisks in a request that is
+shown."""
 Markup = Callable[[str], str]
-"""Escape a text in the markup of a publisher, such as Slack's ``&lt;``."""
+"""A function that escapes a text in the markup of a publisher, such as Slack's ``&lt;``."""
 Text = str | SecretValue | SecretText
 Render = Callable[[ShapingEvent], str]
 """Return the escaped text of a place. Raises ValueAbsent if the event lacks a value, and Unshapeable."""
@@ -37,11 +38,11 @@ _NULL = b"null"
 
 
 class ValueAbsent(Exception):
-    """The event lacks a value. ``args[0]`` is the setting that needs it."""
+    """The error for an event that lacks a value. ``args[0]`` is the setting that needs the value."""
 
 
 class Secret(str):
-    """The revealed text of a secret: every place escapes it like a value."""
+    """The revealed text of a secret. Every place of a request escapes it like a value."""
 
     __slots__ = ()
 
@@ -59,7 +60,8 @@ class Value(NamedTuple):
         text: the placeholder in the template.
         setting: the setting that has the template.
         find: finds the value in an event.
-        pointer: the JSON Pointer that must have a value; empty for another placeholder, and with a default.
+        pointer: the JSON Pointer at which the event must have a value. Empty for a placeholder of another kind or
+            with a default.
     """
 
     text: str
@@ -134,7 +136,8 @@ class Compiler:
         return [b'"', *[_inside(part, markup) for part in parts], b'"']
 
     def text(self, text: Text, setting: str, escape: Callable[[str], str] = str) -> str | Render:
-        """Compile a text whose place keeps values in by ``escape``; a string if nothing depends on the event.
+        """Compile a text. Values are written by ``escape``, so that they stay in their place. Return a string if
+        nothing depends on the event.
 
         Literal text is escaped too: the author of a template writes plain text.
         """
@@ -220,7 +223,7 @@ class Compiler:
 
 
 def _constant(parts: Sequence[Part]) -> str | None:
-    """Return the text of a template without placeholders; None for any other."""
+    """Return the text of a template without placeholders. Return None if there are placeholders."""
     texts = [part for part in parts if isinstance(part, str)]
     return "".join(texts) if len(texts) == len(parts) else None
 

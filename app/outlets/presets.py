@@ -56,7 +56,8 @@ class PublisherApi(NamedTuple):
     """The request and the answers of a publisher.
 
     Attributes:
-        documents: from the settings to the JSON documents of one event, each followed by a line end if there are several.
+        documents: returns the JSON documents of one event from the settings. If there are several, each is followed
+            by a line end.
         path: path that follows the one of ``sink``, unless that ends with it.
         headers: further headers, by the settings.
         media_type: content type of the request.
@@ -79,7 +80,7 @@ def _slack(settings: SlackRequest) -> Sequence[object]:
 
 
 def _teams(settings: TeamsRequest) -> Sequence[object]:
-    """Return an adaptive card whose texts are plain: a ``TextRun`` knows no markdown."""
+    """Return an adaptive card with plain texts, because a ``TextRun`` does not support markdown."""
     title = [] if settings.title is None else [_teams_line(settings.title, bold=True)]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
@@ -147,7 +148,8 @@ def _splunk(settings: SplunkRequest) -> Sequence[object]:
 
 
 def _event(settings: PresetRequest, name: str, further: Mapping[str, object] = _NONE) -> object:
-    """Return the document of a setting; without it, the whole event, where an event may lack data or time."""
+    """Return the document that a setting gives. Without the setting, return one of the whole event; the event may
+    lack data or time."""
     if name in settings.model_fields_set:
         return getattr(settings, name)
     return {**further, "attributes": "{$attributes}", "data": Optional("{$data}")}

@@ -105,7 +105,7 @@ class RequestTemplate:
         return ShapedRequest(self._method, target, message)
 
     def join(self, bodies: Sequence[bytes]) -> ShapedRequest:
-        """Return one request with several bodies one after another. Nothing else of it may depend on an event."""
+        """Return one request with several bodies one after another. Only the bodies may depend on an event."""
         message = HttpMessage.of(self._headers_of(_NO_EVENT), b"".join(bodies))
         return ShapedRequest(self._method, self._target or self._target_of(_NO_EVENT), message)
 

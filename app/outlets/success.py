@@ -1,13 +1,13 @@
 """Judge the answers of a target that has rules of its own for success.
 
 ==============================================  ==============  =====================================
-answer                                          fate            code
+answer                                          result          code
 ==============================================  ==============  =====================================
-a status of success, and ``body`` is met        delivered       status-200
-a status of success, ``dead_letter_if`` is met  dead letter     answer-refused
-a status of success, ``body`` is not met        retry           answer-not-met
-2xx that ``status`` does not list               retry           status-204
-any other                                       by the rules of delivery
+a status of success, and ``body`` is met        delivered       status-200.
+a status of success, ``dead_letter_if`` is met  dead letter     answer-refused.
+a status of success, ``body`` is not met        retry           answer-not-met.
+2xx that ``status`` does not list               retry           status-204.
+any other                                       by the general rules of delivery.
 ==============================================  ==============  =====================================
 
 None of these is a fault of the endpoint: the target answered, about one event.
@@ -42,7 +42,7 @@ class TargetAnswer(NamedTuple):
     whole: bool = True
 
     def document(self) -> Any:
-        """Return the JSON of the body; a value that equals nothing if there is none."""
+        """Return the JSON of the body. Without JSON, return a value that is equal to no other value."""
         if not self.whole:
             return _NOTHING
         try:
@@ -52,9 +52,9 @@ class TargetAnswer(NamedTuple):
 
 
 Judge = Callable[[TargetAnswer, int], Sequence[AttemptOutcome] | None]
-"""Return the outcome of each event of a request, from its answer and the number of events.
+"""A function that returns the outcome of each event of a request, from the answer and the number of events.
 
-One outcome is for all events. None: the rules of delivery hold."""
+A single outcome is for all events. None means that the general rules of delivery apply."""
 
 
 def delivered(status: int) -> AttemptOutcome:
@@ -103,7 +103,7 @@ def is_met(test: AnswerTest, document: Any) -> bool:
 
 
 def value_at(document: Any, pointer: str) -> Any:
-    """Return the value at a JSON Pointer; a value that equals nothing if there is none."""
+    """Return the value at a JSON Pointer. If there is none, return a value that is equal to no other value."""
     for step in steps_of(pointer):
         if isinstance(document, dict) and step in document:
             document = document[step]

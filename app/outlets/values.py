@@ -3,11 +3,11 @@
 ===============================  ====================================================================
 placeholder                      value
 ===============================  ====================================================================
-``{id}``, ``{myextension}``      the attribute; integers and booleans keep their JSON type
-``{time:%Y-%m-%d}``              the attribute ``time`` in UTC, by the directives of ``_DIRECTIVES``
-``{pointer:/order/id}``          the value in the data, as its sender wrote it: ``199.90`` stays ``199.90``
-``{$data}``                      the data: JSON as it came; other UTF-8 text as a string
-``{$attributes}``                an object of all attributes
+``{id}``, ``{myextension}``      the attribute; integers and booleans keep their JSON type.
+``{time:%Y-%m-%d}``              the attribute ``time`` in UTC, by the directives of ``_DIRECTIVES``.
+``{pointer:/order/id}``          the value in the data, as its sender wrote it: ``199.90`` stays ``199.90``.
+``{$data}``                      the data: JSON as it came; other UTF-8 text as a string.
+``{$attributes}``                an object of all attributes.
 ===============================  ====================================================================
 """
 
@@ -45,7 +45,8 @@ class ShapingEvent:
         self._members: Mapping[str, Raw] | None = None
 
     def at(self, steps: Sequence[str]) -> bytes | None:
-        """Return the JSON text at the steps of a pointer; None if there is none, and for data that is not JSON."""
+        """Return the JSON text of the value at the steps of a pointer. Return None if there is no value, or if the
+        data is not JSON."""
         try:
             found = self._top(steps[0])
             for step in steps[1:]:
@@ -105,7 +106,8 @@ _encode = msgspec.json.encode
 
 
 class Unshapeable(SenderError):
-    """The request of a subscription cannot be made of this event: the event becomes a dead letter, cause ``unwritable``."""
+    """The error for an event from which the request of a subscription cannot be made. The event becomes a dead
+    letter with the cause ``unwritable``."""
 
     def __init__(self, detail: str, at: str) -> None:
         fault = Fault("unshapeable", detail, at)
@@ -142,7 +144,7 @@ def _found(placeholder: Placeholder, setting: str) -> Find:
 
 
 def attribute_of(event: CloudEvent, name: str) -> bytes | None:
-    """Return an attribute as JSON: a number or boolean if it arrived as one, else a string."""
+    """Return an attribute as JSON. It is a number or boolean if it arrived as such, else a string."""
     text = event.attributes.get(name)
     if text is None:
         return None
@@ -190,7 +192,7 @@ def _time(form: str, setting: str) -> Find:
 
 
 def _moment(text: str) -> dt.datetime | None:
-    """Return a timestamp in UTC; None for none, and for one that leaves the years 1 to 9999 in UTC.
+    """Return a timestamp in UTC. Return None if the text is no timestamp, or if its year in UTC is not 1 to 9999.
 
     A leap second is shown as the second before it, which Python can hold.
     """

@@ -92,11 +92,8 @@ def erase(
 def _rows_to_erase(
     spark: SparkSession, lake: Lake, attribute: Attribute, text: str
 ) -> dict[str, DataFrame]:
-    """Return the positions of the rows to erase, by table.
-
-    ``events_raw`` comes first: some of its rows are found by means of ``quarantine``. They must
-    still be found when a killed run is repeated.
-    """
+    """Return the positions of the rows to erase, by table. The table ``events_raw`` is erased first, because some
+    of its rows are found by means of ``quarantine``. A repetition of a killed run must still find these rows."""
     raw = spark.table(lake.table(tables.RAW_TABLE))
     quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE))
     events = spark.table(lake.table(tables.EVENTS_TABLE))
@@ -147,7 +144,7 @@ def _rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> None:
 
 
 def _archive_properties(spark: SparkSession, table: str) -> dict[str, str]:
-    """Return the archive's properties from the newest snapshots that carry them."""
+    """Return the archive's properties. Each is taken from the newest snapshot that carries it."""
     found: dict[str, str] = {}
     for each in history.snapshots(spark, table):
         for name in _CARRIED:

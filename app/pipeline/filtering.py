@@ -1,9 +1,6 @@
-"""Filters over rows of decoded events, evaluated by ``app.filters`` once for each combination of
-values in a batch.
-
-The values are those of the attributes that the filters use. A batch of any size has few
-combinations of them. Filters that read the data of an event are evaluated for every row.
-"""
+"""Filters over rows of decoded events. ``app.filters`` evaluates them once for each combination of
+attribute values in a batch, of which even a large batch has few. Only the attributes that the
+filters use count. Filters that read the data of an event are evaluated for every row."""
 
 from __future__ import annotations
 
@@ -27,7 +24,8 @@ if TYPE_CHECKING:
 
 _DATA: Final = ("data", "data_bytes", "data_form")
 _ALWAYS: Final = frozenset(["specversion"])
-"""The attribute that is read when filters name no attribute. Its value is the same in every row."""
+"""The attribute that is read if the filters name no attribute, because its value is the same in
+every row."""
 
 
 class FilterInputs(msgspec.Struct, frozen=True):
@@ -133,9 +131,8 @@ def _of_map(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:
 
 
 def _column(name: str) -> str:
-    """Return the column that filters read for an attribute. For ``time`` this is the text that was
-    received.
-    """
+    """Return the column that filters read for an attribute. For ``time`` this is the received text
+    of the time."""
     return "time_text" if name == "time" else name
 
 

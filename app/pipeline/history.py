@@ -62,9 +62,8 @@ def snapshots(spark: SparkSession, table: str) -> Iterator[Snapshot]:
 
 
 def snapshots_of(loaded: Any) -> Iterator[Snapshot]:
-    """Yield the snapshots of a loaded table, as ``snapshots`` does. The state is that of its
-    loading or last commit.
-    """
+    """Yield the snapshots of a loaded table, as ``snapshots`` does. The table is read as it was
+    when it was loaded or last committed."""
     found = loaded.currentSnapshot()
     while found is not None:
         parent = found.parentId()

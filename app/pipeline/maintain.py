@@ -2,7 +2,8 @@
 runs.
 
 Expiry keeps the snapshots that the archive needs. In ``events_raw`` this is the last snapshot of
-the stream; in the other tables it is the last one with progress. All newer snapshots stay as well.
+the stream. In the other tables it is the last snapshot with progress. All newer snapshots stay as
+well.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class UpkeepResult(msgspec.Struct, frozen=True, kw_only=True):
         made: The number of files that the compaction wrote.
         manifests: The number of rewritten manifests; not counted with ``dry_run``.
         expired: The number of expired snapshots.
-        deleted: The number of data files deleted with them; not counted with ``dry_run``.
+        deleted: The number of data files deleted with the snapshots; not counted with ``dry_run``.
         orphans: The number of files that no snapshot names.
     """
 

@@ -2,8 +2,8 @@
 
 Such records decode because the decoder was corrected or accepts more than before. Each is appended
 as the archive would append it: one row for each source and id. Records leave ``quarantine`` only
-when ``events`` has them, and the topic too if a ``send`` is given. A redrive that was killed can be
-run again and inserts no duplicate.
+when ``events`` has their events. If a ``send`` is given, the topic must have the records, too. A
+redrive that was killed can be run again and inserts no duplicate.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 _TOGETHER: Final = 500  # records of one batch to a topic
 
 Observe = Callable[[str], None]
-"""A callback that receives the name of a moment: ``duplicates found``, ``events committed``,
-``sent``, ``removed``. Tests kill the process there.
-"""
+"""A callback that receives the name of each moment of a redrive: ``duplicates found``, ``events
+committed``, ``sent``, ``removed``. Tests kill the process there."""
 
 Batch = tuple[str, str, Sequence[Record]]
 """The broker and topic of some records, and the records as they were received, in order."""
@@ -157,7 +156,7 @@ def _by_rule(judged: DataFrame) -> list[RuleCount]:
 
 
 def _decodable(judged: DataFrame, wanted: RedriveRequest) -> DataFrame:
-    """Return the records that decode now; with a limit the oldest ones."""
+    """Return the records that decode now. With a limit, return the oldest of them."""
     passing = judged.where("verdict IS NULL")
     return passing.orderBy("record_time", *PLACE).limit(wanted.limit) if wanted.limit else passing
 

@@ -184,9 +184,8 @@ def _settings(engine: SparkEngine, app_name: str, *, brief: bool) -> dict[str, s
 
 
 def _short_job_options(engine: SparkEngine) -> dict[str, str]:
-    """Return the JVM options for a short job. The operator's options come last, because the last of
-    contradictory ones counts.
-    """
+    """Return the JVM options for a short job. The operator's options come last, because the JVM
+    uses the last of contradictory options."""
     from app.pipeline import class_data, jars  # noqa: PLC0415 - as below
 
     own = engine.conf.get(_JVM, "")
@@ -213,9 +212,8 @@ def _jars(engine: SparkEngine, *, local: bool) -> dict[str, str]:
 
 
 def _override(session: SparkSession, conf: Mapping[str, str]) -> None:
-    """Apply the operator's SQL settings, which take precedence. Settings that need a start were
-    applied at the start.
-    """
+    """Apply the operator's SQL settings, which take precedence over those of Skybridge. Settings
+    that Spark reads only at its start were applied then."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415
 
     for name, value in conf.items():

@@ -106,8 +106,8 @@ def _options(place: KafkaPlace, topics: Sequence[str]) -> dict[str, str]:
 
 
 def _registered(spark: SparkSession) -> SparkSession:
-    """Register the Pulsar data source with the session, unless one of that name exists, and return
-    the session.
+    """Register the Pulsar data source with the session, unless the session has a source of its
+    name. Return the session.
 
     The wrapper setting lets ``availableNow`` run several batches. Without it, a run after a kill
     would only repeat the interrupted batch.

@@ -88,9 +88,7 @@ def _latest(table: Table) -> datetime | None:
 
 
 def _newest(manifests: list[ManifestFile]) -> list[ManifestFile]:
-    """Return the manifests that contain the newest day. A lake of several years has thousands of
-    others.
-    """
+    """Return the manifests that contain the newest day. A lake of several years has thousands of other manifests."""
     days = [(_last_day(each), each) for each in manifests]
     last = max((day for day, _ in days), default=0)
     return [each for day, each in days if day == last]

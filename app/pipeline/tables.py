@@ -59,7 +59,7 @@ ATTRIBUTES: Final = (
 """
 
 DATA: Final = "data STRING, data_bytes BINARY, data_form STRING"
-"""The columns of an event's payload; the first two are null without a payload.
+"""The columns of an event's payload. Without a payload, ``data`` and ``data_bytes`` are null.
 
 - ``data``: The payload as text, exactly as received, if its bytes are UTF-8.
 - ``data_bytes``: The payload if its bytes are not UTF-8.

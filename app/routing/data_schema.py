@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MOST = 50  # the most faults of one event that are listed
 LISTED = 4 << 10
-"""The most bytes of data for which all faults are listed: the library creates all of them at once."""
+"""The most bytes of data for which all faults are listed. The library creates all faults at once, which would take
+too much memory for larger data."""
 
 _MORE = f"There may be more faults: for data above {LISTED} bytes only the first is listed."
 
@@ -35,7 +36,7 @@ Check = Callable[[CloudEvent], Sequence[Fault]]
 
 
 class InvalidData(SenderError):
-    """The data of an event does not match the schema of its route (422)."""
+    """The error for an event whose data does not match the schema of its route (422)."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(

@@ -1,4 +1,5 @@
-"""Explain which key an event would get, and why, for people who ask why two events share a lane."""
+"""Explain which key an event would get, and why, for people who ask why two events are delivered in
+order."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class JourneyHop(msgspec.Struct, frozen=True, kw_only=True):
         key: The record key.
         record: The record as the route writes it. None after a mirror, which encodes the event again.
         subscriptions: All subscriptions that read there, whether they want the event or not.
-        untold: Subscriptions that may read it, if an exchange of RabbitMQ chooses the queues.
+        untold: Subscriptions that may or may not read the event, because an exchange of RabbitMQ chooses the
+            queues.
     """
 
     broker: str
@@ -62,11 +63,12 @@ class ShapedPreview(msgspec.Struct, frozen=True):
 
 
 Preview = Callable[[Subscription, CloudEvent], ShapedPreview | None]
-"""Return the shaped request of an event; None if the subscription sends CloudEvents. Raises SenderError."""
+"""A function that returns the shaped request of an event, or None if the subscription sends CloudEvents. It raises
+SenderError."""
 
 
 def no_preview(_subscription: Subscription, _event: CloudEvent) -> ShapedPreview | None:
-    """Return None: show no requests."""
+    """Return None, so that no requests are shown."""
     return None
 
 
@@ -77,7 +79,7 @@ class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
         id: The subscription.
         wants: True if the event passes all its filters.
         sink: The sink, as text.
-        lane: The lane of the event in this subscription, in words.
+        lane: The events with which this event is delivered in order (its lane), in words.
         filters: The verdict of each filter.
         fault: Why the record is no event to the subscription, or cannot be copied. "" if neither is so.
         onward: The place to which a mirror copies the event. None if it does not.
@@ -98,7 +100,7 @@ class EventFollower:
     """Follows an event through the subscriptions in force.
 
     Attributes:
-        units: The most filters that one event evaluates, if every subscription is asked once.
+        units: The most filters that one event evaluates, if each subscription evaluates the event once.
     """
 
     def __init__(
@@ -207,7 +209,8 @@ class EventFollower:
         seen: tuple[str, ...],
         turns: Iterator[int],
     ) -> Steps[JourneyHop | None]:
-        """Return the place to which a mirror copies the event, with the same key. None if it is not followed.
+        """Return the place to which a mirror copies the event, with the same key. Return None if the mirror is not
+        followed.
 
         Raises SenderError if the event cannot be encoded for that place.
         """

@@ -1,8 +1,8 @@
 """The identity of an event, by which a route with ``deduplicate`` stores a repeated event once.
 
-Two events are the same if producer, ``source`` and ``id`` are equal (core 3.1), and a repeat if the data is
-equal too. Memory and disk store the same form: a digest of the identity, with a note. The note holds a digest
-of the data, the end of the window, and the position of the record.
+Two events are the same if producer, ``source`` and ``id`` are equal (core 3.1), and a repeat if the data is equal
+too. Memory and disk store the same form: a digest of the identity, and a note about the event. The note holds a
+digest of the data, the end of the window, and the position of the record.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from app.model.receipt import Receipt
 from app.model.route import Route
 
 Verdict = Literal["new", "duplicate", "differs"]
-"""The relation of an event to the stored one of the same identity."""
+"""The relation of an event to the stored event with the same identity."""
 Entry = tuple[bytes, bytes]
-"""The key of an identity, and its note."""
+"""The digest of an event's identity, and the note about the event: a ``StoredIdentity`` as bytes."""
 
 _KEY, _DATA = 16, 8  # the stored bytes of each digest
 _NO_DATA = bytes(_DATA)  # absent data differs from empty data
@@ -85,9 +85,9 @@ def compile_identity(route: Route) -> Identify | None:
 
 
 class StoredIdentity(NamedTuple):
-    """The contents of a note: the digest of the data, the end of the window in ms since 1970, and the place of
-    the record.
-    """
+    """The contents of a note about a stored event: a digest of its data, the end of its window, and its record's place.
+
+    The end is in ms since 1970."""
 
     data: bytes
     until_ms: int
@@ -96,13 +96,13 @@ class StoredIdentity(NamedTuple):
 
 
 def note_of(identity: Identity, now_ms: int, partition: int, position: str) -> bytes:
-    """Return the note of an event that is stored at this position."""
+    """Return the note (``StoredIdentity`` as bytes) about an event that is stored at this position."""
     until = now_ms + identity.window.milliseconds
     return identity.data + _COUNTS.pack(until, partition) + position.encode()
 
 
 def known_of(note: bytes) -> StoredIdentity:
-    """Return the contents of a note."""
+    """Return the contents of a note about a stored event."""
     data, until_ms, partition = _NOTE.unpack_from(note)
     return StoredIdentity(data, until_ms, partition, note[_NOTE.size :].decode())
 
@@ -110,9 +110,8 @@ def known_of(note: bytes) -> StoredIdentity:
 def judge(
     note: bytes | None, identity: Identity, now_ms: int, broker: str, topic: str
 ) -> tuple[Verdict, Receipt | None]:
-    """Return whether an event is new, a duplicate, or differs from the stored one. A duplicate has the receipt
-    of that one.
-    """
+    """Return whether an event is new, a duplicate, or differs from the stored event of the same identity. For a
+    duplicate, return the receipt of the stored event too."""
     if note is None:
         return "new", None
     known = known_of(note)
@@ -124,9 +123,8 @@ def judge(
 
 
 class Recent:
-    """The notes of one route and topic, oldest first, limited in number. Expired notes are removed when others
-    are added.
-    """
+    """The identities that were stored last for one route and topic, oldest first and limited in number. Each has a
+    note (``StoredIdentity``). Expired entries are removed when others are added."""
 
     def __init__(self) -> None:
         self._notes: OrderedDict[bytes, bytes] = OrderedDict()
@@ -136,7 +134,7 @@ class Recent:
         return len(self._notes)
 
     def remember(self, entries: Iterable[Entry], most: int, now_ms: int) -> None:
-        """Add entries, and remove expired ones and the oldest above ``most``."""
+        """Add entries. Remove expired entries, and the oldest entries beyond the number ``most``."""
         notes = self._notes
         for key, note in entries:
             if key in notes:
@@ -147,7 +145,7 @@ class Recent:
         self.forget_before(now_ms)
 
     def forget_before(self, now_ms: int) -> None:
-        """Remove the notes whose window ended before ``now_ms``."""
+        """Remove the entries whose window ended before ``now_ms``."""
         notes = self._notes
         while notes:
             oldest = next(iter(notes))

@@ -47,7 +47,7 @@ class RouteVerdict(msgspec.Struct, frozen=True):
 
 
 class UnknownSource(SenderError):
-    """The source of an event is no topic of a configured broker (404)."""
+    """The error for an event whose source is no topic of a configured broker (404)."""
 
     def __init__(self, place: str) -> None:
         detail = f"{shorten(place)} is not BROKER/TOPIC with a configured broker"
@@ -79,7 +79,7 @@ class EventExplainer:
     """Explains events by the routes and subscriptions in force.
 
     Attributes:
-        units: The most filters that one event evaluates, if every route and subscription is asked once.
+        units: The most filters that one event evaluates, if each route and subscription evaluates the event once.
     """
 
     def __init__(
@@ -91,7 +91,8 @@ class EventExplainer:
         manners: Mapping[str, PulsarProfile] = NO_PULSAR_PROFILES,
         preview: Preview = no_preview,
     ) -> None:
-        """Create a guide. ``preview`` shapes requests of subscriptions; other parameters are those of ``Router``."""
+        """Create an explainer. ``preview`` shapes requests of subscriptions; other parameters are those of
+        ``Router``."""
         self._routes = {route.name: route for route in routes}
         self._subscriptions = tuple(subscriptions)
         self._mappers = resources.mappers

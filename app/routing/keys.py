@@ -58,11 +58,13 @@ def _key(value: bytes) -> bytes | None:
 
 
 Keys = Callable[[EventColumns, bytes | None], Iterable[bytes | None] | None]
-"""A function that returns the keys of a batch by column. None if each event needs its mapper."""
+"""A function that computes the keys of a whole batch from its columns. It returns None if each event needs its
+mapper."""
 
 
 def compile_keys(policy: KeyPolicy) -> Keys:
-    """Return the function that computes the keys of a batch, if they follow from a column or the request."""
+    """Return the function that computes the keys of a batch. The function returns None if the keys follow neither
+    from a column nor from the request."""
     keys = _alike(policy)
     if keys is None:
         return lambda _run, _request_key: None
@@ -106,7 +108,7 @@ DIGEST_HEX = 32  # 128 bits distinguish keys at half the size
 
 
 class MissingKey(SenderError):
-    """A route demands a key and the event has none (400)."""
+    """The error for an event without a key on a route that demands a key (400)."""
 
     def __init__(self, where: str) -> None:
         detail = f"This route needs a record key, but {where} gives none."
@@ -167,8 +169,7 @@ def _from_request(_policy: KeyPolicy, _setting: str) -> KeyMapper:
 
 def _partitionkey(_policy: KeyPolicy, _setting: str) -> KeyMapper:
     """Return the mapper of the attribute ``partitionkey``. An empty value gives no key: it would put unordered
-    events in one lane.
-    """
+    events under one key."""
 
     def mapper(event: CloudEvent, _request_key: bytes | None) -> bytes | None:
         text = event.attributes.get("partitionkey")

@@ -30,7 +30,7 @@ def compile_order(setting: str | OrderBy | None) -> OrderOf | None:
 
 
 def lane_words(subscription: Subscription, event: CloudEvent, key: bytes | None) -> str:
-    """Return the lane of an event in words.
+    """Return in words which events of a subscription are delivered in order with this event (its lane).
 
     Args:
         subscription: The subscription.

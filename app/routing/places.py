@@ -59,7 +59,7 @@ def named_in(target: Target | Exchange) -> tuple[str, ...]:
 
 
 def fixed_place(target: Target | Exchange) -> str:
-    """Return the place of a target without attributes, as its log takes it."""
+    """Return the place of a target without attributes, in the form that its log accepts."""
     if isinstance(target, Target):
         return target.topic
     names = compile_template(target.exchange)({}), compile_template(target.routing_key)({})
@@ -67,7 +67,7 @@ def fixed_place(target: Target | Exchange) -> str:
 
 
 def may_be_among(targets: Iterable[Target | Exchange], broker: str, place: str) -> bool:
-    """Return True if one of the targets is this place, or may be.
+    """Return True if one of the targets is this place, or may be this place for some events.
 
     A template may name any place of its broker, and an exchange may lead to any.
     """

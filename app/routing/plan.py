@@ -37,9 +37,8 @@ __all__ = ["BadTopic", "MissingKey", "NoRoute", "Router", "UnknownRoute"]
 Permit = Callable[[str], None]
 """A function that raises SenderError if a sender may not use the route of this name."""
 InvalidDataCallback = Callable[[str, str], None]
-"""A function that is called with a route's name and the fate of an event with invalid data: rejected, counted or
-rerouted.
-"""
+"""A function that is called for an event with invalid data. Its arguments are the name of the route, and what was
+done: rejected, counted or rerouted."""
 
 
 class Resources(NamedTuple):
@@ -77,7 +76,7 @@ class Router:
         Args:
             routes: The routes, in order.
             resources: What the routes refer to.
-            kinds: The kind of each broker, by name, which selects the binding. A missing one is embedded.
+            kinds: The kind of each broker, by name, which selects the binding. A broker without a kind is embedded.
             manners: The Pulsar settings of brokers, by name.
             failed: See ``Rules``.
             invalid: Called for each event whose data does not match the schema of its route.

@@ -22,7 +22,7 @@ FEW = 8
 
 
 class NoRoute(SenderError):
-    """No route matches the event (422)."""
+    """The error for an event that matches no route (422)."""
 
     def __init__(self, event: CloudEvent, named: str = "") -> None:
         """Create the error.
@@ -43,7 +43,7 @@ class NoRoute(SenderError):
 
 
 class UnknownRoute(SenderError):
-    """A request names a route that does not exist (404)."""
+    """The error for a request that names a route that does not exist (404)."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"There is no route {name[:127]!r}", status=404, code="unknown-route")
@@ -95,8 +95,8 @@ class Rules(Generic[T]):
         raise NoRoute(event)
 
     def first_of_all(self, run: EventColumns) -> T | None:
-        """Return the compiled value of the route that all events of a batch take, or None if it may differ
-        between them.
+        """Return the compiled value of the route that all events of a batch take, or None if the route may differ
+        between events.
 
         Raises NoRoute if no route matches.
         """
@@ -119,9 +119,8 @@ class Rules(Generic[T]):
         return made
 
     def _of_type(self, kind: str | None) -> tuple[tuple[Predicate, T], ...]:
-        """Return the routes that may want events of a type, in order. An event without type matches no filter on
-        it.
-        """
+        """Return the routes that may want events of a type, in order. An event without a type matches no filter on
+        the type."""
         found = [*self._index.anything, *(() if kind is None else self._index.of(kind))]
         ordered = tuple([self._ordered[n] for n in sorted(found)])
         if kind is None or len(kind) <= LENGTH:

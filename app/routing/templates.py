@@ -23,7 +23,7 @@ _CLIP = 80
 
 
 class BadTopic(SenderError):
-    """The attributes of an event make no valid topic name (400)."""
+    """The error for an event whose attributes make no valid topic name (400)."""
 
     def __init__(self, detail: str, attribute: str) -> None:
         fault = Fault("bad-topic", detail, at=attribute)
@@ -31,7 +31,8 @@ class BadTopic(SenderError):
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """Return the attributes that a template needs, in order, with repetitions; none for a text that is no template.
+    """Return the attributes that a template needs, in order, with repetitions. A text without placeholders needs no
+    attribute.
 
     A placeholder with a default needs no attribute.
     """
@@ -108,7 +109,7 @@ def is_topic(name: str) -> bool:
 
 
 def not_a_spool(name: str) -> str:
-    """Return the addition to a message if the name is reserved for spools, or ""."""
+    """Return a clause for a message about a topic name that is reserved for spools. Return "" for any other name."""
     return f"; {SPOOLS}* is for spools" if name.startswith(SPOOLS) else ""
 
 

@@ -78,8 +78,8 @@ def compose(
 
 
 class _Composition:
-    """The components of a service. Each is created once, when another first uses it. It is None if its role
-    or section is absent."""
+    """The components of a service. Each component is created once, when another component first uses it. A
+    component whose role or section is absent is None."""
 
     def __init__(
         self, loaded: Loaded, clock: Clock, roles: Collection[Role], source: ConfigSource | None
@@ -109,7 +109,7 @@ class _Composition:
         return service
 
     def _stages(self, given: ServiceParts) -> Sequence[Sequence[Component[Any] | None]]:
-        """Return the components in the order in which they start. Those of one stage stop at once."""
+        """Return the components in the order in which they start. The components of one stage stop together."""
         return (
             (SimpleComponent("traces", stop=end_traces),),
             (LoggingComponent(),),
@@ -338,7 +338,8 @@ def _watcher_component(watcher: SubscriptionAlerts | None) -> SimpleComponent | 
 
 
 def _last_to_stop(name: str, part: OperatorEvents | AttemptWriter | None) -> SimpleComponent | None:
-    """Return a component that has LAST_WORDS seconds to stop after all others, or None without a part."""
+    """Return a component that stops after all others and has LAST_WORDS seconds for that. Return None without a
+    part."""
     if part is None:
         return None
     return SimpleComponent(name, part.start, lambda: part.stop(LAST_WORDS))

@@ -42,8 +42,8 @@ class Service:
     def __init__(
         self, config: Config, roles: Sequence[Role], clock: Clock, counters: Counters
     ) -> None:
-        """Create a service without components. ``config`` is that of the start, because a reload cannot
-        change the settings that are read here."""
+        """Create a service that has no components yet. ``config`` is the configuration at the start. A reload
+        cannot change the settings that are read here."""
         self.config = config
         self.roles = roles
         self.clock = clock

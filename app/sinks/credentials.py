@@ -39,8 +39,8 @@ class NoToken(OSError):
 class RequestCredentials(msgspec.Struct, frozen=True):
     """The credentials of one request.
 
-    ``headers`` are added to the request. ``access_token`` is added to the URL, if it is not empty.
-    ``mask`` hides the credentials wherever the answer is quoted.
+    ``headers`` are added to the request. ``access_token`` is added to the URL, if it is not empty. ``mask`` hides
+    the credentials in quotations of the answer.
     """
 
     headers: tuple[Header, ...]
@@ -137,7 +137,7 @@ class StaticHeaders:
         self._write = lru_cache(maxsize=1)(self._written)
 
     def current(self) -> RequestCredentials:
-        """Return the headers with their present values, and a mask for those that may be secrets."""
+        """Return the headers with their present values. A mask hides the values that may be secrets."""
         return self._write(tuple([secret() for secret in self._secrets]))
 
     def _written(self, texts: tuple[str, ...]) -> RequestCredentials:

@@ -34,7 +34,7 @@ class DeadLetterWriter:
 
     A copy is made *before* its dead letter is stored, because storing the letter finishes the
     message. So each stored letter has its copy. If the process dies between the two steps, a copy
-    may be made twice. A copy may then also exist of a message that is delivered after all.
+    may be made twice. Then there may also be a copy of a message that is delivered after all.
 
     ``_copies`` is the log of the ``dead_letter`` topic, or None if the subscription has no such
     topic. ``_notify`` receives each letter that was stored.
@@ -59,8 +59,8 @@ class DeadLetterWriter:
     ) -> Sequence[bool]:
         """Copy the letters, store them with ``store``, and report those that were stored.
 
-        A letter whose storing failed may be put again. It is copied once only, because a full store
-        is retried many times.
+        A letter whose storing failed may be passed again. Such a letter is not copied again,
+        because a full store is tried many times.
 
         Args:
             letters: the dead letters, in order.

@@ -39,8 +39,9 @@ _log = logging.getLogger(__name__)
 class ConsentCallbacks:
     """The callback URLs by which webhooks consent later.
 
-    A URL contains an unguessable key and serves one question. The store holds a digest of the key,
-    so any gateway can take the call. The process that asked polls the store for the answer.
+    A URL contains an unguessable key and serves one request for consent. The store holds a digest
+    of the key, so any gateway can take the call. The process that asked polls the store for the
+    answer.
 
     ``base`` is the URL of the events listener for webhooks. ``now`` returns seconds since the
     epoch.
@@ -73,9 +74,8 @@ class ConsentCallbacks:
         return f"{self._base}{PATH}{key}"
 
     async def close(self, url: str) -> bool:
-        """Close a callback URL, or let it expire after its day. Return True if the webhook had
-        called it; ``granted`` was then called.
-        """
+        """Close a callback URL, or let it expire after its day. If the webhook had called the URL,
+        ``granted`` has been called, and True is returned."""
         digest = _digest(url.rpartition("/")[2])
         async with self._taking:
             if digest in self._open:
@@ -172,12 +172,13 @@ class Handshake:
 
     @property
     def due(self) -> bool:
-        """Return True if the webhook must be asked now, or if a required consent is missing."""
+        """Return True if the webhook must be asked for consent now, or if a required consent is
+        missing."""
         barred = self.required and self._consent is None
         return barred or self._monotonic() >= self._due
 
     async def settle(self) -> None:
-        """Ask the webhook if a question is due. Concurrent callers share one question.
+        """Ask the webhook for consent if that is due. Concurrent callers share one request.
 
         Without a consent, wait for the answer. The renewal of a consent runs in the background.
         """
@@ -289,7 +290,8 @@ class Handshake:
             self._callback = await self._callbacks.open(self._name, self._called_back)
 
     async def _close_callback(self) -> bool:
-        """Close the callback of the last question. Return True if the webhook called it before."""
+        """Close the callback of the last request for consent. Return True if the webhook called it
+        before."""
         open_one, self._callback = self._callback, ""
         if self._callbacks is None or not open_one:
             return False

@@ -26,7 +26,7 @@ class RequestFailed(Exception):
     """The error for a request that got no answer.
 
     Attributes:
-        name: the kind of failure, one of those of ``SinkAnswer.fault``.
+        name: the kind of failure, a value of ``SinkAnswer.fault``.
         detail: a text of Skybridge, without any text of the target.
         hold: seconds for which nothing should be sent, because the target is not at fault; else 0.
         unsent: whether no byte of the request was sent, or TLS refused all of them.

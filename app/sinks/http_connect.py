@@ -62,9 +62,8 @@ class HttpOrigin(msgspec.Struct, frozen=True):
 
 @dataclass(eq=False, repr=False)
 class Connector:
-    """Opens connections. ``_within`` limits TCP and TLS, in seconds. ``_limit`` is the largest
-    answer body in bytes.
-    """
+    """Opens connections. ``_within`` is the limit for TCP and TLS together, in seconds. ``_limit``
+    is the largest answer body in bytes."""
 
     _resolver: GuardedResolver
     _tls: TlsFiles

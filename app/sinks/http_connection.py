@@ -277,9 +277,8 @@ class ClientConnection(asyncio.Protocol):
         self._fires = at
 
     def _on_time(self) -> None:
-        """Fail a request whose deadline has passed; else set the timer again. One timer serves many
-        requests.
-        """
+        """Fail a request whose deadline has passed. If the deadline has not passed, set the timer
+        again. One timer serves many requests."""
         self._timer, self._fires = None, _NEVER
         if self._answer is None:
             return

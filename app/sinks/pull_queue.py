@@ -206,8 +206,7 @@ class PullQueueSink(BatchSink):
     ) -> SinkAnswer:
         """Store the events, or return an answer that asks the worker to wait.
 
-        Raise StaleOwner if the store has a newer owner of the partition and a second attempt finds
-        the same.
+        Raise StaleOwner if the store has a newer owner of the partition, also at a second attempt.
         """
         try:
             free = await self._free()
@@ -249,9 +248,8 @@ class PullQueueSink(BatchSink):
         self._counted = self._clock.monotonic()
 
     def room(self) -> int:
-        """Return how many events the next batch may have. While the queue is full this is the
-        bound, and the next batch counts again.
-        """
+        """Return how many events the next batch may have. While the queue is full, return the
+        bound; the next batch then makes the sink count again."""
         return self._bound if self._full else max(1, self._bound - self._waiting)
 
     def queued(self) -> int:
@@ -275,7 +273,7 @@ class PullQueueSink(BatchSink):
         return SinkAnswer(None, "store", detail, hold=pause)
 
     async def _free(self) -> int:
-        """Return how many events the queue has room for. Raise StoreUnavailable.
+        """Return how many more events the queue may hold. Raise StoreUnavailable.
 
         Once full, the queue reports 0 until an eighth of the bound is free. Otherwise the
         subscription would pause and resume with each message.

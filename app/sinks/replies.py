@@ -1,11 +1,8 @@
-"""Publish events that webhooks return as answers (setting ``reply``). They are published by a route
-before the delivery finishes.
-
-An unreadable reply, and one that its route refuses, is counted and logged, and the delivery
-succeeds. The same request would bring the same reply. If a reply cannot be stored, the attempt
-fails and the webhook is called again. The metric ``replies`` counts the outcomes published,
-unreadable, refused, unstored and looping.
-"""
+"""Publish events that webhooks return as answers (setting ``reply``). A route publishes them before
+the delivery finishes. An unreadable reply, or a reply that its route refuses, is counted and
+logged, and the delivery succeeds. The same request would bring the same reply. If a reply cannot be
+stored, the attempt fails and the webhook is called again. The metric ``replies`` counts the
+outcomes published, unreadable, refused, unstored and looping."""
 
 from __future__ import annotations
 

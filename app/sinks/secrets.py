@@ -17,8 +17,8 @@ _log = logging.getLogger(__name__)
 class WatchedFiles:
     """Detects that files have changed since the last reported change.
 
-    ``marks`` are the states of the files before they were read. Without ``marks``, the caller must
-    read the files after creating this object.
+    ``marks`` are the versions (inode, time, size) of the files before they were read. Without
+    ``marks``, the caller must read the files after creating this object.
     """
 
     def __init__(

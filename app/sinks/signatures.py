@@ -60,9 +60,8 @@ class Signatures:
         return tuple([secret() for secret in self._secrets])
 
     def _set_keys(self, texts: tuple[str, ...]) -> None:
-        """Use new signing secrets. An invalid key is logged and the old keys stay; at the start,
-        raise ValueError.
-        """
+        """Use new signing secrets. If a key is invalid, log that and keep the old keys. At the
+        start there are none, so raise ValueError."""
         try:
             self._signers = tuple(signer(read_key(text)) for text in texts)
         except ValueError as error:

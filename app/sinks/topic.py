@@ -183,6 +183,6 @@ def retry_after_of(error: BrokerError) -> int | None:
 
 
 def _with_forwarded_headers(decoded: Decoded, forward: Collection[str]) -> Decoded:
-    """Return the event with only those foreign headers that the subscription forwards."""
+    """Return the event with only those of its extra headers that the subscription forwards."""
     headers = tuple(header for header in decoded.foreign if is_wanted(header[0].lower(), forward))
     return replace(decoded, foreign=headers)

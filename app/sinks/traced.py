@@ -3,8 +3,8 @@ carries it.
 
 The attempt's span continues the trace that came with the record. The outgoing request carries the
 trace context of the request's span, if the subscription forwards ``traceparent``. A webhook gets it
-as a header, a mirror as a record header. A request of several events starts a trace of its own and
-links to the attempts (OpenTelemetry messaging conventions, batches).
+as a header, a mirror as a record header. A request with several events starts a trace of its own
+and links to the attempts (OpenTelemetry messaging conventions, batches).
 """
 
 from __future__ import annotations

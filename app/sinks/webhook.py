@@ -117,7 +117,8 @@ class WebhookSink(BatchSink):
         return self._attempt(request, (decoded,), outgoing.message.record.key, outgoing.timeout)
 
     def piece(self, outgoing: DeliveryRequest) -> DocumentPiece | None:
-        """Return the event as a part of a request of several, or None if it must be sent alone."""
+        """Return the event as a part of a request with several events, or None if it must be sent
+        alone."""
         if not self._requests.batched or outgoing.decoded is None:
             return None
         return self._requests.piece(outgoing.decoded, outgoing.message.record.key)
@@ -169,7 +170,8 @@ class WebhookSink(BatchSink):
         return self._client.send(request.method, self._url, request.message, within, request.target)
 
     def _mask(self, request: WebhookRequest, used: RequestCredentials | None) -> Mask | None:
-        """Return the mask of all secrets of an attempt; None if there are none."""
+        """Return the mask that hides all secrets of an attempt. Return None if there are no
+        secrets."""
         masks = [self._url_mask, request.mask, None if used is None else used.mask]
         known = [mask for mask in masks if mask is not None]
         return reduce(Mask.combined_with, known) if known else None
@@ -281,9 +283,8 @@ def _url_mask(url: str) -> Mask:
 
 
 def _displayable_header(mask: Mask, name: bytes, value: bytes) -> tuple[str, str]:
-    """Return a header of the answer for display. Its value is hidden if it may hold a credential,
-    and else masked.
-    """
+    """Return a header of the answer for display. If the header may hold a credential, its whole
+    value is replaced; otherwise only known secrets in the value are."""
     text = name.decode("latin-1")
     if may_hold_credential(text.lower()):
         return text, HIDDEN

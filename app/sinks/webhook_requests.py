@@ -41,7 +41,8 @@ class WebhookRequest(msgspec.Struct, frozen=True, gc=False):  # it can be in no 
     Attributes:
         message: headers and body.
         method: HTTP method.
-        target: path and query of the request line; empty for those of the URL of the subscription.
+        target: path and query of the request line. If they are empty, the path and query of the subscription's URL
+            are used.
         mask: hides the secrets of the request wherever its answer is quoted.
         shown: returns the request as it may be shown; None if it may be shown as it is.
     """
@@ -69,10 +70,11 @@ class RequestWriter(Protocol):
         """Return the request of one event. Raises SenderError for an event that cannot be written."""
 
     def piece(self, decoded: Decoded, key: bytes | None) -> DocumentPiece | None:
-        """Return the event as a part of a request of several; None if the event must be sent alone."""
+        """Return the event as a part of a request with several events. Return None if the event must be sent alone."""
 
     def join(self, pieces: Sequence[DocumentPiece], headers: Sequence[Header]) -> WebhookRequest:
-        """Return the request of several events. ``headers`` may be forwarded with it."""
+        """Return the request with several events. ``headers`` are forwarded headers, if the subscription forwards
+        them."""
 
     def judged(self, answer: SinkAnswer, events: int) -> SinkAnswer:
         """Return the answer with the outcomes that the target's own rules give it, if there are any."""
@@ -127,7 +129,7 @@ class ShapedRequests:
 
     Args:
         subscription: the subscription, which has the setting.
-        limit: most bytes of a request of one event.
+        limit: most bytes of a request with one event.
 
     Raises:
         SetupError: a template cannot be compiled.
@@ -148,7 +150,8 @@ class ShapedRequests:
         return self._request(request, headers, mask, lambda: self._hidden.shape(decoded.event))
 
     def piece(self, decoded: Decoded, key: bytes | None) -> DocumentPiece | None:
-        """Return the event as a part of a request of several. An event that cannot be shaped goes alone, and fails so."""
+        """Return the event as a part of a request with several events. An event that cannot be shaped is sent
+        alone, so that only it fails."""
         try:
             return DocumentPiece(decoded, self._outlet()[0].piece(decoded.event), key)
         except SenderError:

@@ -36,7 +36,7 @@ class Consents(StorePart):
     def call(self, connection: Connection, digest: bytes, rate: str | None, now_ms: int) -> bool:
         """Store the consent, and return True if the address is open.
 
-        Anyone may try addresses, so an unknown one costs only a look at the index."""
+        Anyone may try addresses, so an unknown address costs only a search in the index."""
         here = (_c.digest == digest) & _c.called_ms.is_(None) & (_c.until_ms > now_ms)
         if connection.execute(select(_c.digest).where(here)).first() is None:
             return False

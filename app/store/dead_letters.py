@@ -132,8 +132,8 @@ class DeadLetters(StorePart):
         return len(rows)
 
     def write(self, connection: Connection, letter: DeadLetter) -> None:
-        """Write a letter in the current transaction. A second write of the same message changes nothing, even if
-        full."""
+        """Write a dead letter in the current transaction. If the message already has a dead letter, nothing
+        changes, even if the store is full."""
         values = message_row_values(letter, dead_letters, detail=text(letter.detail))
         written = _insert(connection, values)
         if not written and move_conflicting(connection, dead_letters, [values]):

@@ -20,7 +20,7 @@ SEALED = "$fernet"
 
 
 class SecretUnreadable(SkybridgeError):
-    """A secret was encrypted with an unknown key, or was changed."""
+    """The error for a secret that was encrypted with an unknown key, or that was changed."""
 
 
 def new_key() -> str:

@@ -176,9 +176,9 @@ class ParkedMessages(StorePart):
 def _waits_for_earlier(
     subscription: str, broker: str, epochs: Mapping[Partition, int]
 ) -> ColumnElement[bool]:
-    """Return the condition that an earlier letter of the lane is due later.
+    """Return the condition that an earlier dead letter with the same key (``lane``) is due later.
 
-    The index ``parked_redriven`` finds the first rows of the lane, so few rows are read."""
+    The index ``parked_redriven`` finds the first rows of a key, so few rows are read."""
     earlier = parked.alias("earlier").c
     place = tuple_(earlier.topic, earlier.partition)
     return exists().where(
@@ -262,7 +262,8 @@ def _number(
 def _lanes(
     connection: Connection, subscription: str, broker: str, partitions: Collection[Partition]
 ) -> dict[Partition, dict[bytes, StoredLane]]:
-    """Return the parked lanes of the partitions, with their number of rows and the due time of their first row."""
+    """Return the ordering keys (lanes) with parked rows in these partitions, with their number of rows and the due
+    time of the first row."""
     found: dict[Partition, dict[bytes, StoredLane]] = {}
     for partition in partitions:
         mine = in_partition(parked, subscription, broker, partition) & (_c.redriven == false())

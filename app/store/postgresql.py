@@ -111,11 +111,8 @@ def _file(settings: dict[str, Any], name: str, default: str) -> Path | None:
 
 
 def _files_of(pems: Pems) -> Callable[[], dict[str, str]]:
-    """Return a function that returns the libpq settings for copies of the files, as they were last checked.
-
-    Raises:
-        SetupError: the files cannot be used.
-    """
+    """Return a function that returns the libpq settings. They name copies of the files, as they were when last
+    checked."""
     if not pems.files:
         return dict
     tried = PemReloader(pems, partial(Copies, pems))

@@ -1,4 +1,5 @@
-"""The pull queues: messages that wait for a consumer. A received message is locked, and blocks its lane."""
+"""The pull queues: messages that wait for a consumer. A received message is locked, and later messages with its key
+wait."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ DEAD_LETTER_LOCK = 60_000  # ms that a process has to dead-letter messages with 
 class PullQueue:
     """The messages of pull queues. Implements ``interfaces.PullQueue``.
 
-    The oldest message of a lane is the one that was offered first. Lock tokens, not epochs, fence the changes of a
+    The oldest message with a key is the one that was offered first. Lock tokens, not epochs, fence the changes of a
     received message, because a consumer owns no partition. A token is a secret and the id of its row. The messages
     of one receive share the secret, because they went to one consumer."""
 
@@ -122,7 +123,8 @@ def _receive(
     now_ms: int,
     consumer: str,
 ) -> list[PullMessage]:
-    """Lock and return the oldest free messages. Rows that another process locks now are skipped with their lanes."""
+    """Lock and return the oldest free messages. If another process locks a message now, all messages with its key
+    are skipped."""
     free = connection.exec_driver_sql(statements(connection).free, (subscription, now_ms, most))
     ids, left = [], most_bytes
     for number, size in free:

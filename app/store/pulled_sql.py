@@ -123,8 +123,8 @@ class _Sqlite(Statements):
 
 
 class _PostgreSQL(Statements):
-    """The statements for PostgreSQL. Each column of all rows is one binary parameter, which costs a third of
-    separate rows."""
+    """The statements for PostgreSQL. Each column of all rows is one binary parameter. That costs a third of what
+    separate rows would cost."""
 
     def __init__(self) -> None:
         from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - 2 MB, which SQLite does not need

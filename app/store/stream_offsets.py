@@ -64,7 +64,7 @@ def _load(
 def _start(
     connection: Connection, broker: str, group: str, commits: Mapping[Partition, Commit]
 ) -> None:
-    """Store start positions of a group for partitions that have none. They have no owner yet."""
+    """Store start positions of a group for partitions that have no position yet. No epoch owns them yet."""
     for partition, commit in commits.items():
         row = _row(broker, group, 0, partition, commit)
         connection.execute(insert(connection, stream_offsets).values(row).on_conflict_do_nothing())

@@ -86,7 +86,7 @@ ONCE = ("subscription", "broker", "topic", "partition", "position")
 
 
 def _once() -> UniqueConstraint:
-    """Return the constraint that a message is stored once, even if it is delivered again after a crash."""
+    """Return the constraint that stores a message only once, even if the message is delivered again after a crash."""
     return UniqueConstraint(*ONCE)
 
 

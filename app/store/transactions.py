@@ -220,7 +220,7 @@ def _each(connection: Connection, works: Sequence[Work]) -> list[WorkResult]:
 
 
 def _as_store_error(name: str, error: SQLAlchemyError) -> StoreUnavailable:
-    """Return the error of the database as StoreUnavailable, or as StoreFull for a full disk."""
+    """Return the error of the database as StoreUnavailable. For a full disk, return StoreFull."""
     cause: object = error
     if isinstance(error, DBAPIError):
         cause = " ".join(str(error.orig).split())
@@ -234,7 +234,7 @@ def _is_conflict(error: SQLAlchemyError) -> bool:
 
 
 def _will_fail_again(error: SQLAlchemyError) -> bool:
-    """Return True if the rows themselves are wrong, which is a bug and does not pass with time."""
+    """Return True if the database rejects the rows themselves. That is a bug, and a retry would fail again."""
     return isinstance(error, DataError | IntegrityError)
 
 

@@ -1,10 +1,7 @@
-"""Counters that cost the hot path one integer addition.
-
-Each part of the service adds to plain integers, and ``api`` formats them for Prometheus. The number
-of label values is bounded: routes, subscriptions and brokers come from the configuration, never
-from a request. Values beyond the bound count as ``other``, and a further metric counts how often
-that happened.
-"""
+"""Counters of the service. A count costs the hot path one integer addition. Each part of the
+service adds to plain integers, and ``api`` formats them for Prometheus. The number of label values
+is bounded: routes, subscriptions and brokers come from the configuration, never from a request.
+Values beyond the bound count as ``other``, and a further metric counts how often that happened."""
 
 from __future__ import annotations
 
@@ -49,9 +46,8 @@ class Counters:
         return self._histograms.setdefault(name, Histogram(bounds))
 
     def values(self) -> Mapping[str, Mapping[tuple[str, ...], int]]:
-        """Return all counters now. A histogram is included with its buckets as a last label
-        (``Histogram.counts``).
-        """
+        """Return the present value of every counter. A histogram becomes one counter for each
+        bucket, with the bucket as the last label (``Histogram.counts``)."""
         found: dict[str, Mapping[tuple[str, ...], int]] = {}
         folded = self._folded.copy()
         for name, series in self._values.items():
@@ -71,9 +67,8 @@ class Counters:
 
 
 def _bounded(series: Counter[tuple[str, ...]]) -> tuple[Counter[tuple[str, ...]], int]:
-    """Return the oldest series with all others combined into ``other``, and the sum that was
-    combined here.
-    """
+    """Return the counts of the oldest label sets with all others added up as ``other``, and the sum
+    of these others."""
     kept: Counter[tuple[str, ...]] = Counter()
     beyond = 0
     for number, (labels, count) in enumerate(series.items()):

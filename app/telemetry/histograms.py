@@ -62,9 +62,7 @@ class Histogram(dict[tuple[str, ...], Timing]):
         return self.setdefault(labels, Timing(self._bounds))
 
     def counts(self) -> dict[tuple[str, ...], int]:
-        """Return the counts in the form of a counter with the bucket as a last label, so that a
-        snapshot has one form.
-        """
+        """Return the counts in the form of a counter, with the bucket as the last label."""
         return {
             (*labels, bucket): count
             for labels, timing in self.items()

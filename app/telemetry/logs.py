@@ -38,7 +38,7 @@ class _ForMachines(logging.Formatter):
         return printable(json.dumps(self._entry(record), ensure_ascii=False, default=repr))
 
     def _entry(self, record: logging.LogRecord) -> dict[str, Any]:
-        """Return the fields of an entry; those that every entry has come first."""
+        """Return the fields of a log entry. The fields that every entry has come first."""
         at = dt.datetime.fromtimestamp(record.created, dt.UTC)
         found = {
             "at": at.isoformat(timespec="milliseconds"),

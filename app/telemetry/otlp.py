@@ -37,9 +37,8 @@ def exporter_of(endpoint: str, headers: Mapping[str, str], timeout: float) -> OT
 
 
 def _pems() -> Pems:
-    """Return the certificate files as the exporter finds them: variables for traces take
-    precedence.
-    """
+    """Return the certificate files as the exporter finds them. Environment variables for traces
+    take precedence over general ones."""
     return Pems(
         setting=_VARIABLE.format("CLIENT_CERTIFICATE"),
         cert=_path("CLIENT_CERTIFICATE"),

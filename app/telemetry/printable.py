@@ -31,7 +31,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return the text as ``printable`` does, but with its line feeds and tabs."""
+    """Return the text as ``printable`` does, but keep line feeds and tabs."""
     return _CHARACTERS_OF_LINES.sub(_escaped, text)
 
 

@@ -1,6 +1,5 @@
-"""The sampling of spans that have links and no parent, such as that of a request with several
-events.
-"""
+"""The sampling of spans that have links and no parent. The span of a request with several events is
+such a span."""
 
 from __future__ import annotations
 

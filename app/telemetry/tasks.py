@@ -92,7 +92,7 @@ def is_known(error: BaseException) -> bool:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return type and message of an error; of a group those of its first error."""
+    """Return type and message of an error. For a group of errors, return those of its first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -192,9 +192,8 @@ def mark_failed(span: Span, code: str) -> None:
 
 
 def about_event(attributes: Mapping[str, str]) -> dict[str, str | int]:
-    """Return the span attributes of an event by the CloudEvents conventions, without the subject,
-    which may name a person.
-    """
+    """Return the span attributes of an event by the CloudEvents conventions. The subject is left
+    out, because it may name a person."""
     names = {
         "id": "cloudevents.event_id",
         "source": "cloudevents.event_source",

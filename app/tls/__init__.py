@@ -1,4 +1,5 @@
-"""TLS from PEM files: an object is rebuilt from all files, checked, and then swapped in.
+"""TLS from PEM files: an object such as a TLS context is rebuilt from all files, checked, and then
+put in use.
 
 - ``faults``: Faults of a certificate, a key or a bundle of authorities, for ``check`` and for
   errors.

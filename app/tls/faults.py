@@ -36,9 +36,9 @@ class Pems(msgspec.Struct, frozen=True, kw_only=True):
         cert: The chain of the own certificate, leaf first.
         key: The private key; None if it is in the file ``cert``.
         ca: The authorities to trust.
-        cert_part: The setting's name for ``cert``; the next two are the names for ``key`` and
-            ``ca``.
-        signs: Whether peers need certificates signed by these authorities. A file without an
+        cert_part: The names of ``cert``, ``key`` and ``ca`` in the setting are ``cert_part``,
+            ``key_part`` and ``ca_part``.
+        signs: True if ``ca`` is used to check the certificates of peers. A file without an
             authority is then refused.
         password: The pass phrase of the key. If it is empty, an encrypted key is refused.
     """
@@ -99,9 +99,8 @@ class Pems(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PemFault(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault of one PEM file. A fatal fault prevents TLS; otherwise a peer may refuse the
-    certificate.
-    """
+    """A fault of one PEM file. A fatal fault prevents TLS. With any other fault, a peer may refuse
+    the certificate."""
 
     part: str
     message: str

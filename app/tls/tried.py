@@ -1,7 +1,7 @@
 """Reload objects built from PEM files when the files change, and only if the new files are valid.
 
 An operator may replace the files at any moment and one after another: a certificate before its key,
-half of a bundle. So an object is rebuilt from all files, and replaces the old one only when
+or half of a bundle. So an object is rebuilt from all files, and replaces the old one only when
 OpenSSL has accepted it. A context in use is never changed. Otherwise clients could resume sessions
 (RFC 5077, RFC 8446 2.2) that began under old rules.
 """
@@ -111,9 +111,8 @@ class PemReloader(Generic[T]):
             _log.error("certificates are not reloaded, the old ones stay in use: %s", words)
 
     def _build(self) -> tuple[Marks, bytes, T]:
-        """Build the object from files that did not change meanwhile, so that it has one state of
-        all files.
-        """
+        """Build the object from files that did not change meanwhile. So all its files are of one
+        state."""
         for left in reversed(range(_READS)):
             marks = self._marks()
             made = self._make()

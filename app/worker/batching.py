@@ -1,4 +1,5 @@
-"""Send several events in one request (``batch``): choose the time and the events, and apply the answer.
+"""Send several events in one request (``batch``): choose the time and the events, and apply the answer. A lane is
+the queue of the events of one key.
 
 =================================  ================================================================
 answer                             effect
@@ -40,7 +41,7 @@ from app.worker.timing import SendRate
 
 @dataclass(eq=False, repr=False)
 class BatchSender(DispatcherPart):
-    """Sends requests of several events for one subscription."""
+    """Sends requests with several events for one subscription."""
 
     _sink: BatchSink
     _lanes: Lanes[Delivery]
@@ -50,12 +51,14 @@ class BatchSender(DispatcherPart):
     _bounds: BatchLimits
 
     def next_request_at(self, now: float) -> float | None:
-        """Return when the next request is due, which may be in the past, or None while no lane is ready."""
+        """Return when the next request is due, which may be in the past. Return None while no key has an event to
+        send."""
         self._lanes.stamp(now)
         return next_request_at(self._lanes, self._bounds)
 
     def gather(self, lane: Lane[Delivery], now: float) -> BatchBuilder[Delivery] | None:
-        """Return a request that begins with the head of a lane in flight, or None if the head must be sent alone."""
+        """Return a request whose first event is the first of this lane (the queue of one key). Return None if that
+        event must be sent alone."""
         first = self._piece(lane.head)
         if first is None:
             return None
@@ -67,7 +70,7 @@ class BatchSender(DispatcherPart):
     async def attempt(
         self, request: BatchBuilder[Delivery], started: float, *, probe: bool = False
     ) -> None:
-        """Send the request and carry out the verdict on each of its lanes."""
+        """Send the request and carry out the verdict on the events of each key."""
         for delivery in request.items:
             delivery.attempts += 1
             self._pace.begun(started)
@@ -110,7 +113,7 @@ class BatchSender(DispatcherPart):
         *,
         probe: bool,
     ) -> None:
-        """Apply an answer that has an outcome for each event, lane by lane."""
+        """Apply an answer that has an outcome for each event, key by key."""
         outcomes = dict(zip(map(id, request.items), answer.outcomes, strict=True))
         failed = []
         for lane in request.lanes:
@@ -139,7 +142,7 @@ class BatchSender(DispatcherPart):
         times: tuple[float, float, float],
         count: int,
     ) -> None:
-        """Record the attempts of one lane, each with its own outcome."""
+        """Record the attempts of the events of one key, each with its own outcome."""
         for n, delivery in enumerate(sent if self._attempts.notes else ()):
             given = Settle() if n < len(taken) else decision
             self._attempts.note(delivery, answer, outcomes[id(delivery)], given, times, count)
@@ -153,7 +156,8 @@ class BatchSender(DispatcherPart):
         *,
         probe: bool,
     ) -> Sequence[Decision]:
-        """Return one decision per lane. The endpoint's state is updated once, by the first lane."""
+        """Return one decision for each key (lane) of the request. The endpoint's state is updated once, by the
+        first key."""
         first, *others = request.lanes
         decision = self._policy.decide(first, answer, outcome, now, probe=probe)
         if not outcome.unsent:

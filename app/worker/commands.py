@@ -33,7 +33,8 @@ async def run_command(
 ) -> bytes:
     """Send the test event of a command and return the result as JSON.
 
-    The event skips lanes, filters, pauses and rates, because a test shows how the target answers now.
+    The event is sent at once, without ordering, filters, pauses and rates, because a test shows how the target
+    answers now.
 
     Args:
         command: the command, with the event as its body.

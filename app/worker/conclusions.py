@@ -1,6 +1,6 @@
-"""Carry out what was decided about a delivery: it ends at its origin or waits in its lane.
+"""Carry out what was decided about a delivery: it ends at its origin or waits in the queue of its key (its lane).
 
-If the store refuses a write, the delivery holds its lane and the write is repeated later without another attempt.
+If the store refuses a write, later events of the key wait, and the write is repeated later without another attempt.
 Nothing is finished before."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from app.worker.shared import LEASE_RECHECK, DispatcherPart
 
 @dataclass(eq=False, repr=False)
 class Conclusions(DispatcherPart):
-    """Carries out the verdicts on the deliveries of one subscription."""
+    """Carries out what was decided about the deliveries of one subscription."""
 
     _lanes: Lanes[Delivery]
     _gate: EndpointState
@@ -39,7 +39,7 @@ class Conclusions(DispatcherPart):
     _letters: DeadLetterWriter
 
     async def carry_out(self, lane: Lane[Delivery], verdict: Verdict) -> None:
-        """Carry out the verdict on the head of a lane in flight, whose request has ended."""
+        """Carry out the verdict on the first event of a lane (the queue of one key), whose request has ended."""
         delivery = lane.head
         delivery.last = verdict
         match verdict.decision:
@@ -63,20 +63,20 @@ class Conclusions(DispatcherPart):
                 await self._retry_after_pause(lane, self._clock.monotonic())
 
     def delivered(self, lane: Lane[Delivery]) -> None:
-        """Finish the delivered events of a lane in flight, without waiting for the store."""
+        """Finish the delivered events of one key (its lane), without waiting for the store."""
         self._finish(lane, DELIVERED)
 
     def delivered_first(self, lane: Lane[Delivery], delivered: Collection[Delivery]) -> None:
-        """Finish the first events of a lane in flight; the lane stays in flight with the others."""
+        """Finish the first events of one key (its lane). The other events of the request stay in flight."""
         for delivery in self._lanes.drop_sent(lane, lambda each: each in delivered):
             self._budget.release(delivery.size)
             delivery.origin.finish(delivery)
         self._attempts.count_finished(DELIVERED, len(delivered))
 
     async def carry_out_batch(self, lane: Lane[Delivery], verdict: Verdict) -> None:
-        """Carry out the verdict on the events of one lane that were in a batch request.
+        """Carry out the verdict on the events of one key (its lane) that were in a batch request.
 
-        After a failure only the head is decided; the events after it return to the queue."""
+        A failure decides only the first event. The others return to the queue."""
         if not isinstance(verdict.decision, Settle):
             for delivery in self._lanes.drop_sent(lane, lambda each: each.origin.owned.lost):
                 self.release(delivery)
@@ -87,7 +87,8 @@ class Conclusions(DispatcherPart):
         await self.carry_out(lane, verdict)
 
     def wait(self, lane: Lane[Delivery], until: float) -> None:
-        """Hold the lane until the given time (monotonic seconds), or release it if its partition was lost."""
+        """Hold the events of one key (its lane) until the given time (monotonic seconds). Release them if their
+        partition was lost."""
         if lane.head.origin.owned.lost:
             self._release(lane)
         else:
@@ -95,7 +96,8 @@ class Conclusions(DispatcherPart):
             self._timekeeper.wake_at(until)
 
     def park_waiting(self, lane: Lane[Delivery]) -> None:
-        """Park a lane whose head waits in memory for its next attempt, if the store has room."""
+        """Move the events of one key (its lane) from memory to the store, if the store has room. The first of them
+        waits for its next attempt."""
         head = lane.head
         retries = isinstance(head.last.decision, RetryAt) and not head.store_pending
         if (
@@ -139,7 +141,8 @@ class Conclusions(DispatcherPart):
         await self._letters.put((letter,), store)
 
     async def _store_outcome(self, lane: Lane[Delivery], verdict: Verdict) -> None:
-        """Store the dead letter or the parked row of the head, or schedule another try if the store refuses."""
+        """Store the dead letter or the parked row of the lane's first event. Schedule another try if the store
+        refuses."""
         delivery = lane.head
         if delivery.origin.owned.lost:
             self._release(lane)
@@ -172,7 +175,7 @@ class Conclusions(DispatcherPart):
     async def _retry_after_pause(
         self, lane: Lane[Delivery], until: float, *, sent: bool = True
     ) -> None:
-        """Return the head to its lane, to be sent when the endpoint allows it.
+        """Return the first event of a lane to its queue, to be sent when the endpoint allows it.
 
         For a stored row, the number of attempts and the new time are saved. If the store refuses that, the row
         keeps its old values, which loses no event."""
@@ -200,9 +203,10 @@ class Conclusions(DispatcherPart):
         self.wait(lane, at)
 
     def _move_to_store(self, lane: Lane[Delivery], at: float) -> None:
-        """Remove a lane from memory and park its events.
+        """Remove the events of one key (its lane) from memory and park them in the store.
 
-        If live events do not wait for the head, as for a redriven one, only redriven events return to the store."""
+        Live events do not wait for a redriven event. If such an event is the first, only redriven events are
+        parked."""
         head = lane.head
         if head.origin.owned.lost:
             self._release(lane)
@@ -218,7 +222,8 @@ class Conclusions(DispatcherPart):
         self._timekeeper.wake_at(at)
 
     def _move_redriven_to_store(self, lane: Lane[Delivery], at: float) -> None:
-        """Return a redriven head and the redriven events that follow it to the store. Live events of the key go on."""
+        """Return the redriven events at the start of a lane (the queue of one key) to the store. Live events of the
+        key go on."""
         head = lane.head
         behind = self._lanes.drop_behind(lane, lambda each: not each.origin.holds_lane)
         self._take_in_flight(lane)
@@ -228,8 +233,8 @@ class Conclusions(DispatcherPart):
             delivery.origin.retry_at(delivery, at)
 
     def _defer(self, delivery: Delivery, at: float) -> None:
-        """Schedule the next attempt of a delivery. A delivery that is not a row yet uses memory until it is
-        written."""
+        """Schedule the next attempt of a delivery. A delivery that is no stored row yet stays in memory until its
+        row is written."""
         if delivery.origin.parked_since_ms is not None:
             self._budget.release(delivery.size)
         delivery.origin.retry_at(delivery, at)
@@ -245,7 +250,8 @@ class Conclusions(DispatcherPart):
             delivery.origin.release(delivery)
 
     def _take_in_flight(self, lane: Lane[Delivery]) -> list[Delivery]:
-        """Remove the events of the finished request from the lane, free their memory, and return them."""
+        """Remove the events of the finished request from their lane (the queue of one key). Free their memory, and
+        return them."""
         landed = self._lanes.finish(lane)
         for delivery in landed:
             self._budget.release(delivery.size)

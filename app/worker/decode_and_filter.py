@@ -21,7 +21,7 @@ from app.worker.delivery import Delivery, DeliveryOrigin, Verdict
 
 
 class DeliveryReader:
-    """Decodes and filters the messages of one subscription, and finds their lanes.
+    """Decodes and filters the messages of one subscription, and finds the queue of each message's key (its lane).
 
     Args:
         subscription: the subscription.
@@ -113,11 +113,9 @@ class DeliveryReader:
             return record
 
     def _lane(self, message: Message, decoded: Decoded | None) -> bytes:
-        """Return the lane of a message.
-
-        The lane is the record key within its partition, or the value of ``order_by``. With ``per_producer_key``
-        each producer has lanes of its own. A message without key and value has a lane of its own, because it has no
-        order."""
+        """Return the lane of a message: the id of the queue in which it is delivered in order. The lane is the
+        record key within its partition, or the value of ``order_by``. With ``per_producer_key`` each producer has
+        lanes of its own. A message without key and value has a lane of its own, because it has no order."""
         key = value = None
         if self._ordered and self._order_of is None:
             key = message.record.key

@@ -86,7 +86,7 @@ class DeliveryPolicy(DispatcherPart):
         return Verdict(DeadLetterIt(cause), cause, delivery.last.detail) if cause else None
 
     def waited_past_hold(self, delivery: Delivery) -> bool:
-        """Return True if the delivery has used up the waits that may hold its lane in memory."""
+        """Return True if the delivery has used up the waits for which events of its key may be held in memory."""
         return delivery.steps > self._policy.hold
 
     def judge(self, answer: SinkAnswer) -> AttemptOutcome:
@@ -115,7 +115,8 @@ class DeliveryPolicy(DispatcherPart):
         *,
         probe: bool = False,
     ) -> Decision:
-        """Decide about the head of a lane, and update the state of the endpoint by the answer."""
+        """Decide about the first event of a lane (the queue of one key), and update the state of the endpoint by
+        the answer."""
         if outcome.unsent and not answer.hold:
             return self._unreached(lane, answer, outcome, now, probe=probe)
         self.sent(lane)
@@ -124,7 +125,8 @@ class DeliveryPolicy(DispatcherPart):
         return self._reached(lane, answer, outcome, now, probe=probe)
 
     def sent(self, lane: Lane[Delivery]) -> None:
-        """Reset the lane's count of unsent attempts, because its request was sent."""
+        """Reset the count of unsent attempts of a lane (the queue of one key), because a request of the lane was
+        sent."""
         if self._unsent:
             self._unsent.pop(lane.key, None)
 
@@ -168,10 +170,9 @@ class DeliveryPolicy(DispatcherPart):
         *,
         probe: bool,
     ) -> Decision:
-        """Decide after an attempt that sent nothing: pause the endpoint, or let only this lane wait.
-
-        Only the lane waits if the target answered others lately. A load balancer may still send some requests to a
-        failed backend."""
+        """Decide after an attempt that sent nothing: pause the endpoint, or let only the events of this key (its
+        lane) wait. Only the key waits if the target answered others lately. A load balancer may still send some
+        requests to a failed backend."""
         flows = self._endpoint.flow is BreakerState.FLOWING
         if flows and not probe and now - self.answered_at < LATELY:
             return self.concluded(lane, answer, outcome, now)
@@ -193,7 +194,7 @@ class DeliveryPolicy(DispatcherPart):
     def concluded(
         self, lane: Lane[Delivery], answer: SinkAnswer, outcome: AttemptOutcome, now: float
     ) -> Decision:
-        """Decide about the head of a lane without updating the endpoint."""
+        """Decide about the first event of a lane (the queue of one key) without updating the endpoint."""
         if outcome.unsent and not answer.hold:
             failures = self._unsent[lane.key] = self._unsent.get(lane.key, 0) + 1
             return wait_unsent(failures, now, self._jitter(), self._place(lane))
@@ -208,7 +209,7 @@ class DeliveryPolicy(DispatcherPart):
         )
 
     def _place(self, lane: Lane[Delivery]) -> WaitPlace:
-        """Return where the head of the lane waits now and may wait next."""
+        """Return where the first event of the lane waits now and may wait next."""
         origin = lane.head.origin
         if origin.parked_since_ms is not None:
             return WaitPlace.STORE

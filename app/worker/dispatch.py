@@ -1,4 +1,5 @@
-"""The dispatcher of one subscription: polls the log, passes messages to the scheduler, commits finished ones.
+"""The dispatcher of one subscription: it polls the log, passes messages to the scheduler, and commits finished
+messages.
 
 Only the dispatcher's task uses the consumer. Each turn commits, prepares newly assigned partitions, pauses or
 resumes partitions, polls, and handles the result. A message is committed only after it is finished. The window of
@@ -77,7 +78,7 @@ class Dispatcher:
             self._stopped.set()
 
     async def _subscribe(self) -> Consumer | None:
-        """Join the group. Return None, and halt, if the configured start is outside the log."""
+        """Join the group. If the configured start is outside the log, halt and return None."""
         subscription = self._subscription
         try:
             return await self._components.log.subscribe(
@@ -244,7 +245,7 @@ class Dispatcher:
             await self._components.ownership.apply_change(event, consumer)
 
     async def _take(self, messages: Sequence[Message]) -> None:
-        """Queue wanted messages in their lanes or after their parked key, and finish the others."""
+        """Queue wanted messages by key, after parked events of the same key, and finish the others."""
         parked, sources = self._components.parking.lanes, self._components.ownership.origins
         reader = self._components.reader
         for message in messages:

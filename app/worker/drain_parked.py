@@ -1,8 +1,7 @@
-"""Deliver parked lanes whose head is due.
-
-A parked lane is drained in turns: its head alone, then a page of rows, then other lanes have their turn. Rows use
-the same lanes, scheduler, attempt log and dead letters as live messages. After the last row, the store is asked
-once more while nothing is written or deleted. If it has no row, the lane becomes live in the same step."""
+"""Deliver parked lanes: keys whose events wait in the store. A lane is drained once its first event is due. It is drained in turns: the first event alone, then a page of
+rows, then other lanes have their turn. Rows use the same lanes,
+scheduler, attempt log and dead letters as live messages. After the last row, the store is asked once more while
+nothing is written or deleted. If it has no row, the lane becomes live in the same step."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ AT_A_TIME = 10_000  # lanes that are loaded before the event loop gets a turn
 
 
 class RowPage:
-    """Rows of one parked lane that are held in memory together.
+    """Rows of one parked key (its lane) that are held in memory together.
 
     ``over`` is set when all rows are closed. ``deferred`` is the due time (monotonic seconds) of a row that
     returned to the store, else 0."""
@@ -51,7 +50,7 @@ class RowPage:
         self._lane.open += rows
 
     def row_closed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:  # noqa: ARG002
-        """Note that a row is no longer held; the last one ends the page."""
+        """Count a row that is no longer held in memory. The last such row ends the page."""
         self._remaining -= 1
         self._lane.open -= not done  # a finished row counts until it is deleted
         self.deferred = max(self.deferred, due)
@@ -59,14 +58,14 @@ class RowPage:
             self.over.set()
 
     def row_deleted(self, row: Parked) -> None:  # noqa: ARG002 - rows are only counted
-        """Count down the rows of the lane."""
+        """Count down the rows of the key."""
         self._lane.open -= 1
         self._lanes.count(self._lane, -1)
 
 
 @dataclass(eq=False, repr=False)
 class ParkedDrain(DispatcherPart):
-    """Delivers the parked lanes of one subscription from the partitions that this process owns.
+    """Delivers the parked keys (lanes) of one subscription from the partitions that this process owns.
 
     ``_ready`` are the owned partitions that may be delivered from."""
 
@@ -86,10 +85,10 @@ class ParkedDrain(DispatcherPart):
         self._probing: ParkedLaneState | None = None
 
     async def load(self, partitions: Collection[Partition]) -> None:
-        """Load the parked lanes of these partitions, before any message of them is delivered.
+        """Load the parked keys (lanes) of these partitions, before any message of them is delivered.
 
         Raises:
-            StoreUnavailable: the lanes are not known, so nothing may be delivered.
+            StoreUnavailable: the parked keys are unknown, so nothing may be delivered.
         """
         found = await self._parked.lanes(self._subscription.id, self._broker, partitions)
         now, wall_ms = self._clock.monotonic(), self._clock.now() * 1000
@@ -103,7 +102,8 @@ class ParkedDrain(DispatcherPart):
                     await asyncio.sleep(0)
 
     def act(self, now: float) -> float | None:
-        """Start draining the lanes that are due at ``now``, and return the time of the next one, or None.
+        """Start to deliver the parked keys (lanes) that are due at ``now``. Return when the next key is due, or
+        None.
 
         Nothing is drained while the endpoint is at fault."""
         if not self._gate.is_open or not self._ready:
@@ -142,8 +142,8 @@ class ParkedDrain(DispatcherPart):
             self._scheduler.wake()
 
     def _has_room(self) -> bool:
-        """Return True if another lane may be drained. One lane always may, because held deliveries can wait for a
-        parked one."""
+        """Return True if another parked key (lane) may be drained. One key always may, because held deliveries can
+        wait for its parked events."""
         return not self._turns or (len(self._turns) < self._most and self._budget.may_hold())
 
     def _start(self, lane: ParkedLaneState) -> None:
@@ -183,7 +183,8 @@ class ParkedDrain(DispatcherPart):
         self._requeue(lane, 0.0)
 
     async def _read_page(self, lane: ParkedLaneState, most: int) -> RowPage | None:
-        """Read and queue the next rows of the lane. Return None if it has none or the partition was lost."""
+        """Read and queue the next rows of a parked key (its lane). Return None if there are none or the partition
+        was lost."""
         while lane.open > PAGE and not lane.gone:
             await self._wait_for_deletion()
         place = lane.places[0]
@@ -227,7 +228,7 @@ class ParkedDrain(DispatcherPart):
         return page
 
     async def _finish_lane(self, lane: ParkedLaneState) -> None:
-        """Make the lane live if the store has no more rows of it, else continue to drain it."""
+        """Make the key (lane) live if the store has no more rows of it, else continue to drain it."""
         await self._wait_until_deleted(lane)
         if lane.writing:
             self._requeue(lane, AGAIN)
@@ -256,7 +257,7 @@ class ParkedDrain(DispatcherPart):
         return None
 
     async def _wait_until_deleted(self, lane: ParkedLaneState) -> None:
-        """Wait until the delivered rows of this lane are gone from the store."""
+        """Wait until the delivered rows of this key (its lane) are gone from the store."""
         while lane.open and not lane.gone:
             await self._wait_for_deletion()
 

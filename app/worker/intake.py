@@ -41,7 +41,7 @@ class Backpressure(DispatcherPart):
         }
 
     def at_bound(self, full: set[Partition]) -> bool:
-        """Return True if every partition is full and requests in flight will make room."""
+        """Return True if no partition may be read now, and requests in flight will change that."""
         scheduler = self._components.scheduler
         all_full = bool(full) and full == self._components.ownership.partitions.keys()
         if not all_full or not (scheduler.busy or scheduler.only_sink_waits):

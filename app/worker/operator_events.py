@@ -45,7 +45,7 @@ class OperatorEvents:
         binding: the binding of the log's kind.
         writing: the encoding options of the log's kind.
         echoes: returns True for a subscription that reads this topic, also through mirrors. Repeating events about
-            such a subscription are not published, because each would cause more.
+            such a subscription are not published, because each event would cause further events.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class OperatorEvents:
         self.trouble = ""
 
     def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None:
-        """Queue an operator event; dead letters of one subscription and cause are counted within a window first."""
+        """Queue an operator event. Dead letters of one subscription and cause are first counted for a while, and
+        then reported in one event."""
         if kind in _REPEATING and self._echoes(subject):
             return
         if kind == DEAD_LETTERED:

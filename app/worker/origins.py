@@ -36,7 +36,8 @@ class UnstoredOrigin(DeliveryOrigin):
         self._park = park
 
     def retry_at(self, delivery: Delivery, due: float) -> None:
-        """Park the lane of the delivery. The message is finished here as soon as its row is stored."""
+        """Park the delivery and the later events of its key in the store. The message is finished here as soon as
+        its row is stored."""
         self._park(delivery, due)
 
     async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:

@@ -1,4 +1,4 @@
-"""A partition while this process owns it: epoch, lease and window."""
+"""A partition while this process owns it: its epoch, its lease and its window of unfinished offsets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Prepare the partitions that the log assigns to this process before their messages are delivered.
 
 Two steps precede the first message of a partition, and both need the store. The epoch is recorded, so that earlier
-owners can no longer write. The parked lanes are loaded, so that no event overtakes them. The partition is paused
-until both are done."""
+owners can no longer write. The parked keys are loaded, so that no event overtakes a parked one. The partition is
+paused until both are done."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ownership(DispatcherPart):
 
     ``ready`` are the owned partitions that may be delivered from. ``origins`` are the sources of live messages by
     partition. ``_hand_over`` is the time in seconds for requests in flight when partitions are revoked.
-    ``_generations`` is the log's capability of the same name."""
+    ``_generations`` is the capability ``generations`` of the log."""
 
     _commits: OffsetCommits
     _scheduler: Scheduler
@@ -78,7 +78,7 @@ class Ownership(DispatcherPart):
                 self._forget(set(partitions))
 
     async def make_ready(self) -> None:
-        """Record the epoch and load the parked lanes of newly assigned partitions, if a try is due."""
+        """Record the epoch and load the parked keys of newly assigned partitions, if a try is due."""
         if not self._waiting or self._clock.monotonic() < self._next_try:
             return
         before = len(self._waiting)

@@ -1,8 +1,9 @@
 """Park keys: store the events of a key that cannot be delivered now as rows.
 
-A lane parks in one step; from then on new events of the key are queued after its rows. The head and its followers
-are written in one transaction, and only then are their messages finished. Rows of many lanes share a transaction.
-Every write has the epoch of the partition, and no write is made while the ownership is in doubt."""
+All events of a key (its lane) are parked in one step; from then on new events of the key are queued after its rows.
+The first event and its followers are written in one transaction, and only then are their messages finished. Rows of
+many keys share a transaction. Every write has the epoch of the partition, and no write is made while the ownership
+is in doubt."""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ _Queued = tuple[
 class KeyParking(DispatcherPart):
     """Writes the rows of parked keys of one subscription.
 
-    ``lanes`` are the parked lanes; ``_live`` are the lanes in memory. ``_lasting`` is True if a message has the
-    same position when it is delivered again. Otherwise the store numbers the rows in their order of arrival."""
+    ``lanes`` are the parked keys; ``_live`` are the keys with events in memory. ``_lasting`` is True if a message
+    has the same position when it is delivered again. Otherwise the store numbers the rows in their order of
+    arrival."""
 
     _live: Lanes[Delivery]
     _lasting: bool
@@ -65,7 +67,7 @@ class KeyParking(DispatcherPart):
 
     @property
     def full_cause(self) -> str:
-        """Return why the subscription reads no more messages, or "" if the store has room."""
+        """Return why the store has no room for more parked events, or "" if it has room."""
         if not self.full:
             return ""
         return f"{self.row_count} events are parked: no more messages are read until some are delivered or discarded"
@@ -79,19 +81,20 @@ class KeyParking(DispatcherPart):
         return any(each.message.partition in partitions for each, _ in self._writing)
 
     def add(self, delivery: Delivery, due: float = 0.0) -> None:
-        """Queue a delivery after the rows of its lane. A lane that is not parked parks now and is due at ``due``."""
+        """Queue a delivery after the rows of its key. If the key is not parked, park it now; its first row is due
+        at ``due``."""
         place = delivery.message.partition
         known = self.lanes.find(delivery.lane) is not None
         lane = self.lanes.park(delivery.lane, place, due, 0 if known else self._live.next_turn())
         self._queue(lane, delivery, 0.0 if known else due)
 
     def make_live(self, lane: ParkedLaneState) -> list[Delivery]:
-        """Mark a lane without rows as live, and return its events that were queued but not written, in order."""
+        """Mark a key (lane) without rows as live, and return its events that were queued but not written, in order."""
         self.lanes.make_live(lane)
         return [delivery for delivery, _ in self._unqueue(lane)]
 
     def drop(self, partitions: set[Partition]) -> None:
-        """Drop the parked lanes and the unwritten events of partitions that this process no longer owns."""
+        """Drop the parked keys and the unwritten events of partitions that this process no longer owns."""
         for lane in self.lanes.drop(partitions):
             self._release(self._unqueue(lane))
         for lane in tuple(self._queued):  # a lane with rows in other partitions stays
@@ -134,7 +137,7 @@ class KeyParking(DispatcherPart):
             self._writer = None
 
     def _next_lanes(self) -> list[ParkedLaneState]:
-        """Return whole lanes to write, as many as the row bound and one transaction allow."""
+        """Return whole keys (lanes) to write, as many as the row bound and one transaction allow."""
         chosen: list[ParkedLaneState] = []
         rows, room = 0, self._most - self.lanes.rows
         for lane, queue in self._queued.items():

@@ -1,7 +1,7 @@
-"""Send dead letters that were given back (redrive) when they are due, in the lane of their key.
+"""Send redriven dead letters when they are due, in the queue of their key.
 
-At most one event of a key is in flight. Letters of a lane are sent in the order of their letters. While one waits
-in the store for its next attempt, the later letters of the lane wait too. Live events of the key, and letters
+At most one event of a key is in flight. Dead letters with one key are sent in the order in which they were stored.
+While one waits in the store for its next attempt, the later ones wait too. Live events of the key, and letters
 without a key, do not wait."""
 
 from __future__ import annotations
@@ -63,13 +63,14 @@ class Redrive(DispatcherPart):
         self.look()
 
     def act(self, now: float) -> float | None:
-        """Start a search if it is due, and return the time of the next one, or None during a search."""
+        """Start a search for redriven rows if it is due. Return the time of the next search, or None during a
+        search."""
         if now >= self._look_at and self._search is None:
             self._search = self._scope.spawn(self._find(), f"{self._subscription.id} redrive")
         return self._look_at if self._search is None else None
 
     def row_closed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:
-        """Note that a row is no longer held, and schedule the search for its next attempt or for more rows."""
+        """Free the memory of a row, and schedule the search for its next attempt or for more rows."""
         self._loaded.discard(row.id)
         self._landed.add(row.id)
         if not done:

@@ -1,6 +1,6 @@
 """Replay ranges of the log for one subscription, in parallel with its live deliveries.
 
-The owner of a partition reads the range without a group. It sends wanted messages through the lanes of live
+The owner of a partition reads the range without a group. It sends wanted messages through the queues of live
 messages, with the same order, retries, parking and dead letters. Nothing is committed to the group. The progress is
 stored with the ownership's epoch. After a crash the replay goes on at the first unfinished message."""
 
@@ -69,7 +69,7 @@ class ReplayedRange(UnstoredOrigin):
         self.release(delivery)
 
     def release(self, delivery: Delivery) -> None:
-        """Note that a delivery of the replay is no longer held."""
+        """Count a delivery of the replay that is no longer held in memory."""
         self.open_deliveries -= 1
         self.held_bytes -= delivery.size
         self.released.set()

@@ -13,7 +13,8 @@ from app.worker.shared import DispatcherPart
 
 @dataclass(eq=False, repr=False)
 class StatusReport(DispatcherPart):
-    """Builds the status of one dispatcher. Its own ``trouble`` has precedence over that of the other parts."""
+    """Builds the status of one dispatcher. The ``trouble`` of this object has precedence over the ``trouble`` of
+    the other parts."""
 
     _components: Components
 

@@ -29,6 +29,6 @@ def read_ahead(subscription: Subscription) -> int:
 
 
 def lanes_in_flight(subscription: Subscription) -> int:
-    """Return the number of lanes that may be in flight at once."""
+    """Return the number of keys (lanes) that may have a request in flight at once."""
     bounds = bounds_of(subscription)
     return requests_in_flight(subscription) * (1 if bounds is None else bounds.events)

@@ -1,4 +1,4 @@
-"""Send deliveries: at most one request in flight per lane. Decide, send, conclude.
+"""Send deliveries: at most one request in flight per lane (the queue of one key). Decide, send, conclude.
 
 There is no task per message. A sender is a task that lives as long as a lane is ready, so under load the
 ``concurrency`` senders keep taking the next lane. All code runs on the event loop, so state changes only at an
@@ -33,8 +33,8 @@ EMPTIED = 2.0  # seconds after a delivery during which a full pull queue counts 
 class Scheduler(DispatcherPart):
     """Sends the deliveries of one subscription as the lanes, the endpoint and the bounds allow.
 
-    ``lanes`` are the held deliveries; other parts may read them. ``concluded`` is set once as many attempts have
-    ended as ``notify_after`` requested."""
+    ``lanes`` has the held deliveries, in one queue per key; other parts may read it. ``concluded`` is set once as
+    many attempts have ended as ``notify_after`` requested."""
 
     _sink: Sink
     lanes: Lanes[Delivery]
@@ -86,12 +86,12 @@ class Scheduler(DispatcherPart):
         return lately and not self._gate.halted and self._endpoint.waits_for_sink
 
     def add(self, delivery: Delivery, before: Callable[[Delivery], bool] | None = None) -> None:
-        """Hold a delivery and queue it in its lane; ``before`` selects its place as in ``Lanes.add``."""
+        """Hold a delivery and queue it by its key (in its lane); ``before`` selects its place as in ``Lanes.add``."""
         self._budget.hold(delivery.size)
         self.lanes.add(delivery.lane, delivery, before)
 
     def park(self, delivery: Delivery) -> None:
-        """Queue a delivery after its key, which is parked. The delivery uses memory until its row is stored."""
+        """Queue a delivery after the parked events of its key. The delivery uses memory until its row is stored."""
         self._budget.hold(delivery.size)
         self._parking.add(delivery)
 
@@ -140,11 +140,12 @@ class Scheduler(DispatcherPart):
         return wait > 0.0
 
     def probe(self, lane: Lane[Delivery]) -> None:
-        """Send the head of this lane, ready or waiting, as the probe."""
+        """Send the first event of this lane (the queue of one key) as the probe, even if its next attempt is not
+        due."""
         self._start_sender(self.lanes.take_lane(lane))
 
     def probe_parked(self, key: bytes) -> None:
-        """Send the head of a lane that was parked until now as the probe, unless it is gone or in flight."""
+        """Send the first event of a key that was parked until now as the probe, unless it is gone or in flight."""
         lane = self.lanes.find(key)
         if lane is None or self._gate.halted or self._endpoint.flow is not BreakerState.PROBING:
             self.no_probe()
@@ -157,10 +158,9 @@ class Scheduler(DispatcherPart):
             self._gate.nothing_sent(self._clock.monotonic() + LEASE_RECHECK)
 
     def park_holding(self) -> None:
-        """Park waiting lanes that have used up the waits in memory, or whose partition has used half of its window.
-
-        A lane can wait in memory beyond ``hold`` only while the endpoint was at fault, because it could not park
-        then."""
+        """Park waiting keys (lanes) that have used up the waits in memory, or whose partition has used half of its
+        window. A key waits in memory beyond ``hold`` only after a fault of the endpoint, because keys cannot park
+        during a fault."""
         if self._policy.parks and self._gate.is_open:
             for lane in self.lanes.holding():
                 if self._policy.waited_past_hold(lane.head) or lane.head.origin.owned.crowded():
@@ -177,7 +177,7 @@ class Scheduler(DispatcherPart):
         self._timekeeper.wake_now()
 
     def _begin_request(self) -> None:
-        """Start the next request of several events if it is due now, else schedule it."""
+        """Start the next request with several events if it is due now, else schedule it."""
         now = self._clock.monotonic()
         at = self._next_request_at(now)
         if at is not None and at > now:
@@ -186,7 +186,8 @@ class Scheduler(DispatcherPart):
             self._start_sender(None)
 
     def _next_request_at(self, now: float) -> float | None:
-        """Return when the next request is due. Return None if no lane is ready or the bound of requests is reached."""
+        """Return when the next request is due. Return None if no key has an event to send, or the bound of requests
+        is reached."""
         if self._batching is None or self._senders >= self._most:
             return None
         return self._batching.next_request_at(now)
@@ -216,7 +217,7 @@ class Scheduler(DispatcherPart):
         return self.lanes.take() if self._budget.may_send() else None
 
     def _is_due(self) -> bool:
-        """Return True if a sender may take the next lane now."""
+        """Return True if a sender may take the next lane (queue of one key) now."""
         if self._batching is None:
             return self.lanes.sending < self._most
         now = self._clock.monotonic()
@@ -253,7 +254,8 @@ class Scheduler(DispatcherPart):
             self.concluded.set()
 
     async def _sent_in_batch(self, lane: Lane[Delivery], now: float, *, probe: bool) -> bool:
-        """Send the head in a request with others and return True, or return False if it must be sent alone.
+        """Send the first event of the lane in a request with others and return True. Return False if it must be sent
+        alone.
 
         A probe is sent alone, except to a pull queue, where a transaction of many events costs as much as one of a
         single event."""

@@ -105,7 +105,7 @@ class SupervisedDispatcher:
         return replace(status, restarts=self._restarts)
 
     async def _selected(self) -> Selection:
-        """Return the filters, compiled once for all restarts. Long filters are compiled in a thread."""
+        """Return the compiled filters, which all restarts share. Long filters are compiled in a thread."""
         if self._selection is None:
             filters = self.subscription.filters
             select = partial(Selection, filters, self.attempts.count_filter_error)

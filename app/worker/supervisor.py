@@ -55,9 +55,9 @@ class Supervisor:
 
     Args:
         logs: the logs by broker name.
-        kinds: the kind of each broker by name; a missing one is embedded.
+        kinds: the kind of each broker by name; a broker without a kind is embedded.
         sink_for: makes the sink of a subscription. Each sink has connections of its own, so that a slow target does
-            not use those of others.
+            not use the connections of other subscriptions.
     """
 
     def __init__(

@@ -42,9 +42,8 @@ _NAMED: Mapping[type[Any], str] = {
 
 
 class _Named:
-    """A proxy of one attribute of the service, which looks the attribute up at each use. A test
-    may therefore replace it.
-    """
+    """A proxy of one attribute of the service. It looks the attribute up at each use, so a test may replace the
+    attribute later."""
 
     def __init__(self, service: Any, name: str) -> None:
         self._service = service

@@ -29,7 +29,8 @@ from spark_session import JVM
 
 
 def die() -> None:
-    """Kill the whole process group with SIGKILL, so that the JVM dies at once too."""
+    """Kill the whole process group with SIGKILL. The JVM belongs to this group, so it dies at once
+    too."""
     os.killpg(0, signal.SIGKILL)
 
 
@@ -53,9 +54,8 @@ class KillAtSight(threading.Thread):
         die()
 
     def _files(self) -> int:
-        """Return the count of data files of the raw table. They exist before the commit that adds
-        them.
-        """
+        """Return the count of data files of the raw table. The files exist before the commit that
+        adds them to the table."""
         return sum(1 for _ in (self._folder / "skybridge" / "events_raw").glob("data/**/*.parquet"))
 
     def _commits(self) -> int:

@@ -47,9 +47,8 @@ class Attackers:
         self._proposed = b"version: 1\nroutes: [" + b", ".join([b"{x: 1}"] * 2_000) + b"]\n"
 
     def kinds(self) -> dict[str, tuple[int, Attack]]:
-        """Return by name of the attack how many attackers of this kind run, and the coroutine of
-        one attempt.
-        """
+        """Return the kinds of attack by name. Each kind has the number of attackers that run, and
+        the coroutine of one attempt."""
         return {
             "idle": (100, self._idle),
             "unfinished head": (50, self._half_a_head),

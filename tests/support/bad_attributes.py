@@ -1,4 +1,5 @@
-"""Requests with faults in attributes: missing, empty, wrongly named, malformed or repeated ones."""
+"""Requests with faults in attributes, which are missing, empty, wrongly named, malformed or
+repeated."""
 
 from __future__ import annotations
 

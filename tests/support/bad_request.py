@@ -36,8 +36,7 @@ class BadRequest:
 def binary(
     name: str, *faults: str, drop: str = "", add: Headers = (), **headers: str | bytes
 ) -> BadRequest:
-    """Return a request in binary mode made of a good one, with attributes replaced, dropped or
-    added.
+    """Return a valid request in binary mode after some attributes were replaced, dropped or added.
 
     Args:
         name: The name of the case, after "binary".
@@ -80,9 +79,8 @@ def raw(name: str, members: bytes, *faults: str) -> BadRequest:
 
 
 def batch(name: str, elements: list[object], *faults: tuple[int, str]) -> BadRequest:
-    """Return a batched request with these elements. Each fault is the index of an element and a
-    fault code.
-    """
+    """Return a batched request with these elements. Each of ``faults`` is the index of an element and a fault code
+    that the answer must list."""
     return BadRequest(
         f"batch {name}",
         ((b"content-type", BATCH),),

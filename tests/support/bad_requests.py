@@ -105,7 +105,7 @@ def listener() -> Iterator[BadRequest]:
 
 
 def oversize(body_bytes: int, header_bytes: int, header_fields: int) -> list[BadRequest]:
-    """Return requests that exceed the listener's bounds by one byte or one header field each."""
+    """Return requests that exceed each bound of the listener by one byte or one header field."""
     good = tuple((f"ce-{key}".encode(), value.encode()) for key, value in GOOD.items())
     wide = (*good, (b"ce-ext", b"x" * header_bytes))
     many = good + tuple((b"x-%d" % number, b"x") for number in range(header_fields - len(good) + 1))

@@ -45,9 +45,8 @@ class Refused(NamedTuple):
 
 
 class Sender:
-    """A publisher of one key that sends one event at a time and repeats each until the log accepts
-    it.
-    """
+    """A publisher of the events of one key. It sends one event at a time, and repeats the event until the log
+    accepts it."""
 
     def __init__(self, log: PortableLog, topic: str, key: str) -> None:
         self.acknowledged: list[str] = []
@@ -74,9 +73,8 @@ class Sender:
 
 
 class UnconfirmedSender(Sender):
-    """A publisher that counts an event as acknowledged once sent. The control: ``verify`` must
-    find its losses.
-    """
+    """A publisher that counts an event as acknowledged once sent. This is the control of a test: ``verify`` must
+    find that events of this publisher are lost."""
 
     async def run(self) -> None:
         number = 0

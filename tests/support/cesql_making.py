@@ -166,9 +166,8 @@ class _Maker:
         return f"{self._cased(name)}({', '.join(arguments)})"
 
     def _inner(self, maker: Callable[[int], str], depth: int) -> str:
-        """Return an operand, usually in parentheses. Without them the expression also tests
-        operator precedence.
-        """
+        """Return an operand, usually in parentheses. An operand without parentheses also tests
+        operator precedence."""
         text = maker(depth - 1)
         return f"({text})" if self._chance.random() < 0.6 else text
 

@@ -30,8 +30,8 @@ _KINDS = {
 class Comparison(msgspec.Struct, frozen=True):
     """The results of Skybridge and of the Java SDK for one case.
 
-    ``theirs`` is evaluated up to the first error, as ``ours`` is. ``raised`` is the exception of
-    the Java engine, if it failed.
+    Both results, ``theirs`` and ``ours``, are those at the first error. ``raised`` is the exception
+    of the Java engine, if it failed.
     """
 
     case: Case
@@ -43,7 +43,7 @@ class Comparison(msgspec.Struct, frozen=True):
     def agrees(self) -> bool:
         """Return True if both engines have the same value or the same first error.
 
-        After an error the values are not compared, because evaluation modes may differ in them
+        After an error the values are not compared, because they may depend on the evaluation mode
         (CESQL 4.1).
         """
         if self.raised:
@@ -82,9 +82,8 @@ class Disagreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One class of disagreements between the engines, with the clause of the specification that
     decides it.
 
-    ``variant`` names the reading of ``cesql_variants`` with which our engine gives the other
-    answer. Where no reading does, ``cases`` lists the cases of the table that show the
-    disagreement.
+    ``variant`` names the variant of our engine (``cesql_variants``) that gives the answer of the
+    Java SDK. If no variant does, ``cases`` lists the cases of the table that show the disagreement.
     """
 
     about: str

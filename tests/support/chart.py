@@ -59,7 +59,7 @@ def rendered_with(values: Any) -> str:
 
 
 def documents(text: str) -> list[dict[str, Any]]:
-    """Parse rendered documents as Kubernetes does: YAML 1.1, with an error for a repeated key."""
+    """Parse rendered documents as Kubernetes does: as YAML 1.1. A repeated key is an error."""
     found = yaml.load_all(text, Loader=_Strict)
     return [each for each in found if each]
 

@@ -101,9 +101,8 @@ def _holding(found: Node, keyword: str, inner: Node) -> Node:
 
 
 def _merged(one: Node, other: Node) -> Node:
-    """Merge two schema nodes. Raises ValueError for a setting that is a secret in one and an
-    object in the other.
-    """
+    """Merge two schema nodes. Raises ValueError if a setting is a secret in one node and an object
+    in the other."""
     if one and other and (one == _TO_SECRET) != (other == _TO_SECRET):
         raise ValueError(f"{one} and {other}")
     return {

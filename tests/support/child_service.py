@@ -86,9 +86,7 @@ async def run(folder: Path, *words: str) -> tuple[int, str, str]:
 
 
 async def _piped(closing: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
-    """Make a pipe and return the reader of one end and the file descriptor of the other, writable
-    end.
-    """
+    """Make a pipe. Return a reader of its readable end, and the file descriptor of its writable end."""
     reads, writes = os.pipe()
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=LONGEST)
     protocol = asyncio.StreamReaderProtocol(reader)

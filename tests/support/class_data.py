@@ -2,7 +2,7 @@
 server's start.
 
 The first JVM of a kind in a checkout writes the archive when it ends. A JVM of another version
-ignores the archive. Without an archive a start takes longer, and nothing else differs.
+ignores the archive. A missing archive only makes the start slower.
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ def subscription(
     broker: str = "log",
     **more: Any,
 ) -> Settings:
-    """Return a subscription of one topic from its earliest event; a webhook is not asked for consent."""
+    """Return a subscription that reads one topic from its earliest event. If its sink is a webhook, the webhook is
+    not asked for consent."""
     usual = {"handshake": "off"} if isinstance(sink, str) else {}
     source = {"broker": broker, "topics": [topic]}
     return {"id": name, "source": source, "sink": sink, "start": "earliest", **usual, **more}

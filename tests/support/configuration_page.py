@@ -39,7 +39,8 @@ def page(schema: Schema) -> str:
 
 
 def _places(schema: Schema, definitions: Schema, path: str) -> Iterator[tuple[str, str]]:
-    """Yield every path at which a definition occurs, with its name, the outermost first."""
+    """Yield every path at which a definition occurs, with the name of the definition, outermost
+    paths first."""
     kind = schema.get("properties", {}).get("kind", {}).get("const")
     within = f"<{kind}>" if kind else ""
     for name, value in schema.get("properties", {}).items():
@@ -93,9 +94,8 @@ def _section(heading: str, also: list[str], schema: Schema) -> str:
 
 
 def _prose(description: str) -> str:
-    """Return a docstring as Markdown: single back-ticks for double ones, and a list for aligned
-    columns.
-    """
+    """Return a docstring as Markdown: double back-ticks become single, and aligned columns become a
+    list."""
     paragraphs = description.replace("``", "`").split("\n\n")
     return "\n\n".join(
         "\n".join(f"- {line}" for line in _joined(text)) if text.startswith("`") else text
@@ -124,9 +124,8 @@ def _meaning(value: Schema) -> str:
 
 
 def _default(value: Schema) -> str:
-    """Return the default as Markdown, or nothing for settings without one and for sections, which
-    have their own.
-    """
+    """Return the default of a setting as Markdown. Return nothing for a setting without a default
+    and for a section, whose settings have their own defaults."""
     default = value.get("default")
     if default is None or isinstance(default, dict):
         return ""

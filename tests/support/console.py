@@ -57,7 +57,7 @@ def with_tokens(settings: Settings) -> None:
 
 
 def demand_console() -> None:
-    """Skip the test if the console is not built from the present sources; fail instead if CI=true."""
+    """Skip the test if the console is not built from the present sources. With CI=true, the test fails instead."""
     if not console_build.built():
         why = "" if not console_build.REASON.is_file() else console_build.REASON.read_text()
         skip_or_fail(f"the console is not built as its sources are. {why or console_build.CURE}")
@@ -174,7 +174,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService
 
 @pytest.fixture
 def pages(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pages]:
-    """Open pages for one test. At its end each page must have kept the rules of ``PageWatch``."""
+    """Open pages for one test. At the end of the test, the rules of ``PageWatch`` are checked for each page."""
     found = Pages(browser, tmp_path)
     yield found
     found.end(name=re.sub(r"\W+", "-", request.node.name))

@@ -21,8 +21,8 @@ def _axe() -> str:
 def serious_faults(page: Page, *rules: str) -> list[str]:
     """Return one line for each serious fault: its rule and the first element that breaks it.
 
-    The browser's debugger evaluates axe-core's script, which no security policy of the page can
-    forbid.
+    The browser's debugger evaluates axe-core's script, so the security policy of the page cannot
+    forbid it.
 
     Args:
         page: The page to check.

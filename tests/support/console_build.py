@@ -106,7 +106,8 @@ def _install_packages(node: Node) -> None:
 
 
 def find_node() -> Node:
-    """Return the Node.js of the machine if it is new enough, otherwise that from PyPI."""
+    """Return the Node.js of the machine if it is new enough. Otherwise return the Node.js from
+    PyPI."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _version(node) >= LEAST:
         return Node(Path(node).parent, [npm])
@@ -161,7 +162,7 @@ def _end(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _show_reason(why: str) -> None:
-    """Write the text that people see who open the console before it is built."""
+    """Write the text that people see if they open the console before it is built."""
     REASON.write_text(why, encoding="utf-8")
 
 

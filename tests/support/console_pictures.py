@@ -36,7 +36,8 @@ CALM = 3.0  # seconds until a page has its second answer, and so its first rate
 
 
 def pictured_pages() -> Mapping[str, str]:
-    """Return the address of each page that has a picture, by name."""
+    """Return the address of each console page of which a picture is taken, by the name of the
+    picture."""
     return {name: PAGES[name] for name in PAGES if name not in LEFT_OUT}
 
 

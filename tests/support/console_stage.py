@@ -182,9 +182,8 @@ def subscription(name: str, topic: str, sink: object, **others: object) -> Setti
 
 
 def _take(settings: Settings, wanted: Settings) -> None:
-    """Merge settings into those of the service, with longer time-outs for webhooks on a busy
-    machine.
-    """
+    """Merge the wanted settings into the settings of the service, and lengthen the time-outs of
+    webhooks for a busy machine."""
     settings.update(wanted)
     settings["timeouts"] |= {"webhook_dns": "60s", "webhook_connect": "60s"}
 

@@ -30,9 +30,8 @@ class GroupCases:
     async def test_members_share_partitions_and_a_third_moves_some(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Members never own the same partition at the same time, and learn of every change of
-        ownership.
-        """
+        """A member that leaves gives its partitions back at once. Other members need not wait for
+        the end of its session."""
         topic = await harness.fresh_topic(log, partitions=6)
         group = fresh_group()
         everything = {Partition(topic, number) for number in range(6)}
@@ -81,7 +80,8 @@ class GroupCases:
     async def test_what_was_not_settled_comes_again(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Closing a consumer finishes no message: delivery is at least once."""
+        """Messages that were not settled are delivered again after the consumer is closed: delivery
+        is at least once."""
         topic = await harness.fresh_topic(log)
         group = fresh_group()
         await publish(log, topic, [text(str(n), "k") for n in range(3)])
@@ -95,9 +95,8 @@ class GroupCases:
     async def test_only_open_ones_repeat_after_settling_out_of_order(
         self, harness: Harness
     ) -> None:
-        """The commit's metadata has the finished ranges, so a restart repeats only unfinished
-        messages.
-        """
+        """A restart repeats only unfinished messages, because the commit's metadata has the
+        finished ranges."""
         log = await harness.make_log()
         topic = await harness.fresh_topic(log, partitions=1)
         group = fresh_group()
@@ -117,9 +116,8 @@ class GroupCases:
     async def test_settling_twice_is_settling_once(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Settling is idempotent, because a worker may not know whether its first request
-        succeeded.
-        """
+        """A message that is settled twice counts once. A worker may repeat a request of which it
+        does not know the result."""
         topic = await harness.fresh_topic(log, partitions=1)
         group = fresh_group()
         await publish(log, topic, [text("a"), text("b")])
@@ -134,7 +132,7 @@ class GroupCases:
         await again.close()
 
     async def test_two_groups_each_see_everything(self, harness: Harness, log: PortableLog) -> None:
-        """Every subscription has its own group, and groups do not share messages."""
+        """Two groups each receive all messages, because every subscription has its own group."""
         if lacks(harness, "own_groups"):
             return
         topic = await harness.fresh_topic(log)
@@ -149,7 +147,7 @@ class GroupCases:
     async def test_a_group_can_read_several_topics(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A subscription may read a list of topics."""
+        """A group can read several topics, because a subscription may name a list of topics."""
         topics = [await harness.fresh_topic(log, 2), await harness.fresh_topic(log, 2)]
         for topic in topics:
             await publish(log, topic, [text(topic, "k")])
@@ -161,7 +159,7 @@ class GroupCases:
     async def test_a_paused_partition_hands_out_nothing_and_others_go_on(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Back-pressure pauses a single partition, which keeps its owner."""
+        """A paused partition hands out no messages and keeps its owner. Other partitions continue."""
         topic = await harness.fresh_topic(log, partitions=2)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await until_owned(consumer, 2)
@@ -177,9 +175,8 @@ class GroupCases:
     async def test_a_message_is_held_until_its_partition_is_given_up(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A worker that lost a partition must not send. It checks this before each attempt,
-        without asking the broker.
-        """
+        """A consumer holds a message until the partition of the message is given up. A worker
+        checks this before each attempt, without asking the broker."""
         topic = await harness.fresh_topic(log, partitions=1)
         await publish(log, topic, [text("x")])
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)

@@ -27,7 +27,8 @@ class PlaceCases:
     async def test_start_latest_sees_only_what_comes_after(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """``latest`` is resolved when the subscription is made, not at its first poll."""
+        """A group that starts at ``latest`` gets only records that are stored after the subscription was made, even
+        if they came before its first poll."""
         if lacks(harness, "own_groups"):
             return
         topic = await harness.fresh_topic(log)
@@ -41,9 +42,8 @@ class PlaceCases:
     async def test_a_resolved_start_is_kept_by_a_group_that_settled_nothing(
         self, harness: Harness
     ) -> None:
-        """The resolved start is committed before the first message is handed out, so a restart
-        cannot move it.
-        """
+        """A group keeps its resolved start even if it settled nothing. The start is committed before the first
+        message is handed out."""
         if lacks(harness, "own_groups"):
             return
         log = await harness.make_log()
@@ -152,7 +152,8 @@ class PlaceCases:
     async def test_a_position_is_found_from_the_end(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A count from the end gives the position of the newest records, at most the earliest one."""
+        """A position can be found by a count of records from the end. If the count is larger than the log, the
+        earliest position is returned."""
         if lacks(harness, "replayable"):
             return
         topic = await harness.fresh_topic(log, partitions=1)
@@ -168,9 +169,8 @@ class PlaceCases:
     async def test_a_log_without_a_past_says_that_it_has_none(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A log refuses what it cannot do with the kind ``not-capable``, and never answers
-        wrongly.
-        """
+        """A log refuses an operation of which it is not capable with the kind ``not-capable``. It never gives a
+        wrong answer."""
         topic = await harness.fresh_topic(log, partitions=1)
         if not has(harness, "seek_by_time"):
             with pytest.raises(BrokerRefused) as by_time:
@@ -187,7 +187,8 @@ class PlaceCases:
     async def test_metadata_tells_partitions_and_their_ends(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Metadata has what the protocol guide's Metadata and Offset answers need."""
+        """Metadata has the partitions of a topic and their first and last positions, as the answers Metadata and
+        Offset of the protocol guide need them."""
         topic = await harness.fresh_topic(log, partitions=3)
         receipts = await publish(log, topic, [text(str(n), "k") for n in range(5)])
         (found,) = (await log.metadata([topic])).topics
@@ -202,7 +203,7 @@ class PlaceCases:
         assert topic in {t.name for t in (await log.metadata()).topics}
 
     async def test_lag_counts_down_to_zero(self, harness: Harness, log: PortableLog) -> None:
-        """The lag that operators watch falls with each commit, down to zero."""
+        """The lag of a group falls with each commit, down to zero."""
         topic = await harness.fresh_topic(log, partitions=2)
         group = fresh_group()
         consumer = await log.subscribe(group, [topic], EARLIEST)
@@ -222,9 +223,7 @@ class PlaceCases:
     async def test_creating_a_topic_twice_is_no_error(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Creating an existing topic succeeds, because several processes may create it at
-        start-up.
-        """
+        """Creating a topic that exists is no error, because several processes may create it at start-up."""
         topic = await harness.fresh_topic(log, partitions=2)
         await log.create_topic(topic, 2)
         (found,) = (await log.metadata([topic])).topics
@@ -250,9 +249,8 @@ class PlaceCases:
         return [message.position async for message in log.read(place, earliest)]
 
     async def _a_moment(self, harness: Harness) -> int:
-        """Wait for a time later than all published records, as far as the log can distinguish
-        times, and return it in ms.
-        """
+        """Wait until a time that is later than the times of all published records, as far as the log can
+        distinguish times. Return this time in ms."""
         moment = time.time_ns() // 1_000_000 + 1 + harness.capabilities.time_grain
         await until(lambda: time.time_ns() // 1_000_000 > moment + 2)
         return moment

@@ -1,6 +1,5 @@
-"""Cases of the broker contract on records: each is read as it was stored, in its order and
-partition.
-"""
+"""Cases of the broker contract on records. A record is read as it was stored, in the stored order
+and from the right partition."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class RecordCases:
     """Test cases of stored records. A base of ``BrokerContract``."""
 
     async def test_what_is_published_is_consumed(self, harness: Harness, log: PortableLog) -> None:
-        """A consumer gets key, headers and body as they were published."""
+        """A consumer gets key, headers and body of a record as they were published."""
         topic = await harness.fresh_topic(log)
         record = Record(b"k", (("ce_id", b"1"), ("content-type", b"text/plain")), b"hello")
         (receipt,) = await publish(log, topic, [record])
@@ -61,7 +60,7 @@ class RecordCases:
     async def test_one_submit_keeps_the_order_of_its_records(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A batch of one key is stored in its order, with increasing positions."""
+        """Records of one submit with the same key are stored in order, with increasing positions."""
         topic = await harness.fresh_topic(log)
         receipts = await publish(log, topic, [text(str(n), "one") for n in range(20)])
         assert len({receipt.partition for receipt in receipts}) == 1
@@ -79,9 +78,7 @@ class RecordCases:
         assert bodies(await self._round_trip(harness, records)) == expected
 
     async def test_headers_keep_order_repeats_and_null_values(self, harness: Harness) -> None:
-        """Headers keep their order, repeats and null values, because a bridge forwards what it
-        does not know.
-        """
+        """Headers keep their order, repeats and null values."""
         null = None if has(harness, "null_headers") else b""
         headers = (("a", b"1"), ("b", b""), ("a", b"2"), ("c", null), ("a", b"1"))
         (message,) = await self._round_trip(harness, [Record(b"k", headers, b"x")])
@@ -98,7 +95,7 @@ class RecordCases:
         assert message.record == record
 
     async def test_text_beyond_ascii_survives(self, harness: Harness) -> None:
-        """Attribute values may be any Unicode text (CloudEvents core 1.3)."""
+        """Headers can hold any Unicode text, as attribute values do (CloudEvents core 1.3)."""
         value = "Grüße, 世界 🌍".encode()
         record = Record(value, (("ce_größe", b"1"), ("ce_subject", value)), value)
         (message,) = await self._round_trip(harness, [record])
@@ -121,9 +118,8 @@ class RecordCases:
     async def test_a_record_above_the_bound_is_refused_and_harms_no_neighbour(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """A record that is too large is refused with this kind, so that the sender gets the right
-        status.
-        """
+        """A record that is too large is refused as too large, and the other records of the submit
+        are stored."""
         bound = harness.capabilities.max_record
         assert bound, "a log declares how large a record may be"
         topic = await harness.fresh_topic(log)

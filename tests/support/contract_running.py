@@ -32,7 +32,8 @@ HEALED_WITHIN = 45.0  # seconds after the broker answers again, on a busy machin
 
 
 class OutageCase:
-    """The test case of an outage. Some suites run it apart, on a server that no other test uses."""
+    """The test case of an outage. Some suites run this case alone, on a server that no other test
+    uses."""
 
     async def test_it_heals_when_the_broker_comes_back(self, harness: Harness) -> None:
         """The log reports an outage as unhealthy, and recovers without help when the broker is
@@ -74,7 +75,8 @@ class RunningCases(OutageCase):
     """Test cases of a running log. A base of ``BrokerContract``."""
 
     async def test_a_full_bound_is_answered_with_when_to_come_back(self, harness: Harness) -> None:
-        """Submissions above a bound are refused with Retry-After, so that memory does not grow."""
+        """Submissions above a bound are refused with a time to wait (Retry-After), so that memory
+        does not grow."""
         log = await harness.make_log(bounds=PublishBounds(records=2, retry_after=3.0))
         topic = await harness.fresh_topic(log)
         results = await log.submit(topic, [text(str(n)) for n in range(3)])
@@ -87,7 +89,7 @@ class RunningCases(OutageCase):
     async def test_health_is_true_while_running_and_false_after_stop(
         self, harness: Harness, log: PortableLog
     ) -> None:
-        """Health, on which readiness depends, is true while the log runs and false once stopped."""
+        """The health of a log is true while the log runs and false after it was stopped."""
         await until_healthy(log)
         await log.stop()
         health = await log.health()

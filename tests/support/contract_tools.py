@@ -29,7 +29,7 @@ JAVA_HASHES = {
 
 
 class Harness(Protocol):
-    """An interface by which the tests of one broker serve the suite.
+    """The interface through which the suite uses one broker.
 
     ``can_go_away`` is whether the broker can be stopped and restarted under a running log.
     ``outside`` is a position that does not exist in a log of a few records.
@@ -46,7 +46,7 @@ class Harness(Protocol):
         """Return the position of the record after the one at ``position``."""
 
     async def make_log(self, *, bounds: PublishBounds | None = None) -> PortableLog:
-        """Return a started log on the harness's data. At most one is open at a time."""
+        """Return a started log on the harness's data. Only one log may be open at a time."""
 
     async def fresh_topic(self, log: PortableLog, partitions: int = 4) -> str:
         """Create a new topic and return its name once the topic is ready."""
@@ -61,16 +61,13 @@ class Harness(Protocol):
 SERVER = "a server"  # a log in the test's own process has none
 
 missed: dict[str, bool] = {}
-"""The capabilities that the log of the running case lacks, and whether the case runs without them.
-
-``contract_report`` writes the page from them.
-"""
+"""The capabilities that the log of the running case lacks, and whether the case runs all the same.
+``contract_report`` reads them for the page of results."""
 
 
 def has(harness: Harness, capability: str) -> bool:
-    """Return whether the log has a capability. If not, the rest of the case still runs, without
-    expecting it.
-    """
+    """Return True if the log has a capability. If it lacks the capability, the case still runs, and does not expect
+    what only that capability gives."""
     there = bool(getattr(harness.capabilities, capability))
     if not there:
         missed.setdefault(capability, True)
@@ -78,9 +75,8 @@ def has(harness: Harness, capability: str) -> bool:
 
 
 def lacks(harness: Harness, what: str) -> bool:
-    """Return True if the log lacks a capability without which there is nothing to test: the case
-    then returns at once.
-    """
+    """Return True if the log lacks a capability without which the case has nothing to test. The case then returns
+    at once."""
     there = harness.can_go_away if what == SERVER else getattr(harness.capabilities, what)
     if not there:
         missed[what] = False
@@ -215,7 +211,7 @@ async def assigned(consumer: Consumer, within: float = PATIENCE) -> Assigned:
 
 
 async def until_owned(consumer: Consumer, count: int) -> None:
-    """Wait until the consumer owns ``count`` partitions, which may come one after another."""
+    """Wait until the consumer owns ``count`` partitions. It may get them one after another."""
     owned: set[Partition] = set()
     while len(owned) < count:
         owned |= set((await assigned(consumer)).partitions)

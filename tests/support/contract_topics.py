@@ -1,7 +1,5 @@
-"""Cases of the broker contract on topics that others may create.
-
-They do not run on the embedded log, which creates each topic by its first event.
-"""
+"""Cases of the broker contract on topics that Skybridge or other clients create. They do not run on the embedded
+log, which creates each topic by its first event."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ class CreatedTopicCases:
 
 
 class ForeignTopicCases(CreatedTopicCases):
-    """Test cases of topics that others create too."""
+    """Test cases of topics that clients other than Skybridge create."""
 
     async def add_partitions(self, harness: Any, topic: str, count: int) -> None:
         """Raise the count of partitions of a topic to ``count`` by the broker's own tools."""

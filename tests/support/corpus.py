@@ -74,9 +74,8 @@ FORMS = {"json": "json", "text": "text", "base64": "opaque"}
 
 
 def assert_same(event: CloudEvent, other: CloudEvent) -> None:
-    """Assert that two readings of one event are equal, except for the form of the data, which a
-    new mode may change.
-    """
+    """Assert that two readings of one event are equal. The form of the data may differ, because another mode may
+    change it."""
     assert replace(event, data_form=other.data_form) == other
 
 

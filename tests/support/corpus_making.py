@@ -120,7 +120,7 @@ class Writer:
 def event(
     data: dict[str, str] | None = None, types: dict[str, str] | None = None, **attributes: str
 ) -> dict[str, Any]:
-    """Return an expected event: the good one with these attributes added or replaced."""
+    """Return an expected event: the valid sample event with these attributes added or replaced."""
     found: dict[str, Any] = {"attributes": GOOD | attributes}
     if types:
         found["types"] = types

@@ -166,7 +166,8 @@ def assert_rewritten(case: Case, writing: EncodeOptions) -> None:
 
 
 def assert_upgraded(case: Case) -> None:
-    """Assert that the event is unchanged for readers of 1.0 when it is written as 1.0."""
+    """Write the event as version 1.0, and assert that a reader of 1.0 gets the same event as
+    before."""
     before = read(case)
     writing = EncodeOptions(mode="as_received", version="1.0")
     record = on_the_wire(case.folder, BINDINGS[case.folder].encode(before, writing, None))
@@ -281,7 +282,8 @@ def _expected_in_headers(event: CloudEvent, writing: EncodeOptions) -> CloudEven
 
 
 def _without_empty_data(decoded: Decoded) -> Decoded:
-    """Return the event with empty data removed. A structured document keeps even empty data."""
+    """Return the event without data if its data is empty. A structured document is not changed,
+    because it keeps even empty data."""
     if decoded.document is not None:
         return decoded
     return replace(decoded, event=replace(decoded.event, data=decoded.event.data or None))
@@ -308,8 +310,7 @@ def _with_replacements(decoded: Decoded) -> Decoded:
 
 def _with_small_letters(decoded: Decoded) -> Decoded:
     """Return the event with the first letter of extension names in lower case. A structured
-    document keeps its names.
-    """
+    document is not changed, because it keeps the names."""
     if decoded.document is not None:
         return decoded
     arrived = {name: _with_a_small_letter(each) for name, each in decoded.event.arrived.items()}
@@ -330,6 +331,5 @@ LOSSES: Mapping[str, Callable[[Decoded], Decoded]] = {
     "binary-foreign": _with_replacements,
     "first-capital": _with_small_letters,
 }
-"""The change that each declared loss makes to an event. An event that loses ``name-too-long`` is
-refused instead.
-"""
+"""The change that each declared loss makes to an event. An event with the loss ``name-too-long`` is
+refused instead."""

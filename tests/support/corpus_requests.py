@@ -19,9 +19,8 @@ def headers_of(case: Case) -> list[tuple[bytes, bytes]]:
 
 
 def decode(case: Case) -> list[Decoded]:
-    """Decode the request as the gateway does: header names in lower case, and the switches of the
-    case.
-    """
+    """Decode the request as the gateway does: with header names in lower case, and with the options
+    of the case."""
     headers = [(name.lower(), value) for name, value in headers_of(case)]
     return http.decode(headers, body_of(case), **case.switches)
 

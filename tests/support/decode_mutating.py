@@ -34,9 +34,8 @@ VALUES = (
 
 
 def mutated(records: Sequence[Record], count: int, seed: int = 8) -> Iterator[Record]:
-    """Yield ``count`` records, each one of ``records`` with at most three changes. A seed always
-    gives the same ones.
-    """
+    """Yield ``count`` records, each one of ``records`` with at most three changes. The same seed
+    always gives the same records."""
     chance = random.Random(seed)
     for _ in range(count):
         record = records[chance.randrange(len(records))]

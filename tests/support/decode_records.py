@@ -1,4 +1,4 @@
-"""Records for tests of the pipeline's decoder: from the corpora, generated, and harmful ones."""
+"""Records for tests of the pipeline's decoder: from the corpora, random, and harmful."""
 
 from __future__ import annotations
 

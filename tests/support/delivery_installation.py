@@ -79,9 +79,8 @@ class Ledger:
         return OK
 
     def possible_repeats(self) -> int:
-        """Return how many deliveries a kill at this moment may repeat: those in flight or finished
-        since the last commit.
-        """
+        """Return the largest number of deliveries that a kill at this moment may repeat: those in
+        flight, and those that finished after the last commit."""
         since = time.monotonic() - COMMITTED_WITHIN - STALLED * self._late
         return CONCURRENCY + len(self._moments) - bisect(self._moments, since)
 
@@ -103,9 +102,8 @@ class Ledger:
 
 
 class RefuseSource:
-    """An answer function that refuses events of one source until ``mended`` is set. The ledger
-    answers all others.
-    """
+    """An answer function that refuses the events of one source until ``mended`` is set. The ledger
+    answers all other requests."""
 
     def __init__(self, ledger: Ledger, source: str, refusal: bytes) -> None:
         self.mended = False
@@ -244,9 +242,8 @@ class Installation:
 
     @property
     def held_waits(self) -> int:
-        """Return how many waits of the retry schedule hold the lane, before the key parks. By
-        default all do.
-        """
+        """Return how many waits of the retry schedule are spent in memory before the key of an
+        event parks. By default all are."""
         return len(self.schedule) if self.hold is None else self.hold
 
     @property

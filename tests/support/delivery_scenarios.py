@@ -72,9 +72,8 @@ class DeliveryScenarios:
     async def test_an_orderly_restart_in_the_middle_loses_and_repeats_nothing(
         self, house: Installation, ledger: Ledger
     ) -> None:
-        """A process that stops in order finishes and settles its deliveries; all other events wait
-        in the broker.
-        """
+        """A process that stops in order finishes and settles its deliveries. All other events wait
+        in the broker."""
         service = await house.service()
         await service.publish(numbered(0, FEW, KEYS))
         await until(lambda: len(ledger.numbers) >= FEW // 4, "a part of it delivered")

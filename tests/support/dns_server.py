@@ -16,7 +16,7 @@ _RECORD = struct.Struct("!HHIH")
 _FOUND, _NO_SUCH_NAME = 0x8580, 0x8583
 
 Zone = Mapping[str, Sequence[Sequence[str]]]
-"""The answers of each name in turn, of which the last one repeats for ever.
+"""The answers of each name, one after the other. The last answer is repeated for ever.
 
 An answer has addresses of both families, or one name of which this name is an alias.
 """

@@ -217,10 +217,8 @@ _PIECES = [
 instructions = st.binary(min_size=4, max_size=16).map(
     lambda drawn: [tuple(drawn[at : at + 4]) for at in range(0, len(drawn) - 3, 4)]
 )
-"""One to four changes for ``mutated``, each of four numbers.
-
-They are drawn as bytes, which costs a tenth of drawing each number.
-"""
+"""One to four changes for ``mutated``. A change has four numbers, which are drawn as bytes, because
+that costs a tenth of drawing each number."""
 
 
 def mutated(valid: bytes, changes: list[tuple[int, ...]]) -> bytes:

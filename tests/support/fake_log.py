@@ -144,9 +144,8 @@ class FakeLog:
         self.changed = asyncio.Event()
 
     def _share(self, group: str, partitions: Sequence[Partition]) -> None:
-        """Assign all partitions to the newest member, which suffices for tests of one member or of
-        a fail-over.
-        """
+        """Assign all partitions to the newest member. That suffices for tests with one member, and
+        for tests of a fail-over."""
         self.generations[group] += 1
         for other in self.members[group][:-1]:
             other.lose(partitions)

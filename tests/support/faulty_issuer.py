@@ -10,9 +10,8 @@ from threaded_http import QuietHandler, ThreadedServer
 
 
 class IssuerAnswer(NamedTuple):
-    """An answer of the issuer. ``held`` answers never come; ``short`` ones never end, as their
-    length is too large.
-    """
+    """An answer of the issuer. An answer with ``held`` is never sent. An answer with ``short``
+    never ends, because it declares a larger length than it has."""
 
     status: int = 200
     body: bytes = b""

@@ -35,7 +35,7 @@ WITHIN = 120.0
 KEY = "the-key-of-the-producer-shop"
 LOCKED = 2.0  # seconds: longer than prometheusRule.storeSeconds
 Series = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
-"""The metric values of one scrape by name and labels."""
+"""The values of the metrics in one scrape, by the name and the labels of a metric."""
 
 
 def series_of(text: str) -> Series:
@@ -205,7 +205,7 @@ class FaultyService:
         """Scrape the metrics until all conditions hold, and return this scrape.
 
         ``is_it`` returns for a scrape whether each condition holds, by a description. Raises
-        TimeoutError with those that do not.
+        TimeoutError with the conditions that do not hold.
         """
         found: Series = {}
 

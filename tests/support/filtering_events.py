@@ -34,15 +34,14 @@ _LETTERS = "abcXYZ019 _%\\.-'\"ä\xdf\u0130\u0131\u03a3\u03c2\u03c3\u212a\u017f\
 
 
 def cases() -> list[Case]:
-    """Return the cases of the CESQL table that parse, including those that read data."""
+    """Return the cases of the CESQL table whose expressions can be parsed, also if they read the
+    data of the event."""
     return [case for rows in table().values() for case in rows if case.errors != ("parse",)]
 
 
 def expressions(made_by_chance: int, seed: int) -> list[str]:
-    """Return the expressions of the table and random ones, each alone and compared with its value.
-
-    The comparison is needed because a filter alone could not distinguish 3 from 4.
-    """
+    """Return the expressions of the table and random expressions. Each is returned alone and
+    compared with its value, because a filter alone could not distinguish 3 from 4."""
     found = [*cases(), *random_cases(made_by_chance, seed)]
     return list(
         dict.fromkeys(text for case in found for text in (case.expression, *_comparison_of(case)))

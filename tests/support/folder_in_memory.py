@@ -1,4 +1,5 @@
-"""Choose the folder for test files that need not reach a disk: in memory, if there is enough."""
+"""Choose the folder for test files that need not reach a disk. The folder is in memory if there is
+enough memory."""
 
 from __future__ import annotations
 

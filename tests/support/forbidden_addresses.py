@@ -99,6 +99,5 @@ CONFUSIONS: Mapping[str, str] = {
     "another scheme": "file:///etc/passwd",
     "gopher": "gopher://127.0.0.1:6379/_x",
 }
-"""URLs that parsers read differently. However one is read, no request may reach a forbidden
-address.
-"""
+"""URLs that two parsers may read differently. In no reading may a request reach a forbidden
+address."""

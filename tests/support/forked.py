@@ -147,7 +147,7 @@ class Forker:
         return Forked(int(here.recv(64)), here)
 
     def command(self, folder: Path) -> tuple[Path, int]:
-        """Write a program ``skybridge`` for shells into ``folder`` that is forked too.
+        """Write a program ``skybridge`` into ``folder``, by which shells start forked processes.
 
         The shell needs the returned folder on its path and must inherit the returned descriptor.
         The program passes the signals that end it on to the forked process.

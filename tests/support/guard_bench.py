@@ -42,7 +42,7 @@ ANSWER = b"HTTP/1.1 204 X\r\n\r\n"
 _PATIENCE = 20.0
 
 RequestResult = tuple[int | None, str]
-"""The status and the fault of a request."""
+"""The HTTP status of a request and the code of its fault, each if there is one."""
 
 
 def take_over_network(folder: Path) -> None:
@@ -184,9 +184,8 @@ class GuardBench:
 
     @contextmanager
     def touched(self) -> Iterator[dict[str, Any]]:
-        """Give a dictionary that has the ``connections`` and ``packets`` of the block by address,
-        once it ends.
-        """
+        """Yield a dictionary. When the block ends, the dictionary has the ``connections`` and
+        ``packets`` of the block by address."""
         self.packets.seen()
         self.everywhere.taken.clear()
         found: dict[str, Any] = {}
@@ -365,7 +364,7 @@ async def redirects(bench: GuardBench) -> list[dict[str, Any]]:
 
 
 async def allowed_addresses(bench: GuardBench) -> list[dict[str, Any]]:
-    """Request allowed addresses, which must be reached, and others, which must not.
+    """Request allowed addresses, which must be reached, and forbidden addresses, which must not.
 
     This is the control that the guard does not refuse everything.
     """

@@ -1,6 +1,5 @@
-"""JSON that is valid only by the grammar: with unpaired surrogate escapes, and numbers too large
-for a double.
-"""
+"""JSON that follows the grammar but is hard to read: with unpaired surrogate escapes, and numbers
+too large for a double."""
 
 from __future__ import annotations
 

@@ -68,9 +68,8 @@ def impacted(paths: Iterable[str]) -> list[Path]:
 
 
 class _Reaches:
-    """A predicate on test files: whether they reach one of ``modules`` through support modules and
-    ``app``.
-    """
+    """A function that returns True if a test file reaches one of ``modules``, through support
+    modules and ``app``."""
 
     def __init__(self, modules: Collection[str]) -> None:
         graph = _graph()
@@ -128,9 +127,8 @@ def _support(name: str) -> Path | None:
 
 
 def _conftests(test: Path) -> list[Path]:
-    """Return the conftest files that apply to a test, except the one of all tests, whose own
-    changes run everything.
-    """
+    """Return the conftest files that apply to a test. The conftest of all tests is left out,
+    because a change of that file runs all tests."""
     folders = [folder for folder in test.parents if folder != TESTS and TESTS in folder.parents]
     return [path for folder in folders if (path := folder / "conftest.py").exists()]
 
@@ -146,9 +144,8 @@ def _module(path: PurePosixPath) -> str:
 
 
 def _folder(path: PurePosixPath) -> str | None:
-    """Return the test folder of a file that is not Python, or that is a ``conftest``; otherwise
-    None.
-    """
+    """Return the test folder of a file that is not Python, or that is a ``conftest``. Return None
+    for all other files."""
     if path.parts[0] == "tests" and len(path.parts) > 2:
         apart = path.suffix != ".py" or path.name == "conftest.py"
         return str(PurePosixPath(*path.parts[:2])) if apart else None

@@ -148,9 +148,8 @@ async def _capture() -> list[tuple[str, bytes]]:
 
 
 def _one_of_a_kind(taken: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """Return the three largest frames for each client, API and version, and twelve for the API
-    Produce.
-    """
+    """Return the three largest frames for each client, API and version, and the twelve largest for
+    the API Produce."""
     kinds: dict[tuple[str, bytes], list[bytes]] = {}
     for who, frame in taken:
         kinds.setdefault((who, frame[:4]), []).append(frame)

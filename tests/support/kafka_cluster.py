@@ -71,9 +71,8 @@ class KafkaCluster:
             node.stop()
 
     def topic(self, name: str, leader: int = 1) -> None:
-        """Create a topic with one partition and a replica on each node, led by ``leader``, and
-        wait until all are in sync.
-        """
+        """Create a topic with one partition, which ``leader`` leads, and with a replica on each
+        node. Wait until all replicas are in sync."""
         others = [number for number in self.nodes if number != leader]
         make_topic(self.bootstrap_servers, name, 1, [[leader, *others]])
         self.until_in_sync(name)

@@ -1,8 +1,8 @@
 """Fetch Apache Kafka as jars into ``.servers/`` of the checkout, with Maven. Repeated calls fetch
 nothing.
 
-No Docker and no unpacked distribution is needed. Maven Central has the broker, its storage tool and
-its command-line classes, and a class path suffices to run them.
+No Docker and no unpacked distribution is needed. Maven Central has the broker, its storage tool and its
+command-line classes. They can be run from a class path.
 """
 
 from __future__ import annotations

@@ -136,9 +136,8 @@ def _reading(servers: str) -> Iterator[Consumer]:
 
 
 def _until_there_are(admin: AdminClient, topic: str, partitions: int) -> None:
-    """Wait until the broker knows all partitions of a topic, which it may do after the
-    controller's answer.
-    """
+    """Wait until the broker knows all partitions of a topic. A broker may learn of them after the
+    controller has answered."""
 
     def look() -> bool | None:
         return len(_partitions(admin, topic)) == partitions or None
@@ -184,9 +183,8 @@ def _count(consumer: Consumer, place: TopicPartition) -> int:
 
 
 def _until_known(look: Callable[[], T | None], what: str) -> T:
-    """Call ``look`` until it returns something other than None, and return that. Raises
-    AssertionError after 120 s.
-    """
+    """Call ``look`` until it returns a value other than None, and return that value. Raises
+    AssertionError after 120 s."""
     deadline = time.monotonic() + PATIENCE
     while (found := look()) is None:
         assert time.monotonic() < deadline, f"the broker does not know {what} in time"
@@ -211,8 +209,7 @@ def _stored(message: Message) -> Stored:
 
 
 def in_sync(servers: str, topic: str) -> set[int]:
-    """Return the in-sync nodes of partition 0 of the topic, or none while the broker does not know
-    the topic.
-    """
+    """Return the numbers of the in-sync nodes of partition 0 of the topic. Return none while the
+    broker does not know the topic."""
     found = _partitions(_admin(servers), topic)
     return set(found[0].isrs) if found else set()

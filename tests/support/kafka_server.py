@@ -136,8 +136,8 @@ def run_tool(
     stdin: bytes = b"",
     package: str = "org.apache.kafka.tools",
 ) -> str:
-    """Run one of Kafka's own command-line classes and return its output, as an independent view of
-    the wire.
+    """Run one of Kafka's own command-line classes and return its output, as a view that is
+    independent of our code.
 
     ``tool`` is the class below ``package``, such as consumer.ConsoleConsumer. Raises RuntimeError
     if the tool fails.
@@ -153,7 +153,8 @@ STANDING = PersistentServer(KafkaServer, install)
 
 
 def running() -> str | None:
-    """Return the address of the server of ``start`` if it answers, else None."""
+    """Return the address of the server that the command ``start`` started. Return None if it does
+    not answer."""
     ports = STANDING.ports()
     return None if ports is None else KafkaServer.addresses(ports)
 

@@ -1,4 +1,4 @@
-"""Write an embedded log as format 2 wrote it, in which groups have no age.
+"""Write an embedded log in format 2, in which groups have no time of their last use.
 
 The log has one topic with one segment of three records from offset 40. One group has read the first
 record, and an idempotent producer sent the last.

@@ -1,6 +1,5 @@
-"""The common part of state machines that test an embedded log: lives one after another, each with
-its folder.
-"""
+"""The common part of state machines that test an embedded log. A machine runs several lives of a
+log one after another, each in its own folder."""
 
 from __future__ import annotations
 
@@ -18,9 +17,8 @@ from patience import PATIENT
 
 
 class LogMachine(RuleBasedStateMachine):
-    """A state machine whose ``die`` is a crash: the next life starts from the files as they are at
-    that moment.
-    """
+    """A state machine that tests a log. Its step ``die`` is a crash: the next life of the log
+    starts from the files as they are at that moment."""
 
     driver: EmbeddedDriver
     log: PortableLog

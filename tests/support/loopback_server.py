@@ -9,7 +9,8 @@ from typing import Any
 
 
 class LoopbackServer:
-    """A server that keeps its port from its first start, so that it can start again on it."""
+    """A server that keeps the port of its first start, so that it can be started again on the same
+    port."""
 
     def __init__(self) -> None:
         self.port = 0

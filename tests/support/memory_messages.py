@@ -32,7 +32,7 @@ def claim_of(kept: Any) -> tuple[Claim, int]:
 def _place(kept: Any) -> tuple[Any, ...]:
     """Return the identity of a row: subscription, broker, partition, position and content.
 
-    The content is part of the identity, because another message may come to the same position.
+    The content is part of the identity, because another message may get the same position later.
     """
     message, record = kept.message, kept.message.record
     what = record.key, record.headers, record.body
@@ -80,8 +80,8 @@ class ParkedRows:
         return found
 
     def _of(self, claim: Claim) -> list[Parked]:
-        """Return the parked rows of a claim in the order of their offsets, without the redriven
-        ones."""
+        """Return the parked rows with one key in one partition (the ``claim``) in the order of
+        their offsets. Redriven rows are left out."""
         mine = [
             row
             for row in self.rows_by_id.values()

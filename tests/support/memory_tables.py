@@ -267,7 +267,7 @@ class CommandRows:
 
 
 class ConsentRow(Struct):
-    """An open handshake, and the answer of the webhook once it came."""
+    """An open request for consent, and the answer of the webhook once it came."""
 
     subscription: str
     until_ms: int

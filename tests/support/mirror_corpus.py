@@ -31,7 +31,8 @@ LOST_AT: Mapping[str, tuple[str, ...]] = {
     "rabbitmq": ("empty-data", "repeated-foreign"),
     "pulsar": ("empty-data", "null-foreign", "binary-foreign", "repeated-foreign", "first-capital"),
 }
-"""The losses that each target broker causes, whatever the source. Names are those of the corpus."""
+"""The losses that each target broker causes, whatever the source broker. The names of losses are
+those of the corpus."""
 UNORDERED = {"pulsar"}
 """Brokers that keep all foreign headers, but not their order."""
 LONGEST_NAME = {"rabbitmq": 255 - len("ce-")}
@@ -42,11 +43,9 @@ CHANGED_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "v1-extension-without-a-usable-character": {},
     "v3-map": {"crew": '{"lead":"Ada","size":"3"}'},
 }
-"""Attributes of documents of older versions that change when headers carry them, by case.
-
-Headers have no such name or no such type for these extensions. The expected event has the
-attributes listed here, and its record of arrival is that of the mirrored event.
-"""
+"""The attributes of older versions that change when a document becomes headers, by case. Headers do
+not support the name or the type of these extensions. The expected event has the attributes listed
+here, and its record of arrival is that of the mirrored event."""
 
 
 class PublishedCase(msgspec.Struct, frozen=True):
@@ -60,7 +59,8 @@ class PublishedCase(msgspec.Struct, frozen=True):
 def sent_to(kind: str) -> list[PublishedCase]:
     """Return every valid case as a record of this kind of broker, with a mark and a key.
 
-    A record without a key gets one that it shares with others, so that there is an order to check.
+    A record without a key gets a key that several records share, so that there is an order to
+    check.
     """
     taken = [case for case in cases(CORPUS[kind]) if is_accepted(case) and case.name not in UNSENT]
     found = [(case, record_of(case)) for case in taken]
@@ -115,7 +115,7 @@ def number_of(record: Record) -> int:
 def is_refused(sent: PublishedCase, target: str, writing: EncodeOptions) -> bool:
     """Return True if the target cannot store the name of an attribute as a header name.
 
-    A structured document can carry any name.
+    A structured document is never refused, because it can carry any name.
     """
     longest = LONGEST_NAME.get(target)
     if longest is None or (writing.mode == "as_received" and sent.event.document is not None):

@@ -108,9 +108,9 @@ SPECTRAL = Sdk(
 
 OF_MAVEN = (SDKS["java"], CESQL)
 OF_NPM = (SDKS["javascript"], SIGNATURES, SPECTRAL)
-"""The drivers from npm. ``make test`` asks these and those from Maven.
+"""The drivers from npm. ``make test`` runs these drivers and those from Maven.
 
-The nightly tests build the drivers in Go that they ask.
+The nightly tests build the drivers in Go that they run.
 """
 
 

@@ -29,8 +29,8 @@ class Stance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The behaviour of one SDK in a class of cases.
 
     Attributes:
-        does: What the SDK does, in words.
-        accepts, refuses, differs, invalid: Patterns of the ids of cases with this verdict.
+        does: The behaviour, in words. accepts, refuses, differs, invalid: Patterns of the ids of
+            cases with this verdict.
         wavers: Patterns of cases whose outcome changes from run to run, agreement included.
     """
 

@@ -10,8 +10,8 @@ from opinion_install import Sdk, command, installed
 from opinion_verdicts import Opinion, opinions_of
 
 Answer = dict[str, Any]
-"""An answer has ``events`` or ``message``; ``error`` if the SDK raised; ``unable`` if it lacks the
-feature."""
+"""An answer of a driver. It has ``events`` or ``message``, or ``error`` if the SDK raised an error,
+or ``unable`` if the SDK lacks the feature."""
 
 
 class Driver:

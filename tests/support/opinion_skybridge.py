@@ -72,8 +72,8 @@ def event_of(given: Mapping[str, Any], version: str = "1.0") -> CloudEvent:
 
 
 def text_of(value: Any) -> str:
-    """Return the canonical text of an attribute (core 1.3); for a Map of an older version, compact
-    JSON."""
+    """Return the canonical text of an attribute (core 1.3). For a Map of an older version, return
+    compact JSON."""
     if isinstance(value, bool | int | dict | list):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return str(value)

@@ -19,7 +19,8 @@ _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page. ``reason`` is why no test executes the block; "" if a test does."""
+    """A fenced block of a page. ``reason`` is why no test executes the block, or "" if a test
+    executes it."""
 
     page: Path
     line: int

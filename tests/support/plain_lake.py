@@ -1,5 +1,5 @@
-"""A lake of many rows that PyIceberg writes without Spark, so that a short query ends before it
-reads all rows."""
+"""A lake of many rows that PyIceberg writes without Spark. It has so many rows that a short query
+ends before it has read all of them."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ DOCUMENTED = {
 """The documented modules of each library.
 
 Some references name no modules, or only state that modules without an underscore are for users:
-kio, pamqp, py4j and ``pyspark.sql``. Of these every such module counts as documented.
+kio, pamqp, py4j and ``pyspark.sql``. Of these libraries, every module without an underscore counts
+as documented.
 """
 WHOLE = ("kio.", "pamqp.", "py4j.", "pyspark.sql.")
 PUBLIC_ATTRIBUTES = frozenset(
@@ -174,7 +175,7 @@ def _foreign_bases(module: str, name: str) -> list[type]:
 
 @cache
 def _set_in(base: type) -> frozenset[str]:
-    """Fields that the methods of a class set."""
+    """Return the names of the fields that the methods of a class set."""
     try:
         tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(base)))
     except (OSError, TypeError, SyntaxError):

@@ -15,8 +15,7 @@ from webhook_target import Received, status
 
 JSON = "Content-Type: application/json"
 BUSY, GONE, BAD = "busy", "gone", "bad"
-"""Words by which an event asks for one rate limit, a permanent rejection, or a rejection inside a
-200."""
+"""Words in an event that make a receiver reject it: once with a rate limit, for good, or with an error in a 200."""
 
 
 def slack(asked: Callable[[str], str]) -> Callable[[Received], bytes]:

@@ -128,7 +128,7 @@ class LakeRows:
 
 
 def records(count: int, account: LakeAccount, seed: int = 7) -> LakeRows:
-    """Return the records of two hours, evenly spread, and keep the account.
+    """Return records that are spread evenly over two hours, and add them to the account.
 
     One in twenty is a duplicate, one in fifty is invalid. There is a hot key, a new type, and data that
     changes its form.
@@ -146,7 +146,7 @@ def records(count: int, account: LakeAccount, seed: int = 7) -> LakeRows:
 
 
 def waiting(count: int) -> list[Record]:
-    """Return records after the others, in the same two hours, that are not yet decoded."""
+    """Return records that follow all other records, in the same two hours, and are not yet decoded."""
     return [
         {
             **_place(count + n),

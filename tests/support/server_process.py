@@ -55,7 +55,8 @@ class ServerProcess(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Start the server without waiting. One node of a cluster only answers once the others run."""
+        """Start the server without waiting until it answers. One node of a cluster answers only when the other
+        nodes run."""
 
     @property
     def ports(self) -> Mapping[str, int]:

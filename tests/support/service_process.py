@@ -76,7 +76,7 @@ def with_ports(settings: Mapping[str, Any]) -> Settings:
 
 
 class ServeProcess:
-    """``skybridge serve`` on a file that another part of the test wrote, or on none.
+    """``skybridge serve`` on a configuration file that another part of the test wrote, or without a file.
 
     Standard error goes to ``<folder>/service.log``. The process is forked from one that has imported its modules
     already (``forked``). If ``program`` is set, the next start runs it instead, with ``arguments``.

@@ -1,4 +1,4 @@
-"""Skip tests for which the machine lacks something, or fail them if CI=true."""
+"""Skip tests for which the machine lacks something. With CI=true, such tests fail instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def skip_or_fail(why: object) -> NoReturn:
-    """Skip the running test for this reason, or fail it if CI=true."""
+    """Skip the running test for this reason. With CI=true, fail it instead."""
     if os.environ.get("CI") == "true":
         pytest.fail(str(why))
     pytest.skip(str(why))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _BRIEF = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JVM = " ".join((*_BRIEF, *class_data.shared(class_data.SPARK)))
-"""The JVM options. Without the second compiler tests need two fifths less CPU: they end too early
-for it."""
+"""The JVM options. They turn the second compiler off: tests end before it saves time, and need two fifths less CPU
+without it."""
 
 _FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
@@ -31,7 +31,7 @@ _FEW_ROWS = {
 }
 """Settings for few rows, for which compiling code and planning again cost more than they save.
 
-Tests that run a verb as a process do not use them: there Spark compiles and plans as for an operator.
+Tests that run a command as a process do not use these settings, so that Spark works as for an operator.
 """
 
 SPARK_CONFIG = """  spark:
@@ -50,7 +50,7 @@ _LONGEST_END = 600
 minutes."""
 
 LEFT_OPEN = "ignore:unclosed <socket:ResourceWarning"
-"""A warning filter: pyspark leaves sockets to the garbage collector."""
+"""A warning filter for sockets that pyspark leaves to the garbage collector."""
 
 
 def spark_settings(folder: Path) -> Mapping[str, str]:

@@ -9,8 +9,8 @@ from email.message import Message
 from threaded_http import QuietHandler, ThreadedServer
 
 StatusOfPost = Callable[[str, Message], int]
-"""Return the status of a POST from its path and headers. The server calls it in the request's
-thread."""
+"""A function that returns the status of a POST from its path and headers. The server calls it in the thread of the
+request."""
 
 
 def accepted(_path: str, _headers: Message) -> int:

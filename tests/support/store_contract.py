@@ -54,7 +54,8 @@ async def everything(store):
 class OwnersContract:
     @pytest.mark.parametrize("write", FENCED.values(), ids=FENCED.keys())
     async def test_every_write_of_an_owner_is_refused_under_a_stale_epoch(self, store, write):
-        """A worker that lost its partition may not write for it any more."""
+        """A write is refused under the epoch of an earlier owner, because a worker that lost its
+        partition may not write for it."""
         await store.parked.park([a_row(1)])
         await store.replays.ask([a_replay()])
         await store.owners.own(*MINE, [ORDERS], 5)
@@ -65,8 +66,8 @@ class OwnersContract:
 
     @pytest.mark.parametrize("later", [1, 2**62])
     async def test_the_last_claim_makes_the_only_owner(self, store, later):
-        """Epochs of different machines cannot be compared: the last claim wins, even with a smaller
-        epoch."""
+        """The owner that claims a partition last is its only owner, even with a smaller epoch.
+        Epochs of different machines cannot be compared."""
         await store.owners.own(*MINE, [ORDERS], 900)
         await store.owners.own(*MINE, [ORDERS], later)
         with pytest.raises(StaleOwner):
@@ -74,13 +75,13 @@ class OwnersContract:
         await store.letters.add(a_letter(epoch=later))
 
     async def test_owning_again_changes_nothing(self, store):
-        """A worker may repeat every write, so a repeated claim must be harmless."""
+        """A repeated claim of the same owner changes nothing."""
         for _ in range(2):
             await store.owners.own(*MINE, [ORDERS, PAYMENTS], 9)
         await store.letters.add(a_letter(epoch=9))
 
     async def test_a_log_with_growing_epochs_refuses_an_older_owner(self, store):
-        """The older owner was replaced, and its claim arrives late."""
+        """The late claim of a replaced owner is refused on a log whose epochs grow."""
         await store.owners.own(*MINE, [ORDERS], 6, newest=True)
         with pytest.raises(StaleOwner):
             await store.owners.own(*MINE, [PAYMENTS, ORDERS], 5, newest=True)
@@ -91,7 +92,7 @@ class OwnersContract:
             await store.parked.park([a_row(2, epoch=6)])
 
     async def test_a_worker_without_a_claim_owns_nothing(self, store):
-        """The first write registers its epoch as the owner's; a write with any other epoch is
+        """A worker that writes before any claim becomes the owner by its write. A write with another epoch is then
         refused."""
         await store.parked.park([a_row(1, epoch=6)])
         for epoch in (5, 7):
@@ -99,7 +100,8 @@ class OwnersContract:
                 await store.parked.park([a_row(2, epoch=epoch)])
 
     async def test_partitions_brokers_and_subscriptions_have_owners_of_their_own(self, store):
-        """Two clusters may have a topic of the same name."""
+        """Owners are kept by subscription, broker and partition. Two clusters may have a topic of
+        the same name."""
         await store.owners.own(*MINE, [ORDERS], 9)
         await store.letters.add(a_letter(partition=PAYMENTS, epoch=1))
         await store.letters.add(a_letter(broker="other", epoch=1))
@@ -112,8 +114,8 @@ class LettersContract:
     @pytest.mark.parametrize("body", [None, b"", b"{}"])
     @pytest.mark.parametrize("content_type", [None, "", "a\0\udcff"])
     async def test_a_message_comes_back_byte_for_byte(self, store, key, body, content_type):
-        """A redrive sends what was received: null is not empty, and headers repeat and keep their
-        order."""
+        """A dead letter has the message byte for byte: null is not empty, and headers repeat and
+        keep their order."""
         headers = (*RECORD.headers, ("\udcff\udcfeb", b"odd"))
         letter = a_letter(record=Record(key, headers, body, content_type), lane=b"\0\xff")
         await store.letters.add(letter)
@@ -122,8 +124,8 @@ class LettersContract:
 
     @pytest.mark.parametrize("value", TYPED, ids=repr)
     async def test_typed_headers_come_back_with_their_types(self, store, value):
-        """A redriven header value keeps its type, so that the reader rejects it again for the same
-        reason."""
+        """Typed headers of a dead letter keep their types. So a reader that rejected a header value rejects it
+        again for the same reason."""
         natives = {"ce-f": value, "nested": {"list": [value, "text", None]}}
         record = Record(None, (("ce-f", None),), b"", None, natives, "m-1", NOW)
         await store.letters.add(a_letter(record=record))
@@ -133,14 +135,15 @@ class LettersContract:
         assert (type(back["ce-f"]), type(back["nested"]["list"][0])) == (type(value),) * 2
 
     async def test_the_same_message_becomes_one_dead_letter(self, store):
-        """The worker reads the message again after a crash between storing and committing."""
+        """A message that is stored twice as a dead letter becomes one dead letter. A worker reads
+        the message again after a crash between storing and committing."""
         await store.letters.add(a_letter(cause="status-415"))
         await store.owners.own(*MINE, [ORDERS], 6)
         await store.letters.add(a_letter(cause="status-400", epoch=6))
         assert await store.letters.count(ALL) == {("billing", "status-415"): 1}
 
     async def test_the_newest_come_first_page_by_page(self, store):
-        """An operator looks at the latest dead letters first."""
+        """Dead letters are returned page by page, the newest first."""
         for offset in (3, 1, 2):
             await store.letters.add(a_letter(offset))
         first = await store.letters.find(ALL, 2)
@@ -165,8 +168,7 @@ class LettersContract:
         ],
     )
     async def test_a_choice_selects_exactly_the_letters_it_describes(self, store, choice, meant):
-        """Discarding or redriving other letters than the chosen ones loses events or breaks their
-        order."""
+        """A filter selects exactly the dead letters that it describes."""
         made, paid = EventName("1", "/shop", "order.Made"), EventName("2", "/shop", "order.paid")
         await store.letters.add(a_letter(1, event=made, at_ms=NOW + 1))
         await store.letters.add(a_letter(2, event=paid, at_ms=NOW + 2, cause="foreign"))
@@ -177,8 +179,8 @@ class LettersContract:
         assert len(await store.letters.find(ALL)) == 3 - len(meant)
 
     async def test_letters_are_counted_over_time(self, store):
-        """Intervals begin at whole multiples, so that two queries share them; empty intervals are
-        left out."""
+        """Dead letters are counted by intervals that begin at whole multiples of their length.
+        Empty intervals are left out."""
         begin = NOW - NOW % 1000
         for offset, (at_ms, cause) in enumerate(
             [(begin, "timeout"), (begin + 999, "timeout"), (begin + 999, "foreign"), (begin + 2000, "foreign")]
@@ -200,14 +202,16 @@ class LettersContract:
         assert offsets(await store.letters.find(ALL)) == [1]
 
     async def test_the_parked_row_of_a_letter_is_deleted_in_the_same_step(self, store):
-        """A message is always in exactly one place, never in none."""
+        """Storing a dead letter deletes its parked row in the same step, so that the message is
+        always in one place."""
         await store.parked.park([a_row(1), a_row(2)])
         first, _ = await store.parked.find()
         await store.letters.add(a_letter(1), parked=first.id)
         assert offsets(await store.parked.find()) == [2]
 
     async def test_one_stale_letter_of_many_does_not_refuse_the_others(self, store):
-        """Writes of several letters share a commit, but each has its own result."""
+        """One dead letter with a stale epoch is refused, and the others of the same commit are
+        stored."""
         await store.owners.own(*MINE, [ORDERS], 5)
         letters = [a_letter(n, epoch=4 if n == 25 else 5) for n in range(50)]
         fates = await asyncio.gather(
@@ -217,8 +221,8 @@ class LettersContract:
         assert sum((await store.letters.count(ALL)).values()) == 49
 
     async def test_a_full_store_refuses_and_says_so_until_there_is_room(self, house):
-        """A full store pauses delivery and names its bound. A letter that is stored already needs
-        no more room."""
+        """A full store refuses dead letters and names its bound. A letter that is stored already is
+        not refused."""
         store = await house.open(max_letters=2)
         await store.letters.add(a_letter(1))
         await store.letters.add(a_letter(2))
@@ -235,8 +239,8 @@ class LettersContract:
         assert offsets(await store.letters.find(ALL)) == [3, 2]
 
     async def test_text_that_no_column_can_hold_is_stored_in_readable_form(self, store):
-        """The detail is the target's text; a character that no column can hold must not prevent a
-        dead letter."""
+        """A dead letter is stored even if its detail has characters that no column can hold,
+        because the detail is the target's text."""
         await store.letters.add(a_letter(detail="it answered \udcff and \0"))
         (stored,) = await store.letters.find(ALL)
         assert stored.detail == "it answered ? and �"
@@ -247,7 +251,8 @@ class RedriveContract:
         return await store.parked.redriven(*MINE, {ORDERS: 5}, limit=100)
 
     async def test_the_oldest_become_rows_one_after_the_other(self, store):
-        """The rate protects a target that has just recovered from all dead letters at once."""
+        """Redriven dead letters become due one after the other, so that a target that has just
+        recovered does not get all at once."""
         for offset in range(1, 5):
             await store.letters.add(a_letter(offset))
         assert await store.letters.redrive(ALL, rate=2, now_ms=NOW, limit=3) == 3
@@ -266,8 +271,8 @@ class RedriveContract:
         assert [row.due_ms - NOW for row in await self.redriven(store)] == [0, 1000, 2000]
 
     async def test_a_letter_redriven_twice_survives_the_deletion_of_its_first_row(self, store):
-        """The worker may delete the first row late, for instance after a consumer rejected it: by
-        its own id."""
+        """A letter that was redriven twice survives the late deletion of its first row, because
+        rows are deleted by id."""
         await store.letters.add(a_letter())
         await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9)
         (first,) = await self.redriven(store)
@@ -278,7 +283,8 @@ class RedriveContract:
         assert second.message.position == first.message.position
 
     async def test_a_redriven_row_that_fails_again_delays_no_other_lane(self, store):
-        """A failed redriven row waits for its own retry, perhaps for a day."""
+        """A redriven row that fails again delays no event of another key, although it may wait for
+        a day."""
         await store.letters.add(a_letter(1))
         await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
         (failed,) = await self.redriven(store)
@@ -291,8 +297,8 @@ class RedriveContract:
         }
 
     async def test_the_letters_of_a_lane_wait_for_the_earlier_ones(self, store):
-        """Letters also wait for earlier ones of a later redrive, until those are gone, not only
-        due."""
+        """Dead letters with one key wait for the earlier ones until those are gone, also for those
+        of a later redrive."""
         for offset in (1, 2, 3, 4):
             await store.letters.add(a_letter(offset))
         ids = [letter.id for letter in reversed(await store.letters.find(ALL))]
@@ -310,8 +316,8 @@ class RedriveContract:
         assert offsets(await self.redriven(store)) == [3, 4]
 
     async def test_letters_of_other_partitions_delay_no_letter(self, store):
-        """The other partitions have another owner; a lane of an attribute has rows of several
-        partitions."""
+        """Dead letters of other partitions delay no letter, because those partitions have other
+        owners. With ``order_by``, one key may have rows in several partitions."""
         await store.letters.add(a_letter(1, partition=PAYMENTS))
         await store.letters.add(a_letter(2))
         await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9)
@@ -331,8 +337,7 @@ class RedriveContract:
         assert (row.message, row.lane, row.cause) == (letters[0].message, b"k", "status-415")
 
     async def test_redriven_rows_delay_no_later_events(self, store):
-        """Redriven rows have lost their order already: later events of their key do not wait for
-        them."""
+        """Later events of a key do not wait for redriven rows, which have lost their order already."""
         await store.letters.add(a_letter(1))
         await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9)
         assert await store.parked.lanes(*MINE, [ORDERS]) == {}
@@ -349,7 +354,8 @@ class RedriveContract:
         assert await store.parked.redriven(*MINE, {}, limit=2) == []
 
     async def test_redriving_a_parked_message_adds_no_second_row(self, store):
-        """The message came again after a crash, and is parked."""
+        """Redriving a message that is parked adds no second row. Such a message came again after a
+        crash."""
         await store.letters.add(a_letter(1))
         await store.parked.park([a_row(1)])
         assert await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9) == 1

@@ -33,7 +33,8 @@ class ParkedContract:
         return await store.parked.rows(*MINE, ORDERS, lane, after=after, limit=limit)
 
     async def test_rows_of_a_lane_come_in_the_order_of_their_offsets(self, store):
-        """The order does not depend on the order of the writes."""
+        """The parked rows with one key are returned in the order of their offsets, whatever the
+        order of the writes."""
         await store.parked.park([a_row(9), a_row(10), a_row(8, b"other")])
         await store.parked.park([a_row(2), a_row(5, partition=PAYMENTS)])
         assert offsets(await self.rows(store)) == [2, 9, 10]
@@ -41,7 +42,7 @@ class ParkedContract:
         assert offsets(await self.rows(store, limit=1)) == [2]
 
     async def test_new_rows_are_numbered_above_all_earlier_ones(self, store):
-        """A log without offsets has no order itself, so the store numbers its rows.
+        """The store numbers the rows of a log without offsets, each above all earlier rows.
 
         A number is never used again, even after its row is gone or the owner has changed.
         """
@@ -63,30 +64,29 @@ class ParkedContract:
         assert replace(kept, id=0) == row
 
     async def test_rows_of_one_event_are_found(self, store):
-        """An operator who asks why an event did not arrive only knows its id."""
+        """The parked rows of an event are found by its id."""
         await store.parked.park([a_row(1), a_row(2)])
         assert offsets(await store.parked.find(event_id="2")) == [2]
         assert await store.parked.find("another", event_id="2") == []
 
     async def test_a_key_of_any_length_parks(self, store):
-        """Skybridge accepts keys of up to 64 KiB, but a database cannot index such a long text.
-
-        A key that cannot be parked would block its lane for ever.
-        """
+        """A key of any length can be parked. Skybridge accepts keys of up to 64 KiB, which a
+        database cannot index as they are."""
         key = random.Random(1).randbytes(20_000)
         lane = lane_id(key, None, ORDERS, "7")
         await store.parked.park([a_row(7, lane)])
         assert offsets(await self.rows(store, lane)) == [7]
 
     async def test_the_same_message_is_parked_once(self, store):
-        """The row keeps the values of the first write."""
+        """A message that is parked twice has one row, with the values of the first write."""
         await store.parked.park([a_row(1, due_ms=1)])
         await store.owners.own(*MINE, [ORDERS], 6)
         await store.parked.park([a_row(1, due_ms=2, epoch=6), a_row(2, epoch=6)])
         assert [row.due_ms for row in await self.rows(store)] == [1, 0]
 
     async def test_all_are_parked_or_none(self, store):
-        """A lane with a gap would deliver a newer event first."""
+        """The rows of one write are all parked or none. Otherwise a newer event of a key could be
+        delivered before a missing older one."""
         await store.owners.own(*MINE, [PAYMENTS], 9)
         with pytest.raises(StaleOwner):
             await store.parked.park([a_row(1), a_row(2, partition=PAYMENTS, epoch=8)])
@@ -98,7 +98,8 @@ class ParkedContract:
         assert await store.parked.count() == {}
 
     async def test_a_lane_is_due_when_its_oldest_is(self, store):
-        """The new owner of a partition loads its parked keys."""
+        """The parked rows with one key are due when the oldest of them is. The new owner of a
+        partition reads this time."""
         await store.parked.park([a_row(3, due_ms=30), a_row(2, due_ms=20), a_row(9, b"b")])
         await store.parked.park([a_row(1, partition=PAYMENTS, due_ms=10)])
         await store.parked.park([a_row(1, subscription="audit")])
@@ -116,7 +117,7 @@ class ParkedContract:
         assert offsets(await self.rows(store)) == [3]
 
     async def test_a_repeated_write_never_affects_a_later_row(self, store):
-        """Row ids are never used twice: a repeated delete would remove another message."""
+        """A repeated delete never removes a later row, because no row id is used twice."""
         await store.parked.park([a_row(1)])
         (gone,) = await self.rows(store)
         await store.parked.unpark([gone])
@@ -126,7 +127,8 @@ class ParkedContract:
         assert [(row.message.offset, row.due_ms) for row in await self.rows(store)] == [(2, 0)]
 
     async def test_a_new_owner_finishes_rows_of_the_former_one(self, store):
-        """Rows that the new owner reads get its epoch."""
+        """A new owner can finish the rows of the former owner, because the rows that it reads get
+        its epoch."""
         await store.parked.park([a_row(1, epoch=5)])
         await store.owners.own(*MINE, [ORDERS], 6)
         (row,) = await self.rows(store)
@@ -194,7 +196,8 @@ class PulledContract:
         assert await store.pulled.named("no such event", 10) == []
 
     async def test_a_lane_hands_out_only_its_oldest_event(self, store):
-        """Order per key also holds for consumers of a pull queue."""
+        """A pull queue hands out only the oldest event of each key, so that consumers keep the
+        order per key."""
         await store.pulled.offer([an_offer(1), an_offer(2), an_offer(5, b"b"), an_offer(6, b"b")])
         first = await self.receive(store)
         assert offsets(first) == [1, 5]
@@ -216,7 +219,8 @@ class PulledContract:
         assert offsets(await self.receive(store, most=2)) == [2, 3]
 
     async def test_the_event_that_exceeds_the_byte_bound_is_the_last(self, store):
-        """An event that is larger than the bound is handed out, too."""
+        """The event that exceeds the byte bound is the last one handed out. So an event that is
+        larger than the bound can be received, too."""
         await store.pulled.offer([an_offer(n, b"%d" % n) for n in range(5)])
         assert offsets(await self.receive(store, most_bytes=1)) == [0]
         assert offsets(await self.receive(store)) == [1, 2, 3, 4]
@@ -229,7 +233,7 @@ class PulledContract:
         assert await store.pulled.count(SUBSCRIPTION) == 1
 
     async def test_an_event_with_an_expired_lock_is_handed_out_again(self, store):
-        """The consumer that held the lock may have died."""
+        """An event whose lock has expired is handed out again, because the consumer may have died."""
         await store.pulled.offer([an_offer(1)])
         (lost,) = await self.receive(store)
         assert await self.receive(store, NOW + MINUTE - 1) == []
@@ -251,7 +255,8 @@ class PulledContract:
 
     @pytest.mark.parametrize("token", ["\0", "a\0b", "\ud800"])
     async def test_text_that_cannot_be_a_token_matches_no_lock(self, store, token):
-        """The token is the client's text, and PostgreSQL cannot store every character."""
+        """A text that cannot be a lock token matches no lock. PostgreSQL cannot store every
+        character that a client may send."""
         await store.pulled.offer([an_offer(1)])
         await self.receive(store)
         assert await store.pulled.locked(SUBSCRIPTION, [token], NOW) == []
@@ -290,7 +295,8 @@ class PulledContract:
         assert len(await self.receive(store, later + MINUTE)) == 1
 
     async def test_rejected_becomes_a_dead_letter_in_the_same_step(self, store):
-        """The token protects the write, not an epoch, because a consumer owns no partition."""
+        """Rejecting a received event makes it a dead letter in the same step. The lock token
+        protects the write, because a consumer owns no partition and has no epoch."""
         await store.pulled.offer([an_offer(1), an_offer(2, b"b")])
         await store.owners.own(*MINE, [ORDERS], 9)
         one, other = await self.receive(store)

@@ -53,7 +53,8 @@ class AttemptsContract:
         assert await store.attempts.find(AttemptFilter(), 1) == [attempts[2]]
 
     async def test_unknown_values_are_stored_as_none(self, store):
-        """A refused connection has no status, and a last attempt has no next one."""
+        """Unknown values of an attempt are stored as None, such as the status of a refused connection or the next
+        attempt after the last."""
         attempt = an_attempt(status=None, next_try_in=None)
         await store.attempts.add([attempt])
         assert await store.attempts.find(AttemptFilter()) == [attempt]
@@ -90,10 +91,8 @@ class AttemptsContract:
         assert [each.number for each in await store.attempts.find(AttemptFilter(**wanted))] == found
 
     async def test_an_event_is_found_by_an_id_of_any_length(self, store):
-        """Skybridge accepts ids of up to 64 KiB, but a database cannot index such a long text.
-
-        One attempt that cannot be written would delay all others.
-        """
+        """The attempts of an event are found by an id of any length. Skybridge accepts ids of up to 64 KiB, which a
+        database cannot index as they are."""
         long = random.Random(1).randbytes(20_000).hex()
         await store.attempts.add([an_attempt(1, event=EventName(long)), an_attempt(2)])
         (found,) = await store.attempts.find(AttemptFilter(event_id=long))
@@ -101,7 +100,7 @@ class AttemptsContract:
         assert long.startswith(found.event.id)
 
     async def test_the_last_success_replaces_the_previous_one(self, store):
-        """Only the last success of a subscription is kept; failures stay."""
+        """The last success of a subscription replaces its previous success. Failed attempts stay."""
         done = {"outcome": "delivered"}
         await store.attempts.add([an_attempt(1)], [an_attempt(2, **done)])
         await store.attempts.add([], [an_attempt(3, subscription="audit", **done)])
@@ -185,7 +184,7 @@ class AuditContract:
         assert [each.at_ms - NOW for each in entries] == found
 
     async def test_looks_never_push_changes_out(self, house):
-        """The bound of entries is per kind, so that a thousand looks cannot hide a change."""
+        """A thousand reads (``look``) push no change out of the audit, because each kind has its own bound."""
         store = await house.open(audited=AuditBounds(change=3, look=5, refusal=5))
         for n in range(3):
             await store.audit.add(an_entry(n))
@@ -211,7 +210,8 @@ class AuditContract:
     )
     @pytest.mark.parametrize("concluded", [False, True])
     async def test_equal_entries_become_one_with_a_count(self, store, kind, status, concluded):
-        """Entries are alike if their kind, caller, address, operation, object and status are equal."""
+        """Equal audit entries become one entry with a count. Entries are equal if their kind, caller, address,
+        operation, object and status are."""
         alike = {"kind": kind, "target": "billing", "status": status}
         for n in range(1, 6):
             await put(store, an_entry(n, detail=str(n), **alike), concluded=concluded)
@@ -253,14 +253,15 @@ class AuditContract:
             assert len(await store.audit.find(AuditFilter(**wanted))) == count
 
     async def test_a_repeated_entry_is_the_newest(self, store):
-        """Pages are ordered by id, so the repeated entry takes a new id."""
+        """An entry that is counted again becomes the newest entry, with a new id, because pages are ordered by id."""
         await store.audit.add(an_entry(1, kind="login", status=200))
         between = await store.audit.add(an_entry(2, status=200))
         last = await store.audit.add(an_entry(3, kind="login", status=200))
         assert [each.id for each in await store.audit.find(AuditFilter())] == [last, between]
 
     async def test_text_from_outside_is_kept_readably(self, store):
-        """A path may contain characters that no text column can hold, or a long name."""
+        """Text from a request, such as a path, is stored in readable form, even with characters that no
+        column can hold."""
         await store.audit.add(an_entry(target="a\0b\udc00" + "x" * 9000))
         (entry,) = await store.audit.find(AuditFilter())
         assert entry.target.startswith("a\ufffdb")
@@ -277,7 +278,8 @@ class RegistryContract:
         assert await store.subscriptions.all() == [first, kept]
 
     async def test_a_change_names_the_version_that_it_replaces(self, store):
-        """If two operators edit at once, the second one learns of the first one's change."""
+        """A change of a subscription must name the version that it replaces. If two operators edit at once, the
+        second is refused."""
         one = await store.subscriptions.put("b", b"1", expected=0, now_ms=NOW)
         two = await store.subscriptions.put("b", b"2", expected=one.version, now_ms=NOW + 1)
         assert two.version > one.version > 0
@@ -300,15 +302,15 @@ class RegistryContract:
         assert await store.subscriptions.delete("b", expected=None) is False
 
     async def test_a_subscription_created_again_gets_a_greater_version(self, store):
-        """A client that still has an ETag of the old subscription must not change the new one with
-        it."""
+        """A subscription that is created again gets a greater version. A client with an ETag of the old
+        subscription can then not change the new one."""
         old = await store.subscriptions.put("b", b"1", expected=0, now_ms=NOW)
         assert await store.subscriptions.delete("b", expected=old.version) is True
         new = await store.subscriptions.put("b", b"1", expected=0, now_ms=NOW)
         assert new.version > old.version
 
     async def test_a_deleted_subscription_keeps_only_its_dead_letters(self, store):
-        """A deletion removes all work of the subscription, but an operator may still need its dead letters."""
+        """A deleted subscription keeps only its dead letters, which an operator may still need."""
         for name in (SUBSCRIPTION, "audit"):
             await store.subscriptions.put(name, b"{}", expected=0, now_ms=NOW)
             await store.halts.halt(name, "paused", "", NOW)
@@ -341,11 +343,8 @@ class RegistryContract:
         assert len(await store.letters.find(ALL)) == 2
 
     async def test_another_message_at_the_same_position_is_stored_too(self, store):
-        """Offsets begin at 0 again in a recreated topic or another cluster.
-
-        The worker treats stored messages as finished, so each different message must be stored. A redelivered
-        message is still stored once.
-        """
+        """Another message at the same position is stored too. Offsets begin at 0 again in a recreated topic or
+        another cluster. A redelivered message is still stored once."""
         name = EventName("new", "/s", "t")
         record = Record(b"k", (), b"new")
         made = (a_row, store.parked.park), (an_offer, store.pulled.offer)
@@ -365,8 +364,8 @@ class RegistryContract:
         assert [each.event.id for each in await store.parked.find()] == ["7", "new"]
 
     async def test_rows_written_after_the_deletion_are_not_inherited(self, store):
-        """A worker runs until it has seen the deletion. A later subscription with this id gets none
-        of its rows."""
+        """Rows that a worker writes after the deletion of its subscription are not inherited by a later
+        subscription with the same id."""
         await store.subscriptions.put("audit", b"{}", expected=0, now_ms=NOW)
         for name in (SUBSCRIPTION, "audit"):
             await store.parked.park([a_row(subscription=name)])
@@ -378,8 +377,7 @@ class RegistryContract:
         assert offered == [0, 1]
 
     async def test_the_revision_grows_only_with_changes_that_workers_apply(self, store):
-        """Workers ask for the revision every second, so it must grow only if they have something to
-        do."""
+        """The revision grows only with changes that workers apply. Workers ask for it every second."""
         await store.letters.add(a_letter())
         await store.consents.open(KEY, SUBSCRIPTION, until_ms=NOW + 1, now_ms=NOW)
         command = Command(subscription=SUBSCRIPTION, kind="test", body=b"", asked_ms=NOW)
@@ -420,7 +418,8 @@ class HaltsContract:
         assert await store.halts.all() == {}
 
     async def test_a_disabled_subscription_that_is_paused_stays_disabled(self, store):
-        """Only an operator may resume delivery to a target that answered 410."""
+        """A disabled subscription that is paused stays disabled. Only an operator may resume delivery to a target
+        that answered 410."""
         await store.halts.halt("billing", "paused", "by ops", NOW)
         await store.halts.halt("billing", "disabled", "status-410", NOW + 1)
         await store.halts.halt("billing", "paused", "by ops", NOW + 2)
@@ -444,7 +443,7 @@ class CommandsContract:
         assert await store.commands.get(number + 1) is None
 
     async def test_a_command_expires_after_a_minute(self, store):
-        """The caller waits for the answer for a minute only."""
+        """A command expires after a minute, because its caller waits no longer for the answer."""
         await store.commands.ask(self.command())
         assert await store.commands.take([SUBSCRIPTION], NOW + MINUTE) == []
 
@@ -475,8 +474,8 @@ class ConsentsContract:
         await store.consents.open(key, SUBSCRIPTION, until_ms=now_ms + HOUR, now_ms=now_ms)
 
     async def test_a_consent_is_taken_once_by_the_process_that_asked(self, store):
-        """The consent may reach any gateway, and the process that asked for it looks for its own
-        keys."""
+        """A consent is returned once, to the process that asked for it, although any gateway may receive the
+        consent."""
         await self.ask(store)
         await self.ask(store, OTHER)
         assert await store.consents.take([KEY, OTHER]) == {}
@@ -490,7 +489,8 @@ class ConsentsContract:
         assert await store.consents.take([KEY, OTHER]) == {OTHER: None}
 
     async def test_an_address_serves_once(self, store):
-        """A second call of the address has no effect, whether the first consent was taken or not."""
+        """An address for consent serves once: a second call has no effect, whether the first consent was taken or
+        not."""
         await self.ask(store)
         assert await store.consents.call(KEY, "60", NOW)
         assert not await store.consents.call(KEY, "9", NOW)
@@ -504,7 +504,7 @@ class ConsentsContract:
         assert await store.consents.take([KEY]) == {}
 
     async def test_a_closed_address_accepts_no_consent(self, store):
-        """A consent that came before the closing is returned."""
+        """A closed address accepts no consent. A consent that came before the closing is returned."""
         for key in (KEY, OTHER):
             await self.ask(store, key)
         assert await store.consents.call(KEY, "60", NOW)
@@ -514,14 +514,15 @@ class ConsentsContract:
         assert not await store.consents.call(OTHER, None, NOW)
 
     async def test_the_next_open_deletes_expired_consents(self, store):
-        """The next open deletes expired consents, also those of processes that have ended."""
+        """The next opening of an address deletes expired consents, also those of processes that have ended."""
         await self.ask(store)
         assert await store.consents.call(KEY, None, NOW)
         await self.ask(store, OTHER, NOW + HOUR)
         assert await store.consents.take([KEY]) == {}
 
     async def test_a_rate_that_no_column_can_hold_is_stored_in_readable_form(self, store):
-        """The rate is the target's text. The process that asked for consent validates it."""
+        """A consent is stored even if its rate has characters that no column can hold. The process that asked for
+        consent validates the rate."""
         await self.ask(store)
         assert await store.consents.call(KEY, "6\0é", NOW)
         assert await store.consents.take([KEY]) == {KEY: "6�é"}
@@ -539,7 +540,8 @@ class ReplaysContract:
         assert [each.id for each in await store.replays.all()] == [other]
 
     async def test_one_of_two_concurrent_replays_is_refused(self, store):
-        """A subscription has one replay at a time."""
+        """One of two replays that are requested at once is refused, because a subscription has one replay at a
+        time."""
         both = (store.replays.ask([a_replay(), a_replay()]) for _ in range(2))
         asked = await asyncio.gather(*both)
         assert sorted(map(len, asked)) == [0, 2]
@@ -555,7 +557,7 @@ class OffsetsContract:
     BROKER = "rabbit"
 
     async def test_offsets_of_other_brokers_groups_and_topics_are_separate(self, store):
-        """Two clusters may have a topic of the same name."""
+        """Offsets are stored by broker, group and topic. Two clusters may have a topic of the same name."""
         offsets = store.offsets
         await offsets.save_offsets(self.BROKER, GROUP, 5, {ORDERS: Commit(7, "f1:2-4")})
         assert await offsets.offsets(self.BROKER, GROUP, [ORDERS, PAYMENTS]) == {
@@ -569,8 +571,7 @@ class OffsetsContract:
             assert await offsets.offsets(broker, group, [place]) == {}
 
     async def test_an_older_owner_is_refused_but_saves_its_own_partitions(self, store):
-        """A former owner moves no offset of its successor, and still saves those of its own
-        partitions."""
+        """A former owner is refused for partitions that it lost, and still saves the offsets of its own partitions."""
         offsets, mine = store.offsets, (self.BROKER, GROUP)
         await offsets.start_offsets(*mine, {ORDERS: Commit(1), PAYMENTS: Commit(1)})
         await offsets.own_offsets(*mine, 5, [ORDERS, PAYMENTS])
@@ -581,7 +582,7 @@ class OffsetsContract:
         assert known == {ORDERS: Commit(1), PAYMENTS: Commit(9)}
 
     async def test_a_start_position_does_not_replace_an_offset(self, store):
-        """The start position is only used where the group has no committed offset."""
+        """A start position does not replace a committed offset."""
         offsets, mine = store.offsets, (self.BROKER, GROUP)
         await offsets.save_offsets(*mine, 5, {ORDERS: Commit(7)})
         await offsets.start_offsets(*mine, {ORDERS: Commit(99), PAYMENTS: Commit(3)})
@@ -589,7 +590,8 @@ class OffsetsContract:
         assert known == {ORDERS: Commit(7), PAYMENTS: Commit(3)}
 
     async def test_the_last_claim_makes_the_only_owner(self, store):
-        """The broker decides who owns a partition; epochs of different machines cannot be compared."""
+        """The owner that claims a partition last is its only owner. Epochs of different machines cannot be
+        compared."""
         offsets, mine = store.offsets, (self.BROKER, GROUP)
         await offsets.save_offsets(*mine, 1_000, {ORDERS: Commit(7)})
         await offsets.own_offsets(*mine, 10, [ORDERS])

@@ -56,7 +56,7 @@ def read_or_fault(read: Callable[[bytes], object], document: bytes) -> object:
 
 
 def outgoing(event: CloudEvent) -> CloudEvent:
-    """Return the event that another format must decode: JSON data gets its content type."""
+    """Return the event that is expected after a conversion to another format: JSON data gets its content type."""
     attributes = dict(event.attributes)
     if event.data_form is DataForm.JSON:
         attributes.setdefault("datacontenttype", "application/json")

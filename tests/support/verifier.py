@@ -72,7 +72,7 @@ class Report:
 def judge(acknowledged: Iterable[Numbered], arrivals: Iterable[Numbered]) -> Report:
     """Compare arrivals with the acknowledged events, and return the report.
 
-    Only first arrivals count for the order: a repeat is a duplicate, not a break of order.
+    Only the first arrival of each event counts for the order. A repeat is a duplicate and does not break the order.
     """
     acked = set(acknowledged)
     history = list(arrivals)

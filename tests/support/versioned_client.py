@@ -22,9 +22,8 @@ API_VERSIONS = 18
 
 
 class VersionedClient:
-    """A Kafka client whose ``ask`` takes the fields of the newest version and omits those that a
-    version lacks.
-    """
+    """A Kafka client whose ``ask`` takes the fields of the newest version. Fields that the requested version lacks
+    are omitted."""
 
     def __init__(self, client: RawClient, name: str = "tester") -> None:
         self._client = client

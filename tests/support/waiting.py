@@ -1,4 +1,4 @@
-"""The one way in which a test waits for the effect of another task, thread or process.
+"""Functions by which tests wait for the effect of another task, thread or process.
 
 ``until`` is awaited and does not block the event loop. ``wait_until`` blocks the thread.
 """

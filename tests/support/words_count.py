@@ -35,7 +35,7 @@ KINDS = {
     "stale": "a name in backquotes that the code does not have",
     "twins": "a class that shares its name with a class for another thing",
 }
-"""Each kind of offence, and what it is."""
+"""The kinds of offence, each with a description."""
 
 FRAGMENTS = (
     "Of|By|With|Without|From|What|Who|Whose|Whom|Which|Where|Wherever|Whether|When|While|How|Why|"
@@ -73,7 +73,7 @@ class Module(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Return the part of the house that people rewrite at once."""
+        """Return the folder of the file, by which the counts are grouped."""
         first, second, *below = self.path.split("/")
         return f"{first}/{second}" if first == "tests" or below else first
 
@@ -149,7 +149,7 @@ def offences() -> tuple[Offence, ...]:
 
 
 def in_module(module: Module, known: set[str]) -> Iterator[Offence]:
-    """Yield the offences of one file, but for ``twins``."""
+    """Yield the offences of one file. The kind ``twins`` needs all files and is not checked here."""
     for form, line, text in module.texts:
         for kind, at, hit in _in_text(form, text, known):
             place = f"{module.path}:{line + text.count(chr(10), 0, at)}"
@@ -206,7 +206,8 @@ def _twins() -> Iterator[Offence]:
 
 
 def _thing(path: str) -> str:
-    """Return one label for classes that are the same thing: one a broker, or a protocol and what implements it."""
+    """Return one label for classes that may share a name: one for all brokers, or for a protocol and the classes
+    that implement it."""
     for label, pattern in (("broker", _BROKER), ("store", _STORE)):
         if pattern.match(path):
             return label
@@ -243,7 +244,7 @@ def ceilings() -> dict[str, dict[str, int]]:
 
 
 def lowered() -> str:
-    """Return the ceilings as a file, none of them higher than before; a new folder begins with 0."""
+    """Return the file of ceilings with the present counts, none higher than before. A new folder begins with 0."""
     now = counts()
     lines = []
     for folder, before in sorted(ceilings().items()):

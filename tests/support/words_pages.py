@@ -26,7 +26,7 @@ GENERATED = {
 }
 """Pages that a command writes as a whole."""
 OF_CLAUSES = "docs/conformance.md"
-"""The page that defines the codes of rules, so it may name them."""
+"""The page that defines the codes of rules. Only this page may name the codes."""
 MOST_SHOWN = 90
 
 _REGION = re.compile(
@@ -81,7 +81,8 @@ def in_page(path: str, text: str) -> Iterator[Offence]:
 
 
 def plain(text: str) -> str:
-    """Return the prose of a page, with each character where it was: code is one word, an address is none."""
+    """Return the prose of a page. Each character keeps its position: code is replaced by one word, and an address
+    by blanks."""
     prose = _FENCE.sub(_blank_lines, _REGION.sub(_blank_lines, text))
     prose = _CODE.sub(_one_word, prose)
     return _ADDRESS.sub(lambda match: " " * len(match[0]), prose)

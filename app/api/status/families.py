@@ -47,45 +47,48 @@ def _gauges(prefix: str, gauges: Gauges[T], label: str, parts: Mapping[str, T]) 
 def ready_families(roles: Mapping[str, RoleReadiness]) -> Iterator[Family]:
     """Yield the readiness of each role."""
     ready = {role: state.ready for role, state in roles.items()}
-    yield _gauge("ready", "1 when the role is ready.", "role", ready)
+    yield _gauge("ready", "1 if the role is ready, else 0.", "role", ready)
 
 
 def broker_families(healths: Mapping[str, LogHealth]) -> Iterator[Family]:
     """Yield the health of each broker."""
     up = {name: health.healthy for name, health in healths.items()}
-    yield _gauge("broker_up", "1 when the broker answers.", "broker", up)
+    yield _gauge("broker_up", "1 if the broker answers, else 0.", "broker", up)
 
 
 _OF_SUBSCRIPTIONS: Gauges[SubscriptionStatus] = {
-    "ready": ("1 when the subscription can deliver.", lambda now: now.ready),
+    "ready": ("1 if the subscription can deliver, else 0.", lambda now: now.ready),
     "disabled": (
-        "1 when the target answered 410; resume it to deliver again.",
+        "1 if the target answered 410, else 0. Resume the subscription to deliver again.",
         lambda now: now.state == "disabled",
     ),
     "paused": (
-        "1 when an operator or the configuration paused it: nothing is sent until it is resumed.",
+        "1 if an operator or the configuration paused the subscription, else 0.",
         lambda now: now.state == "paused" and now.paused_for is None,
     ),
-    "in_flight": ("Deliveries under way.", lambda now: now.in_flight),
-    "held": ("Messages read and not finished.", lambda now: now.held),
+    "in_flight": (
+        "Deliveries of the subscription whose attempt is running.",
+        lambda now: now.in_flight,
+    ),
+    "held": ("Messages that the subscription has read and not finished.", lambda now: now.held),
     "window": (
-        "Distance from the commit position to the newest message read.",
+        "Distance from the committed position to the newest message read, in the partition where it is longest.",
         lambda now: now.window,
     ),
     "paused_seconds": (
-        "Until the next probe of the endpoint; 0 while it is not paused.",
+        "Seconds until the next probe of the paused endpoint; 0 if the endpoint is not paused.",
         lambda now: now.paused_for or 0,
     ),
     "oldest_seconds": (
-        "Age of the oldest message read and not finished, or 0.",
+        "Age in seconds of the oldest message that the subscription has read and not finished, or 0.",
         lambda now: now.oldest or 0,
     ),
 }
 _OF_PARKED: Gauges[ParkedOfSubscription] = {
-    "rows": ("Parked events in the store.", lambda now: now.rows),
-    "keys": ("Keys with parked events.", lambda now: now.keys),
+    "rows": ("Events of the subscription that are parked in the store.", lambda now: now.rows),
+    "keys": ("Keys of the subscription that have parked events.", lambda now: now.keys),
     "oldest_seconds": (
-        "Age of the oldest parked event.",
+        "Age in seconds of the oldest parked event of the subscription.",
         lambda now: now.oldest_seconds or 0,
     ),
 }
@@ -99,7 +102,12 @@ def subscription_families(
     running = {each.id: each for each in statuses}
     yield from _gauges("subscription", _OF_SUBSCRIPTIONS, "subscription", running)
     labels = ("subscription", "topic")
-    yield Family("subscription_lag", "Unfinished records.", labels, _lag(statuses, lag))
+    yield Family(
+        "subscription_lag",
+        "Records of the topic that the subscription has not finished.",
+        labels,
+        _lag(statuses, lag),
+    )
 
 
 def _lag(
@@ -121,16 +129,27 @@ def store_families(
     """Yield the metrics of the store. ``letters`` has the number of dead letters by subscription and cause."""
     labels = ("subscription", "cause")
     values: Mapping[tuple[str, ...], float] = {(*of,): count for of, count in letters.items()}
-    yield Family("dead_letters_stored", "Dead letters in the store.", labels, values)
+    yield Family(
+        "dead_letters_stored",
+        "Dead letters in the store, by subscription and cause.",
+        labels,
+        values,
+    )
     yield from _gauges("parked", _OF_PARKED, "subscription", parked)
 
 
 _OF_SPOOLS: Gauges[SpoolView] = {
-    "records": ("Events that wait in the spool of a route.", lambda now: now.records),
-    "bytes": ("About how many bytes they take.", lambda now: now.bytes),
-    "oldest_seconds": ("Age of the oldest of them, or 0.", lambda now: now.oldest_seconds),
+    "records": ("Events that wait in the spool of the route.", lambda now: now.records),
+    "bytes": (
+        "Approximate bytes of the events that wait in the spool of the route.",
+        lambda now: now.bytes,
+    ),
+    "oldest_seconds": (
+        "Age in seconds of the oldest event that waits in the spool of the route, or 0.",
+        lambda now: now.oldest_seconds,
+    ),
     "max_bytes": (
-        "Most bytes that may wait; beyond, events are answered 503.",
+        "Most bytes that may wait in the spool of the route. Events beyond this bound are answered 503.",
         lambda now: now.most,
     ),
 }
@@ -140,14 +159,14 @@ def spool_families(spools: Sequence[SpoolView]) -> Iterator[Family]:
     """Yield the metrics of the spools."""
     yield from _gauges("spool", _OF_SPOOLS, "route", {each.route: each for each in spools})
     repeats: Mapping[tuple[str, ...], float] = {(each.route,): each.repeats for each in spools}
-    text = "Events the target may have twice."
+    text = "Events from the spool of the route that the target may have stored twice."
     yield Family("spool_repeats", text, ("route",), repeats, "counter")
 
 
 _OF_LISTENERS: Gauges[KafkaListenerView] = {
-    "open_connections": ("Connections to a Kafka listener now.", lambda now: now.connections),
+    "open_connections": ("Open connections to the Kafka listener.", lambda now: now.connections),
     "held_bytes": (
-        "Requests to a Kafka listener without an answer yet.",
+        "Bytes of requests to the Kafka listener that are not answered yet.",
         lambda now: now.held_bytes,
     ),
 }
@@ -160,8 +179,8 @@ def kafka_listener_families(listeners: Sequence[KafkaListenerView]) -> Iterator[
 
 
 _OF_DISKS: Gauges[DiskView] = {
-    "free_bytes": ("Free space on the volume of a log or the store.", lambda now: now.free),
-    "size_bytes": ("The size of that volume.", lambda now: now.size),
+    "free_bytes": ("Free bytes on the volume of a log or of the store.", lambda now: now.free),
+    "size_bytes": ("Size in bytes of the volume of a log or of the store.", lambda now: now.size),
 }
 
 
@@ -174,19 +193,28 @@ def certificate_families(certificates: Mapping[str, float]) -> Iterator[Family]:
     """Yield when each certificate expires. ``certificates`` has seconds since the epoch by the setting that
     names the file."""
     name = "certificate_expiry_timestamp_seconds"
-    text = "When a certificate of a listener or a login expires."
+    text = "Time at which the certificate expires, in seconds since 1970."
     yield _gauge(name, text, "certificate", certificates)
 
 
 def configuration_families(now: CurrentConfiguration) -> Iterator[Family]:
     """Yield the digest of the configuration and the result of its last reload."""
-    yield _gauge("config_info", "The configuration in force.", "digest", {now.digest: 1})
+    yield _gauge(
+        "config_info",
+        "The configuration in force, with its digest in a label.",
+        "digest",
+        {now.digest: 1},
+    )
     for name, text, value in (
         (
             "last_reload_successful",
-            "0 while the present file is refused.",
+            "0 if the configuration file was refused at the last reload, else 1.",
             now.last.outcome != "refused",
         ),
-        ("last_reload_success_timestamp_seconds", "Time of the last applied file.", now.taken.at),
+        (
+            "last_reload_success_timestamp_seconds",
+            "Time at which the configuration in force was applied, in seconds since 1970.",
+            now.taken.at,
+        ),
     ):
         yield Family(f"config_{name}", text, (), {(): value})

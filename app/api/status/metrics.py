@@ -27,88 +27,126 @@ Counts = Mapping[str, Mapping[tuple[str, ...], int]]
 """Counters by name, then by labels."""
 
 COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "events_received": (("mode",), "Accepted events, by content mode."),
-    "events_refused": (("code",), "Events refused, by problem code."),
+    "events_received": (("mode",), "Events that the gateway accepted, by content mode."),
+    "events_refused": (("code",), "Events that the gateway refused, by problem code."),
     "intake_requests": (
         ("intake", "outcome"),
-        "Requests to intakes: accepted, duplicate, challenge, or the code of the refusal.",
+        "Requests to each intake. The outcome is accepted, duplicate, challenge, or the code of the refusal.",
     ),
-    "producer_events": (("producer",), "Events of a producer within its quota."),
+    "producer_events": (("producer",), "Events of each producer that were within its quota."),
     "producer_refusals": (
         ("producer", "code"),
-        "Requests of a producer that were refused, by problem code.",
+        "Requests of each producer that were refused, by problem code.",
     ),
-    "events_published": (("route", "broker"), "Events stored by a broker."),
+    "events_published": (("route", "broker"), "Events of each route that a broker stored."),
     "events_invalid": (
         ("route", "outcome"),
-        "Events whose data does not match the schema of their route: rejected, counted or rerouted.",
+        "Events whose data does not match the schema of their route. They were rejected, counted or rerouted.",
     ),
     "events_repeated": (
         ("route", "broker", "repeat"),
-        "Events that a route had stored before: duplicate (not stored again), or differs.",
+        "Events whose source and id a route had stored before. A duplicate is not stored again; differs has other data.",
     ),
-    "events_unpublished": (("route", "broker", "code"), "Events a broker did not store."),
+    "events_unpublished": (
+        ("route", "broker", "code"),
+        "Events of each route that a broker did not store, by error code.",
+    ),
     "kafka_produce_errors": (
         ("broker", "code"),
         "Batches of records that a Kafka cluster refused, by the number of Kafka's error code.",
     ),
-    "deliveries": (("subscription", "outcome"), "Deliveries concluded."),
-    "filter_errors": (("of", "name"), "Filter expressions that failed on an event."),
-    "attempts": (("subscription", "outcome"), "Attempts to deliver."),
+    "deliveries": (
+        ("subscription", "outcome"),
+        "Messages that a subscription finished, by outcome.",
+    ),
+    "filter_errors": (
+        ("of", "name"),
+        "Filter expressions that failed on an event, by the route or subscription that has the filter.",
+    ),
+    "attempts": (("subscription", "outcome"), "Attempts to deliver an event, by outcome."),
     "answers": (
         ("subscription", "answer"),
-        "Attempts by the status of their answer, or by the fault where none came.",
+        "Attempts to deliver an event, by the status of the answer, or by the fault if no answer came.",
     ),
     "webhook_reconnects": (
         ("subscription",),
-        "Requests sent again because their connection had been closed.",
+        "Requests to a webhook that were sent again, because the target had closed the reused connection.",
     ),
-    "parked": (("subscription",), "Events whose key could not be delivered for long."),
-    "dead_letters": (("subscription", "cause"), "Messages moved to the dead letters."),
+    "parked": (
+        ("subscription",),
+        "Events that were moved to the store, because events of their key could not be delivered for long.",
+    ),
+    "dead_letters": (("subscription", "cause"), "Messages that became dead letters, by cause."),
     "dead_letter_copies_refused": (
         ("subscription", "code"),
-        "Copies of dead letters that their topic refused for good; the store has the letters.",
+        "Copies of dead letters that the dead-letter topic refused for good. The store has the dead letters.",
     ),
-    "replies": (("subscription", "outcome"), "Events that webhooks answered with."),
-    "attempts_dropped": (("subscription",), "Attempts dropped because the store was too slow."),
-    "attempts_trimmed": ((), "Attempts deleted from the store, by age or by number."),
-    "operator_events": (("kind", "outcome"), "Operator events published, or dropped."),
-    "rebalances": (("subscription",), "How often a subscription was assigned partitions."),
+    "replies": (
+        ("subscription", "outcome"),
+        "Reply events in the answers of webhooks, by outcome.",
+    ),
+    "attempts_dropped": (
+        ("subscription",),
+        "Records of attempts that were not stored, because the store was too slow.",
+    ),
+    "attempts_trimmed": (
+        (),
+        "Records of attempts that were deleted from the store, because they were too old or too many.",
+    ),
+    "operator_events": (
+        ("kind", "outcome"),
+        "Operator events that were published or dropped, by kind.",
+    ),
+    "rebalances": (("subscription",), "Assignments of partitions to each subscription."),
     "labels_folded": (
         ("metric",),
-        "Values counted as `other`, because the metric has the most series.",
+        "Values that were counted with the label `other`, because the metric has as many series as it may have.",
     ),
     "task_failures": (("task",), "Background tasks that failed and were restarted."),
-    "config_reloads": (("outcome",), "Reloads of the file: ok, unchanged or refused."),
-    "kafka_connections": (("outcome",), "Connections to the Kafka listener."),
-    "kafka_logins": (("outcome",), "Logins to the Kafka listener."),
-    "kafka_requests": (("api",), "Requests of Kafka clients, by API."),
-    "kafka_records": (("direction",), "Records that Kafka clients produced and fetched."),
-    "kafka_refused_batches": (("error",), "Batches not stored, by Kafka's name of the error."),
-    "kafka_refused_frames": ((), "Requests that could not be read; their connections were closed."),
+    "config_reloads": (
+        ("outcome",),
+        "Reloads of the configuration file. The outcome is ok, unchanged or refused.",
+    ),
+    "kafka_connections": (("outcome",), "Connections to the Kafka listeners, by outcome."),
+    "kafka_logins": (("outcome",), "Logins to the Kafka listeners, by outcome."),
+    "kafka_requests": (("api",), "Requests of Kafka clients to the Kafka listeners, by API."),
+    "kafka_records": (
+        ("direction",),
+        "Records that Kafka clients produced or fetched at the Kafka listeners.",
+    ),
+    "kafka_refused_batches": (
+        ("error",),
+        "Batches of Kafka clients that a Kafka listener did not store, by Kafka's name of the error.",
+    ),
+    "kafka_refused_frames": (
+        (),
+        "Requests to a Kafka listener that could not be read. Their connections were closed.",
+    ),
 }
 """The labels and the help text of each counter, by name."""
 
 HISTOGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "accept_seconds": (("status",), "From a whole request for /events to its answer."),
+    "accept_seconds": (("status",), "Seconds from the end of a request for /events to its answer."),
     "publish_seconds": (
         ("broker",),
-        "Until a broker had stored or refused the events of a request.",
+        "Seconds until a broker had stored or refused the events of a request.",
     ),
-    "attempt_seconds": (("subscription",), "One attempt to deliver."),
+    "attempt_seconds": (("subscription",), "Seconds of one attempt to deliver an event."),
     "delivery_seconds": (
         ("subscription",),
-        "From the record's time in its log until it was delivered.",
+        "Seconds from the time of a record in its log to its delivery.",
     ),
     "store_seconds": (
         ("operation",),
-        "Operations of the store, including the wait for their turn.",
+        "Seconds of an operation of the store, including the wait for its turn.",
     ),
 }
 """The labels and the help text of each histogram, by name. ``Counters`` stores them with the bucket as one
 more label."""
 
-_BUILD = Family("build_info", "The running version.", ("version",), {(__version__,): 1})
+_BUILD = Family(
+    "build_info", "The running version of Skybridge, in a label.", ("version",), {(__version__,): 1}
+)
 
 
 def render(counts: Counts, families: Iterable[Family] = ()) -> bytes:

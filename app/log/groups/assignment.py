@@ -60,8 +60,8 @@ def assign_ranges(
 ) -> dict[str, list[Partition]]:
     """Assign partitions to members by Kafka's range strategy.
 
-    Of each topic a member gets neighbouring partitions. If the number does not divide evenly, the first members get
-    one more.
+    A member gets neighbouring partitions of each topic. If the partitions cannot be divided evenly, the first
+    members get one more each.
 
     Args:
         wanted: the topics that each member wants.

@@ -52,7 +52,7 @@ class Coordinator:
         )  # commits that are not stored yet
 
     def invite(self, name: str, member: str) -> None:
-        """Let the member join as a returning one, although it is not known yet (KIP-394). Old unused invitations
+        """Let a new member join with the id that it was just given (KIP-394). Old invitations that were not used
         are dropped."""
         self._invited[name, member] = None
         if len(self._invited) > MOST_INVITED:
@@ -152,8 +152,8 @@ class Coordinator:
         return Code.NONE
 
     def may_commit(self, name: str, member: str, generation: int) -> bool:
-        """Return True if the member may commit now. For callers that commit to the store themselves, with other
-        groups."""
+        """Return True if the member may commit positions now. It is for callers that commit several groups to the
+        store themselves."""
         return self._group(name).may_commit(member, generation) is Code.NONE
 
     def watch(self, name: str, notify: Callable[[], None]) -> None:
@@ -167,7 +167,7 @@ class Coordinator:
             self._watchers.pop(name, None)
 
     def state(self, name: str) -> GroupState:
-        """Return the state of a group, EMPTY for an unknown one."""
+        """Return the state of a group. Return EMPTY for an unknown group."""
         return self._groups[name].state if name in self._groups else GroupState.EMPTY
 
     def group(self, name: str) -> ConsumerGroup | None:
@@ -210,7 +210,7 @@ class Coordinator:
         return size <= self._held.left(leader.join.user)
 
     def _count_bytes(self, group: ConsumerGroup) -> None:
-        """Replace the counted bytes of a group by the present ones."""
+        """Count the bytes of a group again, because the group has changed."""
         weights = group.weights()
         for user, weight in self._weights.pop(group.name, {}).items():
             self._held.add(user, -weight)
@@ -220,7 +220,8 @@ class Coordinator:
                 self._held.add(user, weight)
 
     def _group(self, name: str) -> ConsumerGroup:
-        """Return a group, or a new one with its stored generation. A new one is kept only if a member joins."""
+        """Return a group. If it is not in memory, return a new one with its stored generation, which is kept only
+        if a member joins."""
         return self._groups.get(name) or ConsumerGroup(name, self._store.positions.generation(name))
 
     def _ask(self, name: str, member: str, kind: type[T]) -> asyncio.Future[T]:
@@ -234,7 +235,8 @@ class Coordinator:
         return future
 
     async def _await_or_leave(self, name: str, member: str, future: asyncio.Future[T]) -> T:
-        """Await the answer. If the caller is cancelled and has no newer request, remove the member."""
+        """Await the answer to a request of a member. If the caller is cancelled and the member has made no newer
+        request, remove the member."""
         try:
             return await future
         except asyncio.CancelledError:
@@ -266,7 +268,8 @@ class Coordinator:
     def _answer_once_stored(
         self, name: str, answers: Sequence[Answer], stored: asyncio.Future[None]
     ) -> None:
-        """Answer once the new generation is stored. A generation that could be used twice would fence no member."""
+        """Answer once the new generation is stored. Otherwise a restart could use a generation twice, and old
+        members would not be fenced."""
         if not stored.cancelled() and stored.exception() is None:
             self._answer(name, answers)
             return

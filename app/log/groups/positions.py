@@ -39,7 +39,7 @@ def weight_of(places: Iterable[CommittedOffset]) -> int:
 
 
 def growth(known: Places, places: Places) -> int:
-    """Return by how many bytes the known positions of a group grow with these."""
+    """Return by how many bytes the stored positions (``known``) of a group grow if ``places`` are added."""
     before = [known[place] for place in places if place in known]
     return weight_of(places.values()) - weight_of(before)
 
@@ -102,7 +102,7 @@ class GroupPositions:
         return len(self._committed)
 
     def knows(self, group: str) -> bool:
-        """Return True if the group has positions, or has had members that are remembered."""
+        """Return True if the group has positions now, or if the log remembers an earlier use of the group."""
         return group in self._committed or group in self._used
 
     def owner(self, group: str) -> str:
@@ -165,8 +165,8 @@ class GroupPositions:
         publish()
 
     def store(self, db: apsw.Connection, commits: Commits) -> Callable[[], None]:
-        """Write positions in the current transaction; the later one of a group counts. Return the function to call
-        after the commit."""
+        """Write positions in the current transaction. If a group commits twice, its later positions count. Return
+        the function to call after the commit."""
         db.executemany(
             "INSERT OR REPLACE INTO positions VALUES(?, ?, ?, ?, ?)",
             [
@@ -281,7 +281,8 @@ class GroupPositions:
             self._weights.pop(group, None)
 
     def _note(self, db: apsw.Connection, groups: set[str]) -> dict[str, int]:
-        """Store the time of the last use of these groups where it is more than an hour old. Return the new times."""
+        """Store that these groups were used now, unless the stored time is at most an hour old. Return the new
+        times."""
         now = self._now_ms()
         due = {group: now for group in groups if now - self._used.get(group, -NOTED) >= NOTED}
         db.executemany(

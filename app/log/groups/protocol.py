@@ -76,8 +76,8 @@ class Peer(msgspec.Struct, frozen=True):
 class GroupJoinResult(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a join.
 
-    ``peers`` are the members; only the leader gets them, because it assigns. ``assigned`` is True if the leader
-    need not assign, because nothing has changed."""
+    ``peers`` are the members. Only the leader gets this list, because only the leader assigns. ``assigned`` is True
+    if the leader need not assign, because nothing has changed."""
 
     code: Code = Code.NONE
     generation: int = -1

@@ -208,7 +208,8 @@ class ConsumerGroup:
         return fenced, True
 
     def _changes(self, member: MemberState, join: GroupJoinRequest, replaced: bool) -> bool:
-        """Return True if this join of a stable group starts a rebalance, as a repeated join of its leader does."""
+        """Return True if this join of a stable group starts a rebalance. A repeated join of the group's leader
+        does, for example."""
         leads = join.member == self.leader and not replaced
         return leads or member.join.protocols != join.protocols
 

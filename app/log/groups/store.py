@@ -28,7 +28,8 @@ class GroupWriter(Protocol):
     def piggyback(
         self, store: Callable[[apsw.Connection], Callable[[], None]], /
     ) -> asyncio.Future[None]:
-        """Run ``store`` in the transaction of the next commit group, and what it returns once that is durable."""
+        """Run ``store`` in the transaction of the next commit group. Once the transaction is durable, run the
+        function that ``store`` returned."""
 
 
 class GroupStore:
@@ -102,7 +103,7 @@ class GroupStore:
         return await self._writer().run(forget) if idle() else 0
 
     def _store(self, db: apsw.Connection, taken: list[Waiting]) -> Callable[[], None]:
-        """Write the queued commits in the writer thread. Later callers request a round of their own."""
+        """Write the queued commits in the writer thread. Commits that are queued later start another round."""
         self._take(taken)
         return self.positions.store(db, [one for commits, _ in taken for one in commits])
 

@@ -1,7 +1,7 @@
 """The batches of a stream that have ended, as Spark reports them.
 
-They are read from Spark's Java objects. pyspark would convert all of the hundred batches that Spark
-remembers at each call, with dozens of calls to Java for each.
+The batches are read from Spark's Java objects. Spark remembers a hundred batches. pyspark would
+convert all of them at each call, with dozens of calls to Java for each.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _TYPES: Final = {
     "timestamptz": pa.timestamp("us", "UTC"),
 }  # fmt: skip
 _REFUSED: Final = ("CommitFailedException", "ValidationException")
-"""The errors of Iceberg after which a commit was certainly not made."""
+"""The errors of Iceberg that prove that a commit was not made."""
 _LEVELS: Final = {"zstd", "gzip", "brotli"}
 _BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
 
@@ -110,7 +110,7 @@ def _partition(table: Any, shown: str, *, by_day: bool) -> tuple[str, int]:
 
 
 def schema(table: Any, shown: str, names: Sequence[str]) -> pa.Schema:
-    """Return these columns as an Arrow schema with the field ids of Iceberg.
+    """Return the columns ``names`` of a table as an Arrow schema with the field ids of Iceberg.
 
     Raises:
         SetupError: The table has lost a column.
@@ -163,9 +163,8 @@ def _type(found: Any) -> pa.DataType:
 
 
 def run_tasks(told: DataFrame) -> list[DataFile]:
-    """Run the tasks that write files, and return the files, which are the rows of ``told`` with the
-    columns ``FILES``.
-    """
+    """Run the tasks of ``told``, which write files, and return these files. Each row of ``told``
+    describes one file in the columns ``FILES``."""
     return [DataFile(**row) for row in told.toArrow().to_pylist()]
 
 
@@ -197,7 +196,7 @@ def append(spark: SparkSession, table: str, added: Sequence[DataFile], ends: Pro
 
 @contextlib.contextmanager
 def removing_on_error(spark: SparkSession, table: str, told: Iterable[DataFile]) -> Iterator[None]:
-    """Remove these files if the code inside the context fails: no snapshot names them yet."""
+    """Remove these files if the code inside the context fails, because no snapshot names them yet."""
     try:
         yield
     except Exception:

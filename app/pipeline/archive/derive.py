@@ -111,7 +111,8 @@ def extended(whole: DeriveRange, broker: str, begin: Offsets, end: Offsets) -> D
 
 
 def remaining(spark: SparkSession, lake: Lake, piece: DeriveRange) -> DeriveRange:
-    """Return the rest of a range whose derivation failed, because either table may have its commit."""
+    """Return the part of a range that is still to be derived after a failure. One of the tables may have been
+    committed before the failure."""
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     start, before = progress.merged(piece.start, done), progress.merged(piece.before, before)
@@ -225,7 +226,8 @@ def write_decoded(
 
 
 def _written(batches: Batches, read: Callable[[Batches], Batches], **how: Any) -> Batches:
-    """Run ``write_files`` in a task: Spark calls a function of one argument."""
+    """Read the rows of a task with ``read`` and pass them to ``write_files``. Spark calls a function with one
+    argument, so the others are bound beforehand."""
     return write_files(read(batches), **how)
 
 

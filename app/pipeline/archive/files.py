@@ -49,7 +49,8 @@ partition.
 _UNIQUE: Final = frozenset(
     {"identity", "offset", "id", "time_text", "data", "data_bytes", "value", "key"}
 )
-"""The columns whose values seldom repeat: a dictionary would cost time and save nothing."""
+"""The columns whose values seldom repeat. A dictionary for such a column would cost time and save
+nothing."""
 _WIDE: Final = frozenset({"data", "data_bytes", "value", "detail"})
 """The columns without statistics, because no query searches them by a range of values."""
 _DAY: Final = 86_400_000_000  # microseconds

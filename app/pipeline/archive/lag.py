@@ -1,10 +1,10 @@
 """The age of records that may not be in the lake yet, for monitoring:
 ``skybridge_archive_lag_seconds``.
 
-For each topic a moment is kept: all records stored before that moment are in the lake, with the
-events derived from them. It is the start of the last finished batch that read to the end of the
-topic. So the lag is never reported too small, and grows while no batch succeeds. At rest it is the
-time between two batches, and up to ten seconds more.
+For each topic, the archive remembers a time. All records stored before that time are in the lake, with the events
+derived from them. The time is the start of the last finished batch that read to the end of the topic. So the lag is
+never reported too small, and grows while no batch succeeds. Without new records, the lag is the time between two
+batches, and up to ten seconds more.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Lags(Collector):
     def collect(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
             "skybridge_archive_lag_seconds",
-            "Age of the oldest record that may not be in the lake.",
+            "Age in seconds of the oldest record of the topic that may not be in the lake yet.",
             labels=("topic",),
         )
         for topic, seconds in self._lag.seconds().items():

@@ -1,9 +1,9 @@
 """Locks that permit one archive and one upkeep for each lake.
 
 Two archives that read the same offsets would both write them. An erasure removes all files that no
-snapshot names, which includes those of a compaction that has not committed yet. A lake in a folder
-has a lock of the operating system, which ends with its process. Any other lake has a lease in the
-properties of ``events_raw``, which its holder renews.
+snapshot names. It would remove the files of a compaction that has not committed yet. A lake in a
+folder has a lock of the operating system, which ends with its process. Any other lake has a lease
+in the properties of ``events_raw``, which its holder renews.
 """
 
 from __future__ import annotations
@@ -71,9 +71,8 @@ def _locked(folder: Path, lake: Lake, right: LakeLock) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _leased(spark: SparkSession, lake: Lake, right: LakeLock) -> Iterator[None]:
-    """Hold a lease. If two processes ask at the same moment, both write, and the one whose name
-    remains has the lease.
-    """
+    """Hold a lease. If two processes ask at the same moment, both write their names, and the
+    process whose name remains has the lease."""
     own, name = f"{_me()} {uuid4().hex[:8]}", f"skybridge.{right}.lease"
     holder, until = _lease(spark, lake, name)
     if holder and until > _now():

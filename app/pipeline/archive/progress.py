@@ -1,8 +1,8 @@
 """The progress of a derived table, stored in the summary of the snapshot that holds the rows.
 
 So rows and progress never differ, even if the driver is killed. Compaction makes snapshots without
-progress. The newest ancestor that has one counts, and ``maintain`` keeps it. If another program
-expired it, the progress is computed from the rows, which cannot lead to duplicates.
+progress. So the newest snapshot with progress counts, and ``maintain`` keeps it. If another program
+expired that snapshot, the progress is computed from the rows, which cannot lead to duplicates.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def covers(progress: Progress, end: Progress) -> bool:
 def between(start: Progress, end: Progress) -> Column:
     """Return a condition for the records from ``start`` to before ``end``.
 
-    In this form Iceberg skips files and row groups without such records.
+    The condition has a form by which Iceberg skips files and row groups without such records.
     """
     chosen = f.lit(False)
     broker_of, topic_of, partition_of, offset_of = map(f.col, tables.PLACE)

@@ -143,9 +143,8 @@ def _tree(operator: str, conditions: Sequence[Any]) -> Any:
 
 
 def shares(found: list[tuple[int, str]], most: int) -> list[list[str]]:
-    """Distribute the paths over at most ``most`` lists. The largest files are dealt first, so that
-    the lists have similar sizes.
-    """
+    """Distribute the paths over at most ``most`` lists. The largest files are distributed first, so that the lists
+    have similar sizes."""
     paths = [path for _, path in sorted(found, reverse=True)]
     count = min(most, len(paths))
     return [paths[n::count] for n in range(count)]
@@ -183,9 +182,8 @@ def _file_batches(source: Any, path: str, wanted: ReadTask) -> Iterator[pa.Recor
 
 
 def _is_outside(offsets: Any, wanted: ReadTask) -> bool:
-    """Return True if a row group has no offset of the range: in the large files of upkeep, few
-    groups belong to a range.
-    """
+    """Return True if a row group has no offset of the range. In the large files of upkeep, only few row groups
+    belong to a range."""
     if offsets is None or not offsets.has_min_max:
         return False
     return not any(

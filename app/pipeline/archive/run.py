@@ -42,9 +42,8 @@ _LOST: Final = ("OFFSET_OUT_OF_RANGE", "KAFKA_DATA_LOSS", "Some data may have be
 
 
 class ArchiveFailed(SkybridgeError):
-    """The stream ended with an error. The committed records are in the lake, and the next run
-    copies the others.
-    """
+    """The error for a stream that ended with an error. The committed records are in the lake, and
+    the next run copies the others."""
 
 
 class ArchiveProgress(msgspec.Struct, frozen=True):
@@ -55,7 +54,7 @@ class ArchiveProgress(msgspec.Struct, frozen=True):
         done: The number of records done in this step.
         total: The number of records of this step; None if unknown.
         derived: The counts of the last derived range.
-        trouble: The error that made a step fail; it is tried again.
+        trouble: The error that made a step fail. The step is tried again.
     """
 
     step: str
@@ -82,8 +81,7 @@ class ArchiveResult(msgspec.Struct, frozen=True):
 
     Attributes:
         copied: The records copied into ``events_raw``.
-        events: The new events. This and the next counts include records that an earlier run had
-            copied.
+        events: The new events, also from records that an earlier run had copied.
         duplicates: The events that the lake already had.
         quarantined: The records that are not valid events.
     """
@@ -272,7 +270,7 @@ def _rows(batches: list[Batch]) -> int:
 
 def _stop_after_batch(seen: StreamReports) -> int:
     """Stop the stream after the current batch, and return the number of records copied since the
-    last look.
+    last report.
 
     A stop within a batch would be safe too, but would waste its work.
     """

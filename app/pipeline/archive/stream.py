@@ -1,9 +1,9 @@
 """The stream of a topic's records into ``events_raw``, by Iceberg's own sink.
 
-The lake states where to continue if there is no usable checkpoint. This happens in the first run,
-with other topics, after the loss of a disk, or after a driver was killed within a batch. It is safe
-because a snapshot has all rows of a batch or none. The current checkpoint is named in a property of
-the table, so an older one is never used again.
+If there is no usable checkpoint, the stream continues where the lake ends. A checkpoint is missing
+in the first run, with other topics, after the loss of a disk, or after a kill within a batch. No
+record is lost or repeated, because a snapshot has all rows of a batch or none. The current
+checkpoint is named in a property of the table, so an older one is never used again.
 """
 
 from __future__ import annotations
@@ -186,7 +186,8 @@ def _next_offset(held: Offsets, starts: Offsets, begin: Offsets, topic: str, num
 
 
 def _are_records_lost(wanted: Offsets, first: Offsets, end: Offsets, plan: ArchivePlan) -> bool:
-    """Return True if records to be read are gone and ``skip_lost`` permits it.
+    """Return True if retention has deleted records that were to be read, and ``skip_lost`` permits
+    that.
 
     Raises:
         SetupError: Records are gone without that permission, or a topic was created again.

@@ -1,4 +1,5 @@
-"""Find the new events among arriving ones: one for each (source, id), and none that ``events`` has.
+"""Find the new events among arriving events: one for each (source, id), and none that ``events``
+already has.
 
 Duplicates are searched in narrow columns. First the identities alone are compared, eight bytes a
 row, with each other and with the table. Only if two match, the sources, ids and positions are
@@ -103,10 +104,8 @@ def _duplicates(
     arriving: Sequence[DataFile],
     suspects: pa.Array,
 ) -> dict[int, Numbers]:
-    """Return the rows that are not new, by the number of their file.
-
-    They are compared here and not by Spark, which needs a second for a window and a join.
-    """
+    """Return the rows whose events are duplicates, by the number of their file. They are compared
+    in Python, because Spark needs a second for a window and a join."""
     table = spark.table(lake.table(tables.EVENTS_TABLE)).select(*_KEY)
     there = _rows_with(spark, table, suspects).toArrow()
     rows = [_suspect_rows(layout, n, each, suspects) for n, each in enumerate(arriving)]
@@ -136,7 +135,7 @@ def _suspect_rows(layout: TableLayout, n: int, file: DataFile, suspects: pa.Arra
 
 
 def _as_the_row_before(ordered: pa.Table) -> pa.Array:
-    """Return for each row whether its key equals that of the row before."""
+    """Return for each row whether it has the same key as the row before."""
     columns = [ordered[name].combine_chunks() for name in _KEY]
     same = reduce(pc.and_, (pc.equal(each[1:], each[:-1]) for each in columns))
     return pa.concat_arrays([pa.array([False] * min(1, len(ordered)), pa.bool_()), same])
@@ -148,7 +147,7 @@ def _rewrite_files(
     arriving: Sequence[DataFile],
     doomed: Mapping[int, Numbers],
 ) -> list[DataFile]:
-    """Write files again without these rows, with one task for each file."""
+    """Write files again without their doomed rows, with one task for each file."""
     if not doomed:
         return []
     rows = [

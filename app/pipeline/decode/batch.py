@@ -140,7 +140,7 @@ def _by_column(
 
 
 def _nonempty(rows: Numbers, values: pa.Array) -> Numbers:
-    """Return those of these rows whose value is not empty."""
+    """Return the row numbers among ``rows`` whose value is not empty."""
     filled: Numbers = (np.diff(offsets_of(values)) > 0) & validity_of(values)
     return rows[filled[rows]]
 

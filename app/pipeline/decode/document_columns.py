@@ -22,9 +22,8 @@ _VERSION_LOOKUPS: Final = {
     attribute: version_lookup(attribute, in_header=False) for attribute in ATTRIBUTES
 }
 _TWO_FORMS: Final = np.array([version.two_forms for version in VERSIONS.values()] + [False])
-"""Flags by version index: string data may be text or base64. The last flag is for documents without
-a version.
-"""
+"""True for each version whose string data may be text or base64, by version index. The last flag is
+for documents without a version."""
 _JSON, _TEXTUAL, _OTHER, _CHARSET, _BAD = range(5)
 _UTF_8: Final = "utf-8"
 FORMS: Final = tuple(DataForm)
@@ -38,7 +37,8 @@ class Payload(NamedTuple):
         raw: The JSON value of each document's data.
         forms: The index of each data form in ``FORMS``.
         there: Whether the document has data.
-        decoded: The bytes that a JSON string encodes, by document number.
+        decoded: The data of documents in which a JSON string encodes it, as bytes, by document
+            number.
         is_text: Whether the data is UTF-8.
     """
 

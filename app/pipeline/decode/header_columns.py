@@ -29,9 +29,8 @@ from app.pipeline.decode.values import QUOTE, EventRows, Json, Values, empty_row
 
 _NONE, _BINARY, _DOCUMENT, _OTHER = range(4)
 _QUOTED: Final = np.array([version.quoted for version in VERSIONS.values()] + [False])
-"""Flags by version index: headers of this version hold JSON values. The last flag is for rows
-without a version.
-"""
+"""True for each version whose headers hold JSON values, by version index. The last flag is for rows
+without a version."""
 
 
 class Headers:
@@ -60,7 +59,7 @@ class HeaderColumns(NamedTuple):
 
     Attributes:
         events: The events in binary mode.
-        values: The texts of their attributes.
+        values: The texts of the events' attributes.
         documents: The numbers of the rows that are JSON documents in UTF-8.
     """
 

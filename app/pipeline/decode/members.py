@@ -24,7 +24,7 @@ Names = tuple[str, ...]
 _MEMBERS = msgspec.json.Decoder(Members).decode
 _TEXT = msgspec.json.Decoder(str).decode
 _NESTED: Final = ATTRIBUTES[-1]
-"""The version attribute of the version whose extensions are in one member, ``_BAG``."""
+"""The version attribute of the CloudEvents version whose extensions are in one member, ``_BAG``."""
 _BAG: Final = EXTENSIONS.removesuffix("/")
 _DATA, _CODED = "data", "data_base64"
 _PUNCTUATION: Final = 4  # of a member: two quotes, a colon, and a comma or a brace
@@ -68,7 +68,7 @@ class Documents:
     def _shaped(self, bodies: Sequence[bytes], members: Sequence[Members]) -> dict[int, bool]:
         """Find the shape of each document.
 
-        Documents with base64 data or nested extensions are split singly; the result states for each
+        Documents with base64 data or nested extensions are split singly; the result states for each such document
         whether no member repeats.
         """
         whole: dict[Names, int] = {}

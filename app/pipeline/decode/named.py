@@ -40,7 +40,7 @@ class NamedValues:
         return found
 
     def repeated(self, places: Numbers) -> Numbers:
-        """Return the rows that have more than one of these values."""
+        """Return the rows that have more than one of the values at these places."""
         rows = self.rows[places]
         found: Numbers = rows[1:][rows[1:] == rows[:-1]]
         return found

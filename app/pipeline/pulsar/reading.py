@@ -1,7 +1,8 @@
 """Read a range of one partition as Arrow batches, with the blocking calls of the client library.
 
-The other calls can lose a message or swap two (``app.brokers.pulsar.connection``). The module runs
-in Spark's Python workers, so most imports are inside the functions that need them.
+The asynchronous calls of the library can lose a message or swap two
+(``app.brokers.pulsar.connection``). The module runs in Spark's Python workers, so most imports are
+inside the functions that need them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ENTRIES: Final = 1 << _ENTRY_BITS
 _BATCHED: Final = (1 << _BATCH_BITS) - 1  # one value means: not in a batch
 
 Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
-"""Offset, publish time in ms since 1970, key, value, headers."""
+"""A row of a batch: offset, publish time in ms since 1970, key, value and headers."""
 
 
 class MessageIdParts(NamedTuple):
@@ -164,7 +165,7 @@ def _batch(options: Options, piece: MessageRange, rows: list[Row]) -> pa.RecordB
 
 
 def _copies(options: Options) -> Copies:
-    """Return copies of the TLS files without pass phrases, because the library would ask for them
+    """Return copies of the TLS files without pass phrases. For a pass phrase, the library would ask
     at a terminal.
 
     Raises:

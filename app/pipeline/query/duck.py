@@ -1,8 +1,8 @@
 """Answer a question with DuckDB, in this process and without Java. The SQL can read only the tables
 of the lake.
 
-The SQL may come from anyone. So DuckDB's settings shut off files, the network, extensions, settings
-and the variables of this process, and they are locked before DuckDB reads the SQL.
+The SQL may come from anyone. So DuckDB's settings forbid access to files, the network, extensions
+and the variables of this process. The settings are locked before DuckDB reads the SQL.
 """
 
 from __future__ import annotations

@@ -106,9 +106,8 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
     def _batches(
         self, wanted: Sequence[str], needed: pa.Schema, condition: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the columns ``wanted`` of the matching rows; ``needed`` also has the columns of the
-        condition.
-        """
+        """Yield the columns ``wanted`` of the rows that match the condition. ``needed`` has these columns and those
+        of the condition."""
         try:
             for task in self.files(condition):
                 read = self._by_arrow if self._can_arrow_read(task) else self._by_iceberg
@@ -148,7 +147,7 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
         return scan.to_record_batches([task])
 
     def _columns_of(self, condition: pc.Expression | None) -> list[str]:
-        """Return the columns of a condition, which cannot be evaluated without them."""
+        """Return the columns that are needed to evaluate a condition."""
         if condition is None:
             return []
         return [name for name in self._schema.names if self._needs(condition, name)]

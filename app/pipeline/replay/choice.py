@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RecordChoice(msgspec.Struct, frozen=True):
-    """The conditions for records of a replay. All must hold; an empty one does not restrict.
+    """The conditions for records of a replay. A record must meet all conditions that are set.
 
     Attributes:
         since: The earliest record time by the log's clock, with a time zone.

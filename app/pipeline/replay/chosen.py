@@ -1,8 +1,9 @@
 """The records that a choice selects, and slices of them in sending order.
 
-A slice is a range of offsets in each partition, cut by time. Within a partition the order is always
-that of the offsets: a record counts as no earlier than its predecessor. So records of one key,
-which share a partition, keep their order. Records of different partitions are ordered by time.
+A slice is a range of offsets in each partition, cut by time. Within a partition, records are in the
+order of their offsets. A record with an earlier time than its predecessor gets the time of the
+predecessor. So records of one key, which share a partition, keep their order. Records of different
+partitions are ordered by time.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ lead to a longer burst.
 """
 
 TURN: Final = 0.05
-"""The time span of records in seconds that are sent together."""
+"""The time span in seconds: records that become due within it are sent together."""
 
 
 class ReplayResult(msgspec.Struct, frozen=True):

@@ -70,7 +70,7 @@ def upgraded(record: Record) -> Record:
 
 
 class ReplayWriter(Protocol):
-    """The target of a replay. It receives the records of one key in order."""
+    """The target of a replay, to which the records of one key are sent in order."""
 
     async def send(self, records: Sequence[Record]) -> Mapping[str, int]:
         """Send records, and return when each is stored or permanently refused.

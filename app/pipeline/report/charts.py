@@ -20,9 +20,8 @@ LIGHT: Final = (
     *("#2a6fdb", "#e0761c", "#1b9a77", "#b3479d", "#c9a400", "#6a5acd"),
     *("#888", "#888", "#888", "#a3a9b3"),
 )
-"""The colours by number, which most colour-blind people can distinguish. The last is that of all
-other names.
-"""
+"""The colours by number, which most colour-blind people can distinguish. The last colour is that of all
+names without their own colour."""
 
 DARK: Final = (
     *("#6aa5ff", "#ff9d4d", "#45caa4", "#e083cc", "#e6c84a", "#a79bff"),

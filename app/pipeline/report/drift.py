@@ -37,7 +37,7 @@ class Shape(msgspec.Struct):
 
     Attributes:
         documents: The number of documents.
-        paths: The number of documents in which each path is present, and in which it has each type.
+        paths: The number of documents that have each path, and the number that have each type at the path.
     """
 
     documents: int = 0
@@ -151,5 +151,5 @@ def _walk(path: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _shown(name: str) -> str:
-    """Return a name as a table can hold it: a JSON name may have unpaired surrogates."""
+    """Return a name in a form that a table can hold. A JSON name may have unpaired surrogates."""
     return name.encode("utf-8", "backslashreplace").decode()

@@ -92,9 +92,8 @@ def _fresh(report: LakeReport) -> Iterator[ReportFinding]:
 
 
 def _keys(report: LakeReport) -> Iterator[ReportFinding]:
-    """Yield a finding if one key has many records: events of a key are delivered in order, so such
-    a key limits the speed.
-    """
+    """Yield a finding if one key has many records. Events of a key are delivered in order, so such
+    a key limits the speed."""
     totals = report.totals
     keyed = [row for row in report.tables["keys"].dicts() if row["key"] is not None]
     if not keyed or totals.keys < 2:  # noqa: PLR2004

@@ -42,7 +42,8 @@ DELIVERIES: Final = (
 )
 """The columns of ``deliveries``. Latency is the seconds from the record to its delivery.
 
-``events`` have attempts in the store; ``at_once`` needed one attempt; ``open`` are undecided.
+``events`` counts events with attempts in the store, ``at_once`` those delivered by the first attempt, and ``open``
+those not decided yet.
 """
 
 MEMORY: Final = "2GB"
@@ -117,7 +118,7 @@ class Scope:
         )
 
     def _range(self, since: datetime | None, until: datetime | None) -> Span:
-        """Return the requested range; without bounds from the first to the last record."""
+        """Return the requested range. A missing bound is replaced by the first or last record."""
         ends = "SELECT min(record_time) AS first, max(record_time) AS last FROM events_raw"
         [row] = self.ask(f"{ends} WHERE {_within(since, until)}").dicts()
         if row["first"] is None:
@@ -167,7 +168,8 @@ def sources(scope: Scope) -> Table:
 
 
 def volume(scope: Scope, column: str, names: Sequence[str]) -> Table:
-    """Return the events of each bin by the first ``SERIES`` names; all others are one name."""
+    """Return the events of each bin by name. The first ``SERIES`` names are counted each; all others are counted
+    together."""
     shown = f"{column} IN (SELECT unnest($names::VARCHAR[]))"
     return scope.ask(
         f"SELECT {scope.bin()} AS begin, CASE WHEN {shown} THEN {column} ELSE '{OTHER}' END AS {column},"
@@ -254,7 +256,8 @@ def partitions(scope: Scope) -> Table:
 
 
 def known_before(scope: Scope, names: Collection[str]) -> set[str] | None:
-    """Return those of these types that the lake had before the range; None if it had no event."""
+    """Return the types among ``names`` that the lake had before the range. Return None if the lake had no event
+    before."""
     before = f"FROM events WHERE {_within(None, scope.span.begin)}"
     if not scope.ask(f"SELECT 1 AS one {before} LIMIT 1").rows:
         return None

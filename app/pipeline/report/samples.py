@@ -94,5 +94,6 @@ def combined(one: Shapes, other: Shapes) -> Shapes:
 
 
 def _share(count: int) -> int:
-    """Return the bound on identities below which each half has about ``DOCUMENTS`` events."""
+    """Return the identity below which each half of the range has about ``DOCUMENTS`` events. The
+    events below it are the sample."""
     return round(min(1.0, 2 * DOCUMENTS / count) * _SCALE)

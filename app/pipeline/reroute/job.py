@@ -33,7 +33,7 @@ class Tally(msgspec.Struct, frozen=True):
 
     Attributes:
         read: The records read.
-        written: The records written; a route with several targets writes several for one event.
+        written: The records written. A route with several targets writes several records for one event.
         routes: The events by the route that matched.
         rejected: The rejected records by the code of the cause.
     """
@@ -61,8 +61,8 @@ def rerouted(job: Reroute, raw: DataFrame) -> Tally:
     """Write the publications of a batch of RAW in order, and the rejected records if there is a
     topic for them.
 
-    The batch is decoded and routed once and cached, because counts, brokers and rejects each read
-    the rows.
+    The rows are decoded and routed once and cached. They are read several times: for the counts, for each
+    broker and for the rejected records.
     """
     with cached(making.routed(job.routes, raw)) as made:
         tally = _tally(made)

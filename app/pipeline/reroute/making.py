@@ -24,19 +24,18 @@ ROUTED_COLUMNS: Final = (
     "nth INT, route STRING, broker STRING, topic STRING, key BINARY, value BINARY, "
     f"headers {tables.HEADERS}, reason STRING"
 )
-"""The columns of a record to write.
+"""The columns of a record that a reroute writes.
 
-- ``nth``: Its number among the records of its event.
-- ``reason``: The code of why it was rejected; null otherwise. A rejected record is unchanged; its
-  ``route`` and ``broker`` are null.
+- ``nth``: The number of the record among the records of its event.
+- ``reason``: The code of the cause of a rejection; null for other records. A rejected record is
+unchanged; its ``route`` and ``broker`` are null.
 """
 BROKEN: Final = "decoder-failed"
 """The reason of a record that a defect of Skybridge rejected. The lake uses the same code."""
 
 LARGEST: Final = 32 << 20
-"""The approximate size limit of a batch in bytes: a route may have many targets, and an Arrow
-column has a size limit.
-"""
+"""The approximate size limit of a batch in bytes. Without it, a route with many targets could
+exceed the size limit of an Arrow column."""
 
 _TYPES: Final = {
     "nth": pa.int32(),
@@ -49,13 +48,12 @@ _SCHEMA: Final = pa.schema(
 )
 
 RoutedRecord = tuple[str | None, str | None, str, Record, str | None]
-"""Route, broker, topic, record and reason, as in MADE."""
+"""Route, broker, topic, record and reason, as in ``ROUTED_COLUMNS``."""
 
 
 def routed(routes: Sequence[Route], raw: DataFrame) -> DataFrame:
-    """Return the rows of MADE for the rows of RAW, in their order: the publications of each record,
-    or the rejected record.
-    """
+    """Return the rows of ``ROUTED_COLUMNS`` for the rows of RAW, in their order: the publications
+    of each record, or the rejected record."""
 
     def batches(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = Router(routes)

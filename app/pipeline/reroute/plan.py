@@ -13,7 +13,7 @@ from app.routing.templates import compile_template, placeholders
 
 
 def check_job(job: Reroute) -> list[str]:
-    """Return notes on differences from the gateway.
+    """Return sentences about differences between the job and the gateway.
 
     Raises:
         SetupError: The routes cannot run as a job; the message lists every fault.

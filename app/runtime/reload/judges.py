@@ -44,7 +44,7 @@ class Judges:
 
 
 async def _ask_process(question: bytes) -> bytes:
-    """Run the process with a question on its standard input, and return its answer."""
+    """Run the process that judges a configuration. Pass ``question`` on its standard input, and return its answer."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "app.config.diff.judging"),
         stdin=asyncio.subprocess.PIPE,

@@ -41,8 +41,8 @@ class Reloader:
     """The reloads of a service, as ``api.status.configured.CurrentConfiguration``.
 
     Attributes:
-        seen: The digest of the bytes of the file that were last judged, with any result.
-        files: The marks of the files that were judged with them.
+        seen: The digest of the configuration file that was last judged, with any result.
+        files: The versions of the files that this configuration names, as they were judged.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ async def watch_files(reloader: Reloader, clock: Clock) -> None:
     """Reload when a file that the configuration names changes, such as a producer's key or a route's schema.
     This never returns.
 
-    A file that cannot be read or is invalid leaves the old one in use. The files are compared with those that
-    were read, because a file may change while the service starts.
+    If a file cannot be read or is invalid, its old content stays in use. The files are compared with what the
+    service read at its start, because a file may change during the start.
     """
     while True:
         await clock.sleep(reloader.every or IDLE)

@@ -1,7 +1,7 @@
 """Add parked and pulled messages, attempts, subscriptions of the API, and commands for workers.
 
-Dead letters get a lane and the names of their events. Owners get the time since when they own. Disabled
-subscriptions become halts."""
+Dead letters get the ordering key (``lane``) and the names of their events. Owners get the time since when they own.
+Disabled subscriptions become halts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def _take_over_letters() -> None:
 
 
 def _added(row: sa.RowMapping) -> dict[str, Any]:
-    """Return the new columns of a dead letter. Its lane is made of the record's key, and its event is unknown."""
+    """Return the new columns of a dead letter. The ordering key (``lane``) is made of the record's key. The event
+    is unknown."""
     content_type = row["content_type"]
     return {
         "content_type": None if content_type is None else content_type.encode(),
@@ -77,7 +78,7 @@ def _lane(row: sa.RowMapping) -> bytes:
 
 
 def _take_over_owners() -> None:
-    """Copy the owners without a time, which is not known; a later owner gets one."""
+    """Copy the owners. The time since when they own is unknown, so it stays empty until the next change of owner."""
     names = "subscription, broker, topic, partition, epoch"
     op.execute(f"INSERT INTO owners ({names}, since_ms) SELECT {names}, 0 FROM old_owners")  # noqa: S608
 

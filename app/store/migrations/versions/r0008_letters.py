@@ -1,4 +1,4 @@
-"""Add the number of the dead letter to redriven rows, so that letters of a lane keep their order."""
+"""Add the number of the dead letter to redriven rows, so that dead letters with one key keep their order."""
 
 from __future__ import annotations
 
