@@ -36,6 +36,7 @@ LATE = 300.0  # seconds that events may wait before a person is needed
 GRACE = 60.0  # seconds that an endpoint may be paused before a person is needed
 FAILED = 3  # failed attempts in a row after which the endpoint counts as failing
 
+_MINUTE = 60
 _FOREIGN = "foreign"
 _UNSENDABLE = frozenset({"unwritable", "bad-request"})
 _BY_CONSUMERS = frozenset({"rejected", "max-deliveries"})
@@ -288,9 +289,9 @@ def _verdict(
 
 def duration_text(seconds: float) -> str:
     """Return a duration in days, hours and minutes, or in seconds below two minutes."""
-    if seconds < 120:
+    if seconds < 2 * _MINUTE:
         return f"{seconds:.0f} s"
-    hours, minutes = divmod(int(seconds) // 60, 60)
+    hours, minutes = divmod(int(seconds) // _MINUTE, 60)
     days, hours = divmod(hours, 24)
     if days:
         return f"{days} d {hours} h"

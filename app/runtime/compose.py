@@ -277,7 +277,7 @@ class _Composition:
             self.catalog, self.supervisor, self.brokers, self.clock, self.callbacks
         )
         return SubscriptionsComponent(
-            self.catalog, self.brokers, self.supervisor, self.sinks, store_watcher
+            self.catalog, self.brokers, self.supervisor, self.sinks, store_watcher, self.clock
         )
 
     @cached_property

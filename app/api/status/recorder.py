@@ -216,8 +216,11 @@ class Recorder:
         }
 
     async def _lag(self) -> int | None:
-        """Return the lag of all groups. Brokers that do not answer are left out."""
-        return sum(each.lag or 0 for each in await self._subscriptions.lag())
+        """Return the lag of all groups, with the events in pull queues. Brokers that do not answer are left
+        out."""
+        queues = await self._store.pulled.count_all()
+        lag = sum(each.lag or 0 for each in await self._subscriptions.lag())
+        return lag + sum(each.rows for each in queues.values())
 
     async def _parked(self) -> int | None:
         counts = await self._store.parked.count()

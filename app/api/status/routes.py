@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import Query, Request, Response
@@ -38,6 +39,7 @@ async def health() -> Response:
 )
 async def ready(
     readiness: ReadinessDep,
+    parts: Parts,
     request: Request,
     role: Annotated[
         Literal["gateway", "worker"] | None, Query(description="only the readiness of this role")
@@ -48,7 +50,11 @@ async def ready(
     With `role`, a restarting subscription does not take a gateway out of service.
     """
     return _response(
-        await probes.answer_readiness(readiness, role, looks=guard.may_read(request.scope))
+        await probes.answer_readiness(
+            readiness,
+            role,
+            partial(views.attention_of, parts) if guard.may_read(request.scope) else None,
+        )
     )
 
 
