@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from app.api.access.audit_trail import AuditOutcomes, AuditRecorder
 from app.api.access.callers import AdminAccess, caller_of
 from app.api.access.guard import LIVENESS, READINESS, Asgi, Scope, TokenGuard, may_read
-from app.api.access.reach import ReachableParts
 from app.api.asked.brokers import Brokers
 from app.api.asked.readiness import ReadinessSource
 from app.api.http.given import ServiceParts
 from app.api.http.slices import OnceInThread
-from app.api.status.asked import Measured
+from app.api.status.asked import AttentionSource, Measured
 from app.api.status.probes import ALIVE, ProbeAnswer, answer_readiness, measure
 from app.api.status.recorder import Recorder
-from app.api.status.views import attention_of
 from app.errors import SkybridgeError
 from app.interfaces import Clock, Notify, Store
 from app.sinks.pull_queue import Wakeups
@@ -101,10 +98,8 @@ class Front:
         try:
             if path == READINESS and query in _ROLES:
                 readiness = self._given.of(ReadinessSource)
-                needs = partial(attention_of, ReachableParts(self._given, None))
-                return await answer_readiness(
-                    readiness, _ROLES[query], needs if may_read(scope) else None
-                )
+                needs = self._given.of(AttentionSource) if may_read(scope) else None
+                return await answer_readiness(readiness, _ROLES[query], needs)
             if path == METRICS and not query and _may_measure(scope):
                 return await measure(self._given.of(Counters), self._given.of(Measured))
         except SkybridgeError:

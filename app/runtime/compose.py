@@ -16,12 +16,20 @@ from app.api.asked.routes import KnownProducers, Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.front import create_app
 from app.api.http.given import ServiceParts
-from app.api.status.asked import IntakeTallies, KafkaListeners, Measured, Spools, Volumes
+from app.api.status.asked import (
+    AttentionSource,
+    IntakeTallies,
+    KafkaListeners,
+    Measured,
+    Spools,
+    Volumes,
+)
 from app.api.status.configured import CurrentConfiguration
 from app.api.status.recorder import Recorder
 from app.config.check.source import ConfigSource
 from app.config.load.loader import Loaded
 from app.features.admin import AdminComponent, StreamsComponent, access_of
+from app.features.attention import AttentionReader
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.logs import has_embedded
 from app.features.component import ROLES, Component, Role
@@ -154,6 +162,7 @@ class _Composition:
         given.add(Volumes, service.part(VolumesComponent))
         given.add(ReadinessSource, service)
         given.add(Measured, service)
+        given.add(AttentionSource, AttentionReader(given))
         given.add(CurrentConfiguration, service.reloader)
 
     @cached_property

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from app.api.asked import readiness as asked
 from app.api.asked.readiness import RoleReadiness
-from app.api.http.views import Attention
 from app.api.status.answers import Readiness
-from app.api.status.asked import Measured
+from app.api.status.asked import AttentionSource, Measured
 from app.api.status.attention import with_attention
 from app.errors import SkybridgeError
 from app.telemetry import Counters
@@ -33,15 +31,15 @@ ALIVE = ProbeAnswer(200, "text/plain; charset=utf-8", b"ok\n")
 async def answer_readiness(
     roles: asked.ReadinessSource,
     only: str | None,
-    needs: Callable[[], Awaitable[Sequence[Attention]]] | None,
+    needs: AttentionSource | None,
 ) -> ProbeAnswer:
     """Return the answer of the readiness probe.
 
     Args:
         roles: The provider of the readiness of each role.
         only: The role that was requested, or None for all.
-        needs: A function that returns what needs a person, which is added to the causes. None for a caller
-            who may not see the causes.
+        needs: The provider of what needs a person, which is added to the causes. None for a caller who may
+            not see the causes.
     """
     found = await readiness(roles, only)
     shown = Readiness(ready=found.ready) if needs is None else await _explained(found, needs)
@@ -49,14 +47,12 @@ async def answer_readiness(
     return ProbeAnswer(200 if found.ready else 503, "application/json", body)
 
 
-async def _explained(
-    found: Readiness, needs: Callable[[], Awaitable[Sequence[Attention]]]
-) -> Readiness:
+async def _explained(found: Readiness, needs: AttentionSource) -> Readiness:
     """Return the readiness with what needs a person among its causes. If brokers or the store answer too slowly,
     the causes of the components must do."""
     try:
         async with asyncio.timeout(EXPLAINED_WITHIN):
-            verdicts = await needs()
+            verdicts = await needs.attention()
     except (SkybridgeError, TimeoutError):
         return found
     every = (found.roles or {}).items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import Query, Request, Response
@@ -15,9 +14,10 @@ from app.api.asked import readiness as asked
 from app.api.http.bodies import json_answer
 from app.api.status import probes, views
 from app.api.status.answers import Readiness, Status
-from app.api.status.asked import Measured
+from app.api.status.asked import AttentionSource, Measured
 
 MeasuredDep = Annotated[Measured, uses(Measured)]
+NeedsDep = Annotated[AttentionSource, uses(AttentionSource)]
 ReadinessDep = Annotated[asked.ReadinessSource, uses(asked.ReadinessSource)]
 
 routes = router(tags=["operators"])
@@ -39,7 +39,7 @@ async def health() -> Response:
 )
 async def ready(
     readiness: ReadinessDep,
-    parts: Parts,
+    needs: NeedsDep,
     request: Request,
     role: Annotated[
         Literal["gateway", "worker"] | None, Query(description="only the readiness of this role")
@@ -53,7 +53,7 @@ async def ready(
         await probes.answer_readiness(
             readiness,
             role,
-            partial(views.attention_of, parts) if guard.may_read(request.scope) else None,
+            needs if guard.may_read(request.scope) else None,
         )
     )
 
