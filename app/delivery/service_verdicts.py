@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from app.delivery.subscription_verdicts import (
-    LATE,
     SubscriptionFacts,
     duration_text,
     letter_verdicts,
@@ -31,6 +30,9 @@ from app.delivery.subscription_verdicts import (
 from app.model.operator_verdict import OperatorVerdict, Severity, VerdictName, rank
 
 NEARLY_FULL = 0.15  # free share of a volume or a spool; the chart's alert has the same default
+
+SILENT = 300.0  # seconds without an event after a reload
+ACTIVE = 300.0  # seconds before the reload in which a sender must have sent an event
 
 
 class SpoolFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +157,8 @@ def _spool(each: SpoolFacts, connect: str) -> Iterator[OperatorVerdict]:
 def _silent(senders: Iterable[SenderFacts], reloaded: float) -> Iterator[OperatorVerdict]:
     """Yield the senders that sent events until the reload, and none since."""
     for each in senders:
-        if each.last is None or reloaded < LATE or not reloaded < each.last <= reloaded + LATE:
+        was_active = each.last is not None and 0 < each.last - reloaded <= ACTIVE
+        if not was_active or reloaded < SILENT:
             continue
         time = duration_text(reloaded)
         detail = f"sent events until the reload {time} ago, and none since"

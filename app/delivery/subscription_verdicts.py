@@ -10,8 +10,8 @@ the last ``FAILED`` attempts failed, and events wait        endpoint-fails   rep
 its endpoint is paused for ``GRACE`` seconds                endpoint-fails   repair the target, try again at once
 the pull queue is full                                      queue-full       start consumers
 its worker failed and restarts                              restarting       look at the cause
-its oldest event waits for ``LATE`` seconds                 late-events      look at the attempts
 its lag has not fallen for ``LATE`` seconds, and has grown  lag-grows        more concurrency or workers
+its oldest event waits for ``LATE`` seconds                 late-events      look at the attempts
 the oldest event of its pull queue waits ``LATE`` seconds   unread-queue     start consumers
 keys are parked                                             parked-keys      repair the target, try again at once
 dead letters                                                dead-letters     by cause: repair and redrive, or discard
@@ -182,6 +182,11 @@ def _failing(facts: SubscriptionFacts) -> OperatorVerdict | None:
 def _late(facts: SubscriptionFacts) -> OperatorVerdict | None:
     """Return the verdict on events that wait too long although the target does not fail, or None."""
     attempts = f"skybridge attempts --subscription {facts.id}"
+    if facts.lag_grew > 0 and facts.lag_grows_for >= LATE:
+        time = duration_text(facts.lag_grows_for)
+        detail = f"its lag has grown by {facts.lag_grew} to {facts.lag} in {time}"
+        cure = "raise its concurrency, or start more workers if the target answers fast"
+        return _verdict(facts, "lag-grows", "warning", detail, cure, attempts)
     if facts.oldest > LATE:
         why = facts.cause or facts.last_error
         detail = f"its oldest event has waited for {duration_text(facts.oldest)}" + (
@@ -189,11 +194,6 @@ def _late(facts: SubscriptionFacts) -> OperatorVerdict | None:
         )
         cure = "the attempts show what the target answers"
         return _verdict(facts, "late-events", "warning", detail, cure, attempts)
-    if facts.lag_grew > 0 and facts.lag_grows_for >= LATE:
-        time = duration_text(facts.lag_grows_for)
-        detail = f"its lag has grown by {facts.lag_grew} to {facts.lag} in {time}"
-        cure = "raise its concurrency, or start more workers if the target answers fast"
-        return _verdict(facts, "lag-grows", "warning", detail, cure, attempts)
     if facts.queued and facts.queue_oldest > LATE:
         waits = duration_text(facts.queue_oldest)
         detail = f"{facts.queued} events wait to be pulled, the oldest for {waits}"

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from app.delivery.service_verdicts import SenderFacts, ServiceFacts, SpoolFacts, verdicts
+from app.delivery.service_verdicts import SILENT, SenderFacts, ServiceFacts, SpoolFacts, verdicts
 from app.delivery.subscription_verdicts import (
     FAILED,
     GRACE,
@@ -190,7 +190,7 @@ CONNECT = "skybridge check a.yaml --connect"
 SPOOL = SpoolFacts(
     route="all", state="spooling", records=7, bytes=10, most=100, cause="away", oldest=9
 )
-ACTIVE = SenderFacts(kind="producer", name="shop", last=2 * LATE)
+ACTIVE = SenderFacts(kind="producer", name="shop", last=2 * SILENT)
 
 OF_SERVICE: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
     ("well", {"brokers": {"log": ""}, "disks": {"/data": 0.5}}, []),
@@ -229,12 +229,12 @@ OF_SERVICE: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
     ),
     (
         "silent after a reload",
-        {"senders": [ACTIVE], "reloaded": 2 * LATE - 1},
+        {"senders": [ACTIVE], "reloaded": 2 * SILENT - 1},
         [("silent-producer", "producer shop", "skybridge producers list")],
     ),
     ("silent, but not since a reload", {"senders": [ACTIVE]}, []),
-    ("silent long before the reload", {"senders": [ACTIVE], "reloaded": LATE - 1}, []),
-    ("sends after the reload", {"senders": [ACTIVE], "reloaded": 2 * LATE + 1}, []),
+    ("silent long before the reload", {"senders": [ACTIVE], "reloaded": SILENT - 1}, []),
+    ("sends after the reload", {"senders": [ACTIVE], "reloaded": 2 * SILENT + 1}, []),
     (
         "refused reload",
         {"refusals": ["a.yaml is no YAML"]},
