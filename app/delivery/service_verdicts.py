@@ -23,6 +23,7 @@ import msgspec
 
 from app.delivery.subscription_verdicts import (
     SubscriptionFacts,
+    counted,
     duration_text,
     letter_verdicts,
     subscription_verdicts,
@@ -142,7 +143,7 @@ def _roles(facts: ServiceFacts, connect: str) -> Iterator[OperatorVerdict]:
 def _spool(each: SpoolFacts, connect: str) -> Iterator[OperatorVerdict]:
     if each.state not in {"spooling", "removed"} or not each.records:
         return
-    waits = f"{each.records} events wait in the spool, the oldest for {duration_text(each.oldest)}"
+    waits = f"{counted(each.records, 'event', 'wait')} in the spool, the oldest for {duration_text(each.oldest)}"
     used = (
         f"{each.bytes / each.most:.0%} of spool.max is used" if each.most else "its setting is gone"
     )

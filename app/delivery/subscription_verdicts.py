@@ -196,7 +196,7 @@ def _late(facts: SubscriptionFacts) -> OperatorVerdict | None:
         return _verdict(facts, "late-events", "warning", detail, cure, attempts)
     if facts.queued and facts.queue_oldest > LATE:
         waits = duration_text(facts.queue_oldest)
-        detail = f"{facts.queued} events wait to be pulled, the oldest for {waits}"
+        detail = f"{counted(facts.queued, 'event', 'wait')} to be pulled, the oldest for {waits}"
         cure = "start consumers; the command prints and acknowledges events"
         return _verdict(
             facts, "unread-queue", "warning", detail, cure, f"skybridge pull {facts.id}"
@@ -207,7 +207,9 @@ def _late(facts: SubscriptionFacts) -> OperatorVerdict | None:
 def _parked(facts: SubscriptionFacts) -> OperatorVerdict:
     """Return the verdict on parked keys."""
     waits = duration_text(facts.parked_oldest)
-    detail = f"{facts.parked} events of {facts.parked_keys} keys are parked, the oldest for {waits}"
+    keys = counted(facts.parked_keys, "key")
+    events = counted(facts.parked, "event")
+    detail = f"{events} of {keys} are parked, the oldest for {waits}"
     cure = "repair what the target refuses, then try again at once"
     return _verdict(facts, "parked-keys", "warning", detail, cure, _retry(facts.id))
 
@@ -296,3 +298,9 @@ def duration_text(seconds: float) -> str:
     if days:
         return f"{days} d {hours} h"
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def counted(count: int, noun: str, verb: str = "") -> str:
+    """Return a count with its noun and verb in the singular or plural."""
+    words = (noun, verb and f"{verb}s") if count == 1 else (f"{noun}s", verb)
+    return " ".join(filter(None, (str(count), *words)))
