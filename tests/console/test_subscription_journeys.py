@@ -1,4 +1,4 @@
-"""Journeys of an operator through overview, way and subscriptions, each on a real service with real traffic."""
+"""Journeys of an operator through overview and subscriptions, each on a real service with real traffic."""
 
 from __future__ import annotations
 
@@ -69,23 +69,6 @@ def test_the_button_of_the_overview_resumes_what_a_person_paused(
 def state_of(service: ConsoleService, name: str) -> str:
     state: str = service.ask("GET", f"/v1/subscriptions/{name}/status")[1]["health"]["state"]
     return state
-
-
-def test_the_way_shows_every_part_with_its_rate_and_leads_to_it(stage: Stage, pages: Pages) -> None:
-    page = pages.open(stage.service, "#/way")
-    expect(page.get_by_role("img", name=re.compile("^orders to billing: [1-9]"))).to_be_attached()
-    expect(page.get_by_role("img", name=re.compile("^parcels to parcels: [1-9]"))).to_be_attached()
-    for name in ("Producer web-shop", "Route orders", "Topic parcels", "Target stock"):
-        expect(page.get_by_role("link", name=re.compile(f"^{name}: "))).to_be_visible()
-    failing = page.get_by_role("link", name=re.compile("^Subscription ledger: .*failing$"))
-    expect(failing).to_be_visible()
-    failing.focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("ledger")
-    for name, heading in (("Topic parcels", "Events"), ("Route orders", "Explain")):
-        page.goto(stage.service.url("#/way"))
-        page.get_by_role("link", name=re.compile(f"^{name}: ")).click()
-        expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
 
 
 _SECONDS_AGO = """(seconds) => {
@@ -253,8 +236,8 @@ def test_the_keyboard_reaches_pages_search_and_help(console: ConsoleService, pag
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
     page.keyboard.press("g")
-    page.keyboard.press("w")
-    expect(page.get_by_role("heading", level=1, name="Way")).to_be_visible()
+    page.keyboard.press("f")
+    expect(page.get_by_role("heading", level=1, name="Flow")).to_be_visible()
     page.keyboard.press("Tab")
     focused = page.evaluate("document.activeElement.tagName")
     assert focused != "BODY"
