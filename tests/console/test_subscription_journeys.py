@@ -139,8 +139,8 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
         page.get_by_role("button", name="Create", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("sink")
         page.get_by_label("URL", exact=True).fill(f"{targets.address}/ok")
-        page.get_by_text("Other settings, as JSON").first.click()
-        page.get_by_label("Other settings, as JSON").fill('{"handshake": "off"}')
+        page.get_by_text("Other settings, as YAML").first.click()
+        page.get_by_label("Other settings, as YAML").fill("handshake: off")
         expect(page.get_by_label("As in the configuration file", exact=True)).to_contain_text(
             'handshake: "off"'
         )
@@ -152,6 +152,49 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
         row = page.get_by_role("row", name=re.compile("com.example.first"))
         expect(row).to_contain_text("delivered")
         expect(row).to_contain_text("204")
+
+
+def test_a_new_subscription_picks_topics_signs_and_groups_its_filters(
+    stage: Stage, pages: Pages
+) -> None:
+    """All of it is in the fields: other settings are for what is rare."""
+    page = pages.open(stage.service, "#/subscriptions?make=1")
+    page.get_by_role("textbox", name=re.compile("^Name")).fill("signed")
+    picks = page.get_by_role("group", name="Pick from log")
+    for topic in ("orders", "parcels"):
+        picks.get_by_role("button", name=topic, exact=True).click()
+    expect(page.get_by_label("Topics")).to_have_value("orders, parcels")
+    page.get_by_role("button", name="Add a filter").click()
+    page.get_by_label("Value of filter 1", exact=True).fill("com.example.cart.left")
+    page.get_by_label("Kind of filter 1", exact=True).select_option("not")
+    page.get_by_role("button", name="Add a filter", exact=True).click()
+    page.get_by_label("Value of filter 2", exact=True).fill("customer-1")
+    page.get_by_label("Attribute of filter 2", exact=True).fill("subject")
+    page.get_by_label("Kind of filter 2", exact=True).select_option("any")
+    page.get_by_role("button", name="Add a filter to 2").click()
+    page.get_by_label("Attribute of filter 2.2", exact=True).fill("subject")
+    page.get_by_label("Value of filter 2.2", exact=True).fill("customer-2")
+    page.get_by_label("URL", exact=True).fill(f"{stage.targets}/ok")
+    page.get_by_label("Credentials").select_option("bearer")
+    page.get_by_label("Token", exact=True).fill("the-token-of-the-target")
+    page.get_by_label(re.compile("^Sign requests")).check()
+    page.get_by_role("button", name="Make a secret").click()
+    page.get_by_text("Other settings, as YAML").first.click()
+    page.get_by_label("Other settings, as YAML").fill("handshake: off\nretry:\n  schedule: [1s, 1m]")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("running")
+    document = stage.service.ask("GET", "/v1/subscriptions/signed")[1]
+    assert document["source"]["topics"] == ["orders", "parcels"]
+    assert document["filters"] == [
+        {"not": {"exact": {"type": "com.example.cart.left"}}},
+        {"any": [{"exact": {"subject": "customer-1"}}, {"exact": {"subject": "customer-2"}}]},
+    ]
+    assert (document["auth"]["kind"], "secret" in document["signing"]) == ("bearer", True)
+    assert document["retry"]["schedule"]
+    page.goto(stage.service.url("#/subscriptions/signed/change"))
+    expect(page.get_by_label("Value of filter 2.2", exact=True)).to_have_value("customer-2")
+    expect(page.get_by_label("Credentials")).to_have_value("bearer")
+    assert stage.service.ask("DELETE", "/v1/subscriptions/signed")[0] == 204
 
 
 def test_a_subscription_is_changed_and_deleted_by_its_typed_name(
