@@ -130,6 +130,7 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
     """Faults stand beside the form while it is written, as ``check`` says them; the event comes without a reload."""
     with ThreadedServer(Targets) as targets:
         page = pages.open(console, "#/subscriptions")
+        expect(page.get_by_label(re.compile("^The same in"))).to_contain_text("{broker: log,")
         page.get_by_role("link", name="Create the first one").click()
         page.get_by_role("textbox", name=re.compile("^Name")).fill("billing")
         page.get_by_label("Topics").fill("events")

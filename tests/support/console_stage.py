@@ -195,9 +195,12 @@ def on_stage(
 ) -> Iterator[Stage]:
     """Run the stage until the block ends. ``change`` edits its settings before the start."""
     with ThreadedServer(Targets) as targets:
-        wanted = settings_of(targets.address)
-        change(wanted)
-        service = ConsoleService(folder, lambda found: _take(found, wanted))
+
+        def settle(settings: Settings) -> None:
+            _take(settings, settings_of(targets.address))
+            change(settings)
+
+        service = ConsoleService(folder, settle)
         with service.running():
             stage = Stage(service, targets.address)
             stage.begin()

@@ -27,6 +27,16 @@ export function sampleOf(status: Status): Sample {
   };
 }
 
+const WHOLE = 1; // seconds
+
+/** Adds a sample. One that comes sooner, as after a change, takes the place of the last: the rate of an instant would be
+ * the last point of a chart. */
+export function withSample(samples: Sample[], sample: Sample): Sample[] {
+  const last = samples.at(-1);
+  const sooner = last && samples.length > 1 && sample.at - last.at < WHOLE && sample.uptime >= last.uptime;
+  return [...(sooner ? samples.slice(0, -1) : samples), sample];
+}
+
 function ofSubscription(each: SubscriptionHealth): SubscriptionSample {
   return { delivered: each.delivered, answers: each.answers, lag: each.lag };
 }

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { api } from "../api/client";
-import type { ListedSubscription, SubscriptionHealth } from "../api/types";
+import type { ListedSubscription, Status, SubscriptionHealth } from "../api/types";
 import { useLoad } from "../api/use";
 import { count, duration, rate } from "../format";
 import { go, link } from "../router";
@@ -156,6 +156,7 @@ function coloured(value: number, tone: string) {
 }
 
 function None() {
+  const { value: status } = useStatus();
   return (
     <div class="card">
       <Empty title="No subscription yet" icon="subscriptions">
@@ -170,17 +171,22 @@ function None() {
             </a>
           </p>
         </Allowed>
-        <Code label="The same in the configuration file" text={EXAMPLE} />
+        <Code label="The same in the configuration file" text={exampleOf(status)} />
       </Empty>
     </div>
   );
 }
 
-const EXAMPLE = `subscriptions:
+/** Of the topic of a route, so that it can be pasted as it is. */
+function exampleOf(status: Status | undefined): string {
+  const target = status?.routes.flatMap((each) => each.to).find((each) => !each.topic.includes("{"));
+  const broker = target?.broker ?? Object.keys(status?.brokers ?? {})[0] ?? "log";
+  return `subscriptions:
   - id: billing
-    source: {broker: main, topics: [orders]}
+    source: {broker: ${broker}, topics: [${target?.topic ?? "orders"}]}
     sink: https://billing.example/events
 `;
+}
 
 export const subscriptions: Page = {
   id: "subscriptions",

@@ -3,6 +3,7 @@ import type { SubscriptionHealth } from "../api/types";
 import { count, duration, milliseconds, rate } from "../format";
 import { link } from "../router";
 import { delivered, rateNow, rates, type Sample } from "../samples";
+import { Allowed } from "../session";
 import { useStatus } from "../status";
 import { Chart, type Colour } from "../ui/chart";
 import { Code } from "../ui/code";
@@ -64,8 +65,8 @@ function First({ id, document }: { id: string; document: Document | undefined })
   return (
     <Empty title="Waiting for the first event" icon="events">
       <p>
-        It appears here as soon as it arrives{document ? ` in ${sourceOf(document)} and passes the filters` : ""}. A
-        test event (above) goes to the target at once, past topics and filters.
+        It appears here as soon as it arrives{document ? ` in ${sourceOf(document)} and passes the filters` : ""}.
+        <Allowed scope="operate"> A test event (above) goes to the target at once, past topics and filters.</Allowed>
       </p>
       <Code label={`Send an event that ${id} may want`} text={text} />
     </Empty>

@@ -4,6 +4,7 @@ import type { DeadLetter, ParkedKey } from "../api/types";
 import { useCalm, useLoad } from "../api/use";
 import { count, NONE } from "../format";
 import { link } from "../router";
+import { useSession } from "../session";
 import { Cut } from "../ui/cut";
 import { Empty, Loading } from "../ui/empty";
 import { Card } from "../ui/page";
@@ -54,6 +55,7 @@ const KEYS: Column<ParkedKey>[] = [
 
 /** `count`: how many there are now. */
 export function Letters({ id, count }: { id: string; count: number }) {
+  const { may } = useSession();
   const moved = useCalm(count, CALM);
   const { value, problem, reload } = useLoad(
     (signal) => api.get("/v1/dead-letters", { query: { subscription: id, limit: 200 }, signal }),
@@ -66,7 +68,7 @@ export function Letters({ id, count }: { id: string; count: number }) {
   return (
     <Card
       title={letters.length ? "Newest dead letters" : undefined}
-      actions={letters.length ? <a href={link(["letters"], { subscription: id })}>Look, redrive or discard</a> : undefined}
+      actions={letters.length ? <a href={link(["letters"], { subscription: id })}>{may("operate") ? "Look, redrive or discard" : "All of them"}</a> : undefined}
     >
       {letters.length === 0 ? (
         <Empty title="No dead letter">

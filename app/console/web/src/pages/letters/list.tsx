@@ -39,7 +39,7 @@ export function LetterList({ query }: { query: URLSearchParams }) {
     <>
       <Head
         title="Dead letters"
-        note="Events that could not be delivered. Each keeps its whole message until you redrive or discard it."
+        note="Events that could not be delivered. Each keeps its whole message until it is redriven or discarded."
       />
       <LetterTabs current="letters" />
       {problem && <ProblemBox problem={problem} onRetry={counted.reload} />}
@@ -73,7 +73,7 @@ function Nothing() {
   return (
     <Empty title="No dead letters" icon="check">
       An event comes here when its target refuses it for good (415 and other 4xx), when its schedule of attempts is used
-      up, or when the record is no CloudEvent. It stays until you redrive or discard it.
+      up, or when the record is no CloudEvent. It stays until it is redriven or discarded.
     </Empty>
   );
 }
