@@ -106,6 +106,21 @@ def test_pause_replay_resume(stage: Stage, pages: Pages) -> None:
     assert stage.service.ask("GET", "/v1/subscriptions/tracking/replays")[1] == []
 
 
+def test_the_charts_of_a_subscription_begin_with_the_history_of_the_service(
+    stage: Stage, pages: Pages
+) -> None:
+    """A page that was just opened shows what came before it."""
+    status = "/v1/subscriptions/tracking/history"
+    wait_until(lambda: len(stage.service.ask("GET", status)[1]["points"]) >= 2, "points", WITHIN)
+    page = pages.open(stage.service, "#/overview")
+    with page.expect_response(lambda answer: answer.url.endswith(status)) as asked:
+        page.evaluate("location.hash = '#/subscriptions/tracking'")
+    assert asked.value.json()["points"][-1]["delivered"] > 0
+    chart = page.get_by_role("img", name=re.compile("^Delivered a second"))
+    expect(chart).to_be_visible()
+    wait_until(lambda: float(chart.get_attribute("data-seconds") or 0) >= 10, "a span", WITHIN)
+
+
 def test_a_test_event_shows_the_answer_of_the_target(stage: Stage, pages: Pages) -> None:
     page = pages.open(stage.service, "#/subscriptions/ledger")
     page.get_by_role("button", name="Test event").click()

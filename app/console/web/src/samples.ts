@@ -1,5 +1,5 @@
 // Counters over time, as this page has seen them.
-import type { Status, SubscriptionHealth } from "./api/types";
+import type { Status, SubscriptionHealth, SubscriptionHistory } from "./api/types";
 
 export interface SubscriptionSample {
   delivered: number;
@@ -39,6 +39,19 @@ export function withSample(samples: Sample[], sample: Sample): Sample[] {
 
 function ofSubscription(each: SubscriptionHealth): SubscriptionSample {
   return { delivered: each.delivered, answers: each.answers, lag: each.lag };
+}
+
+/** What the service has recorded of a subscription, before the samples of this page. */
+export function withHistory(samples: Sample[], id: string, history: SubscriptionHistory | undefined): Sample[] {
+  const [first] = samples;
+  if (!history || !first) return samples;
+  const start = first.at - first.uptime;
+  const before = history.points.filter((each) => each.at < first.at && each.at > start);
+  return [...before.map(({ at, ...rest }) => ofHistory(id, at, at - start, { ...rest })), ...samples];
+}
+
+function ofHistory(id: string, at: number, uptime: number, found: SubscriptionSample): Sample {
+  return { at, uptime, producers: new Map(), routes: new Map(), subscriptions: new Map([[id, found]]) };
 }
 
 type Pick = (sample: Sample) => number | undefined;

@@ -1,8 +1,10 @@
-// How a subscription fares now: figures, charts since the page is open, the newest attempts.
+// How a subscription fares now: figures, charts of the last hour, the newest attempts.
+import { api } from "../api/client";
 import type { SubscriptionHealth } from "../api/types";
+import { useLoad } from "../api/use";
 import { count, duration, milliseconds, rate } from "../format";
 import { link } from "../router";
-import { delivered, rateNow, rates, type Sample } from "../samples";
+import { delivered, rateNow, rates, withHistory, type Sample } from "../samples";
 import { Allowed } from "../session";
 import { useStatus } from "../status";
 import { Chart, type Colour } from "../ui/chart";
@@ -17,6 +19,7 @@ const SHOWN = 12;
 
 export function Live({ id, health, document }: { id: string; health: SubscriptionHealth; document: Document | undefined }) {
   const { samples } = useStatus();
+  const { value: history } = useLoad((signal) => api.get("/v1/subscriptions/{id}/history", { path: { id }, signal }), [id]);
   const { value: found } = useAttempts(health, 200);
   const attempts = found?.attempts ?? [];
   const took = attempts.map((each) => each.duration_ms).sort((a, b) => a - b);
@@ -44,7 +47,7 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
           {...(summed(health.dead_letters) ? { tone: "bad" } : {})}
         />
       </div>
-      <Charts id={id} samples={samples} />
+      <Charts id={id} samples={withHistory(samples, id, history)} />
       <Card
         title="Newest attempts"
         actions={<a href={link(["subscriptions", id, "attempts"])}>All attempts</a>}
