@@ -76,13 +76,15 @@ def compose(
     clock: Clock,
     roles: Collection[Role] = ROLES,
     source: ConfigSource | None = None,
+    warnings: Sequence[str] = (),
 ) -> Service:
     """Return the service of a configuration, not started yet. Raise SetupError for faults that only show when
     the components are created.
 
-    ``source`` is where the configuration can be read again, or None without a file.
+    ``source`` is where the configuration can be read again, or None without a file. ``warnings`` are those of
+    the configuration, for ``/v1/config``.
     """
-    return _Composition(loaded, clock, roles, source).service()
+    return _Composition(loaded, clock, roles, source, warnings).service()
 
 
 class _Composition:
@@ -90,9 +92,15 @@ class _Composition:
     or section is absent."""
 
     def __init__(
-        self, loaded: Loaded, clock: Clock, roles: Collection[Role], source: ConfigSource | None
+        self,
+        loaded: Loaded,
+        clock: Clock,
+        roles: Collection[Role],
+        source: ConfigSource | None,
+        warnings: Sequence[str],
     ) -> None:
         self.loaded = loaded
+        self.warnings = warnings
         self.config = loaded.config
         self.clock = clock
         self.roles = [role for role in ROLES if role in roles]
@@ -111,7 +119,13 @@ class _Composition:
             service.add(*stage)
         trail = AuditRecorder(self.store, self.clock, self.notify)
         service.reloader = Reloader(
-            self.source, self.loaded, service.apply_change, self.clock, self.counters, trail
+            self.source,
+            self.loaded,
+            service.apply_change,
+            self.clock,
+            self.counters,
+            trail,
+            self.warnings,
         )
         self._add_components(given, service)
         return service

@@ -90,7 +90,7 @@ function Mend({ need, status }: { need: Need; status: Status }) {
         <Icon name="play" /> Resume {id}
       </button>
     ) : null;
-  const [label, address] = whereOf(need.next, id);
+  const [label, address] = whereOf(need.next, id, may("operate"));
   return (
     <a class="button" href={address}>
       {label}
@@ -98,8 +98,8 @@ function Mend({ need, status }: { need: Need; status: Status }) {
   );
 }
 
-function whereOf(command: string, id: string): [string, string] {
-  if (command.includes("dead-letters")) return ["Show and redrive", link(["letters"], { subscription: id })];
+function whereOf(command: string, id: string, operates: boolean): [string, string] {
+  if (command.includes("dead-letters")) return [operates ? "Show and redrive" : "Show the dead letters", link(["letters"], { subscription: id })];
   if (command.includes(" parked ")) return ["Show the parked keys", link(["subscriptions", id, "parked"])];
   if (command.includes(" attempts ")) return ["Show its attempts", link(["subscriptions", id, "attempts"])];
   return ["Open the subscription", link(["subscriptions", id])];

@@ -1,5 +1,5 @@
 // Counters over time, as this page has seen them.
-import type { Status, SubscriptionHealth } from "./api/types";
+import type { Status, SubscriptionHealth, SubscriptionHistory } from "./api/types";
 
 export interface SubscriptionSample {
   delivered: number;
@@ -27,8 +27,31 @@ export function sampleOf(status: Status): Sample {
   };
 }
 
+const WHOLE = 1; // seconds
+
+/** Adds a sample. One that comes sooner, as after a change, takes the place of the last: the rate of an instant would be
+ * the last point of a chart. */
+export function withSample(samples: Sample[], sample: Sample): Sample[] {
+  const last = samples.at(-1);
+  const sooner = last && samples.length > 1 && sample.at - last.at < WHOLE && sample.uptime >= last.uptime;
+  return [...(sooner ? samples.slice(0, -1) : samples), sample];
+}
+
 function ofSubscription(each: SubscriptionHealth): SubscriptionSample {
   return { delivered: each.delivered, answers: each.answers, lag: each.lag };
+}
+
+/** What the service has recorded of a subscription, before the samples of this page. */
+export function withHistory(samples: Sample[], id: string, history: SubscriptionHistory | undefined): Sample[] {
+  const [first] = samples;
+  if (!history || !first) return samples;
+  const start = first.at - first.uptime;
+  const before = history.points.filter((each) => each.at < first.at && each.at > start);
+  return [...before.map(({ at, ...rest }) => ofHistory(id, at, at - start, { ...rest })), ...samples];
+}
+
+function ofHistory(id: string, at: number, uptime: number, found: SubscriptionSample): Sample {
+  return { at, uptime, producers: new Map(), routes: new Map(), subscriptions: new Map([[id, found]]) };
 }
 
 type Pick = (sample: Sample) => number | undefined;
@@ -51,6 +74,24 @@ function between(first: Sample | undefined, last: Sample, pick: Pick): number | 
   const [before, after] = [pick(first), pick(last)];
   if (before === undefined || after === undefined || after < before) return null;
   return (after - before) / Math.max(0.001, last.uptime - first.uptime);
+}
+
+const LOOK_BACK = 60; // seconds
+
+/** True if attempts failed in the last minute and none succeeded. On a page that has just opened, what the process has
+ * counted since its start decides. */
+export function failsNow(samples: Sample[], health: SubscriptionHealth, now: number | null): boolean {
+  if (now) return false;
+  if (health.waiting) return true;
+  const last = samples.at(-1);
+  const first = last && samples.find((each) => each.at >= last.at - LOOK_BACK && each.uptime <= last.uptime);
+  const before = first && first !== last ? first.subscriptions.get(health.id) : undefined;
+  const failures = failed(health.answers) - failed(before?.answers ?? {});
+  return failures > 0 && health.delivered === (before?.delivered ?? 0);
+}
+
+function failed(answers: Record<string, number>): number {
+  return Object.entries(answers).reduce((total, [answer, each]) => total + (answer.startsWith("2") ? 0 : each), 0);
 }
 
 export const delivered = (id: string) => (sample: Sample) => sample.subscriptions.get(id)?.delivered;

@@ -106,7 +106,7 @@ function Causes({ standing }: { standing: Standing }) {
           </div>
         </div>
       )}
-      {health.state !== "running" && health.cause && !faults.length && (
+      {health.state !== "running" && health.cause && !faults.length && broker?.healthy !== false && (
         <div class="needs warn">
           <div>
             <strong>{titleOf(health)}</strong>
@@ -133,7 +133,7 @@ function causeOf({ cause, paused_for }: SubscriptionHealth): string {
 }
 
 function titleOf({ state, paused_for }: SubscriptionHealth): string {
-  if (state === "paused" && paused_for !== null) return `Waits for ${duration(paused_for)}, then tries again`;
+  if (state === "paused" && paused_for !== null) return paused_for < 1 ? "Tries again now" : `Waits for ${duration(paused_for)}, then tries again`;
   return state[0]!.toUpperCase() + state.slice(1);
 }
 

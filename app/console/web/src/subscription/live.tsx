@@ -1,8 +1,11 @@
-// How a subscription fares now: figures, charts since the page is open, the newest attempts.
+// How a subscription fares now: figures, charts of the last hour, the newest attempts.
+import { api } from "../api/client";
 import type { SubscriptionHealth } from "../api/types";
+import { useLoad } from "../api/use";
 import { count, duration, milliseconds, rate } from "../format";
 import { link } from "../router";
-import { delivered, rateNow, rates, type Sample } from "../samples";
+import { delivered, rateNow, rates, withHistory, type Sample } from "../samples";
+import { Allowed } from "../session";
 import { useStatus } from "../status";
 import { Chart, type Colour } from "../ui/chart";
 import { Code } from "../ui/code";
@@ -16,6 +19,7 @@ const SHOWN = 12;
 
 export function Live({ id, health, document }: { id: string; health: SubscriptionHealth; document: Document | undefined }) {
   const { samples } = useStatus();
+  const { value: history } = useLoad((signal) => api.get("/v1/subscriptions/{id}/history", { path: { id }, signal }), [id]);
   const { value: found } = useAttempts(health, 200);
   const attempts = found?.attempts ?? [];
   const took = attempts.map((each) => each.duration_ms).sort((a, b) => a - b);
@@ -43,7 +47,7 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
           {...(summed(health.dead_letters) ? { tone: "bad" } : {})}
         />
       </div>
-      <Charts id={id} samples={samples} />
+      <Charts id={id} samples={withHistory(samples, id, history)} />
       <Card
         title="Newest attempts"
         actions={<a href={link(["subscriptions", id, "attempts"])}>All attempts</a>}
@@ -64,8 +68,8 @@ function First({ id, document }: { id: string; document: Document | undefined })
   return (
     <Empty title="Waiting for the first event" icon="events">
       <p>
-        It appears here as soon as it arrives{document ? ` in ${sourceOf(document)} and passes the filters` : ""}. A
-        test event (above) goes to the target at once, past topics and filters.
+        It appears here as soon as it arrives{document ? ` in ${sourceOf(document)} and passes the filters` : ""}.
+        <Allowed scope="operate"> A test event (above) goes to the target at once, past topics and filters.</Allowed>
       </p>
       <Code label={`Send an event that ${id} may want`} text={text} />
     </Empty>
