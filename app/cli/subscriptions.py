@@ -322,6 +322,8 @@ def _show_attempt(found: Mapping[str, Any]) -> None:
     printing.text_line(f"{said}  in {found['duration_ms']:.0f} ms")
     if found["response"]:
         printing.text_line(printing.escape_line(found["response"]))
+    if found["next"]:
+        printing.text_line(f"Events wait for their next attempt; try them now: {found['next']}")
 
 
 @app.verb(

@@ -33,6 +33,7 @@ from app.interfaces.log import (
     results_of,
 )
 from app.interfaces.notify import Notify, notify_nothing
+from app.interfaces.retrying import RetryRequest, RetryResult
 from app.interfaces.sink import (
     BatchSink,
     DeliveryRequest,
@@ -98,6 +99,8 @@ __all__ = [
     "Replay",
     "Replays",
     "ResultCallback",
+    "RetryRequest",
+    "RetryResult",
     "Sink",
     "SinkAnswer",
     "Store",
