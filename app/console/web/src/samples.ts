@@ -76,23 +76,6 @@ function between(first: Sample | undefined, last: Sample, pick: Pick): number | 
   return (after - before) / Math.max(0.001, last.uptime - first.uptime);
 }
 
-const LOOK_BACK = 60; // seconds
-
-/** True if attempts failed in the last minute and none succeeded. On a page that has just opened, what the process has
- * counted since its start decides. */
-export function failsNow(samples: Sample[], health: SubscriptionHealth, now: number | null): boolean {
-  if (now) return false;
-  if (health.waiting) return true;
-  const last = samples.at(-1);
-  const first = last && samples.find((each) => each.at >= last.at - LOOK_BACK && each.uptime <= last.uptime);
-  const before = first && first !== last ? first.subscriptions.get(health.id) : undefined;
-  const failures = failed(health.answers) - failed(before?.answers ?? {});
-  return failures > 0 && health.delivered === (before?.delivered ?? 0);
-}
-
-function failed(answers: Record<string, number>): number {
-  return Object.entries(answers).reduce((total, [answer, each]) => total + (answer.startsWith("2") ? 0 : each), 0);
-}
 
 export const delivered = (id: string) => (sample: Sample) => sample.subscriptions.get(id)?.delivered;
 export const published = (route: string) => (sample: Sample) => sample.routes.get(route);

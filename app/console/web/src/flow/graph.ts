@@ -2,8 +2,9 @@
 import type { ListedSubscription, Status, SubscriptionHealth } from "../api/types";
 import { count, rate } from "../format";
 import { link } from "../router";
-import { delivered, failsNow, published, rateNow, sent, type Sample } from "../samples";
+import { delivered, published, rateNow, sent, type Sample } from "../samples";
 import { sinkKind, type Document } from "../subscription/words";
+import { hindranceOf, wordsOf } from "../verdicts";
 
 /** `flows`, nothing comes now, somebody stopped it, or it does not get through. */
 export type State = "flows" | "idle" | "paused" | "failing";
@@ -160,8 +161,8 @@ function addSubscription(graph: Graph, status: Status, listed: ListedSubscriptio
   const { id: name, document, health } = listed;
   const id = `subscription ${name}`;
   const now = rateNow(samples, delivered(name));
-  const state = stateOf(status, listed, now, samples);
-  const note = noteOf(listed, state, now);
+  const state = stateOf(listed, now);
+  const note = noteOf(listed, now);
   add(graph, { id, column: 3, title: name, note, left: leftOf(health), state, href: link(["subscriptions", name]), kind: "Subscription" });
   const source = document.source as { broker: string; topics: string[] };
   for (const topic of source.topics) {
@@ -171,27 +172,17 @@ function addSubscription(graph: Graph, status: Status, listed: ListedSubscriptio
   graph.lines.push({ from: id, to: addTarget(graph, name, document, state), rate: now, state });
 }
 
-/** Its attempts fail, or a person or its target stopped it. */
-function stateOf(status: Status, { document, health }: ListedSubscription, now: number | null, samples: Sample[]): State {
-  if (health.paused_for !== null && sinkKind(document) === "pull") return "paused"; // its queue is full
-  if (["disabled", "broken", "restarting", "stopped"].includes(health.state)) return "failing";
-  if (isAway(status, health, document)) return "failing";
-  if (health.state === "paused" && health.paused_for === null) return "paused";
-  if (health.paused_for !== null || failsNow(samples, health, now)) return "failing";
-  if (health.parked.rows && sinkKind(document) !== "pull") return "failing";
-  return moving(now);
+/** What needs a person decides the colour: an error or a parked key is a failure, a warning waits. */
+function stateOf({ health }: ListedSubscription, now: number | null): State {
+  const found = hindranceOf(health);
+  if (!found) return moving(now);
+  if (found.verdict === "paused" || found.verdict === "queue-full") return "paused";
+  return found.severity === "error" || found.verdict === "parked-keys" ? "failing" : "paused";
 }
 
-function isAway(status: Status, health: SubscriptionHealth, document: Document): boolean {
-  const broker = (document.sink as { broker?: string } | null)?.broker;
-  return health.broker_health.healthy === false || (broker !== undefined && status.brokers[broker]?.healthy === false);
-}
-
-function noteOf({ document, health }: ListedSubscription, state: State, now: number | null): string {
-  if (health.broker_health.healthy === false) return "broker does not answer";
-  if (state === "paused") return sinkKind(document) === "pull" && health.paused_for !== null ? "waits to be pulled" : "paused";
-  if (state !== "failing") return `${rate(now)} /s`;
-  return health.state === "running" || health.paused_for !== null ? "target fails" : health.state;
+function noteOf({ health }: ListedSubscription, now: number | null): string {
+  const found = hindranceOf(health);
+  return found ? wordsOf(found) : `${rate(now)} /s`;
 }
 
 /** What is unfinished, each with its own number: events of parked keys are no part of the lag. */

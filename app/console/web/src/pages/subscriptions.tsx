@@ -130,9 +130,9 @@ const COLUMNS: Column<Row>[] = [
     title: "State",
     width: "9.5rem",
     phone: "7rem",
-    cell: ({ listed, health }) => (
+    cell: ({ health }) => (
       <span title={health.cause || undefined}>
-        <State health={health} document={listed.document} />
+        <State health={health} />
       </span>
     ),
   },

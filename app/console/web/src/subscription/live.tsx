@@ -2,7 +2,7 @@
 import { api } from "../api/client";
 import type { SubscriptionHealth } from "../api/types";
 import { useLoad } from "../api/use";
-import { count, duration, milliseconds, rate } from "../format";
+import { count, duration, milliseconds, plural, rate } from "../format";
 import { link } from "../router";
 import { delivered, rateNow, rates, withHistory, type Sample } from "../samples";
 import { Allowed } from "../session";
@@ -33,7 +33,11 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
         <Figure name="Oldest event" value={duration(health.oldest)} />
         <Figure name="Attempt p99" value={milliseconds(part(0.99))} />
         <Figure name="In flight" value={count(health.in_flight)} />
-        <Figure name="Wait to retry" value={count(health.waiting)} {...(health.waiting ? { tone: "warn" } : {})} />
+        {health.queue ? (
+          <Figure name="Wait to be pulled" value={count(health.queue.waiting)} />
+        ) : (
+          <Figure name="Wait to retry" value={count(health.waiting)} {...(health.waiting ? { tone: "warn" } : {})} />
+        )}
         <Figure
           name="Parked"
           value={count(health.parked.rows)}
@@ -55,15 +59,23 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
         {attempts.length ? (
           <AttemptTable attempts={attempts.slice(0, SHOWN)} />
         ) : (
-          <First id={id} document={document} />
+          <First health={health} document={document} />
         )}
       </Card>
     </div>
   );
 }
 
-/** Before its first event: how to send one. */
-function First({ id, document }: { id: string; document: Document | undefined }) {
+/** Without attempts: what waits, or how to send the first event. */
+function First({ health, document }: { health: SubscriptionHealth; document: Document | undefined }) {
+  const { id, queue, delivered: done, lag } = health;
+  if (queue && queue.waiting > 0)
+    return (
+      <Empty title={`${plural(queue.waiting, "event")} ${queue.waiting === 1 ? "waits" : "wait"} to be pulled`} icon="events">
+        <Code label="Print and acknowledge them" text={`skybridge pull ${id}\n`} />
+      </Empty>
+    );
+  if (done || lag) return <Empty title="No attempt is stored">{lag ? `${plural(lag, "event")} unfinished.` : "No event waits."}</Empty>;
   const text = `skybridge send --source /try --type com.example.hello --data '{"hello": "world"}'\n`;
   return (
     <Empty title="Waiting for the first event" icon="events">
