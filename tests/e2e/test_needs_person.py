@@ -115,7 +115,9 @@ async def test_a_target_that_refuses_every_event(
     await until_needs(service)
 
 
-async def test_a_key_that_is_refused(started: Started, target: WebhookTarget) -> None:
+async def test_a_key_that_is_refused(
+    started: Started, target: WebhookTarget, tmp_path: Path
+) -> None:
     """It was "running" and grey."""
     target.answer = lambda one: status(500 if one.id == "bad" else 204)
     retry = {"schedule": ["10ms", "1h"], "hold": 1}
@@ -126,6 +128,9 @@ async def test_a_key_that_is_refused(started: Started, target: WebhookTarget) ->
     (found,) = await until_needs(service, ("parked-keys", SUBJECT))
     assert "of 1 key are parked" in found["detail"]
     assert found["next"] == "skybridge retry billing"
+    target.answer = lambda _: status(204)
+    await cure(service, tmp_path, found["next"])
+    await until_needs(service)
 
 
 async def test_records_that_are_no_events(
