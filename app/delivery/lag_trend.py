@@ -1,6 +1,6 @@
 """Decide from samples whether the lag of a group grows.
 
-A lag falls with each commit and rises with each publish, so two samples say little. The lowest lag of each
+A lag falls with each commit and rises with each publish, so two samples do not show a trend. The lowest lag of each
 minute is compared: if it is greater in every minute than in the one before, deliveries are slower than events.
 """
 

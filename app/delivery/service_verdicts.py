@@ -3,15 +3,15 @@
 =====================================================  ================  =======================================
 facts                                                  verdict           cure
 =====================================================  ================  =======================================
-a broker does not answer                               broker-away       start the broker
-the store does not answer                              store-away        start the database
-a spool takes events, or is removed with events        spool-filling     start the broker of its route
-a volume is nearly full                                disk              free space
-a role is not ready for another cause                  not-ready         as the cause says
-dead letters of a subscription that does not exist     dead-letters      discard them
-a sender sent until a reload, and no event since       silent-producer   compare its key, route and rights
-the last reload was refused                            reload-refused    correct the file
-facts of a subscription                                                  see ``subscription_verdicts``
+a broker does not answer                               broker-away       start the broker.
+the store does not answer                              store-away        start the database.
+a spool takes events, or is removed with events        spool-filling     start the broker of its route.
+a volume is nearly full                                disk              free space.
+a role is not ready for another cause                  not-ready         follow the cause.
+dead letters of a subscription that does not exist     dead-letters      discard them.
+a sender sent until a reload, and no event since       silent-producer   compare its key, route and rights.
+the last reload was refused                            reload-refused    correct the file.
+facts of a subscription                                                  see ``subscription_verdicts``.
 =====================================================  ================  =======================================
 """
 

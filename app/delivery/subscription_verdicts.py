@@ -3,19 +3,19 @@
 ==========================================================  ===============  ====================================
 facts                                                       verdict          cure
 ==========================================================  ===============  ====================================
-the broker of its source does not answer                    broker-away      start the broker
-broken or stopped                                           cannot-run       change the subscription
-the target answered 410                                     disabled         repair the target, resume
-the last ``FAILED`` attempts failed, and events wait        endpoint-fails   repair the target, try again at once
-its endpoint is paused for ``GRACE`` seconds                endpoint-fails   repair the target, try again at once
-the pull queue is full                                      queue-full       start consumers
-its worker failed and restarts                              restarting       look at the cause
-its lag has not fallen for ``LATE`` seconds, and has grown  lag-grows        more concurrency or workers
-its oldest event waits for ``LATE`` seconds                 late-events      look at the attempts
-the oldest event of its pull queue waits ``LATE`` seconds   unread-queue     start consumers
-keys are parked                                             parked-keys      repair the target, try again at once
-dead letters                                                dead-letters     by cause: repair and redrive, or discard
-an operator or the configuration paused it                  paused           resume it
+the broker of its source does not answer                    broker-away      start the broker.
+broken or stopped                                           cannot-run       change the subscription.
+the target answered 410                                     disabled         repair the target, resume.
+the last ``FAILED`` attempts failed, and events wait        endpoint-fails   repair the target, try again at once.
+its endpoint is paused for ``GRACE`` seconds                endpoint-fails   repair the target, try again at once.
+the pull queue is full                                      queue-full       start consumers.
+its worker failed and restarts                              restarting       look at the cause.
+its lag has grown for ``LATE`` seconds                      lag-grows        more concurrency or workers.
+its oldest event waits for ``LATE`` seconds                 late-events      look at the attempts.
+the oldest event of its pull queue waits ``LATE`` seconds   unread-queue     start consumers.
+keys are parked                                             parked-keys      repair the target, try again at once.
+dead letters                                                dead-letters     by cause: repair and redrive, or discard.
+an operator or the configuration paused it                  paused           resume it.
 ==========================================================  ===============  ====================================
 
 Of the verdicts down to ``unread-queue`` a subscription has one, the first that fits, because each of them

@@ -1,4 +1,4 @@
-"""What of a running service needs a person, for readiness and for other components."""
+"""Provide what needs a person in a running service, for readiness and for other components."""
 
 from __future__ import annotations
 

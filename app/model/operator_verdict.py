@@ -32,7 +32,7 @@ VerdictName = Literal[
 """The names of all verdicts, the gravest first."""
 
 Severity = Literal["error", "warning", "notice"]
-"""``error``: events are refused or not delivered. ``warning``: events wait, or were given up. ``notice``: an
+"""The severities. ``error``: events are refused or not delivered. ``warning``: events wait, or were given up. ``notice``: an
 operator caused the state, and only an operator ends it."""
 
 _RANKS = {name: rank for rank, name in enumerate(get_args(VerdictName))}

@@ -59,7 +59,7 @@ class AttemptLog:
     dead letter quote the answer.
 
     ``notes`` is False for a log that ignores attempts. ``failures`` is the number of failed attempts since the last
-    success, and ``failing_since`` the wall clock in seconds at the end of the first of them.
+    success. ``failing_since`` is the wall clock in seconds at the end of the first of them.
 
     Args:
         keep: receives each attempt for the store.

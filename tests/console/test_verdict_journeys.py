@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from configuration import subscription
+from configuration import Settings, subscription
 from console import ConsoleService, Pages
 from console_stage import Stage, on_stage
-from reload_service import Settings
 from waiting import wait_until
 
 

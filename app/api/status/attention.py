@@ -82,7 +82,7 @@ def _senders(kind: str, views: Sequence[SenderView]) -> Iterator[SenderFacts]:
 
 
 def with_attention(role: str, state: RoleReadiness, found: Iterable[Attention]) -> RoleReadiness:
-    """Return the readiness of a role with the verdicts that concern it among its causes. They never change
+    """Return the readiness of a role with the verdicts on its work among its causes. They never change
     whether it is ready."""
     causes = [
         f"{each.subject}: {each.detail}. Cure: {each.cure}"
@@ -93,7 +93,7 @@ def with_attention(role: str, state: RoleReadiness, found: Iterable[Attention]) 
 
 
 def _roles_of(each: Attention) -> Sequence[str]:
-    """Return the roles that a verdict concerns."""
+    """Return the roles whose readiness names a verdict."""
     kind = each.subject.partition(" ")[0]
     if kind == "subscription":
         return ("worker",)

@@ -23,7 +23,9 @@ UP = HealthView(healthy=True)
 
 def a_reload(**settings: Any) -> ReloadView:
     usual = {"at": 0.0, "cause": "start", "outcome": "ok", "digest": "0"}
-    lists = {name: [] for name in ("changes", "restarted", "faults", "warnings")}
+    lists: dict[str, list[str]] = {
+        name: [] for name in ("changes", "restarted", "faults", "warnings")
+    }
     return ReloadView.model_validate({**usual, **lists, **settings})
 
 
