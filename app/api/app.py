@@ -99,6 +99,7 @@ def _operations() -> Sequence[BaseRoute]:
         configuration,
     ):  # topics after records, subscriptions after their verbs: their paths match the paths of those too
         router.include_router(each.routes)
+    router.include_router(history.subscription_routes)
     return router.routes
 
 

@@ -18,7 +18,7 @@ from app.api.asked.brokers import Brokers
 from app.api.asked.readiness import ReadinessSource
 from app.api.http.given import ServiceParts
 from app.api.http.slices import OnceInThread
-from app.api.status.asked import Measured
+from app.api.status.asked import AttentionSource, Measured
 from app.api.status.probes import ALIVE, ProbeAnswer, answer_readiness, measure
 from app.api.status.recorder import Recorder
 from app.errors import SkybridgeError
@@ -98,7 +98,8 @@ class Front:
         try:
             if path == READINESS and query in _ROLES:
                 readiness = self._given.of(ReadinessSource)
-                return await answer_readiness(readiness, _ROLES[query], looks=may_read(scope))
+                needs = self._given.of(AttentionSource) if may_read(scope) else None
+                return await answer_readiness(readiness, _ROLES[query], needs)
             if path == METRICS and not query and _may_measure(scope):
                 return await measure(self._given.of(Counters), self._given.of(Measured))
         except SkybridgeError:

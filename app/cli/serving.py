@@ -68,7 +68,14 @@ def serve(given: ServeArguments, announce: Callable[[Service], None] | None = No
     source = ConfigSource(given.config, dict(os.environ))
     loaded, findings = source.judge(source.read())
     _warn(findings)
-    run(loaded, roles=given.roles, announce=announce or _announce, source=source)
+    warnings = [str(each) for each in findings]
+    run(
+        loaded,
+        roles=given.roles,
+        announce=announce or _announce,
+        source=source,
+        warnings=warnings,
+    )
 
 
 def _warn(findings: Sequence[Finding]) -> None:

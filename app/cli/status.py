@@ -48,7 +48,8 @@ def run(
     """Show the state of a running service on one screen.
 
     The screen has brokers, routes, subscriptions, parked events, dead letters and disks. Problems
-    that need a person come first, each with the command that repairs it; then the exit code is 1.
+    that need a person come first, each with its cure and a command; then the exit code is 1. A
+    subscription that an operator paused is listed too, but does not change the exit code.
     Rates are those of the answering process between two requests.
     """
     if drained is not None:
@@ -56,7 +57,7 @@ def run(
         return
     found = _status_with_rates(service, interval)
     service.show(found, _show)
-    if found["attention"]:
+    if any(each["severity"] != "notice" for each in found["attention"]):
         raise typer.Exit(exits.FAILED)
 
 
@@ -104,6 +105,7 @@ def _show(found: Found) -> None:
         printing.text_line("NEEDS A PERSON")
         for each in found["attention"]:
             printing.text_line(f"  {each['subject']}: {printing.escape_line(each['detail'])}")
+            printing.text_line(f"    cure: {each['cure']}")
             printing.text_line(f"    next: {each['next']}")
         printing.text_line("")
     ready = "ready" if found["ready"] else "not ready"

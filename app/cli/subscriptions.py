@@ -71,7 +71,8 @@ def list_(
     These are the subscriptions of the file and those of the API. STATE is `target fails` or `queue full`
     while the service pauses the subscription (its state is then paused in --json). OLDEST is the age of the oldest
     event that was read or parked and is not delivered. ANSWERS counts the attempts of this process
-    by status, or by fault if no answer came: the three most frequent.
+    by status, or by fault if no answer came: the three most frequent. NEEDS names what needs a
+    person, as skybridge status does.
     """
     service.show_all(service.get(PATH, {"broker": broker, "state": state}), _SUBSCRIPTIONS)
 
@@ -86,6 +87,11 @@ def _cause(each: Mapping[str, Any]) -> str | None:
     """Return why the subscription is paused, disabled or broken, or None."""
     health = each["health"]
     return printing.escape_line(health["cause"].removeprefix(f"{health['state']}: ")) or None
+
+
+def _needs(each: Mapping[str, Any]) -> str | None:
+    """Return the names of the verdicts on what needs a person, or None."""
+    return ",".join(one["verdict"] for one in each["health"]["attention"]) or None
 
 
 def _answers(counts: Mapping[str, int]) -> str | None:
@@ -107,6 +113,7 @@ _SUBSCRIPTIONS: Sequence[Column] = (
     ("dead letters", lambda each: sum(each["health"]["dead_letters"].values())),
     ("filter errors", "health.filter_errors"),
     ("answers", lambda each: _answers(each["health"]["answers"])),
+    ("needs", _needs),
     ("to", "health.sink"),
     ("cause", _cause),
 )
@@ -128,6 +135,7 @@ def _show(status: Mapping[str, Any]) -> None:
         "made by": status["place"] or status["origin"],
         "state": state_word(health),
         "cause": health["cause"] or "; ".join(status["faults"]),
+        "needs": _needs(status),
         "broker": health["broker_health"]["cause"],
         "partitions": ", ".join(health["partitions"]),
         "parked": health["parked"]["rows"] or None,

@@ -7,6 +7,6 @@ waits, and ``event_age`` finds events that are too old. ``endpoint`` is the circ
 ``offsets`` has the finished messages of a partition. ``fair_share`` divides bounds between subscriptions.
 ``expiry`` warns when a pause lasts too long. ``address_guard`` checks the addresses of webhooks. ``signing`` and
 ``verifying`` are the two sides of a signature. ``handshake`` reads the consent of a webhook, and ``rate`` keeps its
-rate.
+rate. ``service_verdicts`` and ``subscription_verdicts`` decide what needs a person.
 
 Times are seconds on the clock of the caller. Random numbers are arguments in [0, 1)."""

@@ -117,6 +117,13 @@ class ParkedCount(msgspec.Struct, frozen=True):
     redriven: int = 0
 
 
+class QueueCount(msgspec.Struct, frozen=True):
+    """The messages in one pull queue: their number, and the time since which the oldest waits (ms)."""
+
+    rows: int
+    oldest_ms: int
+
+
 class ParkedKey(msgspec.Struct, frozen=True):
     """The parked rows with one ordering key (lane) in one partition, and the oldest of these rows."""
 

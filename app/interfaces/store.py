@@ -351,6 +351,9 @@ class PullQueue(Protocol):
     async def count(self, subscription: str) -> int:
         """Return the number of messages in the queue, locked or not."""
 
+    async def count_all(self) -> Mapping[str, kept.QueueCount]:
+        """Return the number of messages in each queue that has some, locked or not, by subscription."""
+
 
 class OffsetStore(Protocol):
     """Committed positions of groups, for logs that store none (streams of RabbitMQ).

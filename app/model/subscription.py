@@ -260,6 +260,11 @@ class Subscription(Strict):
         return frozenset(self.retry.statuses)
 
     @property
+    def queue_bound(self) -> int | None:
+        """Return the most events that its pull queue holds, or None if it is not a pull subscription."""
+        return self.sink.pull.max_waiting if isinstance(self.sink, Pull) else None
+
+    @property
     def sink_text(self) -> str:
         """Return the sink as text for people."""
         match self.sink:

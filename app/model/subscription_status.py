@@ -38,6 +38,9 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
         parked_keys: Keys of these parked events.
         restarts: Restarts since the process started.
         last_error: The error of the newest failed attempt.
+        failures: Failed attempts since the last success.
+        failing_for: Seconds since the first of these failures.
+        queue_bound: The most events of its pull queue. None if it is not a pull subscription.
     """
 
     id: str
@@ -57,6 +60,9 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     parked_keys: int = 0
     restarts: int = 0
     last_error: str = ""
+    failures: int = 0
+    failing_for: float = 0.0
+    queue_bound: int | None = None
 
     @property
     def ready(self) -> bool:

@@ -16,12 +16,20 @@ from app.api.asked.routes import KnownProducers, Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.front import create_app
 from app.api.http.given import ServiceParts
-from app.api.status.asked import IntakeTallies, KafkaListeners, Measured, Spools, Volumes
+from app.api.status.asked import (
+    AttentionSource,
+    IntakeTallies,
+    KafkaListeners,
+    Measured,
+    Spools,
+    Volumes,
+)
 from app.api.status.configured import CurrentConfiguration
 from app.api.status.recorder import Recorder
 from app.config.check.source import ConfigSource
 from app.config.load.loader import Loaded
 from app.features.admin import AdminComponent, StreamsComponent, access_of
+from app.features.attention import AttentionReader
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.logs import has_embedded
 from app.features.component import ROLES, Component, Role
@@ -68,13 +76,15 @@ def compose(
     clock: Clock,
     roles: Collection[Role] = ROLES,
     source: ConfigSource | None = None,
+    warnings: Sequence[str] = (),
 ) -> Service:
     """Return the service of a configuration, not started yet. Raise SetupError for faults that only show when
     the components are created.
 
-    ``source`` is where the configuration can be read again, or None without a file.
+    ``source`` is where the configuration can be read again, or None without a file. ``warnings`` are those of
+    the configuration, for ``/v1/config``.
     """
-    return _Composition(loaded, clock, roles, source).service()
+    return _Composition(loaded, clock, roles, source, warnings).service()
 
 
 class _Composition:
@@ -82,9 +92,15 @@ class _Composition:
     component whose role or section is absent is None."""
 
     def __init__(
-        self, loaded: Loaded, clock: Clock, roles: Collection[Role], source: ConfigSource | None
+        self,
+        loaded: Loaded,
+        clock: Clock,
+        roles: Collection[Role],
+        source: ConfigSource | None,
+        warnings: Sequence[str],
     ) -> None:
         self.loaded = loaded
+        self.warnings = warnings
         self.config = loaded.config
         self.clock = clock
         self.roles = [role for role in ROLES if role in roles]
@@ -103,7 +119,13 @@ class _Composition:
             service.add(*stage)
         trail = AuditRecorder(self.store, self.clock, self.notify)
         service.reloader = Reloader(
-            self.source, self.loaded, service.apply_change, self.clock, self.counters, trail
+            self.source,
+            self.loaded,
+            service.apply_change,
+            self.clock,
+            self.counters,
+            trail,
+            self.warnings,
         )
         self._add_components(given, service)
         return service
@@ -154,6 +176,7 @@ class _Composition:
         given.add(Volumes, service.part(VolumesComponent))
         given.add(ReadinessSource, service)
         given.add(Measured, service)
+        given.add(AttentionSource, AttentionReader(given))
         given.add(CurrentConfiguration, service.reloader)
 
     @cached_property
@@ -277,7 +300,7 @@ class _Composition:
             self.catalog, self.supervisor, self.brokers, self.clock, self.callbacks
         )
         return SubscriptionsComponent(
-            self.catalog, self.brokers, self.supervisor, self.sinks, store_watcher
+            self.catalog, self.brokers, self.supervisor, self.sinks, store_watcher, self.clock
         )
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import uvloop
 
@@ -27,6 +27,7 @@ def run(
     roles: Collection[Role] = ROLES,
     announce: Callable[[Service], None],
     source: ConfigSource | None = None,
+    warnings: Sequence[str] = (),
 ) -> None:
     """Run the service until SIGINT or SIGTERM.
 
@@ -35,6 +36,7 @@ def run(
         roles: The roles of this process.
         announce: A function that is called once, when the service accepts requests.
         source: Where the configuration can be read again, or None without a file.
+        warnings: The warnings of the configuration, which ``/v1/config`` shows.
     """
     config = loaded.config
     set_up_logging(config.log.level, as_json=config.log.format == "json")
@@ -42,7 +44,7 @@ def run(
     begin_traces(config)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO, httpx logs every request
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(loaded, roles, announce, source))
+        runner.run(_serve(loaded, roles, announce, source, warnings))
 
 
 async def _serve(
@@ -50,9 +52,10 @@ async def _serve(
     roles: Collection[Role],
     announce: Callable[[Service], None],
     source: ConfigSource | None,
+    warnings: Sequence[str],
 ) -> None:
     with Signals(rereads=True) as signals:
-        service = compose(loaded, SystemClock(), roles, source)
+        service = compose(loaded, SystemClock(), roles, source, warnings)
         service.hung_up = signals.hung_up
         await service.start()
         settle_heap()

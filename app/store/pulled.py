@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from app.interfaces import DeadLetter, EventName, PullMessage
+from app.interfaces import DeadLetter, EventName, PullMessage, QueueCount
 from app.model.message import Partition
 from app.store.dead_letters import DeadLetters
 from app.store.owners import fence_all
@@ -89,6 +89,9 @@ class PullQueue:
 
     async def count(self, subscription: str) -> int:
         return await self._transactions.run(_count, subscription)
+
+    async def count_all(self) -> Mapping[str, QueueCount]:
+        return await self._transactions.run(_count_all)
 
     def _bury(
         self, connection: Connection, letters: Mapping[str, DeadLetter], now_ms: int
@@ -228,6 +231,11 @@ def _count(connection: Connection, subscription: str) -> int:
     found = connection.exec_driver_sql(statements(connection).count, (subscription,))
     count: int = found.scalar_one()
     return count
+
+
+def _count_all(connection: Connection) -> dict[str, QueueCount]:
+    rows = connection.exec_driver_sql(statements(connection).count_all)
+    return {name: QueueCount(*counts) for name, *counts in rows}
 
 
 def _offered(row: Sequence[Any]) -> PullMessage:

@@ -51,6 +51,7 @@ class Statements:
     release        next time, ids
     renew          lock end, ids
     count          subscription
+    count_all      nothing: subscription, number of messages, time of the oldest
     =============  ======================================================================
     """
 
@@ -95,6 +96,10 @@ class Statements:
         self.release = f"UPDATE pulled SET locked_until_ms = {mark}, token = '' {these}"
         self.renew = f"UPDATE pulled SET locked_until_ms = {mark} {these}"
         self.count = f"SELECT count(*) FROM pulled WHERE subscription = {mark}"
+        self.count_all = (  # counts in an index: the rows of a queue may have a MiB each
+            "SELECT oldest.subscription, waiting, at_ms FROM (SELECT count(*) AS waiting, min(id) AS id"
+            " FROM pulled GROUP BY subscription) AS queue JOIN pulled AS oldest ON oldest.id = queue.id"
+        )
 
     def offered(self, rows: Sequence[Values]) -> Any:
         """Return the rows of ``OFFERED`` as parameters of ``insert``."""

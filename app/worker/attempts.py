@@ -58,7 +58,8 @@ class AttemptLog:
     target's answer, because the answer may repeat the event. The remembered attempt, the stored attempt and the
     dead letter quote the answer.
 
-    ``notes`` is False for a log that ignores attempts.
+    ``notes`` is False for a log that ignores attempts. ``failures`` is the number of failed attempts since the last
+    success. ``failing_since`` is the wall clock in seconds at the end of the first of them.
 
     Args:
         keep: receives each attempt for the store.
@@ -82,6 +83,7 @@ class AttemptLog:
         self._attempted = counters.histogram("attempt_seconds")
         self._delivered = counters.histogram("delivery_seconds", LONG)
         self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
+        self.failures, self.failing_since = 0, 0.0
 
     def note(
         self,
@@ -110,7 +112,9 @@ class AttemptLog:
         level, result, detail, next_try = logging.DEBUG, _DELIVERED, "", None
         if outcome.fate is Fate.DELIVERED:
             self._delivered[self._series].add(max(0.0, wall - message.time_ms / 1000))
+            self.failures = 0
         else:
+            self._count_failure(wall)
             level, result = logging.INFO, (Fate.UNSENT if outcome.unsent else _fate(decision)).value
             detail, next_try = answer_text(answer), _next_try(decision, ended)
         attempt = Attempt(
@@ -134,6 +138,14 @@ class AttemptLog:
             self._keep(replace(attempt, exchange=answer.exchange))
         if _log.isEnabledFor(level):
             _log.log(level, "attempt", extra=_line(attempt, answer))
+
+    def _count_failure(self, wall: float) -> None:
+        self.failing_since = self.failing_since if self.failures else wall
+        self.failures += 1
+
+    def failing_for(self, wall: float) -> float:
+        """Return the seconds since the first failure after the last success, or 0 after a success."""
+        return max(0.0, wall - self.failing_since) if self.failures else 0.0
 
     def _answer_key(self, answer: SinkAnswer) -> tuple[str, str]:
         key = self._subscription, answer_label(answer)

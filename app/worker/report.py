@@ -50,6 +50,7 @@ class StatusReport(DispatcherPart):
             oldest=self._oldest(),
             parked_rows=parking.lanes.rows,
             parked_keys=len(parking.lanes),
+            queue_bound=self._subscription.queue_bound,
         )
 
     def waiting(self, event_id: str) -> list[WaitingEvent]:

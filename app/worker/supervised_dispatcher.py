@@ -37,6 +37,7 @@ def bare_status(
         group=group,
         state=state,
         cause=cause,
+        queue_bound=subscription.queue_bound,
     )
 
 
@@ -102,7 +103,12 @@ class SupervisedDispatcher:
             status = bare_status(self.subscription, self.group, state, self._death)
         else:
             status = self.dispatcher.status()
-        return replace(status, restarts=self._restarts)
+        return replace(
+            status,
+            restarts=self._restarts,
+            failures=self.attempts.failures,
+            failing_for=self.attempts.failing_for(self._clock.now()),
+        )
 
     async def _selected(self) -> Selection:
         """Return the compiled filters, which all restarts share. Long filters are compiled in a thread."""

@@ -75,7 +75,7 @@ _NOTE = "() => (window.reached ??= new Set()).add(document.activeElement).size"
 
 
 @pytest.mark.parametrize(
-    "name", ["overview", "way", "subscription-new", "explain", "configuration"]
+    "name", ["overview", "flow", "subscription-new", "explain", "configuration"]
 )
 def test_tab_reaches_every_control(stage: Stage, pages: Pages, name: str) -> None:
     page = pages.open(stage.service)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from console import Pages
+from console import ConsoleService, Pages
 from console_traffic import Shop, shop
+from reload_service import Settings
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +51,22 @@ def test_a_candidate_shows_its_faults_by_line_and_its_plan(stage: Shop, pages: P
     page.get_by_role("button", name=f"Line {line}").click()
     assert page.evaluate("getSelection().toString()").strip() == '"concurrency": "many"'
     assert json.loads(stage.service.file.read_text())["subscriptions"][1].get("concurrency") is None
+
+
+def _with_an_unreachable_route(settings: Settings) -> None:
+    settings["routes"].append({"name": "never", "to": {"broker": "log", "topic": "never"}})
+
+
+def test_the_warnings_of_the_start_are_shown_until_a_file_without_them_is_applied(
+    tmp_path: Path, pages: Pages
+) -> None:
+    with ConsoleService(tmp_path, _with_an_unreachable_route).running() as service:
+        page = pages.open(service, "#/configuration")
+        expect(page.get_by_role("heading", name="Warnings", exact=True)).to_be_visible()
+        warning = page.get_by_role("listitem").filter(has_text="never matches")
+        expect(warning).to_be_visible()
+        found = service.ask("GET", "/v1/config")[1]["taken"]["warnings"]
+        assert any("'never' never matches" in each for each in found)
+        service.change(lambda settings: settings["routes"].pop())
+        page.get_by_role("button", name="Reload the file").click()
+        expect(warning).to_have_count(0)

@@ -77,6 +77,28 @@ def test_chosen_letters_alone_are_redriven(stage: Shop, pages: Pages) -> None:
     assert stage.service.ask("POST", "/v1/dead-letters:discard", {"dry_run": False})[0] == 200
 
 
+def test_from_one_chosen_letter_all_of_its_cause_are_redriven(stage: Shop, pages: Pages) -> None:
+    """Also those that the page has not loaded. The last letter goes, and the result stays to be read."""
+    stage.target.status, stage.target.answer_text = 400, "no"
+    for number in range(30, 33):
+        stage.send(number, "paid")
+    stage.until_dead(3)
+    stage.target.status = 204
+    page = pages.open(stage.service, "#/letters")
+    page.get_by_role("row").filter(has_text="order-30").get_by_role("checkbox").check()
+    page.get_by_role("button", name="Choose all 3 of this cause").click()
+    page.get_by_role("button", name="Redrive all 3 of this cause").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Redrive 3").click()
+    expect(dialog.get_by_role("status")).to_contain_text("Done: 3 of 3")
+    for _ in range(2):  # the page has heard that no letter is left
+        with page.expect_response(lambda answer: answer.url.endswith("/v1/dead-letters/count")):
+            pass
+    expect(dialog.get_by_role("status")).to_contain_text("none dead again")
+    dialog.get_by_role("button", name="Close").last.click()
+    expect(page.get_by_role("heading", name="No dead letters")).to_be_visible()
+
+
 def test_parked_keys_say_what_they_wait_for(stage: Shop, pages: Pages) -> None:
     """A key that waits stands there with its cause, and its oldest event is one click away."""
     assert stage.service.ask("POST", "/v1/subscriptions/billing:pause")[0] == 200

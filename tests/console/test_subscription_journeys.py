@@ -1,4 +1,4 @@
-"""Journeys of an operator through overview, way and subscriptions, each on a real service with real traffic."""
+"""Journeys of an operator through overview and subscriptions, each on a real service with real traffic."""
 
 from __future__ import annotations
 
@@ -71,23 +71,6 @@ def state_of(service: ConsoleService, name: str) -> str:
     return state
 
 
-def test_the_way_shows_every_part_with_its_rate_and_leads_to_it(stage: Stage, pages: Pages) -> None:
-    page = pages.open(stage.service, "#/way")
-    expect(page.get_by_role("img", name=re.compile("^orders to billing: [1-9]"))).to_be_attached()
-    expect(page.get_by_role("img", name=re.compile("^parcels to parcels: [1-9]"))).to_be_attached()
-    for name in ("Producer web-shop", "Route orders", "Topic parcels", "Target stock"):
-        expect(page.get_by_role("link", name=re.compile(f"^{name}: "))).to_be_visible()
-    failing = page.get_by_role("link", name=re.compile("^Subscription ledger: .*failing$"))
-    expect(failing).to_be_visible()
-    failing.focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("ledger")
-    for name, heading in (("Topic parcels", "Events"), ("Route orders", "Explain")):
-        page.goto(stage.service.url("#/way"))
-        page.get_by_role("link", name=re.compile(f"^{name}: ")).click()
-        expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
-
-
 _SECONDS_AGO = """(seconds) => {
     const now = new Date();
     return new Date(now - seconds * 1000 - now.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
@@ -123,6 +106,21 @@ def test_pause_replay_resume(stage: Stage, pages: Pages) -> None:
     assert stage.service.ask("GET", "/v1/subscriptions/tracking/replays")[1] == []
 
 
+def test_the_charts_of_a_subscription_begin_with_the_history_of_the_service(
+    stage: Stage, pages: Pages
+) -> None:
+    """A page that was just opened shows what came before it."""
+    status = "/v1/subscriptions/tracking/history"
+    wait_until(lambda: len(stage.service.ask("GET", status)[1]["points"]) >= 2, "points", WITHIN)
+    page = pages.open(stage.service, "#/overview")
+    with page.expect_response(lambda answer: answer.url.endswith(status)) as asked:
+        page.evaluate("location.hash = '#/subscriptions/tracking'")
+    assert asked.value.json()["points"][-1]["delivered"] > 0
+    chart = page.get_by_role("img", name=re.compile("^Delivered a second"))
+    expect(chart).to_be_visible()
+    wait_until(lambda: float(chart.get_attribute("data-seconds") or 0) >= 10, "a span", WITHIN)
+
+
 def test_a_test_event_shows_the_answer_of_the_target(stage: Stage, pages: Pages) -> None:
     page = pages.open(stage.service, "#/subscriptions/ledger")
     page.get_by_role("button", name="Test event").click()
@@ -147,6 +145,7 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
     """Faults stand beside the form while it is written, as ``check`` says them; the event comes without a reload."""
     with ThreadedServer(Targets) as targets:
         page = pages.open(console, "#/subscriptions")
+        expect(page.get_by_label(re.compile("^The same in"))).to_contain_text("{broker: log,")
         page.get_by_role("link", name="Create the first one").click()
         page.get_by_role("textbox", name=re.compile("^Name")).fill("billing")
         page.get_by_label("Topics").fill("events")
@@ -156,8 +155,8 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
         page.get_by_role("button", name="Create", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("sink")
         page.get_by_label("URL", exact=True).fill(f"{targets.address}/ok")
-        page.get_by_text("Other settings, as JSON").first.click()
-        page.get_by_label("Other settings, as JSON").fill('{"handshake": "off"}')
+        page.get_by_text("Other settings, as YAML").first.click()
+        page.get_by_label("Other settings, as YAML").fill("handshake: off")
         expect(page.get_by_label("As in the configuration file", exact=True)).to_contain_text(
             'handshake: "off"'
         )
@@ -169,6 +168,51 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
         row = page.get_by_role("row", name=re.compile("com.example.first"))
         expect(row).to_contain_text("delivered")
         expect(row).to_contain_text("204")
+
+
+def test_a_new_subscription_picks_topics_signs_and_groups_its_filters(
+    stage: Stage, pages: Pages
+) -> None:
+    """All of it is in the fields: other settings are for what is rare."""
+    page = pages.open(stage.service, "#/subscriptions?make=1")
+    page.get_by_role("textbox", name=re.compile("^Name")).fill("signed")
+    picks = page.get_by_role("group", name="Pick from log")
+    for topic in ("orders", "parcels"):
+        picks.get_by_role("button", name=topic, exact=True).click()
+    expect(page.get_by_label("Topics")).to_have_value("orders, parcels")
+    page.get_by_role("button", name="Add a filter").click()
+    page.get_by_label("Value of filter 1", exact=True).fill("com.example.cart.left")
+    page.get_by_label("Kind of filter 1", exact=True).select_option("not")
+    page.get_by_role("button", name="Add a filter", exact=True).click()
+    page.get_by_label("Value of filter 2", exact=True).fill("customer-1")
+    page.get_by_label("Attribute of filter 2", exact=True).fill("subject")
+    page.get_by_label("Kind of filter 2", exact=True).select_option("any")
+    page.get_by_role("button", name="Add a filter to 2").click()
+    page.get_by_label("Attribute of filter 2.2", exact=True).fill("subject")
+    page.get_by_label("Value of filter 2.2", exact=True).fill("customer-2")
+    page.get_by_label("URL", exact=True).fill(f"{stage.targets}/ok")
+    page.get_by_label("Credentials").select_option("bearer")
+    page.get_by_label("Token", exact=True).fill("the-token-of-the-target")
+    page.get_by_label(re.compile("^Sign requests")).check()
+    page.get_by_role("button", name="Make a secret").click()
+    page.get_by_text("Other settings, as YAML").first.click()
+    page.get_by_label("Other settings, as YAML").fill(
+        "handshake: off\nretry:\n  schedule: [1s, 1m]"
+    )
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("running")
+    document = stage.service.ask("GET", "/v1/subscriptions/signed")[1]
+    assert document["source"]["topics"] == ["orders", "parcels"]
+    assert document["filters"] == [
+        {"not": {"exact": {"type": "com.example.cart.left"}}},
+        {"any": [{"exact": {"subject": "customer-1"}}, {"exact": {"subject": "customer-2"}}]},
+    ]
+    assert (document["auth"]["kind"], "secret" in document["signing"]) == ("bearer", True)
+    assert document["retry"]["schedule"]
+    page.goto(stage.service.url("#/subscriptions/signed/change"))
+    expect(page.get_by_label("Value of filter 2.2", exact=True)).to_have_value("customer-2")
+    expect(page.get_by_label("Credentials")).to_have_value("bearer")
+    assert stage.service.ask("DELETE", "/v1/subscriptions/signed")[0] == 204
 
 
 def test_a_subscription_is_changed_and_deleted_by_its_typed_name(
@@ -253,8 +297,8 @@ def test_the_keyboard_reaches_pages_search_and_help(console: ConsoleService, pag
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
     page.keyboard.press("g")
-    page.keyboard.press("w")
-    expect(page.get_by_role("heading", level=1, name="Way")).to_be_visible()
+    page.keyboard.press("f")
+    expect(page.get_by_role("heading", level=1, name="Flow")).to_be_visible()
     page.keyboard.press("Tab")
     focused = page.evaluate("document.activeElement.tagName")
     assert focused != "BODY"

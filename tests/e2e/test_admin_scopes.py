@@ -101,6 +101,7 @@ STEPS = (
     Step("resume_subscription", "POST", f"{S}/made:resume"),
     Step("replay_subscription", "POST", f"{S}/billing:replay", {"from": "earliest"}, status=202),
     Step("replays", "GET", f"{S}/billing/replays"),
+    Step("subscription_history", "GET", f"{S}/billing/history"),
     Step("cancel_replay", "DELETE",
          lambda made: f"{S}/billing/replays/{made['replay_subscription']['replays'][0]['id']}",
          status=204),

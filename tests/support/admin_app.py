@@ -17,7 +17,15 @@ from app.api.asked.routes import KnownProducers, Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.front import create_app
 from app.api.http.given import ServiceParts
-from app.api.status.asked import IntakeTallies, KafkaListeners, Measured, Spools, Volumes
+from app.api.http.views import Attention
+from app.api.status.asked import (
+    AttentionSource,
+    IntakeTallies,
+    KafkaListeners,
+    Measured,
+    Spools,
+    Volumes,
+)
 from app.api.status.configured import CurrentConfiguration
 from app.api.status.recorder import Recorder
 from app.interfaces import Clock, Notify, Store
@@ -56,6 +64,13 @@ class _Named:
         return getattr(self._service, self._name)(*arguments)
 
 
+class _NoNeeds:
+    """A fake service needs nobody."""
+
+    async def attention(self) -> Sequence[Attention]:
+        return ()
+
+
 def given_by(service: Any) -> ServiceParts:
     """Return the components that the API needs, taken from a fake service or from its attributes."""
     given = ServiceParts()
@@ -65,6 +80,7 @@ def given_by(service: Any) -> ServiceParts:
     )
     for kind, part in parts:
         given.add(kind, part)
+    given.add(AttentionSource, _NoNeeds())
     return given
 
 

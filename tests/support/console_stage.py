@@ -13,7 +13,7 @@ import http.client
 import json
 import random
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ TYPES: Mapping[str, Sequence[str]] = {
 
 PAGES: Mapping[str, str] = {
     "overview": "#/",
-    "way": "#/way",
+    "flow": "#/flow",
     "subscriptions": "#/subscriptions",
     "subscription": "#/subscriptions/billing",
     "subscription-settings": "#/subscriptions/ledger/settings",
@@ -189,9 +189,17 @@ def _take(settings: Settings, wanted: Settings) -> None:
 
 
 @contextmanager
-def on_stage(folder: Path) -> Iterator[Stage]:
+def on_stage(
+    folder: Path, change: Callable[[Settings], object] = lambda _: None
+) -> Iterator[Stage]:
+    """Run the stage until the block ends. ``change`` edits its settings before the start."""
     with ThreadedServer(Targets) as targets:
-        service = ConsoleService(folder, lambda found: _take(found, settings_of(targets.address)))
+
+        def settle(settings: Settings) -> None:
+            _take(settings, settings_of(targets.address))
+            change(settings)
+
+        service = ConsoleService(folder, settle)
         with service.running():
             stage = Stage(service, targets.address)
             stage.begin()

@@ -14,6 +14,7 @@ from app.interfaces import (
     ParkedCount,
     ParkedKey,
     PullMessage,
+    QueueCount,
     StoredLane,
 )
 from app.model.message import Partition
@@ -341,6 +342,12 @@ class PulledRows:
 
     async def count(self, subscription: str) -> int:
         return sum(row.subscription == subscription for row in self.rows)
+
+    async def count_all(self) -> Mapping[str, QueueCount]:
+        found: dict[str, list[int]] = {}
+        for row in self.rows:
+            found.setdefault(row.subscription, []).append(row.at_ms)
+        return {name: QueueCount(len(times), min(times)) for name, times in found.items()}
 
 
 def _size(row: PullMessage) -> int:

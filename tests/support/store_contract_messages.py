@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from app.delivery.lane_id import lane_id
 from app.errors import StaleOwner, StoreFull
-from app.interfaces import ParkedCount, StoredLane
+from app.interfaces import ParkedCount, QueueCount, StoredLane
 from store_samples import (
     ALL,
     BROKER,
@@ -231,6 +231,16 @@ class PulledContract:
         await store.pulled.offer([an_offer(1, epoch=6)])
         await store.pulled.offer([])
         assert await store.pulled.count(SUBSCRIPTION) == 1
+
+    async def test_all_queues_are_counted_with_their_oldest_event(self, store):
+        assert await store.pulled.count_all() == {}
+        first, other = an_offer(1), replace(an_offer(2, b"b"), subscription="other")
+        await store.pulled.offer([first, replace(an_offer(3), at_ms=first.at_ms + 9), other])
+        await self.receive(store)
+        assert await store.pulled.count_all() == {
+            SUBSCRIPTION: QueueCount(2, first.at_ms),
+            "other": QueueCount(1, other.at_ms),
+        }
 
     async def test_an_event_with_an_expired_lock_is_handed_out_again(self, store):
         """An event whose lock has expired is handed out again, because the consumer may have died."""

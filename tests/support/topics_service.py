@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.api.asked.registry import SubscriptionEntry
+from app.delivery.lag_trend import LagGrowth
 from app.telemetry import Counters
 from fake_log import FakeLog
 from memory_store import MemoryStore
@@ -31,5 +33,11 @@ class FakeTopicsService:
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         return {GROUP: "billing"} if (broker, topic) == ("log", "events") else {}
+
+    def lag_growth(self, group: str) -> LagGrowth:
+        return LagGrowth()
+
+    async def entries(self) -> tuple[SubscriptionEntry, ...]:
+        return ()
 
     def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None: ...

@@ -81,6 +81,7 @@ RULES: Mapping[str, OperationRule] = {
     "subscriptions_allow": _READ,
     "subscription": _READ,
     "subscription_status": _READ,
+    "subscription_history": _READ,
     "subscription_allow": _READ,
     "create_subscription": _CONFIGURE,
     "replace_subscription": _CONFIGURE,

@@ -42,6 +42,7 @@ from app.interfaces import (
     ParkedCount,
     ParkedKey,
     PullMessage,
+    QueueCount,
     Store,
     WaitingEvent,
 )
@@ -507,6 +508,10 @@ class AttemptsWithin(_LimitedView):
 
 class PulledWithin(_LimitedView):
     """The pull queues of the subscriptions that the caller reaches."""
+
+    async def count_all(self) -> Mapping[str, QueueCount]:
+        found: Mapping[str, QueueCount] = await self._whole.count_all()
+        return {name: each for name, each in found.items() if self._reach.subscription(name)}
 
     async def named(self, event_id: str, most: int) -> list[PullMessage]:
         return _reachable(self._reach, await self._whole.named(event_id, most))

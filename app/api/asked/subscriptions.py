@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from app.api.asked.registry import SubscriptionEntry
+from app.delivery.lag_trend import LagGrowth
 from app.interfaces import Attempt, Halt, WaitingEvent
 from app.model.metadata import GroupLag
 from app.model.subscription import Subscription
@@ -26,6 +27,9 @@ class Subscriptions(Protocol):
 
     async def lag(self) -> Sequence[GroupLag]:
         """Return the lag of every group. Groups of a broker that does not answer are missing."""
+
+    def lag_growth(self, group: str) -> LagGrowth:
+        """Return how the lag of a group has grown, according to the calls of ``lag``."""
 
     async def statuses(self) -> Sequence[SubscriptionStatus]:
         """Return the status of each subscription that this process runs."""

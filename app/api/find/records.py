@@ -176,6 +176,9 @@ class LogSearch:
             why = f"topics of {kind} cannot be searched, only the store and attempts"
             return SearchResult([], [_incomplete(log.name, wanted.since_ms, why)])
         start = now_ms - HOUR if wanted.since_ms is None else wanted.since_ms
+        health = await log.health()
+        if not health.healthy:  # reported once, not for each topic
+            return SearchResult([], [_incomplete(log.name, start, health.cause)])
         topics, open_ended = await self._topics(log.name)
         found = SearchResult([], [])
         gate, ends = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + WITHIN

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
+from app.model.operator_verdict import OperatorVerdict, Severity, VerdictName
 from app.model.scopes import Scope
 
 
@@ -55,3 +56,31 @@ class HealthView(BaseModel):
 
     healthy: bool = Field(description="true if it works")
     cause: str = Field("", description="why it does not work; empty if it works")
+
+
+class Attention(BaseModel):
+    """A verdict: one thing that needs a person, with its cure."""
+
+    verdict: VerdictName = Field(description="kind of the problem, for programs")
+    severity: Severity = Field(
+        description="error: events are refused or not delivered; warning: events wait, or were given up; notice: an "
+        "operator caused the state"
+    )
+    subject: str = Field(
+        description="part that has the problem", examples=["subscription billing", "broker main"]
+    )
+    detail: str = Field(description="the problem")
+    cure: str = Field(description="what a person has to do")
+    next: str = Field(description="command that repairs it or shows more")
+
+    @classmethod
+    def of(cls, verdict: OperatorVerdict) -> Attention:
+        """Return the answer for a verdict."""
+        return cls(
+            verdict=verdict.name,
+            severity=verdict.severity,
+            subject=verdict.subject,
+            detail=verdict.detail,
+            cure=verdict.cure,
+            next=verdict.command,
+        )

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from app.api.asked.readiness import RoleReadiness
-from app.api.http.views import CopyingView, HealthView
+from app.api.http.views import Attention, CopyingView, HealthView
 from app.api.status.configuration_answers import ConfigurationState
 from app.api.subscriptions.answers import FILTER_ERRORS, SubscriptionView
 
@@ -110,16 +110,6 @@ class DiskView(BaseModel):
     size: int = Field(description="size of the volume in bytes")
 
 
-class Attention(BaseModel):
-    """A problem that does not recover by itself, or has not for five minutes."""
-
-    subject: str = Field(
-        description="part that has the problem", examples=["subscription billing", "broker main"]
-    )
-    detail: str = Field(description="the problem")
-    next: str = Field(description="command that repairs it or shows more")
-
-
 class Status(CopyingView):
     """The state of this process."""
 
@@ -129,7 +119,7 @@ class Status(CopyingView):
     ready: bool = Field(description="true if every role is ready")
     readiness: dict[str, RoleReadiness] = Field(description="readiness of each role, as in /readyz")
     attention: list[Attention] = Field(
-        description="problems that an operator must solve, the gravest first"
+        description="everything that needs a person, the gravest first"
     )
     uptime_seconds: float = Field(description="seconds since the start of this process")
     routes: list[RouteView] = Field(description="routes of the configuration")

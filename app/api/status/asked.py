@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from app.access.caller import EventMeter
+from app.api.http.views import Attention
 from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
 from app.api.status.families import Family
 
@@ -36,6 +37,13 @@ class Volumes(Protocol):
 
     async def disks(self) -> Mapping[str, DiskView]:
         """Return the volumes of the embedded logs and of the store, by folder."""
+
+
+class AttentionSource(Protocol):
+    """A provider of everything that needs a person."""
+
+    async def attention(self) -> Sequence[Attention]:
+        """Return what needs a person now, the gravest first."""
 
 
 class Measured(Protocol):

@@ -14,16 +14,18 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from app.api.access.operations import router
-from app.api.access.parts import uses
+from app.api.access.parts import RegistryDep, SubscriptionsDep, uses
 from app.api.asked.process import Process
 from app.api.http.bodies import json_answer
 from app.api.http.problems import RequestRefused
 from app.api.status.recorder import EVERY, Recorder
+from app.api.subscriptions.routes import PATH, Id, entry_of
 from app.api.topics.records import RECONNECT_MS, stream_response
 
 ProcessDep = Annotated[Process, uses(Process)]
 
 routes = router("/v1/history", tags=["operators"])
+subscription_routes = router(PATH, tags=["subscriptions"])
 
 
 class ProcessView(BaseModel):
@@ -72,6 +74,45 @@ async def history(process: ProcessDep, request: Request) -> Response:
     return json_answer(
         {"process": process_of(process).model_dump(), "every": EVERY, "points": points}
     )
+
+
+class SubscriptionPoint(BaseModel):
+    """The counters of a subscription at one time. They count from the start of the process."""
+
+    at: float = Field(description="time of the point, in seconds since the epoch")
+    delivered: int = Field(description="events that this process delivered")
+    answers: dict[str, int] = Field(
+        description="attempts of this process by status of the answer, or by fault"
+    )
+    lag: int | None = Field(description="unfinished records at about this time; null if unknown")
+
+
+class SubscriptionHistory(BaseModel):
+    """The points of the last hour of one subscription."""
+
+    every: int = Field(description="seconds between points")
+    points: list[SubscriptionPoint] = Field(description="the oldest first")
+
+
+@subscription_routes.operation("GET /{id}/history", "subscription_history", (404, 503))
+async def of_subscription(
+    registry: RegistryDep,
+    subscriptions: SubscriptionsDep,
+    request: Request,
+    id: Id,
+) -> SubscriptionHistory:
+    """Return the points of a subscription for the last hour, or since the start of this process. With very many
+    subscriptions the time is shorter."""
+    (state,) = await subscriptions.states([await entry_of(registry, id)])
+    kept = _recorder(request).subscriptions
+    lags = {each.at: each.lag for each in kept.lags_of(state.group)}
+    points = [
+        SubscriptionPoint(
+            at=each.at, delivered=each.delivered, answers=dict(each.answers), lag=lags.get(each.at)
+        )
+        for each in kept.of(id)
+    ]
+    return SubscriptionHistory(every=EVERY, points=points)
 
 
 @routes.get(

@@ -8,9 +8,12 @@ from typing import NamedTuple
 from app.api.asked import readiness as asked
 from app.api.asked.readiness import RoleReadiness
 from app.api.status.answers import Readiness
-from app.api.status.asked import Measured
+from app.api.status.asked import AttentionSource, Measured
+from app.api.status.attention import with_attention
+from app.errors import SkybridgeError
 from app.telemetry import Counters
 
+EXPLAINED_WITHIN = 1.0  # seconds that a probe waits for what needs a person
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -26,17 +29,35 @@ ALIVE = ProbeAnswer(200, "text/plain; charset=utf-8", b"ok\n")
 
 
 async def answer_readiness(
-    roles: asked.ReadinessSource, only: str | None, *, looks: bool
+    roles: asked.ReadinessSource,
+    only: str | None,
+    needs: AttentionSource | None,
 ) -> ProbeAnswer:
-    """Return the answer of the readiness probe. Unless ``looks`` is true, it has the status without the
-    causes.
+    """Return the answer of the readiness probe.
 
-    ``only`` is the role that was requested, or None for all.
+    Args:
+        roles: The provider of the readiness of each role.
+        only: The role that was requested, or None for all.
+        needs: The provider of what needs a person, which is added to the causes. None for a caller who may
+            not see the causes.
     """
     found = await readiness(roles, only)
-    shown = found if looks else Readiness(ready=found.ready)
+    shown = Readiness(ready=found.ready) if needs is None else await _explained(found, needs)
     body = shown.model_dump_json(exclude_none=True).encode()
     return ProbeAnswer(200 if found.ready else 503, "application/json", body)
+
+
+async def _explained(found: Readiness, needs: AttentionSource) -> Readiness:
+    """Return the readiness with what needs a person among its causes. If brokers or the store answer too slowly,
+    the causes of the components must do."""
+    try:
+        async with asyncio.timeout(EXPLAINED_WITHIN):
+            verdicts = await needs.attention()
+    except (SkybridgeError, TimeoutError):
+        return found
+    every = (found.roles or {}).items()
+    roles = {role: with_attention(role, state, verdicts) for role, state in every}
+    return found.model_copy(update={"roles": roles})
 
 
 async def readiness(roles: asked.ReadinessSource, only: str | None = None) -> Readiness:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.api.asked.subscriptions import Subscriptions
+from app.api.status.subscription_history import SubscriptionHistories
 from app.errors import SkybridgeError
 from app.interfaces import Clock, DeadLetterFilter, Store
 from app.model.pull import HANDED_OUT
@@ -151,6 +152,8 @@ class Recorder:
         self._watchers = 0
         self._newest: Mapping[str, object] = {}
         self.points: deque[Mapping[str, object]] = deque(maxlen=POINTS)
+        self.subscriptions = SubscriptionHistories()
+        self._lags: dict[str, int] = {}
         asked = {"lag": self._lag, "parked": self._parked, "dead_letters": self._dead_letters}
         self._standing = {name: CachedNumber(ask) for name, ask in asked.items()}
 
@@ -170,6 +173,7 @@ class Recorder:
                     self._newest = await self._point(now, second, lags[-1])
                 if now.at - every.at >= EVERY - LIVE / 2:
                     self.points.append(await self._point(now, every, max(lags)))
+                    self.subscriptions.add(clock.now(), counters, self._lags)
                     every, lags = now, []
                 second = now
                 self._wake_viewers()
@@ -216,8 +220,23 @@ class Recorder:
         }
 
     async def _lag(self) -> int | None:
-        """Return the lag of all groups. Brokers that do not answer are left out."""
-        return sum(each.lag or 0 for each in await self._subscriptions.lag())
+        """Return the lag of all groups, with the events in pull queues. Brokers that do not answer are left
+        out."""
+        lags: dict[str, int] = {}
+        for each in await self._subscriptions.lag():
+            lags[each.group] = lags.get(each.group, 0) + (each.lag or 0)
+        for group, waiting in (await self._queues()).items():
+            lags[group] = lags.get(group, 0) + waiting
+        self._lags = lags
+        return sum(lags.values())
+
+    async def _queues(self) -> Mapping[str, int]:
+        """Return the number of events in each pull queue, by the group of its subscription."""
+        queues = await self._store.pulled.count_all()
+        if not queues:
+            return {}
+        statuses = await self._subscriptions.statuses()
+        return {each.group: queues[each.id].rows for each in statuses if each.id in queues}
 
     async def _parked(self) -> int | None:
         counts = await self._store.parked.count()

@@ -14,9 +14,10 @@ from app.api.asked import readiness as asked
 from app.api.http.bodies import json_answer
 from app.api.status import probes, views
 from app.api.status.answers import Readiness, Status
-from app.api.status.asked import Measured
+from app.api.status.asked import AttentionSource, Measured
 
 MeasuredDep = Annotated[Measured, uses(Measured)]
+NeedsDep = Annotated[AttentionSource, uses(AttentionSource)]
 ReadinessDep = Annotated[asked.ReadinessSource, uses(asked.ReadinessSource)]
 
 routes = router(tags=["operators"])
@@ -38,6 +39,7 @@ async def health() -> Response:
 )
 async def ready(
     readiness: ReadinessDep,
+    needs: NeedsDep,
     request: Request,
     role: Annotated[
         Literal["gateway", "worker"] | None, Query(description="only the readiness of this role")
@@ -48,7 +50,11 @@ async def ready(
     With `role`, a restarting subscription does not take a gateway out of service.
     """
     return _response(
-        await probes.answer_readiness(readiness, role, looks=guard.may_read(request.scope))
+        await probes.answer_readiness(
+            readiness,
+            role,
+            needs if guard.may_read(request.scope) else None,
+        )
     )
 
 

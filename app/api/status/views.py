@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -10,13 +10,15 @@ import msgspec
 from app import __version__
 from app.access.caller import EventMeter
 from app.api.access.reach import ReachableParts
-from app.api.access.redaction import Redaction
+from app.api.access.redaction import ALL, Redaction
 from app.api.asked.brokers import Brokers
 from app.api.asked.process import Process
-from app.api.asked.readiness import ReadinessSource
+from app.api.asked.readiness import ReadinessSource, RoleReadiness
+from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.asked.routes import KnownProducers, Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http.slices import Slices
+from app.api.http.views import Attention
 from app.api.status.answers import (
     IntakeView,
     ProducerView,
@@ -25,7 +27,7 @@ from app.api.status.answers import (
     TargetView,
 )
 from app.api.status.asked import IntakeTallies, KafkaListeners, Spools, Volumes
-from app.api.status.attention import attention
+from app.api.status.attention import attention, with_attention
 from app.api.status.configured import CurrentConfiguration
 from app.api.status.metrics import HISTOGRAMS, Counts
 from app.api.status.probes import readiness
@@ -37,6 +39,8 @@ from app.api.subscriptions.standings import (
     filter_errors,
     grouped,
 )
+from app.delivery.subscription_verdicts import SubscriptionFacts
+from app.errors import StoreUnavailable
 from app.interfaces import Clock, Store
 from app.model.route import Route
 from app.telemetry import Counters
@@ -46,7 +50,21 @@ SenderT = TypeVar("SenderT", ProducerView, IntakeView)
 
 async def status(parts: ReachableParts, shown: Redaction) -> msgspec.Raw:
     """Return the status as JSON. Its subscriptions are created and encoded in slices."""
-    slices, subscriptions = Slices(), parts.of(Subscriptions)
+    slices = Slices()
+    found = await read_status(parts, shown, slices)
+    rows = await slices.rows(found.subscriptions, lambda each: each)
+    members = found.model_copy(update={"subscriptions": []}).model_dump(mode="json")
+    return msgspec.Raw(msgspec.json.encode({**members, "subscriptions": rows}))
+
+
+async def attention_of(parts: ReachableParts) -> list[Attention]:
+    """Return everything that needs a person now, the gravest first."""
+    return (await read_status(parts, ALL, Slices())).attention
+
+
+async def read_status(parts: ReachableParts, shown: Redaction, slices: Slices) -> Status:
+    """Return the status with everything that needs a person."""
+    subscriptions = parts.of(Subscriptions)
     standings = SubscriptionStatusReader(
         subscriptions,
         parts.of(Brokers).logs,
@@ -57,9 +75,44 @@ async def status(parts: ReachableParts, shown: Redaction) -> msgspec.Raw:
     )
     views = await standings.views(await subscriptions.statuses(), slices)
     found = await _status(parts, views)
-    rows = await slices.rows(found.subscriptions, lambda each: each)
-    members = found.model_copy(update={"subscriptions": []}).model_dump(mode="json")
-    return msgspec.Raw(msgspec.json.encode({**members, "subscriptions": rows}))
+    letters, entries = await standings.letters(), await _entries(parts.of(Registry))
+    names = {each.id for each in entries}
+    needs = attention(
+        found,
+        reloaded=_reloaded(parts.of(CurrentConfiguration), parts.of(Clock)),
+        deleted={name: each for name, each in letters.items() if name not in names},
+        broken=_broken(entries, {each.id for each in views}),
+    )
+    return found.model_copy(update={"attention": needs, "readiness": _explained(found, needs)})
+
+
+def _reloaded(configured: CurrentConfiguration, clock: Clock) -> float | None:
+    """Return the seconds since the last reload that changed something, or None if there was none."""
+    taken = configured.taken
+    changed = taken.cause != "start" and taken.outcome == "ok"
+    return clock.now() - taken.at if changed else None
+
+
+async def _entries(registry: Registry) -> Sequence[SubscriptionEntry]:
+    """Return all subscriptions, or none if the store does not answer."""
+    try:
+        return await registry.entries()
+    except StoreUnavailable:
+        return ()
+
+
+def _broken(
+    entries: Sequence[SubscriptionEntry], running: Collection[str]
+) -> Iterator[SubscriptionFacts]:
+    """Yield the facts about subscriptions that cannot run and that no worker reports."""
+    for each in entries:
+        if each.faults and each.id not in running:
+            yield SubscriptionFacts(id=each.id, state="broken", cause="; ".join(each.faults))
+
+
+def _explained(status: Status, needs: Sequence[Attention]) -> Mapping[str, RoleReadiness]:
+    """Return the readiness of each role with what needs a person among its causes."""
+    return {role: with_attention(role, state, needs) for role, state in status.readiness.items()}
 
 
 async def _status(parts: ReachableParts, subscriptions: Sequence[SubscriptionView]) -> Status:
@@ -67,7 +120,7 @@ async def _status(parts: ReachableParts, subscriptions: Sequence[SubscriptionVie
     totals = parts.of(Counters).values()
     process, now = parts.of(Process), parts.of(Clock).monotonic()
     probe = await readiness(parts.of(ReadinessSource))
-    found = Status.of(
+    return Status.of(
         process,
         version=__version__,
         ready=probe.ready,
@@ -96,7 +149,6 @@ async def _status(parts: ReachableParts, subscriptions: Sequence[SubscriptionVie
         spools=await parts.of(Spools).states(),
         configuration=parts.of(CurrentConfiguration),
     )
-    return found.model_copy(update={"attention": list(attention(found))})
 
 
 def _sender(view: type[SenderT], name: str, tally: EventMeter, now: float) -> SenderT:

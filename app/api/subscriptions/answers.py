@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.http.views import CopyingView, HealthView
+from app.api.http.views import Attention, CopyingView, HealthView
 
 FILTER_ERRORS = (
     "number of failures of its filter expressions on events since the start; the log has an example"
@@ -20,8 +20,21 @@ class ParkedOfSubscription(BaseModel):
 
     rows: int = Field(0, description="number of parked events")
     keys: int = Field(0, description="number of their keys")
+    redriven: int = Field(
+        0, description="number of these events that were dead letters and are being redriven"
+    )
     oldest_seconds: float | None = Field(
         None, description="age of the oldest parked event in seconds"
+    )
+
+
+class PullQueueView(BaseModel):
+    """The pull queue of a subscription in the store, which all processes share."""
+
+    waiting: int = Field(description="events that wait to be pulled or acknowledged")
+    most: int = Field(description="most events of the queue, from sink.pull.max_waiting")
+    oldest_seconds: float | None = Field(
+        description="age of the oldest event in the queue in seconds"
     )
 
 
@@ -40,7 +53,14 @@ class SubscriptionView(CopyingView):
     ready: bool = Field(description="true if it can deliver")
     cause: str = Field(description="why it does not run or deliver")
     partitions: list[str] = Field(description="partitions that this process owns")
-    lag: int | None = Field(description="unfinished records; null if unknown")
+    lag: int | None = Field(
+        description="unfinished records, with the events of its pull queue; null if unknown"
+    )
+    lag_grew: int = Field(
+        description="records by which the lag has grown; 0 if it fell within a minute"
+    )
+    lag_grows_for: float = Field(description="seconds since the lag began to grow")
+    queue: PullQueueView | None = Field(description="its pull queue; null for other sinks")
     held: int = Field(description="messages that were read and are not finished")
     in_flight: int = Field(description="messages in a request to the sink now")
     waiting: int = Field(description="messages that wait for their next attempt")
@@ -53,6 +73,8 @@ class SubscriptionView(CopyingView):
     )
     restarts: int = Field(description="how often its worker was restarted after an error")
     last_error: str = Field(description="last failed attempt; shown only with the scope data")
+    failures: int = Field(description="failed attempts of this process since its last success")
+    failing_for: float = Field(description="seconds since the first of these failures, or 0")
     parked: ParkedOfSubscription = Field(description="parked events of the subscription")
     dead_letters: dict[str, int] = Field(description="number of dead letters by cause")
     delivered: int = Field(description="events that this process delivered since its start")
@@ -61,6 +83,9 @@ class SubscriptionView(CopyingView):
         "timeout, connect or tls"
     )
     filter_errors: int = Field(description=FILTER_ERRORS)
+    attention: list[Attention] = Field(
+        [], description="what of this subscription needs a person, the gravest first"
+    )
 
 
 def retry_command(health: SubscriptionView) -> str:

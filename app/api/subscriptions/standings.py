@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from app.api.access.redaction import Redaction
 from app.api.asked.registry import SubscriptionEntry
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http.slices import ROW, Slices
-from app.api.subscriptions.answers import ParkedOfSubscription, Standing, SubscriptionView
+from app.api.http.views import Attention
+from app.api.subscriptions.answers import (
+    ParkedOfSubscription,
+    PullQueueView,
+    Standing,
+    SubscriptionView,
+)
+from app.api.subscriptions.facts import facts_of
+from app.delivery.lag_trend import LagGrowth
+from app.delivery.subscription_verdicts import subscription_verdicts
 from app.errors import StoreUnavailable
-from app.interfaces import Clock, DeadLetterFilter, Log, Store
+from app.interfaces import Clock, DeadLetterFilter, Log, QueueCount, Store
 from app.model.metadata import GroupLag, LogHealth
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
@@ -43,6 +52,13 @@ class SubscriptionStatusReader:
         self._counters = counters
         self._clock = clock
         self._shown = shown
+        self._letters: Mapping[str, Mapping[str, int]] | None = None
+
+    async def letters(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the number of dead letters by subscription, then by cause. The store is asked once."""
+        if self._letters is None:
+            self._letters = _by_subscription_and_cause(await letters_of(self._store))
+        return self._letters
 
     async def one(self, entry: SubscriptionEntry) -> Standing:
         """Return the status of one subscription."""
@@ -71,13 +87,16 @@ class SubscriptionStatusReader:
         counts = self._counters.values()
         now = _Now(
             lag=_by_group(await self._subscriptions.lag()),
-            dead=_by_subscription_and_cause(await letters_of(self._store)),
+            dead=await self.letters(),
             parked=await parked_of(self._store, self._clock),
             failed=filter_errors(counts),
             delivered=grouped(counts, "deliveries"),
             answered=grouped(counts, "answers"),
             brokers=await brokers_of(self._logs),
             shown=self._shown,
+            queues=await _or_empty(self._store.pulled.count_all()),
+            growth=self._subscriptions.lag_growth,
+            wall=self._clock.now(),
         )
         return await slices.each((_view(each, now) for each in states), ROW)
 
@@ -93,24 +112,45 @@ class _Now(NamedTuple):
     answered: GroupedCounter
     brokers: Mapping[str, LogHealth]
     shown: Redaction
+    queues: Mapping[str, QueueCount]
+    growth: Callable[[str], LagGrowth]
+    wall: float
 
 
 _UNKNOWN = LogHealth(healthy=False, cause="the configuration has no such broker")
 
 
 def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
-    return SubscriptionView.of(
+    queue, growth = _queue(state, now), now.growth(state.group)
+    view = SubscriptionView.of(
         state,
         broker_health=now.brokers.get(state.broker, _UNKNOWN),
         partitions=list(map(str, state.partitions)),
         last_error=now.shown.text(state.last_error),
-        lag=_lag_of(now.lag.get(state.group, ())),
+        lag=_lag_of(now.lag.get(state.group, ()), queue),
+        lag_grew=growth.records,
+        lag_grows_for=round(growth.seconds, 3),
+        queue=queue,
+        failing_for=round(state.failing_for, 3),
         parked=now.parked.get(state.id, ParkedOfSubscription()),
         dead_letters=now.dead.get(state.id, {}),
         delivered=now.delivered.get(state.id, {}).get("delivered", 0),
         answers=now.answered.get(state.id, {}),
         filter_errors=now.failed.get(("subscription", state.id), 0),
     )
+    view.attention = list(map(Attention.of, subscription_verdicts(facts_of(view))))
+    return view
+
+
+def _queue(state: SubscriptionStatus, now: _Now) -> PullQueueView | None:
+    """Return the pull queue of a subscription, or None if its sink is another."""
+    if state.queue_bound is None:
+        return None
+    count = now.queues.get(state.id)
+    if count is None:
+        return PullQueueView(waiting=0, most=state.queue_bound, oldest_seconds=None)
+    oldest = max(0.0, round(now.wall - count.oldest_ms / 1000, 3))
+    return PullQueueView(waiting=count.rows, most=state.queue_bound, oldest_seconds=oldest)
 
 
 def grouped(counts: Mapping[str, Mapping[tuple[str, ...], int]], counter: str) -> GroupedCounter:
@@ -147,10 +187,13 @@ def _by_subscription_and_cause(
     return found
 
 
-def _lag_of(partitions: Sequence[int | None]) -> int | None:
-    """Return the sum of the lags. Return None if one is unknown, because a partial sum would mislead."""
+def _lag_of(partitions: Sequence[int | None], queue: PullQueueView | None) -> int | None:
+    """Return the sum of the lags and of the events in the pull queue. Return None if one is unknown, because a
+    partial sum would mislead."""
     known = [count for count in partitions if count is not None]
-    return sum(known) if known and len(known) == len(partitions) else None
+    if not known or len(known) != len(partitions):
+        return None
+    return sum(known) + (0 if queue is None else queue.waiting)
 
 
 async def brokers_of(logs: Mapping[str, Log]) -> dict[str, LogHealth]:
@@ -171,6 +214,7 @@ async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscrip
         name: ParkedOfSubscription(
             rows=each.rows,
             keys=each.lanes,
+            redriven=each.redriven,
             oldest_seconds=max(0.0, round(now - each.oldest_ms / 1000, 3)),
         )
         for name, each in found.items()

@@ -248,8 +248,7 @@ def translate(error: BaseException, broker: str) -> BrokerError | None:
     """
     if isinstance(error, BrokerError):
         return error
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    message = f"Kafka {broker} answered {text}"
+    message = f"Kafka {broker} answered {_named(error)}"
     refusal = refusal_of(error)
     if isinstance(error, kafka.RequestTimedOutError | kafka.KafkaTimeoutError):
         return PublishUnknown(message, broker=broker)
@@ -259,3 +258,11 @@ def translate(error: BaseException, broker: str) -> BrokerError | None:
     if isinstance(error, kafka.KafkaError | OSError | TimeoutError):
         return BrokerUnavailable(message, broker=broker)
     return None
+
+
+def _named(error: BaseException) -> str:
+    """Return the name of the error and its text. Errors of aiokafka begin their text with their name."""
+    name, text = type(error).__name__, str(error)
+    if not text or name in text:
+        return text or name
+    return f"{name}: {text}"

@@ -14,6 +14,7 @@ from app.api.http.slices import ROW, Slices
 from app.api.status.families import Family, subscription_families
 from app.config.diff.difference import rebuilds
 from app.config.model.config import Config
+from app.delivery.lag_trend import LagGrowth, LagTrend
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.targets import Faults
 from app.features.component import (
@@ -27,7 +28,7 @@ from app.features.component import (
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.sinks import SinkFactory, SinkFor
 from app.features.subscriptions.store_watcher import StoreWatcher
-from app.interfaces import Attempt, Halt, WaitingEvent
+from app.interfaces import Attempt, Clock, Halt, WaitingEvent
 from app.model.metadata import GroupLag
 from app.model.pull import Pull
 from app.model.route import Exchange, Target, routes_taking
@@ -63,8 +64,11 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         supervisor: Supervisor | None,
         sinks: SinkFactory,
         watcher: StoreWatcher,
+        clock: Clock,
     ) -> None:
         """Take the parts of the component. ``supervisor`` is None if the process is not a worker."""
+        self._clock = clock
+        self._trends: dict[str, LagTrend] = {}
         self.supervisor = supervisor
         self._catalog = catalog
         self._brokers = brokers
@@ -170,7 +174,25 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         groups: dict[str, list[str]] = {name: [] for name in topics}
         for each in self._catalog.subscriptions:
             groups[each.source.broker].append(self._group(each.id))
-        return await self._brokers.lag(topics, groups)
+        found = await self._brokers.lag(topics, groups)
+        self._note_lags(found)
+        return found
+
+    def lag_growth(self, group: str) -> LagGrowth:
+        """Return how the lag of a group has grown, according to the calls of ``lag``."""
+        trend = self._trends.get(group)
+        return LagGrowth() if trend is None else trend.growth(self._clock.monotonic())
+
+    def _note_lags(self, found: Sequence[GroupLag]) -> None:
+        """Note the lag of each group. A group with a partition of unknown lag is left out."""
+        lags: dict[str, int | None] = {}
+        for each in found:
+            before = lags.get(each.group, 0)
+            lags[each.group] = None if before is None or each.lag is None else before + each.lag
+        now = self._clock.monotonic()
+        self._trends = {group: self._trends.get(group) or LagTrend() for group in lags}
+        for group, lag in lags.items():
+            self._trends[group].note(lag, now)
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         """Return the groups of the subscriptions to a topic, each with the id of its subscription."""
@@ -207,6 +229,7 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
             group=self._group(entry.id),
             state=state,
             cause=cause,
+            queue_bound=None if subscription is None else subscription.queue_bound,
         )
 
     def _state_elsewhere(self, entry: SubscriptionEntry) -> tuple[str, str]:

@@ -41,8 +41,10 @@ class Reloader:
     """The reloads of a service, as ``api.status.configured.CurrentConfiguration``.
 
     Attributes:
-        seen: The digest of the configuration file that was last judged, with any result.
-        files: The versions of the files that this configuration names, as they were judged.
+        seen: The digest of the bytes of the file that were last judged, with any result.
+        files: The marks of the files that were judged with them.
+
+    ``warnings`` are those of the configuration at the start.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Reloader:
         clock: Clock,
         counters: Counters,
         trail: AuditRecorder,
+        warnings: Sequence[str] = (),
     ) -> None:
         self._trail = trail
         self.source = loaded.source
@@ -67,7 +70,7 @@ class Reloader:
         self.digest = digest_of(self._view.shown)
         self.seen = digest_of_bytes(loaded.raw)
         self.files: Hashable = loaded.files
-        self.last = self.taken = self._result("start", "ok")
+        self.last = self.taken = self._result("start", "ok", warnings=warnings)
 
     @property
     def shown(self) -> Mapping[str, Any]:

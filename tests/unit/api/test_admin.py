@@ -67,7 +67,7 @@ class Service(topics_service.FakeTopicsService):
         self.listeners: tuple[KafkaListenerView, ...] = ()
         self.producers = ProducerDirectory(())
         self.of_intakes: dict[str, EventMeter] = {}
-        self.spools = self
+        self.spools = self.registry = self
         begun = ReloadResult(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
             source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
@@ -226,8 +226,12 @@ async def test_status_counts_routes_and_answers_and_says_what_needs_a_person(
     assert (route["events"], route["unpublished"]) == (14, 2)
     assert (subscription["delivered"], subscription["answers"]) == (5, {"204": 5, "503": 1})
     assert status["disks"] == {"/data": {"free": 1, "size": 4}}
-    assert status["readiness"]["worker"] == {"ready": True, "causes": []}
+    late = "subscription billing: its oldest event has waited for 1 h 0 min: 503 with Retry-After"
+    cure = "Cure: the attempts show what the target answers"
+    assert status["readiness"]["worker"] == {"ready": True, "causes": [f"{late}. {cure}"]}
     (only,) = status["attention"]
+    assert status["attention"] == subscription["attention"]
+    assert only["verdict"] == "late-events"
     assert only["subject"] == "subscription billing"
     assert only["next"] == "skybridge attempts --subscription billing"
     metrics = (await client.get("/metrics")).text

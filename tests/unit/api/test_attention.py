@@ -1,4 +1,4 @@
-"""What of a status needs a person: the words, the order, and the command that repairs it."""
+"""Which facts a status has. The table of verdicts is in ``unit/delivery/test_verdicts``."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from typing import Any
 import pytest
 
 from app.api.asked.readiness import RoleReadiness
-from app.api.http.views import HealthView
-from app.api.status.answers import DiskView, Status
-from app.api.status.attention import LATE, attention
+from app.api.http.views import Attention, HealthView
+from app.api.status.answers import DiskView, ProducerView, SpoolView, Status
+from app.api.status.attention import attention, with_attention
 from app.api.status.configuration_answers import ConfigurationState, ReloadView
-from app.api.subscriptions.answers import ParkedOfSubscription, SubscriptionView
+from app.api.subscriptions.answers import (
+    ParkedOfSubscription,
+    PullQueueView,
+    SubscriptionView,
+)
+from app.delivery.subscription_verdicts import FAILED, LATE, SubscriptionFacts
 
 UP = HealthView(healthy=True)
 
 
 def a_reload(**settings: Any) -> ReloadView:
     usual = {"at": 0.0, "cause": "start", "outcome": "ok", "digest": "0"}
-    lists = {name: [] for name in ("changes", "restarted", "faults", "warnings")}
+    lists: dict[str, list[str]] = {
+        name: [] for name in ("changes", "restarted", "faults", "warnings")
+    }
     return ReloadView.model_validate({**usual, **lists, **settings})
 
 
@@ -34,6 +41,11 @@ def a_subscription(**settings: Any) -> SubscriptionView:
         "cause": "",
         "partitions": [],
         "lag": 0,
+        "lag_grew": 0,
+        "lag_grows_for": 0.0,
+        "queue": None,
+        "failures": 0,
+        "failing_for": 0.0,
         "held": 0,
         "in_flight": 0,
         "waiting": 0,
@@ -73,79 +85,70 @@ def a_status(*subscriptions: SubscriptionView, **settings: Any) -> Status:
     return Status.model_validate(usual | settings)
 
 
-def told(status: Status) -> list[tuple[str, str]]:
-    return [(each.subject, each.next) for each in attention(status)]
+def needs(
+    status: Status,
+    *,
+    reloaded: float | None = None,
+    deleted: dict[str, dict[str, int]] | None = None,
+    broken: tuple[SubscriptionFacts, ...] = (),
+) -> list[tuple[str, str]]:
+    found = attention(status, reloaded=reloaded, deleted=deleted or {}, broken=broken)
+    return [(each.verdict, each.subject) for each in found]
 
 
-def test_nothing_is_told_of_a_service_that_is_well() -> None:
+def test_a_service_that_is_well_needs_nobody() -> None:
     """Else the exit code of ``skybridge status`` says nothing."""
     disks = {"/data": DiskView(free=50, size=100)}
-    assert told(a_status(a_subscription(oldest=2.0, lag=9), disks=disks)) == []
+    assert needs(a_status(a_subscription(oldest=2.0, lag=9), disks=disks)) == []
 
 
 @pytest.mark.parametrize(
-    ("settings", "command", "words"),
+    ("settings", "verdict"),
     [
-        (
-            {"state": "disabled", "cause": "disabled: the target answered 410"},
-            "skybridge subscriptions resume billing",
-            "disabled, nothing is sent: the target answered 410",
-        ),
-        (
-            {"state": "broken", "cause": "there is no broker main"},
-            "skybridge subscriptions show billing",
-            "broken: there is no broker main",
-        ),
-        (
-            {"state": "paused", "paused_for": 9.0, "oldest": LATE + 60, "cause": "503"},
-            "skybridge retry billing",
-            "its oldest event has waited for 6 min: 503",
-        ),
-        (
-            {"oldest": 90_000.0, "last_error": "retry 500"},
-            "skybridge attempts --subscription billing",
-            "its oldest event has waited for 1 d 1 h: retry 500",
-        ),
-        (
-            {"parked": ParkedOfSubscription(rows=5, keys=2, oldest_seconds=7_300.0)},
-            "skybridge retry billing",
-            "5 events of 2 keys are parked, the oldest for 2 h 1 min",
-        ),
-        (
-            {"dead_letters": {"status-415": 2, "max-age": 1}},
-            "skybridge dead-letters redrive --subscription billing",
-            "dead letters (max-age: 1, status-415: 2). Repair the target, then redrive or discard them",
-        ),
+        ({"state": "disabled", "cause": "disabled: the target answered 410"}, "disabled"),
+        ({"failures": FAILED, "held": 1}, "endpoint-fails"),
+        ({"paused_for": 9.0, "failing_for": LATE}, "endpoint-fails"),
+        ({"oldest": LATE + 1}, "late-events"),
+        ({"lag_grew": 9, "lag_grows_for": LATE}, "lag-grows"),
+        ({"queue": PullQueueView(waiting=9, most=9, oldest_seconds=1.0)}, "queue-full"),
+        ({"queue": PullQueueView(waiting=1, most=9, oldest_seconds=2 * LATE)}, "unread-queue"),
+        ({"parked": ParkedOfSubscription(rows=1, keys=1, oldest_seconds=0.0)}, "parked-keys"),
+        ({"dead_letters": {"foreign": 1}}, "dead-letters"),
     ],
 )
-def test_a_subscription_in_trouble_is_told_with_its_command(
-    settings: dict[str, Any], command: str, words: str
+def test_facts_of_a_subscription_are_read_in_its_answer(
+    settings: dict[str, Any], verdict: str
 ) -> None:
-    (found,) = attention(a_status(a_subscription(**settings)))
-    assert (found.subject, found.next, found.detail) == ("subscription billing", command, words)
+    assert needs(a_status(a_subscription(**settings))) == [(verdict, "subscription billing")]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"state": "paused", "cause": "paused: migration", "oldest": 2 * LATE},  # by a person
-        {"state": "paused", "paused_for": 9.0, "oldest": LATE - 1},
-        {"state": "starting"},
-        {"state": "elsewhere"},
-        {"parked": ParkedOfSubscription(rows=1, keys=1, oldest_seconds=LATE - 1)},
-    ],
-)
-def test_what_recovers_by_itself_or_was_asked_for_is_not_told(settings: dict[str, Any]) -> None:
-    assert told(a_status(a_subscription(**settings))) == []
+def test_redriven_events_in_the_store_are_not_parked() -> None:
+    parked = ParkedOfSubscription(rows=9, keys=3, redriven=9, oldest_seconds=2 * LATE)
+    assert needs(a_status(a_subscription(parked=parked))) == []
 
 
-def test_the_gravest_comes_first_and_nothing_comes_twice() -> None:
-    """Readiness names brokers, store and subscriptions too."""
+def test_facts_of_the_service_are_read_in_the_status() -> None:
+    spool = SpoolView(
+        route="all",
+        broker="log",
+        state="spooling",
+        cause="away",
+        records=1,
+        bytes=1,
+        most=9,
+        oldest_seconds=1.0,
+        repeats=0,
+    )
+    shop = ProducerView(
+        name="shop", events=1, refused=0, events_per_second=0.0, last_event_seconds=LATE + 2
+    )
     status = a_status(
         a_subscription(state="disabled", ready=False),
         brokers={"main": HealthView(healthy=False, cause="connection refused"), "log": UP},
         store=HealthView(healthy=False, cause="disk full"),
         disks={"/data": DiskView(free=1, size=100)},
+        spools=[spool],
+        producers=[shop],
         readiness={
             "gateway": RoleReadiness(
                 ready=False, causes=["route all: broker main: connection refused"]
@@ -154,6 +157,7 @@ def test_the_gravest_comes_first_and_nothing_comes_twice() -> None:
                 ready=False,
                 causes=[
                     "subscription billing is disabled: gone",
+                    "subscription stored is broken: no broker",
                     "store: disk full",
                     "subscription mirror: main/copy: there is no such topic",
                 ],
@@ -166,11 +170,40 @@ def test_the_gravest_comes_first_and_nothing_comes_twice() -> None:
             last=a_reload(outcome="refused", cause="file"),
         ),
     )
-    assert told(status) == [
-        ("broker main", "skybridge check a.yaml --connect"),
-        ("store", "skybridge check a.yaml --connect"),
-        ("disk /data", "df -h /data"),
-        ("role worker", "skybridge check a.yaml --connect"),
-        ("subscription billing", "skybridge subscriptions resume billing"),
-        ("configuration", "skybridge check a.yaml"),
+    stored = SubscriptionFacts(id="stored", state="broken", cause="no broker")
+    found = needs(status, reloaded=LATE + 1, deleted={"gone": {"status-415": 1}}, broken=(stored,))
+    assert found == [
+        ("broker-away", "broker main"),
+        ("store-away", "store"),
+        ("disk", "disk /data"),
+        ("not-ready", "role worker"),
+        ("cannot-run", "subscription stored"),
+        ("disabled", "subscription billing"),
+        ("reload-refused", "configuration"),
+        ("spool-filling", "route all"),
+        ("dead-letters", "subscription gone"),
+        ("silent-producer", "producer shop"),
     ]
+
+
+def test_verdicts_are_causes_of_the_role_that_they_concern_and_never_its_state() -> None:
+    """A failing target must not take a process out of service."""
+    words = {"severity": "error", "detail": "d", "cure": "c", "next": "n"}
+    found = [
+        Attention.model_validate({"verdict": verdict, "subject": subject, **words})
+        for verdict, subject in (
+            ("endpoint-fails", "subscription billing"),
+            ("spool-filling", "route all"),
+            ("disk", "disk /data"),
+            ("broker-away", "broker main"),
+        )
+    ]
+    ready = RoleReadiness(ready=True, causes=["broker main: away"])
+    worker, gateway = (with_attention(role, ready, found) for role in ("worker", "gateway"))
+    assert worker.ready
+    assert worker.causes == [
+        "broker main: away",
+        "subscription billing: d. Cure: c",
+        "disk /data: d. Cure: c",
+    ]
+    assert gateway.causes[1:] == ["route all: d. Cure: c", "disk /data: d. Cure: c"]

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from app.api.status import recorder as recording_of
+from app.api.status import subscription_history
 from app.api.status.history import Point
 from app.api.status.recorder import CachedNumber, Recorder, counts_of, quantile, rates
+from app.api.status.subscription_history import SubscriptionHistories
 from app.errors import StoreUnavailable
 from app.model.metadata import GroupLag
 from app.telemetry import Counters
@@ -175,6 +177,26 @@ async def test_the_ring_holds_its_points_and_no_more(monkeypatch: pytest.MonkeyP
     assert (point.lag, point.parked, point.dead_letters) == (10, 0, 0)
     assert point.rss_bytes is not None
     assert point.rss_bytes > os.sysconf("SC_PAGE_SIZE") * 1000
+
+
+def test_a_subscription_has_a_history_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the bounds of a subscription and of all."""
+    monkeypatch.setattr(subscription_history, "POINTS", 3)
+    monkeypatch.setattr(subscription_history, "MOST", 4)
+    kept, counters = SubscriptionHistories(), Counters()
+    for second in range(4):
+        counters.add("deliveries", "billing", "delivered", by=5)
+        counters.add("deliveries", "billing", "dead-lettered")
+        counters.add("answers", "billing", "204", by=5)
+        kept.add(float(second), counters, {"group": second})
+    last = kept.of("billing")[-1]
+    assert (last.at, last.delivered, last.answers) == (3.0, 20, {"204": 20})
+    assert [each.at for each in kept.of("billing")] == [1.0, 2.0, 3.0]
+    assert kept.lags_of("group")[-1] == (3.0, 3)
+    counters.add("answers", "audit", "503")
+    kept.add(4.0, counters, {})
+    assert [each.at for each in kept.of("billing")] == [3.0, 4.0]
+    assert kept.of("unknown") == kept.lags_of("unknown") == ()
 
 
 async def test_who_follows_gets_each_point_until_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ HEALTH = {
     "cause": "",
     "filter_errors": 0,
     "answers": {},
+    "attention": [],
 }
 
 
@@ -58,6 +59,10 @@ def rows(*words: str) -> list[dict[str, str]]:
         (
             {"state": "disabled", "cause": "disabled: gone", "filter_errors": 3},
             {"STATE": "disabled", "FILTER_ERRORS": "3", "CAUSE": "gone"},
+        ),
+        (
+            {"attention": [{"verdict": "endpoint-fails"}, {"verdict": "parked-keys"}]},
+            {"NEEDS": "endpoint-fails,parked-keys"},
         ),
         (
             {"answers": {"204": 7, "timeout": 2, "503": 9, "500": 1}},

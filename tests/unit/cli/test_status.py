@@ -58,7 +58,14 @@ STATUS: dict[str, Any] = {
     "disks": {"/data": {"free": 3 << 30, "size": 4 << 30}},
 }
 STOPPED = {"state": "disabled", "cause": "disabled: gone", "dead_letters": {"a": 1, "b": 2}}
-PERSON = {"subject": "subscription billing", "detail": "gone\x1b[2J", "next": "skybridge resume"}
+PERSON = {
+    "verdict": "disabled",
+    "severity": "error",
+    "subject": "subscription billing",
+    "detail": "gone\x1b[2J",
+    "cure": "repair it",
+    "next": "skybridge resume",
+}
 
 
 @pytest.fixture
@@ -126,16 +133,24 @@ def test_what_needs_a_person_is_on_top_and_the_exit_code_says_so(
     """No character of a target's answer moves the cursor."""
     looks.append({**STATUS, "attention": [PERSON], "subscriptions": [SUBSCRIPTION | STOPPED]})
     done = status("--interval", "0")
-    first, second, third, *rest = done.stdout.splitlines()
-    assert (first, second, third) == (
+    first, second, third, fourth, *rest = done.stdout.splitlines()
+    assert (first, second, third, fourth) == (
         "NEEDS A PERSON",
         "  subscription billing: gone\\u001b[2J",
+        "    cure: repair it",
         "    next: skybridge resume",
     )
     assert done.exit_code == exits.FAILED
     assert any(
         line.split()[:2] == ["billing", "disabled"] and line.endswith("gone") for line in rest
     )
+
+
+def test_a_notice_is_shown_and_is_no_failure(looks: list[dict[str, Any]]) -> None:
+    """An operator paused the subscription, so that a script need not wake one."""
+    looks.append({**STATUS, "attention": [PERSON | {"severity": "notice"}]})
+    done = status("--interval", "0")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (exits.OK, "NEEDS A PERSON")
 
 
 def test_a_spool_is_shown_with_what_waits_in_it(looks: list[dict[str, Any]]) -> None:

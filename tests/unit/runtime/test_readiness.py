@@ -115,7 +115,7 @@ def _composed(
         brokers.every[LogName("there", 1)] = relaxed  # type: ignore[assignment]
     sinks: Any = None
     watcher = StoreWatcher(catalog, None, brokers, clock)
-    subscriptions = SubscriptionsComponent(catalog, brokers, worker, sinks, watcher)  # type: ignore[arg-type]
+    subscriptions = SubscriptionsComponent(catalog, brokers, worker, sinks, watcher, clock)  # type: ignore[arg-type]
     storage = StorageComponent(store, clock)
     roles: list[Role] = ["gateway", "worker"] if worker else ["gateway"]
     service = Service(config, roles, clock, counters)

@@ -31,7 +31,7 @@ export function App() {
         Skip to the content
       </a>
       <Sidebar pages={shown} current={page?.id} onHelp={() => setHelp(true)} />
-      <main id="main" ref={main} tabIndex={-1}>
+      <main id="main" class={page?.wide ? "wide" : undefined} ref={main} tabIndex={-1}>
         <Unreachable />
         {page ? <page.component key={page.id} path={route.path} query={route.query} /> : <Nowhere />}
       </main>
@@ -129,7 +129,7 @@ function Unreachable() {
 
 function Nowhere() {
   return (
-    <Empty title="No such page" icon="way">
+    <Empty title="No such page" icon="flow">
       The address names no page of the console. <a href="#/">Go to the overview</a>.
     </Empty>
   );

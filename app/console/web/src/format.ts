@@ -103,3 +103,10 @@ export function capital(text: string): string {
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
+
+/** Cut in the middle: the end of an identifier or an address tells it from others more often than its middle. */
+export function middle(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const tail = Math.ceil((most - 1) * 0.6);
+  return `${text.slice(0, most - 1 - tail)}…${text.slice(-tail)}`;
+}

@@ -10,33 +10,7 @@ import { TryNow } from "./subscription/retry";
 import { Copy } from "./ui/copy";
 import { Icon } from "./ui/icons";
 import { ProblemBox } from "./ui/problem";
-
-interface Need extends Attention {
-  tone: "bad" | "warn";
-}
-
-const BY_FILE = /by its configuration/; // resuming it is refused: its document says so
-
-/** The service's own list, and pauses by a person: they end only when somebody remembers them. */
-export function needsOf(status: Status): Need[] {
-  const paused = status.subscriptions
-    .filter((each) => each.state === "paused" && each.paused_for === null)
-    .map((each) => ({
-      subject: `subscription ${each.id}`,
-      detail: `Paused, its events wait in the log: ${each.cause.replace(/^paused: /, "") || "no reason was given"}.`,
-      next: `skybridge subscriptions ${BY_FILE.test(each.cause) ? "show" : "resume"} ${each.id}`,
-      tone: "warn" as const,
-    }));
-  const found = status.attention.map((each) => ({ ...each, tone: toneOf(each, status) }));
-  return [...found, ...paused];
-}
-
-/** What is accepted and stored no more is bad; what waits is a warning. */
-function toneOf(need: Attention, status: Status): "bad" | "warn" {
-  const found = subscriptionOf(need, status);
-  if (!found) return "bad";
-  return ["disabled", "broken", "restarting", "stopped"].includes(found.state) ? "bad" : "warn";
-}
+import { toneOfNeed } from "./verdicts";
 
 function subscriptionOf(need: Attention, status: Status): SubscriptionHealth | undefined {
   const [, id] = /^subscription (.+)$/.exec(need.subject) ?? [];
@@ -44,7 +18,7 @@ function subscriptionOf(need: Attention, status: Status): SubscriptionHealth | u
 }
 
 export function Needs({ status }: { status: Status }) {
-  const needs = needsOf(status);
+  const needs = status.attention;
   if (!needs.length)
     return (
       <p class="calm">
@@ -54,33 +28,32 @@ export function Needs({ status }: { status: Status }) {
   return (
     <ul class="stack tight" aria-label="What needs a person">
       {needs.map((each) => (
-        <li key={each.subject + each.next}>
-          <Item need={each} status={status} />
+        <li key={each.subject + each.verdict + each.next}>
+          <Item need={each} title={capital(each.subject)} found={subscriptionOf(each, status)} />
         </li>
       ))}
     </ul>
   );
 }
 
-function Item({ need, status }: { need: Need; status: Status }) {
-  const [kind, ...name] = need.subject.split(" ");
+/** One verdict with its cure. `found`: the subscription that it is about. */
+export function Item({ need, title, found }: { need: Attention; title: string; found: SubscriptionHealth | undefined }) {
   return (
-    <div class={`needs ${need.tone}`}>
+    <div class={`needs ${toneOfNeed(need)}`} data-verdict={need.verdict}>
       <Icon name="warning" />
       <div>
-        <strong>
-          {kind![0]!.toUpperCase() + kind!.slice(1)} {name.join(" ")}
-        </strong>
-        <p>{capital(need.detail)}</p>
+        <strong>{title}</strong>
+        <p>
+          {capital(need.detail)}. {capital(need.cure)}.
+        </p>
       </div>
-      <Mend need={need} status={status} />
+      <Mend need={need} found={found} />
     </div>
   );
 }
 
-function Mend({ need, status }: { need: Need; status: Status }) {
+function Mend({ need, found }: { need: Attention; found: SubscriptionHealth | undefined }) {
   const { may } = useSession();
-  const found = subscriptionOf(need, status);
   const resume = useAction((id: string) => api.post("/v1/subscriptions/{id}:resume", { path: { id } }));
   if (!found) return <Other need={need} />;
   const { id } = found;
@@ -92,7 +65,9 @@ function Mend({ need, status }: { need: Need; status: Status }) {
       </button>
     ) : null;
   if (need.next.includes(" retry ")) return <TryNow id={id} />;
-  const [label, address] = whereOf(need.next, id);
+  const where = whereOf(need.next, id, may("operate"));
+  if (!where) return <Other need={need} />;
+  const [label, address] = where;
   return (
     <a class="button" href={address}>
       {label}
@@ -100,15 +75,15 @@ function Mend({ need, status }: { need: Need; status: Status }) {
   );
 }
 
-function whereOf(command: string, id: string): [string, string] {
-  if (command.includes("dead-letters")) return ["Show and redrive", link(["letters"], { subscription: id })];
-  if (command.includes(" parked ")) return ["Show the parked keys", link(["subscriptions", id, "parked"])];
+function whereOf(command: string, id: string, operates: boolean): [string, string] | undefined {
+  if (command.includes("dead-letters")) return [operates ? (command.includes(" discard ") ? "Show and discard" : "Show and redrive") : "Show the dead letters", link(["letters"], { subscription: id })];
   if (command.includes(" attempts ")) return ["Show its attempts", link(["subscriptions", id, "attempts"])];
-  return ["Open the subscription", link(["subscriptions", id])];
+  if (command.includes(" show ")) return ["Open the subscription", link(["subscriptions", id])];
+  return undefined;
 }
 
 /** A broker, a disk, the file: mended outside; the command shows more. */
-function Other({ need }: { need: Need }) {
+function Other({ need }: { need: Attention }) {
   return (
     <div class="actions">
       {need.subject === "configuration" && (

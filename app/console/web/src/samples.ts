@@ -1,5 +1,5 @@
 // Counters over time, as this page has seen them.
-import type { Status, SubscriptionHealth } from "./api/types";
+import type { Status, SubscriptionHealth, SubscriptionHistory } from "./api/types";
 
 export interface SubscriptionSample {
   delivered: number;
@@ -27,8 +27,31 @@ export function sampleOf(status: Status): Sample {
   };
 }
 
+const WHOLE = 1; // seconds
+
+/** Adds a sample. One that comes sooner, as after a change, takes the place of the last: the rate of an instant would be
+ * the last point of a chart. */
+export function withSample(samples: Sample[], sample: Sample): Sample[] {
+  const last = samples.at(-1);
+  const sooner = last && samples.length > 1 && sample.at - last.at < WHOLE && sample.uptime >= last.uptime;
+  return [...(sooner ? samples.slice(0, -1) : samples), sample];
+}
+
 function ofSubscription(each: SubscriptionHealth): SubscriptionSample {
   return { delivered: each.delivered, answers: each.answers, lag: each.lag };
+}
+
+/** What the service has recorded of a subscription, before the samples of this page. */
+export function withHistory(samples: Sample[], id: string, history: SubscriptionHistory | undefined): Sample[] {
+  const [first] = samples;
+  if (!history || !first) return samples;
+  const start = first.at - first.uptime;
+  const before = history.points.filter((each) => each.at < first.at && each.at > start);
+  return [...before.map(({ at, ...rest }) => ofHistory(id, at, at - start, { ...rest })), ...samples];
+}
+
+function ofHistory(id: string, at: number, uptime: number, found: SubscriptionSample): Sample {
+  return { at, uptime, producers: new Map(), routes: new Map(), subscriptions: new Map([[id, found]]) };
 }
 
 type Pick = (sample: Sample) => number | undefined;
@@ -52,6 +75,7 @@ function between(first: Sample | undefined, last: Sample, pick: Pick): number | 
   if (before === undefined || after === undefined || after < before) return null;
   return (after - before) / Math.max(0.001, last.uptime - first.uptime);
 }
+
 
 export const delivered = (id: string) => (sample: Sample) => sample.subscriptions.get(id)?.delivered;
 export const published = (route: string) => (sample: Sample) => sample.routes.get(route);

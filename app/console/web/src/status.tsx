@@ -6,7 +6,7 @@ import { useContext, useEffect, useRef } from "preact/hooks";
 import { api } from "./api/client";
 import type { Status } from "./api/types";
 import { useLoad, type Loaded } from "./api/use";
-import { sampleOf, type Sample } from "./samples";
+import { sampleOf, withSample, type Sample } from "./samples";
 
 /** Milliseconds. A broker that goes away is seen within two of them. */
 export const STATUS_EVERY = 1250;
@@ -26,7 +26,7 @@ export function StatusPoll({ children }: { children: ComponentChildren }) {
     async (signal) => {
       const found = await api.get("/status", { signal });
       const most = Math.max(10, Math.min(KEPT, Math.floor(VALUES / (found.subscriptions.length + 1))));
-      samples.current = [...samples.current, sampleOf(found)].slice(-most);
+      samples.current = withSample(samples.current, sampleOf(found)).slice(-most);
       return found;
     },
     [],

@@ -61,6 +61,7 @@ def test_each_error_is_explained(error: Exception, meaning: type, kind: str | No
     assert explained is not None
     assert explained.broker == "main"
     assert getattr(explained, "kind", None) == kind
+    assert str(explained).count(type(error).__name__) == 1
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ export type Attempt = Schemas["AttemptView"];
 export type ParkedKey = Schemas["ParkedKeyView"];
 export type DeadLetter = Schemas["DeadLetterView"];
 export type Replay = Schemas["ReplayView"];
+export type SubscriptionHistory = Schemas["SubscriptionHistory"];
 export type ReplayPlan = Schemas["ReplayPlan"];
 export type TestAnswer = Schemas["TestAnswer"];
 export type RetryAnswer = Schemas["RetryAnswer"];

@@ -6,6 +6,7 @@ import type { AuditEntry } from "../api/types";
 import { usePages, type Pages } from "../api/use";
 import { go, link } from "../router";
 import { Badge, type Tone } from "../ui/badge";
+import { Cut } from "../ui/cut";
 import { Empty } from "../ui/empty";
 import { Icon } from "../ui/icons";
 import { Card, Head } from "../ui/page";
@@ -106,18 +107,18 @@ const TONES: Record<Kind, Tone> = { change: "busy", login: "quiet", look: "quiet
 function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] {
   const by = (name: keyof Choice, value: string) => (
     <button class="quiet inline" onClick={() => show({ [name]: value })} aria-label={`Only ${value}`} title={`Only ${value}`}>
-      {value}
+      <Cut text={value} />
     </button>
   );
   return [
-    { title: "When", width: "13rem", cell: (row) => <When entry={row} /> },
-    { title: "Kind", width: "6.5rem", cell: (row) => <Badge tone={TONES[row.kind]}>{row.kind}</Badge> },
-    { title: "Token", width: "8rem", cell: (row) => by("who", row.who) },
-    { title: "Address", width: "8.5rem", spare: true, cell: (row) => row.address },
-    { title: "Operation", width: "14rem", cell: (row) => by("operation", row.operation) },
-    { title: "Object", cell: (row) => (row.target ? by("target", row.target) : "") },
-    { title: "Status", width: "6rem", cell: (row) => <Answer status={row.status} /> },
-    { title: "Detail", spare: true, cell: (row) => row.detail },
+    { title: "When", width: "13rem", phone: "8rem", cell: (row) => <When entry={row} /> },
+    { title: "Kind", width: "6.5rem", phone: false, cell: (row) => <Badge tone={TONES[row.kind]}>{row.kind}</Badge> },
+    { title: "Token", width: "8rem", phone: "5rem", cell: (row) => by("who", row.who) },
+    { title: "Address", width: "8.5rem", spare: true, phone: false, cell: (row) => row.address },
+    { title: "Operation", width: "13rem", phone: "auto", cell: (row) => by("operation", row.operation) },
+    { title: "Object", width: "12%", phone: false, cell: (row) => (row.target ? by("target", row.target) : "") },
+    { title: "Status", width: "6rem", phone: "4.5rem", cell: (row) => <Answer status={row.status} /> },
+    { title: "Detail", phone: false, cell: (row) => <span title={row.detail}>{row.detail}</span> },
   ];
 }
 
@@ -147,5 +148,6 @@ export const audit: Page = {
   icon: "audit",
   group: "Service",
   scope: "read",
+  wide: true,
   component: Audit,
 };

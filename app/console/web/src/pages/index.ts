@@ -3,16 +3,16 @@ import { audit } from "./audit";
 import { configuration } from "./configuration";
 import { events } from "./events";
 import { explainPage } from "./explain";
+import { flow } from "./flow";
 import { letters } from "./letters";
 import { overview } from "./overview";
 import type { Page } from "./page";
 import { producers } from "./producers";
 import { subscriptions } from "./subscriptions";
-import { way } from "./way";
 
 export const pages: Page[] = [
   overview,
-  way,
+  flow,
   events,
   subscriptions,
   letters,

@@ -20,5 +20,7 @@ export interface Page {
   group: "Watch" | "Work" | "Service";
   /** Without it the page is not in the navigation. */
   scope: Scope;
+  /** True if its tables use the whole width of the window. */
+  wide?: boolean;
   component: ComponentType<PageProps>;
 }

@@ -33,6 +33,7 @@ function Producers() {
             <Table label="Producers" columns={columns(refusals)} rows={producers} keyOf={(row) => row.name} />
           </Card>
         )}
+        <Strangers counters={value.counters} />
         {intakes.length > 0 && (
           <Card title="Intakes">
             <Table label="Intakes" columns={columns({})} rows={intakes} keyOf={(row) => row.name} />
@@ -68,16 +69,18 @@ function columns(refusals: Record<string, number>): Column<Sender>[] {
       .map(([labels, times]) => [labels.slice(name.length + 1), times] as const);
   return [
     { title: "Name", cell: (row) => <strong>{row.name}</strong> },
-    { title: "Events", width: "8rem", number: true, cell: (row) => count(row.events) },
-    { title: "Events /s", width: "7rem", number: true, cell: (row) => rate(row.events_per_second) },
+    { title: "Events", width: "8rem", phone: "5rem", number: true, cell: (row) => count(row.events) },
+    { title: "Events /s", width: "7rem", phone: "5rem", number: true, cell: (row) => rate(row.events_per_second) },
     {
       title: "Last event",
       width: "10rem",
+      phone: false,
       cell: (row) => (row.last_event_seconds === null ? NONE : ago(Date.now() - row.last_event_seconds * 1000)),
     },
-    { title: "Refused", width: "7rem", number: true, cell: (row) => count(row.refused) },
+    { title: "Refused", width: "7rem", phone: "5rem", number: true, cell: (row) => count(row.refused) },
     {
       title: "Reasons",
+      phone: false,
       cell: (row) =>
         why(row.name).map(([code, times]) => (
           <span key={code} class="apart">
@@ -86,6 +89,42 @@ function columns(refusals: Record<string, number>): Column<Sender>[] {
         )),
     },
   ];
+}
+
+/** Requests that no producer sent: with a key that is wrong or no longer valid, or with none. */
+function Strangers({ counters }: { counters: Status["counters"] }) {
+  const refused = refusedOf(counters);
+  if (!refused.length) return null;
+  return (
+    <Card title="Refused, from strangers">
+      <p>
+        {refused.map(([code, times]) => (
+          <span key={code} class="apart">
+            <Badge tone="warn">{code}</Badge> {count(times)}
+          </span>
+        ))}
+      </p>
+      <p class="note">
+        Requests without a valid credential of a producer. <code>not-authenticated</code>: the key or token is wrong,
+        revoked or missing. Cure, if the sender should be known: give it a key of <code>skybridge producers key new</code>.
+      </p>
+    </Card>
+  );
+}
+
+/** By code: all refusals of the listeners without those that are counted for a producer or an intake. */
+function refusedOf(counters: Status["counters"]): [string, number][] {
+  const known = new Map<string, number>();
+  for (const name of ["producer_refusals", "intake_requests"])
+    for (const [labels, times] of Object.entries(counters[name] ?? {})) {
+      const code = labels.slice(labels.indexOf(",") + 1);
+      known.set(code, (known.get(code) ?? 0) + times);
+    }
+  const rest = Object.entries(counters.events_refused ?? {}).map(
+    ([code, times]): [string, number] => [code, times - (known.get(code) ?? 0)],
+  );
+  const denied = counters.kafka_logins?.denied ?? 0;
+  return [...rest, ["kafka-login-denied", denied] as [string, number]].filter(([, times]) => times > 0);
 }
 
 /** As the configuration has it: keys are hidden by the service. */

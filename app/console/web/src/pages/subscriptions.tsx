@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { api } from "../api/client";
-import type { ListedSubscription, SubscriptionHealth } from "../api/types";
+import type { ListedSubscription, Status, SubscriptionHealth } from "../api/types";
 import { useLoad } from "../api/use";
 import { count, duration, rate } from "../format";
 import { go, link } from "../router";
@@ -11,8 +11,9 @@ import { useStatus } from "../status";
 import { Detail } from "../subscription/detail";
 import { Edit } from "../subscription/edit";
 import { State } from "../subscription/state";
-import { sinkInShort, sinkOf, sourceOf, summed } from "../subscription/words";
+import { sinkOf, sourceOf, summed } from "../subscription/words";
 import { Code } from "../ui/code";
+import { Cut, CutAddress } from "../ui/cut";
 import { Empty, Loading } from "../ui/empty";
 import { Icon } from "../ui/icons";
 import { Head } from "../ui/page";
@@ -115,26 +116,37 @@ function matches(each: ListedSubscription, text: string): boolean {
 }
 
 const COLUMNS: Column<Row>[] = [
-  { title: "Name", width: "17%", cell: ({ listed }) => <a href={link(["subscriptions", listed.id])}>{listed.id}</a> },
+  {
+    title: "Name",
+    width: "17%",
+    phone: "34%",
+    cell: ({ listed }) => (
+      <a href={link(["subscriptions", listed.id])}>
+        <Cut text={listed.id} />
+      </a>
+    ),
+  },
   {
     title: "State",
     width: "9.5rem",
-    cell: ({ listed, health }) => (
+    phone: "7rem",
+    cell: ({ health }) => (
       <span title={health.cause || undefined}>
-        <State health={health} document={listed.document} />
+        <State health={health} />
       </span>
     ),
   },
-  { title: "From", width: "15%", spare: true, cell: ({ listed }) => <span title={sourceOf(listed.document)}>{sourceOf(listed.document)}</span> },
-  { title: "To", cell: ({ listed }) => <span title={sinkOf(listed.document)}>{sinkInShort(listed.document)}</span> },
-  { title: "Out /s", number: true, width: "5rem", cell: (row) => rate(row.rate) },
-  { title: "Lag", number: true, width: "5rem", cell: ({ health }) => count(health.lag) },
-  { title: "Oldest", spare: true, number: true, width: "5rem", cell: ({ health }) => duration(health.oldest) },
-  { title: "Parked", number: true, width: "5rem", cell: ({ health }) => coloured(health.parked.rows, "warn") },
+  { title: "From", width: "15%", spare: true, phone: false, cell: ({ listed }) => <Cut text={sourceOf(listed.document)} /> },
+  { title: "To", phone: false, cell: ({ listed }) => <CutAddress address={sinkOf(listed.document)} /> },
+  { title: "Out /s", number: true, width: "5rem", phone: false, cell: (row) => rate(row.rate) },
+  { title: "Lag", number: true, width: "5rem", phone: "3.75rem", cell: ({ health }) => count(health.lag) },
+  { title: "Oldest", spare: true, phone: false, number: true, width: "5rem", cell: ({ health }) => duration(health.oldest) },
+  { title: "Parked", number: true, width: "5rem", phone: "4rem", cell: ({ health }) => coloured(health.parked.rows, "warn") },
   {
     title: "Dead letters",
     number: true,
     width: "7rem",
+    phone: false,
     cell: ({ health }) => coloured(summed(health.dead_letters), "bad"),
   },
 ];
@@ -144,6 +156,7 @@ function coloured(value: number, tone: string) {
 }
 
 function None() {
+  const { value: status } = useStatus();
   return (
     <div class="card">
       <Empty title="No subscription yet" icon="subscriptions">
@@ -158,17 +171,22 @@ function None() {
             </a>
           </p>
         </Allowed>
-        <Code label="The same in the configuration file" text={EXAMPLE} />
+        <Code label="The same in the configuration file" text={exampleOf(status)} />
       </Empty>
     </div>
   );
 }
 
-const EXAMPLE = `subscriptions:
+/** Of the topic of a route, so that it can be pasted as it is. */
+function exampleOf(status: Status | undefined): string {
+  const target = status?.routes.flatMap((each) => each.to).find((each) => !each.topic.includes("{"));
+  const broker = target?.broker ?? Object.keys(status?.brokers ?? {})[0] ?? "log";
+  return `subscriptions:
   - id: billing
-    source: {broker: main, topics: [orders]}
+    source: {broker: ${broker}, topics: [${target?.topic ?? "orders"}]}
     sink: https://billing.example/events
 `;
+}
 
 export const subscriptions: Page = {
   id: "subscriptions",

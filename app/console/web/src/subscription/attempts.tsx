@@ -6,6 +6,7 @@ import { useCalm, useLoad } from "../api/use";
 import { milliseconds, NONE } from "../format";
 import { link } from "../router";
 import { Badge, toneOf } from "../ui/badge";
+import { Cut } from "../ui/cut";
 import { Empty } from "../ui/empty";
 import { Card } from "../ui/page";
 import { ProblemBox } from "../ui/problem";
@@ -65,23 +66,24 @@ function keyOf(each: Attempt): string {
 }
 
 const COLUMNS: Column<Attempt>[] = [
-  { title: "When", width: "8.5rem", cell: (each) => <Time ms={each.started_ms} /> },
+  { title: "When", width: "8.5rem", phone: "5rem", cell: (each) => <Time ms={each.started_ms} /> },
   {
     title: "Event",
     cell: (each) => (
       <a href={link(["events", "event"], { id: each.event.id ?? undefined, source: each.event.source ?? undefined })}>
-        {each.event.id ?? NONE}
+        <Cut text={each.event.id ?? NONE} />
       </a>
     ),
   },
   { title: "Type", spare: true, cell: (each) => <span title={each.event.type ?? ""}>{each.event.type ?? NONE}</span> },
-  { title: "Try", number: true, width: "3.5rem", cell: (each) => each.number },
+  { title: "Try", number: true, width: "3.5rem", phone: false, cell: (each) => each.number },
   {
     title: "Outcome",
     width: "8.5rem",
+    phone: "7.25rem",
     cell: (each) => <Badge tone={toneOf(each.outcome)}>{each.outcome}</Badge>,
   },
-  { title: "Status", number: true, width: "4.5rem", cell: (each) => each.status ?? NONE },
-  { title: "Took", number: true, width: "6rem", cell: (each) => milliseconds(each.duration_ms) },
-  { title: "Detail", width: "24%", cell: (each) => <span title={each.detail}>{each.detail}</span> },
+  { title: "Status", number: true, width: "4.5rem", phone: "3.75rem", cell: (each) => each.status ?? NONE },
+  { title: "Took", number: true, width: "6rem", phone: false, cell: (each) => milliseconds(each.duration_ms) },
+  { title: "Detail", width: "24%", phone: false, cell: (each) => <span title={each.detail}>{each.detail}</span> },
 ];

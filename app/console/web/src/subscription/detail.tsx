@@ -3,7 +3,7 @@ import type { Standing, SubscriptionHealth } from "../api/types";
 import { useLoad } from "../api/use";
 import { capital, duration } from "../format";
 import { link } from "../router";
-import { useStatus } from "../status";
+import { Item } from "../needs";
 import { toYaml } from "../yaml";
 import { Code } from "../ui/code";
 import { Loading } from "../ui/empty";
@@ -14,6 +14,7 @@ import { Attempts } from "./attempts";
 import { Live } from "./live";
 import { State } from "./state";
 import { Letters, Parked } from "./waiting";
+import { hindranceOf, wordsOf } from "../verdicts";
 import { jsonOf, sinkOf, sourceOf, summed, type Document } from "./words";
 
 const EVERY = 1250; // milliseconds
@@ -43,7 +44,7 @@ export function Detail({ id, part }: { id: string; part: string }) {
         above={ABOVE}
         title={
           <>
-            {id} <State health={health} document={document.value} />
+            {id} <State health={health} />
           </>
         }
         note={document.value && `${sourceOf(document.value)} → ${sinkOf(document.value)}`}
@@ -86,34 +87,29 @@ function tabsOf(id: string, health: SubscriptionHealth) {
 /** Why it does not deliver, and what its settings may mean. */
 function Causes({ standing }: { standing: Standing }) {
   const { health, faults, warnings } = standing;
-  const status = useStatus().value;
-  const broker = status?.brokers[health.broker];
+  const needs = health.attention ?? [];
   return (
     <>
-      {faults.map((each) => (
-        <div class="needs" key={each}>
-          <div>
-            <strong>It cannot run</strong>
-            <p>{capital(each)}</p>
-          </div>
-        </div>
+      {needs.map((each) => (
+        <Item key={each.verdict + each.next} need={each} title={capital(wordsOf(each))} found={health} />
       ))}
-      {broker && !broker.healthy && (
-        <div class="needs">
-          <div>
-            <strong>Broker {health.broker} does not answer</strong>
-            <p>{capital(broker.cause)}</p>
-          </div>
-        </div>
-      )}
-      {health.state !== "running" && health.cause && !faults.length && (
+      {!hindranceOf(health) && health.state !== "running" && health.cause && (
         <div class="needs warn">
           <div>
             <strong>{titleOf(health)}</strong>
-            <p>{causeOf(health)}</p>
+            <p>{capital(health.cause)}</p>
           </div>
         </div>
       )}
+      {needs.every((each) => each.verdict !== "cannot-run") &&
+        faults.map((each) => (
+          <div class="needs" key={each}>
+            <div>
+              <strong>It cannot run</strong>
+              <p>{capital(each)}</p>
+            </div>
+          </div>
+        ))}
       {warnings.map((each) => (
         <div class="needs warn" key={each}>
           <div>
@@ -126,14 +122,8 @@ function Causes({ standing }: { standing: Standing }) {
   );
 }
 
-/** What a person wrote stays as it is. */
-function causeOf({ cause, paused_for }: SubscriptionHealth): string {
-  const text = cause.replace(/^(paused|disabled): /, "");
-  return paused_for === null ? text : capital(text);
-}
-
 function titleOf({ state, paused_for }: SubscriptionHealth): string {
-  if (state === "paused" && paused_for !== null) return `Waits for ${duration(paused_for)}, then tries again`;
+  if (state === "paused" && paused_for !== null) return paused_for < 1 ? "Tries again now" : `Waits for ${duration(paused_for)}, then tries again`;
   return state[0]!.toUpperCase() + state.slice(1);
 }
 

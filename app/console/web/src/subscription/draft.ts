@@ -1,13 +1,30 @@
-// What the form holds, and the document that it gives. Members that have no field stay as they are, as JSON.
+// What the form holds, and the document that it gives. Members that have no field stay as they are, as YAML.
+import { CORE_SCHEMA, load } from "js-yaml";
+
+import type { Json } from "../api/types";
+import { toYaml } from "../yaml";
 import type { Document, SinkKind } from "./words";
 import { sinkKind } from "./words";
 
 export type Dialect = "exact" | "prefix" | "suffix" | "sql";
+export type Group = "all" | "any" | "not";
 
 export interface SimpleFilter {
   dialect: Dialect;
   attribute: string;
   value: string;
+}
+
+/** `not` has one inner filter. */
+export interface GroupFilter {
+  dialect: Group;
+  inner: FilterDraft[];
+}
+
+export type FilterDraft = SimpleFilter | GroupFilter;
+
+export function isGroup(filter: FilterDraft): filter is GroupFilter {
+  return "inner" in filter;
 }
 
 export interface Draft {
@@ -20,11 +37,14 @@ export interface Draft {
   sinkBroker: string;
   sinkTopic: string;
   start: "earliest" | "latest" | "other";
-  filters: SimpleFilter[];
+  filters: FilterDraft[];
   ordering: Ordering;
   timeout: string;
   rateLimit: string;
-  /** JSON of all other members. */
+  /** Credentials for the webhook, as the document has them; null without. */
+  auth: Member | null;
+  signing: Member | null;
+  /** YAML of all other members. */
   others: string;
 }
 
@@ -33,17 +53,18 @@ export type Ordering = (typeof ORDERINGS)[number];
 
 export const NEW_FILTER: SimpleFilter = { dialect: "exact", attribute: "type", value: "" };
 
-const FIELDS = new Set(["id", "source", "sink", "start", "filters", "ordering", "timeout", "rate_limit"]);
-type Member = Record<string, unknown>;
+const NAMES = ["id", "source", "sink", "start", "filters", "ordering", "timeout", "rate_limit", "auth", "signing"];
+const FIELDS = new Set(NAMES);
+export type Member = Record<string, unknown>;
 
 export function draftOf(document: Document): Draft {
   const source = (document.source ?? {}) as Member;
   const kind = sinkKind(document);
   const sink = (kind === "topic" ? document.sink : {}) as Member;
-  const simple = simpleFilters(document.filters);
+  const filters = filterDrafts(document.filters);
   const start = document.start ?? "latest";
   const others = Object.entries(document).filter(([name]) => !FIELDS.has(name));
-  if (!simple) others.push(["filters", document.filters]);
+  if (!filters) others.push(["filters", document.filters]);
   if (typeof start !== "string") others.push(["start", start]);
   if (kind !== "webhook" && !plainSink(document.sink as Member)) others.push(["sink", document.sink]);
   return {
@@ -55,11 +76,13 @@ export function draftOf(document: Document): Draft {
     sinkBroker: String(sink.broker ?? source.broker ?? ""),
     sinkTopic: String(sink.topic ?? ""),
     start: start === "earliest" || start === "latest" ? start : "other",
-    filters: simple ?? [],
+    filters: filters ?? [],
     ordering: ORDERINGS.find((each) => each === document.ordering) ?? "per_key",
     timeout: String(document.timeout ?? ""),
     rateLimit: String(document.rate_limit ?? ""),
-    others: others.length ? JSON.stringify(Object.fromEntries(others), null, 2) : "",
+    auth: (document.auth as Member | null | undefined) ?? null,
+    signing: (document.signing as Member | null | undefined) ?? null,
+    others: others.length ? toYaml(Object.fromEntries(others) as Json) : "",
   };
 }
 
@@ -70,21 +93,23 @@ function plainSink(sink: Member): boolean {
 }
 
 /** Undefined where one of them has no row in the form. */
-function simpleFilters(given: unknown): SimpleFilter[] | undefined {
-  if (given === undefined) return [];
-  const found: SimpleFilter[] = [];
-  for (const each of given as Member[]) {
-    const members = Object.entries(each).filter(([, value]) => value !== null);
-    const [dialect, argument] = members[0] ?? [];
-    if (members.length !== 1) return undefined;
-    if (dialect === "sql") found.push({ dialect, attribute: "", value: String(argument) });
-    else if (dialect === "exact" || dialect === "prefix" || dialect === "suffix") {
-      const pairs = Object.entries(argument as Member);
-      if (pairs.length !== 1) return undefined;
-      found.push({ dialect, attribute: pairs[0]![0], value: String(pairs[0]![1]) });
-    } else return undefined;
+function filterDrafts(given: unknown): FilterDraft[] | undefined {
+  const found = ((given ?? []) as Member[]).map(filterDraft);
+  return found.every((each) => each !== undefined) ? found : undefined;
+}
+
+function filterDraft(given: Member): FilterDraft | undefined {
+  const members = Object.entries(given).filter(([, value]) => value !== null);
+  const [dialect, argument] = members[0] ?? [];
+  if (members.length !== 1) return undefined;
+  if (dialect === "sql") return { dialect, attribute: "", value: String(argument) };
+  if (dialect === "all" || dialect === "any" || dialect === "not") {
+    const inner = filterDrafts(dialect === "not" ? [argument] : argument);
+    return inner && { dialect, inner };
   }
-  return found;
+  if (dialect !== "exact" && dialect !== "prefix" && dialect !== "suffix") return undefined;
+  const pairs = Object.entries(argument as Member);
+  return pairs.length === 1 ? { dialect, attribute: pairs[0]![0], value: String(pairs[0]![1]) } : undefined;
 }
 
 export interface Written {
@@ -103,14 +128,16 @@ export function documentFrom(draft: Draft): Written {
     ...(draft.ordering === "per_key" ? {} : { ordering: draft.ordering }),
     ...(draft.timeout.trim() ? { timeout: numberOr(draft.timeout) } : {}),
     ...(draft.rateLimit.trim() ? { rate_limit: draft.rateLimit.trim() } : {}),
+    ...(draft.sink === "webhook" && draft.auth ? { auth: draft.auth } : {}),
+    ...(draft.sink === "webhook" && draft.signing ? { signing: draft.signing } : {}),
   };
   if (!draft.others.trim()) return { document, problem: "" };
   try {
-    const others: unknown = JSON.parse(draft.others);
-    if (typeof others !== "object" || others === null || Array.isArray(others)) throw new Error("it is no object");
+    const others = load(draft.others, { schema: CORE_SCHEMA });
+    if (typeof others !== "object" || others === null || Array.isArray(others)) throw new Error("write NAME: VALUE");
     return { document: { ...document, ...others }, problem: "" };
   } catch (error) {
-    return { document, problem: `Other settings are not JSON: ${(error as Error).message}` };
+    return { document, problem: `Other settings are not YAML: ${(error as Error).message}` };
   }
 }
 
@@ -120,11 +147,16 @@ function numberOr(text: string): string | number {
   return Number.isNaN(number) ? text.trim() : number;
 }
 
-function words(text: string): string[] {
+export function words(text: string): string[] {
   return text.split(",").map((each) => each.trim()).filter(Boolean);
 }
 
-function filterOf({ dialect, attribute, value }: SimpleFilter): Member {
+function filterOf(filter: FilterDraft): Member {
+  if (isGroup(filter)) {
+    const inner = filter.inner.map(filterOf);
+    return { [filter.dialect]: filter.dialect === "not" ? inner[0] : inner };
+  }
+  const { dialect, attribute, value } = filter;
   return dialect === "sql" ? { sql: value } : { [dialect]: { [attribute]: value } };
 }
 

@@ -1,13 +1,12 @@
 import type { ComponentChildren } from "preact";
-import { useId } from "preact/hooks";
 
-import { api } from "../api/client";
 import type { Remark } from "../api/types";
-import { useLoad } from "../api/use";
 import { useStatus } from "../status";
-import { Icon } from "../ui/icons";
 import { remarksOf } from "./check";
-import { NEW_FILTER, type Dialect, type Draft, type SimpleFilter } from "./draft";
+import { Credentials, Signing } from "./credentials";
+import type { Draft } from "./draft";
+import { Filters } from "./filters";
+import { Topics } from "./topics";
 
 interface Props {
   draft: Draft;
@@ -60,6 +59,12 @@ export function Fields({ draft, change, fixed, remarks }: Props) {
       <Part title="Target">
         <SinkFields draft={draft} change={change} brokers={brokers} wrong={wrong} />
       </Part>
+      {draft.sink === "webhook" && (
+        <Part title="Proof of the sender">
+          <Credentials draft={draft} change={change} />
+          <Signing draft={draft} change={change} />
+        </Part>
+      )}
       <Part title="Delivery">
         <div class="fields">
           <label class="field">
@@ -91,12 +96,12 @@ export function Fields({ draft, change, fixed, remarks }: Props) {
           </label>
         </div>
         <details open={draft.others !== ""}>
-          <summary>Other settings, as JSON</summary>
+          <summary>Other settings, as YAML</summary>
           <textarea
-            aria-label="Other settings, as JSON"
+            aria-label="Other settings, as YAML"
             spellcheck={false}
             value={draft.others}
-            placeholder={'{"retry": {"schedule": ["1s", "1m"]}}'}
+            placeholder={"retry:\n  schedule: [1s, 1m]"}
             onInput={(event) => change({ others: event.currentTarget.value })}
           />
         </details>
@@ -125,90 +130,6 @@ function Choice(props: { label: string; value: string; among: string[]; pick: (v
         ))}
       </select>
     </label>
-  );
-}
-
-/** Names of the broker's topics are offered; others can be written. */
-function Topics({ draft, change, class: name }: { draft: Draft; change: Props["change"]; class: string }) {
-  const list = useId();
-  const { value } = useLoad(
-    (signal) => (draft.broker ? api.get("/v1/topics", { query: { broker: draft.broker }, signal }) : Promise.resolve([])),
-    [draft.broker],
-  );
-  return (
-    <label class={name}>
-      <span>Topics</span>
-      <input
-        value={draft.topics}
-        required
-        list={list}
-        placeholder="orders, returns"
-        onInput={(event) => change({ topics: event.currentTarget.value })}
-      />
-      <datalist id={list}>
-        {(value ?? []).map((each) => (
-          <option key={each.name} value={each.name} />
-        ))}
-      </datalist>
-      <small>Separated by commas.</small>
-    </label>
-  );
-}
-
-const DIALECTS: Record<Dialect, string> = { exact: "is", prefix: "begins with", suffix: "ends with", sql: "CloudEvents SQL" };
-
-function Filters({ filters, set }: { filters: SimpleFilter[]; set: (filters: SimpleFilter[]) => void }) {
-  const at = (index: number, part: Partial<SimpleFilter>) =>
-    set(filters.map((each, n) => (n === index ? { ...each, ...part } : each)));
-  return (
-    <div class="stack tight">
-      {filters.length === 0 && <p class="note">No filter: every event of the topics. An event must match all filters.</p>}
-      {filters.map((each, index) => (
-        <div class={`filter-row ${each.dialect}`} key={index}>
-          {each.dialect !== "sql" && (
-            <input
-              aria-label={`Attribute of filter ${index + 1}`}
-              value={each.attribute}
-              required
-              placeholder="type"
-              onInput={(event) => at(index, { attribute: event.currentTarget.value })}
-            />
-          )}
-          <select
-            aria-label={`Kind of filter ${index + 1}`}
-            value={each.dialect}
-            onChange={(event) => at(index, { dialect: event.currentTarget.value as Dialect })}
-          >
-            {Object.entries(DIALECTS).map(([dialect, words]) => (
-              <option key={dialect} value={dialect}>
-                {words}
-              </option>
-            ))}
-          </select>
-          <input
-            aria-label={`Value of filter ${index + 1}`}
-            value={each.value}
-            required
-            class={each.dialect === "sql" ? "mono" : undefined}
-            placeholder={each.dialect === "sql" ? "subject LIKE 'a%' AND total > 5" : "com.example.order.placed"}
-            onInput={(event) => at(index, { value: event.currentTarget.value })}
-          />
-          <button
-            type="button"
-            class="quiet"
-            aria-label={`Remove filter ${index + 1}`}
-            onClick={() => set(filters.filter((_, n) => n !== index))}
-          >
-            <Icon name="close" />
-          </button>
-        </div>
-      ))}
-      <div>
-        <button type="button" onClick={() => set([...filters, NEW_FILTER])}>
-          <Icon name="plus" /> Add a filter
-        </button>
-      </div>
-    </div>
   );
 }
 

@@ -1,8 +1,11 @@
-// How a subscription fares now: figures, charts since the page is open, the newest attempts.
+// How a subscription fares now: figures, charts of the last hour, the newest attempts.
+import { api } from "../api/client";
 import type { SubscriptionHealth } from "../api/types";
-import { count, duration, milliseconds, rate } from "../format";
+import { useLoad } from "../api/use";
+import { count, duration, milliseconds, plural, rate } from "../format";
 import { link } from "../router";
-import { delivered, rateNow, rates, type Sample } from "../samples";
+import { delivered, rateNow, rates, withHistory, type Sample } from "../samples";
+import { Allowed } from "../session";
 import { useStatus } from "../status";
 import { Chart, type Colour } from "../ui/chart";
 import { Code } from "../ui/code";
@@ -16,6 +19,7 @@ const SHOWN = 12;
 
 export function Live({ id, health, document }: { id: string; health: SubscriptionHealth; document: Document | undefined }) {
   const { samples } = useStatus();
+  const { value: history } = useLoad((signal) => api.get("/v1/subscriptions/{id}/history", { path: { id }, signal }), [id]);
   const { value: found } = useAttempts(health, 200);
   const attempts = found?.attempts ?? [];
   const took = attempts.map((each) => each.duration_ms).sort((a, b) => a - b);
@@ -29,7 +33,11 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
         <Figure name="Oldest event" value={duration(health.oldest)} />
         <Figure name="Attempt p99" value={milliseconds(part(0.99))} />
         <Figure name="In flight" value={count(health.in_flight)} />
-        <Figure name="Wait to retry" value={count(health.waiting)} {...(health.waiting ? { tone: "warn" } : {})} />
+        {health.queue ? (
+          <Figure name="Wait to be pulled" value={count(health.queue.waiting)} />
+        ) : (
+          <Figure name="Wait to retry" value={count(health.waiting)} {...(health.waiting ? { tone: "warn" } : {})} />
+        )}
         <Figure
           name="Parked"
           value={count(health.parked.rows)}
@@ -43,7 +51,7 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
           {...(summed(health.dead_letters) ? { tone: "bad" } : {})}
         />
       </div>
-      <Charts id={id} samples={samples} />
+      <Charts id={id} samples={withHistory(samples, id, history)} />
       <Card
         title="Newest attempts"
         actions={<a href={link(["subscriptions", id, "attempts"])}>All attempts</a>}
@@ -51,21 +59,29 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
         {attempts.length ? (
           <AttemptTable attempts={attempts.slice(0, SHOWN)} />
         ) : (
-          <First id={id} document={document} />
+          <First health={health} document={document} />
         )}
       </Card>
     </div>
   );
 }
 
-/** Before its first event: how to send one. */
-function First({ id, document }: { id: string; document: Document | undefined }) {
+/** Without attempts: what waits, or how to send the first event. */
+function First({ health, document }: { health: SubscriptionHealth; document: Document | undefined }) {
+  const { id, queue, delivered: done, lag } = health;
+  if (queue && queue.waiting > 0)
+    return (
+      <Empty title={`${plural(queue.waiting, "event")} ${queue.waiting === 1 ? "waits" : "wait"} to be pulled`} icon="events">
+        <Code label="Print and acknowledge them" text={`skybridge pull ${id}\n`} />
+      </Empty>
+    );
+  if (done || lag) return <Empty title="No attempt is stored">{lag ? `${plural(lag, "event")} unfinished.` : "No event waits."}</Empty>;
   const text = `skybridge send --source /try --type com.example.hello --data '{"hello": "world"}'\n`;
   return (
     <Empty title="Waiting for the first event" icon="events">
       <p>
-        It appears here as soon as it arrives{document ? ` in ${sourceOf(document)} and passes the filters` : ""}. A
-        test event (above) goes to the target at once, past topics and filters.
+        It appears here as soon as it arrives{document ? ` in ${sourceOf(document)} and passes the filters` : ""}.
+        <Allowed scope="operate"> A test event (above) goes to the target at once, past topics and filters.</Allowed>
       </p>
       <Code label={`Send an event that ${id} may want`} text={text} />
     </Empty>

@@ -1,15 +1,14 @@
 // The state of a subscription in a word that says who is to act.
 import type { SubscriptionHealth } from "../api/types";
 import { Badge, toneOf } from "../ui/badge";
-import { sinkKind, type Document } from "./words";
+import { badgeOf, hindranceOf } from "../verdicts";
 
-/** `paused` is what a person did. The service also pauses by itself: while a target fails, and while a queue is full. */
-export function State({ health, document }: { health: SubscriptionHealth; document: Document | undefined }) {
-  if (health.state !== "paused" || health.paused_for === null)
-    return <Badge tone={toneOf(health.state)}>{health.state}</Badge>;
-  return document && sinkKind(document) === "pull" ? (
-    <Badge tone="warn">queue full</Badge>
-  ) : (
-    <Badge tone="bad">target fails</Badge>
+/** What needs a person comes before what the worker reports. */
+export function State({ health }: { health: SubscriptionHealth }) {
+  const [words, tone] = badgeOf(health, toneOf);
+  return (
+    <span title={hindranceOf(health)?.detail}>
+      <Badge tone={tone}>{words}</Badge>
+    </span>
   );
 }

@@ -22,11 +22,6 @@ export function sinkOf(document: Document): string {
   return `${String(member.broker)}: ${String(member.topic ?? member.exchange)}`;
 }
 
-/** The same for a narrow column: `http` and `https` are left out. */
-export function sinkInShort(document: Document): string {
-  return sinkOf(document).replace(/^https?:\/\//, "");
-}
-
 export type SinkKind = "webhook" | "topic" | "pull";
 
 export function sinkKind(document: Document): SinkKind {

@@ -69,9 +69,14 @@ export function Chart(props: ChartProps) {
           ))}
         </span>
       </figcaption>
-      <div ref={holder} role="img" aria-label={`${title}: ${words.join(", ")}`} />
+      <div ref={holder} role="img" data-seconds={spanOf(times)} aria-label={`${title}: ${words.join(", ")}`} />
     </figure>
   );
+}
+
+/** Seconds from the first point to the last. */
+function spanOf(times: number[]): number {
+  return times.length ? Math.round(times.at(-1)! - times[0]!) : 0;
 }
 
 function dataOf({ times, series }: ChartProps): uPlot.AlignedData {

@@ -2,7 +2,7 @@
 
 const PATHS = {
   overview: "M3 11h4v6H3zM8.5 3h4v14h-4zM14 7.5h3.5V17H14z",
-  way: "M3 5h4v4H3zM13 3h4v4h-4zM13 13h4v4h-4zM7 7h3m0 0V5h3m-3 2v8h3",
+  flow: "M3 5h4v4H3zM13 3h4v4h-4zM13 13h4v4h-4zM7 7h3m0 0V5h3m-3 2v8h3",
   events: "M3 5h14M3 10h14M3 15h9",
   subscriptions: "M4 4h12v8H4zM4 7.5h12M10 12v5m0 0-2.5-2.5M10 17l2.5-2.5",
   letters: "M3 5h14v10H3zM3 6l7 5 7-5",

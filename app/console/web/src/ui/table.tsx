@@ -11,6 +11,8 @@ export interface Column<T> {
   width?: string;
   /** Left out where the window is narrow. */
   spare?: boolean;
+  /** On a telephone: its width there, or `false` to leave it out. */
+  phone?: string | false;
 }
 
 interface TableProps<T> {
@@ -63,7 +65,7 @@ export function Table<T>(props: TableProps<T>) {
       <table aria-rowcount={(props.total ?? rows.length) + 1} aria-label={props.label}>
         <colgroup>
           {columns.map((each) => (
-            <col key={each.title} class={classOf(each)} style={each.width ? { width: each.width } : undefined} />
+            <col key={each.title} class={classOf(each)} style={widthOf(each)} />
           ))}
         </colgroup>
         <thead>
@@ -105,7 +107,13 @@ function Row<T>({ row, index, table }: { row: T; index: number; table: TableProp
 }
 
 function classOf<T>(column: Column<T>): string | undefined {
-  return [column.number && "number", column.spare && "spare"].filter(Boolean).join(" ") || undefined;
+  return [column.number && "number", column.spare && "spare", column.phone === false && "no-phone"].filter(Boolean).join(" ") || undefined;
+}
+
+/** The style sheet chooses by the width of the window. */
+function widthOf<T>(column: Column<T>) {
+  const { width = "auto", phone } = column;
+  return { "--width": width, "--phone": phone || width };
 }
 
 /** In the place of the rows out of sight. */

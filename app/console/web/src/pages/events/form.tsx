@@ -1,10 +1,10 @@
 // The form of the search. It holds what is typed; the address of the page holds what was asked.
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { Topic } from "../../api/types";
 import { go, link } from "../../router";
 import { Icon } from "../../ui/icons";
 import { NEWEST, type Search } from "./search";
+import type { Choice } from "./topics";
 
 const BEGINNINGS: [string, string][] = [
   [NEWEST, "The newest"],
@@ -18,7 +18,7 @@ const OTHER = "at";
 
 interface Props {
   search: Search;
-  topics: Topic[];
+  topics: Choice[];
   onSearch: (search: Partial<Search>) => void;
 }
 
@@ -69,7 +69,7 @@ function differing(before: Search, now: Search): Partial<Search> {
   return Object.fromEntries(names.filter((name) => now[name] !== before[name]).map((name) => [name, now[name]]));
 }
 
-function TopicField(props: { form: Search; topics: Topic[]; onChange: (broker: string, topic: string) => void }) {
+function TopicField(props: { form: Search; topics: Choice[]; onChange: (broker: string, topic: string) => void }) {
   const { form, topics } = props;
   const chosen = topics.findIndex((each) => each.broker === form.broker && each.name === form.topic);
   const pick = (event: { currentTarget: HTMLSelectElement }) => {
@@ -83,7 +83,7 @@ function TopicField(props: { form: Search; topics: Topic[]; onChange: (broker: s
         {chosen < 0 && <option value="-1">{form.topic ? `${form.broker}/${form.topic}` : "None yet"}</option>}
         {topics.map((each, index) => (
           <option key={`${each.broker}/${each.name}`} value={String(index)}>
-            {each.broker}/{each.name}
+            {`${each.broker}/${each.name}${each.unreachable ? " (unreachable)" : ""}`}
           </option>
         ))}
       </select>

@@ -18,5 +18,6 @@ export const events: Page = {
   icon: "events",
   group: "Watch",
   scope: "read",
+  wide: true,
   component: Events,
 };

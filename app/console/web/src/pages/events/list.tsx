@@ -4,23 +4,28 @@ import { useState } from "preact/hooks";
 import { api } from "../../api/client";
 import type { Message, RouteView, Topic } from "../../api/types";
 import { useLoad } from "../../api/use";
-import { count, plural } from "../../format";
+import { capital, count, plural } from "../../format";
 import { attribute, keyOf, nameOf, placeOf } from "../../messages";
 import { go, link } from "../../router";
 import { useStatus } from "../../status";
 import { Badge } from "../../ui/badge";
+import { Cut } from "../../ui/cut";
 import { Empty, Loading } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { Card, Head } from "../../ui/page";
 import { ProblemBox } from "../../ui/problem";
 import { Table, type Column } from "../../ui/table";
 import { Time } from "../../ui/time";
+import { awayOf, choicesOf } from "./topics";
 import { SearchForm } from "./form";
 import { MOST, searchOf, useLive, useSearch, type Search } from "./search";
 
 export function EventList({ query }: { query: URLSearchParams }) {
-  const topics = useLoad((signal) => api.get("/v1/topics", { signal }), []);
   const { value: status } = useStatus();
+  const away = awayOf(status);
+  const topics = useLoad((signal) => api.get("/v1/topics", { signal }), [[...away.keys()].join()]);
+  const listed = useLoad((signal) => api.get("/v1/subscriptions", { signal }), []);
+  const choices = choicesOf(topics.value ?? [], status, listed.value ?? []);
   const asked = searchOf(query);
   const search = asked.topic ? asked : { ...asked, ...firstOf(topics.value, status?.routes ?? []) };
   const show = (changed: Partial<Search>) => go(addressOf({ ...search, ...changed }), true);
@@ -32,15 +37,31 @@ export function EventList({ query }: { query: URLSearchParams }) {
         actions={search.topic && <LiveButton live={search.live} onClick={() => show({ live: !search.live })} />}
       />
       <div class="stack">
-        {topics.problem && <ProblemBox problem={topics.problem} onRetry={topics.reload} />}
+        {topics.problem && !away.size && <ProblemBox problem={topics.problem} onRetry={topics.reload} />}
+        {[...away].map(([broker, cause]) => (
+          <Away key={broker} broker={broker} cause={cause} />
+        ))}
         <Card>
-          <SearchForm search={search} topics={topics.value ?? []} onSearch={show} />
+          <SearchForm search={search} topics={choices} onSearch={show} />
         </Card>
         {!topics.value && topics.loading && <Loading what="Asking the brokers for their topics" />}
         {topics.value && !search.topic && <NoTopic />}
         {search.topic && (search.live ? <Tail search={search} /> : <Found search={search} />)}
       </div>
     </>
+  );
+}
+
+function Away({ broker, cause }: { broker: string; cause: string }) {
+  return (
+    <div class="needs">
+      <Icon name="warning" />
+      <div>
+        <strong>Broker {broker} does not answer</strong>
+        <p>{capital(cause)}</p>
+        <p>The topics of the configuration stay in the list, but their events cannot be read now.</p>
+      </div>
+    </div>
   );
 }
 
@@ -165,12 +186,22 @@ function Rows({ label, rows, broker, onEnd }: RowsProps) {
 
 function columns(to: (row: Message) => string): Column<Message>[] {
   return [
-    { title: "Stored", width: "8.5rem", cell: (row) => <Time ms={row.time_ms} /> },
-    { title: "Type", width: "26%", cell: (row) => <a href={to(row)} title={nameOf(row).type}>{nameOf(row).type || "No event"}</a> },
-    { title: "Id", cell: (row) => <code title={nameOf(row).id || row.fault || undefined}>{nameOf(row).id || row.fault}</code> },
-    { title: "Source", cell: (row) => nameOf(row).source },
-    { title: "Subject", cell: (row) => attribute(row, "subject") },
-    { title: "Key", width: "7.5rem", spare: true, cell: (row) => keyOf(row) },
-    { title: "Place", width: "6.5rem", cell: (row) => <code>{`${row.partition}@${row.position}`}</code> },
+    { title: "Stored", width: "8.5rem", phone: "5rem", cell: (row) => <Time ms={row.time_ms} /> },
+    {
+      title: "Type",
+      width: "24%",
+      cell: (row) => (
+        <a href={to(row)}>
+          <Cut text={nameOf(row).type || "No event"} tail={TYPE_TAIL} />
+        </a>
+      ),
+    },
+    { title: "Id", cell: (row) => <code>{nameOf(row).id ? <Cut text={nameOf(row).id} /> : <span title={row.fault}>{row.fault}</span>}</code> },
+    { title: "Source", width: "14%", phone: false, cell: (row) => <Cut text={nameOf(row).source} /> },
+    { title: "Subject", width: "12%", phone: false, cell: (row) => <Cut text={attribute(row, "subject")} /> },
+    { title: "Key", width: "7.5rem", spare: true, phone: false, cell: (row) => <Cut text={keyOf(row)} /> },
+    { title: "Place", width: "6.5rem", phone: false, cell: (row) => <code>{`${row.partition}@${row.position}`}</code> },
   ];
 }
+
+const TYPE_TAIL = 12; // characters: types of one producer differ at their end

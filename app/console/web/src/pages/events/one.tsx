@@ -127,7 +127,9 @@ function EventHead({ id, event, message, broker }: HeadProps) {
       actions={
         message?.event && (
           <>
-            <CopyAsCurl message={message} />
+            <Allowed scope="data">
+              <CopyAsCurl message={message} />
+            </Allowed>
             <a class="button" href={link(["explain"], { at: placeOf(message, broker) })}>
               <Icon name="explain" /> Explain
             </a>

@@ -40,7 +40,7 @@ export function Way({ event }: { event: FoundEvent }) {
         {route && (
           <li>
             <h3>
-              Route <a href={link(["way"])}>{route.name}</a>
+              Route <a href={link(["flow"])}>{route.name}</a>
             </h3>
             <p>
               {capital(route.why)}

@@ -11,6 +11,8 @@ export interface Filter {
   until: number | undefined;
 }
 
+export const NO_FILTER: Filter = { subscription: "", causes: [], source: "", type: "", since: undefined, until: undefined };
+
 export function filterOf(query: URLSearchParams): Filter {
   const number = (name: string) => (query.get(name) ? Number(query.get(name)) : undefined);
   return {

@@ -2,11 +2,12 @@
 import { useState } from "preact/hooks";
 
 import { api } from "../../api/client";
-import type { DeadLetter } from "../../api/types";
+import type { CauseCount, DeadLetter } from "../../api/types";
 import { useLoad } from "../../api/use";
 import { count, plural } from "../../format";
 import { go, link } from "../../router";
 import { Allowed, useSession } from "../../session";
+import { Cut } from "../../ui/cut";
 import { Empty } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { Card, Head } from "../../ui/page";
@@ -15,7 +16,7 @@ import { Table, type Column } from "../../ui/table";
 import { Time } from "../../ui/time";
 import { Causes } from "./causes";
 import { Discard } from "./discard";
-import { addressOf, choiceOf, filterOf, isNarrow, type Choice, type Filter } from "./filter";
+import { addressOf, choiceOf, filterOf, isNarrow, NO_FILTER, type Choice, type Filter } from "./filter";
 import { useLetters } from "./load";
 import { OverTime } from "./over_time";
 import { LetterTabs } from "./parked";
@@ -26,18 +27,19 @@ const COUNT_EVERY = 5_000; // milliseconds
 export function LetterList({ query }: { query: URLSearchParams }) {
   const filter = filterOf(query);
   const [again, set] = useState(0);
+  const [asking, ask] = useState(false);
   const key = JSON.stringify(filter);
   const counted = useLoad((signal) => api.get("/v1/dead-letters/count", { query: choiceOf(filter), signal }), [key, again], COUNT_EVERY);
   const all = useLoad((signal) => api.get("/v1/dead-letters/count", { signal }), [again], COUNT_EVERY);
   const show = (changed: Partial<Filter>) => go(addressOf({ ...filter, ...changed }), true);
   const total = counted.value?.total;
-  const nothing = all.value?.total === 0;
+  const nothing = all.value?.total === 0 && !asking; // a dialog stays until its result was read
   const problem = counted.problem ?? all.problem;
   return (
     <>
       <Head
         title="Dead letters"
-        note="Events that could not be delivered. Each keeps its whole message until you redrive or discard it."
+        note="Events that could not be delivered. Each keeps its whole message until it is redriven or discarded."
       />
       <LetterTabs current="letters" />
       {problem && <ProblemBox problem={problem} onRetry={counted.reload} />}
@@ -51,7 +53,16 @@ export function LetterList({ query }: { query: URLSearchParams }) {
             </Card>
             <OverTime filter={filter} onFilter={show} again={again} />
           </div>
-          <Rows key={key} filter={filter} total={total} again={again} onFilter={show} onDone={() => set(again + 1)} />
+          <Rows
+            key={key}
+            filter={filter}
+            counts={all.value?.counts ?? []}
+            total={total}
+            again={again}
+            onFilter={show}
+            onDone={() => set(again + 1)}
+            onAsk={ask}
+          />
         </div>
       )}
     </>
@@ -62,22 +73,25 @@ function Nothing() {
   return (
     <Empty title="No dead letters" icon="check">
       An event comes here when its target refuses it for good (415 and other 4xx), when its schedule of attempts is used
-      up, or when the record is no CloudEvent. It stays until you redrive or discard it.
+      up, or when the record is no CloudEvent. It stays until it is redriven or discarded.
     </Empty>
   );
 }
 
 interface RowsProps {
   filter: Filter;
+  counts: CauseCount[];
   total: number | undefined;
   again: number;
   onFilter: (changed: Partial<Filter>) => void;
   onDone: () => void;
+  /** A dialog opens or closes. */
+  onAsk: (open: boolean) => void;
 }
 
 const CHOSEN_MOST = 500; // ids of one request
 
-function Rows({ filter, total, again, onFilter, onDone }: RowsProps) {
+function Rows({ filter, counts, total, again, onFilter, onDone, onAsk }: RowsProps) {
   const { may } = useSession();
   const found = useLetters(filter, again);
   const [chosen, choose] = useState<ReadonlySet<number>>(new Set());
@@ -97,12 +111,13 @@ function Rows({ filter, total, again, onFilter, onDone }: RowsProps) {
         <>
           <FilterForm filter={filter} onFilter={onFilter} />
           <Allowed scope="operate">
-            <Actions choice={choice} size={size} chosen={chosen.size} onDone={done} />
+            <Actions choice={choice} size={size} chosen={chosen.size} onDone={done} onAsk={onAsk} />
           </Allowed>
         </>
       }
     >
       {found.problem && <ProblemBox problem={found.problem} onRetry={onDone} />}
+      <AllAlike rows={found.rows.filter((each) => chosen.has(each.id))} counts={counts} onFilter={onFilter} />
       {found.complete && !found.rows.length && <Empty title="No dead letter matches">Use fewer or other filters.</Empty>}
       {found.rows.length > 0 && (
         <Table
@@ -124,16 +139,43 @@ function Rows({ filter, total, again, onFilter, onDone }: RowsProps) {
   );
 }
 
+interface AllAlikeProps {
+  /** The chosen ones. */
+  rows: DeadLetter[];
+  counts: CauseCount[];
+  onFilter: (changed: Partial<Filter>) => void;
+}
+
+/** From some letters of one cause to all of them, also to those that are not loaded. */
+function AllAlike({ rows, counts, onFilter }: AllAlikeProps) {
+  const [first] = rows;
+  const alike = first && rows.every((each) => each.subscription === first.subscription && each.cause === first.cause);
+  const all = alike && counts.find((each) => each.subscription === first.subscription && each.cause === first.cause);
+  if (!all || all.count <= rows.length) return null;
+  const { subscription, cause } = all;
+  return (
+    <p class="note" role="status">
+      {count(rows.length)} chosen.{" "}
+      <button class="quiet inline" onClick={() => onFilter({ ...NO_FILTER, subscription, causes: [cause] })}>
+        Choose all {count(all.count)} of this cause
+      </button>
+    </p>
+  );
+}
+
 interface ActionsProps {
   choice: Choice;
   size: number;
   chosen: number;
   onDone: () => void;
+  onAsk: (open: boolean) => void;
 }
 
-function Actions({ choice, size, chosen, onDone }: ActionsProps) {
-  const [open, set] = useState<"redrive" | "discard">();
-  const what = chosen ? `${count(chosen)} chosen` : `all ${count(size)}`;
+function Actions({ choice, size, chosen, onDone, onAsk }: ActionsProps) {
+  const [open, show] = useState<"redrive" | "discard">();
+  const all = `all ${count(size)}${choice.cause?.length === 1 ? " of this cause" : ""}`;
+  const what = chosen ? `${count(chosen)} chosen` : all;
+  const set = (dialog: "redrive" | "discard" | undefined) => (show(dialog), onAsk(dialog !== undefined));
   const close = (changed: boolean) => (set(undefined), changed && onDone());
   return (
     <>
@@ -152,11 +194,10 @@ function Actions({ choice, size, chosen, onDone }: ActionsProps) {
 function FilterForm({ filter, onFilter }: { filter: Filter; onFilter: (changed: Partial<Filter>) => void }) {
   const [type, set] = useState(filter.type);
   const submit = (event: Event) => (event.preventDefault(), onFilter({ type }));
-  const none = { subscription: "", causes: [], source: "", type: "", since: undefined, until: undefined };
   return (
     <>
       {isNarrow(filter) && (
-        <button class="quiet" onClick={() => onFilter(none)}>
+        <button class="quiet" onClick={() => onFilter(NO_FILTER)}>
           <Icon name="close" /> Show all
         </button>
       )}
@@ -182,6 +223,7 @@ function columns(choosing: Choosing | null): Column<DeadLetter>[] {
   const boxes: Column<DeadLetter> = {
     title: "Chosen",
     width: "5rem",
+    phone: "4.5rem",
     cell: (row) => (
       <input
         type="checkbox"
@@ -192,13 +234,13 @@ function columns(choosing: Choosing | null): Column<DeadLetter>[] {
     ),
   };
   const rest: Column<DeadLetter>[] = [
-    { title: "Id", width: "5.5rem", cell: (row) => <a href={link(["letters", String(row.id)])}>{row.id}</a> },
-    { title: "Since", width: "9rem", cell: (row) => <Time ms={row.at_ms} /> },
-    { title: "Subscription", width: "8rem", cell: (row) => row.subscription },
-    { title: "Cause", width: "10rem", cell: (row) => <code>{row.cause}</code> },
-    { title: "Type", cell: (row) => row.event.type || "no event" },
-    { title: "Event id", cell: (row) => <code>{row.event.id}</code> },
-    { title: "Attempts", width: "6rem", spare: true, number: true, cell: (row) => count(row.attempts) },
+    { title: "Id", width: "5.5rem", phone: "4rem", cell: (row) => <a href={link(["letters", String(row.id)])}>{row.id}</a> },
+    { title: "Since", width: "9rem", phone: false, cell: (row) => <Time ms={row.at_ms} /> },
+    { title: "Subscription", width: "8rem", phone: "6rem", cell: (row) => row.subscription },
+    { title: "Cause", width: "10rem", phone: "7rem", cell: (row) => <code>{row.cause}</code> },
+    { title: "Type", phone: false, cell: (row) => row.event.type || "no event" },
+    { title: "Event id", cell: (row) => <code><Cut text={row.event.id ?? ""} /></code> },
+    { title: "Attempts", width: "6rem", phone: false, spare: true, number: true, cell: (row) => count(row.attempts) },
   ];
   return choosing ? [boxes, ...rest] : rest;
 }

@@ -53,7 +53,8 @@ function Why({ letter }: { letter: DeadLetterDetail }) {
       <dl class="facts two">
         <dt>Cause</dt>
         <dd>
-          <Badge tone="bad">{letter.cause}</Badge>
+          <Badge tone="bad">{letter.cause}</Badge>{" "}
+          <a href={link(["letters"], { subscription: letter.subscription, cause: letter.cause })}>All of this cause</a>
         </dd>
         <dt>Subscription</dt>
         <dd>

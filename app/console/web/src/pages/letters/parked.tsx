@@ -4,6 +4,7 @@ import type { ParkedKey } from "../../api/types";
 import { useCalm, useLoad } from "../../api/use";
 import { count } from "../../format";
 import { go, link } from "../../router";
+import { Cut } from "../../ui/cut";
 import { Empty } from "../../ui/empty";
 import { Card, Figure, Head, Tabs } from "../../ui/page";
 import { ProblemBox } from "../../ui/problem";
@@ -81,17 +82,18 @@ function eventOf(row: ParkedKey): string {
 }
 
 const COLUMNS: Column<ParkedKey>[] = [
-  { title: "Key", cell: (row) => <code>{row.key ?? "not shown"}</code> },
+  { title: "Key", cell: (row) => <code><Cut text={row.key ?? "not shown"} /></code> },
   { title: "Subscription", cell: (row) => <a href={link(["subscriptions", row.subscription])}>{row.subscription}</a> },
-  { title: "Events", width: "6rem", number: true, cell: (row) => count(row.rows) },
-  { title: "Waits since", width: "9rem", cell: (row) => <Time ms={row.at_ms} as="ago" /> },
-  { title: "Next attempt", width: "9rem", cell: (row) => <Time ms={row.due_ms} as="ago" /> },
-  { title: "Attempts", width: "6.5rem", number: true, cell: (row) => count(row.attempts) },
-  { title: "Cause", width: "10rem", cell: (row) => <code title={row.detail}>{row.cause || "behind another"}</code> },
-  { title: "Oldest event", cell: (row) => <a href={eventOf(row)}>{row.event.id || "no event"}</a> },
+  { title: "Events", width: "6rem", phone: "4rem", number: true, cell: (row) => count(row.rows) },
+  { title: "Waits since", width: "9rem", phone: false, cell: (row) => <Time ms={row.at_ms} as="ago" /> },
+  { title: "Next attempt", width: "9rem", phone: "6.5rem", cell: (row) => <Time ms={row.due_ms} as="ago" /> },
+  { title: "Attempts", width: "6.5rem", phone: false, number: true, cell: (row) => count(row.attempts) },
+  { title: "Cause", width: "10rem", phone: false, cell: (row) => <code title={row.detail}>{row.cause || "behind another"}</code> },
+  { title: "Oldest event", phone: false, cell: (row) => <a href={eventOf(row)}><Cut text={row.event.id || "no event"} /></a> },
   {
     title: "Now",
     width: "9rem",
+    phone: false,
     cell: (row) => row.event.id && <TryNow id={row.subscription} event={row.event.id} />,
   },
 ];

@@ -1,11 +1,11 @@
 // Where nodes and lines stand. Nodes of a column follow their predecessors, so that few lines cross.
 import { COLUMNS, type Graph, type Line, type Node } from "./graph";
 
-export const WIDTH = 152;
-export const HEIGHT = 48;
-const GAP_X = 76;
+export const WIDTH = 164;
+export const HEIGHT = 62;
+const GAP_X = 68;
 const LEAD = 36; // of a line, straight: its rate stands above
-const GAP_Y = 16;
+const GAP_Y = 14;
 const TOP = 36;
 
 export interface Placed extends Node {

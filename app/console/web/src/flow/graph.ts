@@ -4,6 +4,7 @@ import { count, rate } from "../format";
 import { link } from "../router";
 import { delivered, published, rateNow, sent, type Sample } from "../samples";
 import { sinkKind, type Document } from "../subscription/words";
+import { hindranceOf, wordsOf } from "../verdicts";
 
 /** `flows`, nothing comes now, somebody stopped it, or it does not get through. */
 export type State = "flows" | "idle" | "paused" | "failing";
@@ -14,6 +15,8 @@ export interface Node {
   title: string;
   /** The line under the title. */
   note: string;
+  /** A second line: what is unfinished. */
+  left?: string;
   state: State;
   href: string;
   /** What it is, for a screen reader. */
@@ -39,12 +42,25 @@ export interface Sender {
   routes: string[];
 }
 
+/** An intake of the configuration. Without a route, the first route that matches takes its events. */
+export interface Intake {
+  name: string;
+  route: string | null;
+}
+
+/** Who may send, by the configuration. Without any producer, everybody who reaches the listener may. */
+export interface Sources {
+  producers: Sender[];
+  intakes: Intake[];
+}
+
 export const COLUMNS = ["Senders", "Routes", "Topics", "Subscriptions", "Targets"] as const;
 
-/** `senders`: the producers of the configuration; without any, whoever reaches the listener may send. */
-export function graphOf(status: Status, listed: ListedSubscription[], senders: Sender[], samples: Sample[]): Graph {
+export function graphOf(status: Status, listed: ListedSubscription[], sources: Sources, samples: Sample[]): Graph {
   const graph: Graph = { nodes: [], lines: [] };
-  addSenders(graph, status, senders, samples);
+  addProducers(graph, status, sources.producers, samples);
+  addIntakes(graph, status, sources.intakes);
+  if (!sources.producers.length) addAnybody(graph, status, samples);
   for (const route of status.routes) addRoute(graph, status, route.name, samples);
   for (const each of listed) addSubscription(graph, status, each, samples);
   for (const each of graph.nodes) if (each.column === 2) markTopic(each, graph, listed);
@@ -59,28 +75,42 @@ function moving(value: number | null): State {
   return value ? "flows" : "idle";
 }
 
-function addSenders(graph: Graph, status: Status, senders: Sender[], samples: Sample[]): void {
+function addProducers(graph: Graph, status: Status, senders: Sender[], samples: Sample[]): void {
   const names = status.routes.map((each) => each.name);
   for (const { name, routes } of senders) {
     const own = rateNow(samples, sent(name));
     const may = names.filter((each) => routes.some((pattern) => fits(pattern, each)));
     const note = `${rate(own)} /s`;
     add(graph, { id: `from ${name}`, column: 0, title: name, note, state: moving(own), href: link(["producers", name]), kind: "Producer" });
-    for (const route of may)
-      graph.lines.push({ from: `from ${name}`, to: `route ${route}`, rate: may.length === 1 ? own : null, state: moving(own) });
+    addSent(graph, `from ${name}`, may, own);
   }
-  for (const intake of status.intakes ?? []) {
-    const note = `${rate(intake.events_per_second)} /s`;
-    const state = moving(intake.events_per_second);
-    add(graph, { id: `in ${intake.name}`, column: 0, title: `/in/${intake.name}`, note, state, href: link(["producers"]), kind: "Intake" });
-    for (const route of names) graph.lines.push({ from: `in ${intake.name}`, to: `route ${route}`, rate: null, state });
+}
+
+function addIntakes(graph: Graph, status: Status, configured: Intake[]): void {
+  for (const { name, events_per_second: own } of status.intakes ?? []) {
+    const route = configured.find((each) => each.name === name)?.route;
+    const may = status.routes.map((each) => each.name).filter((each) => !route || each === route);
+    const note = `${rate(own)} /s`;
+    add(graph, { id: `in ${name}`, column: 0, title: `/in/${name}`, note, state: moving(own), href: link(["producers"]), kind: "Intake" });
+    addSent(graph, `in ${name}`, may, own);
   }
-  if (senders.length) return;
+}
+
+/** Events are counted by sender: with several routes nobody knows which of them took how many. */
+function addSent(graph: Graph, from: string, routes: string[], own: number | null): void {
+  const alone = routes.length === 1;
+  for (const route of routes)
+    graph.lines.push({ from, to: `route ${route}`, rate: alone ? own : null, state: alone ? moving(own) : "idle" });
+}
+
+/** The routes' own rates are theirs, if there is no other sender. */
+function addAnybody(graph: Graph, status: Status, samples: Sample[]): void {
+  const others = (status.intakes ?? []).length > 0;
   const all = { id: "anybody", column: 0, title: "Anybody", href: link(["producers"]), kind: "Senders" };
   add(graph, { ...all, note: "the listener is open", state: "idle" });
-  for (const route of names) {
-    const now = rateNow(samples, published(route));
-    graph.lines.push({ from: "anybody", to: `route ${route}`, rate: now, state: moving(now) });
+  for (const { name } of status.routes) {
+    const now = others ? null : rateNow(samples, published(name));
+    graph.lines.push({ from: "anybody", to: `route ${name}`, rate: now, state: moving(now) });
   }
 }
 
@@ -131,39 +161,44 @@ function addSubscription(graph: Graph, status: Status, listed: ListedSubscriptio
   const { id: name, document, health } = listed;
   const id = `subscription ${name}`;
   const now = rateNow(samples, delivered(name));
-  const pulled = sinkKind(document) === "pull";
-  const state = pulled && health.paused_for !== null ? "paused" : stateOf(health, now);
-  const note = state === "flows" || state === "idle" ? `lag ${count(health.lag)}` : pulled ? "waits to be pulled" : noteOf(health);
-  add(graph, { id, column: 3, title: name, note, state, href: link(["subscriptions", name]), kind: "Subscription" });
+  const state = stateOf(listed, now);
+  const note = noteOf(listed, now);
+  add(graph, { id, column: 3, title: name, note, left: leftOf(health), state, href: link(["subscriptions", name]), kind: "Subscription" });
   const source = document.source as { broker: string; topics: string[] };
   for (const topic of source.topics) {
     const from = addTopic(graph, status, source.broker, topic);
-    graph.lines.push({ from, to: id, rate: source.topics.length === 1 ? now : null, state });
+    graph.lines.push({ from, to: id, rate: null, state }); // deliveries are counted at the target
   }
   graph.lines.push({ from: id, to: addTarget(graph, name, document, state), rate: now, state });
 }
 
-/** Its attempts fail, or a person or its target stopped it. */
-function stateOf(health: SubscriptionHealth, now: number | null): State {
-  if (["disabled", "broken", "restarting", "stopped"].includes(health.state)) return "failing";
-  if (health.broker_health.healthy === false || health.paused_for !== null || health.parked.rows) return "failing";
-  if (health.state === "paused") return "paused";
-  return moving(now);
+/** What needs a person decides the colour: an error or a parked key is a failure, a warning waits. */
+function stateOf({ health }: ListedSubscription, now: number | null): State {
+  const found = hindranceOf(health);
+  if (!found) return moving(now);
+  if (found.verdict === "paused" || found.verdict === "queue-full") return "paused";
+  return found.severity === "error" || found.verdict === "parked-keys" ? "failing" : "paused";
 }
 
-function noteOf(health: SubscriptionHealth): string {
-  if (health.broker_health.healthy === false) return "broker does not answer";
-  if (health.parked.rows) return `${count(health.parked.rows)} parked`;
-  if (health.paused_for !== null) return "its target fails";
-  return `${health.state}, lag ${count(health.lag)}`;
+function noteOf({ health }: ListedSubscription, now: number | null): string {
+  const found = hindranceOf(health);
+  return found ? wordsOf(found) : `${rate(now)} /s`;
 }
 
+/** What is unfinished, each with its own number: events of parked keys are no part of the lag. */
+function leftOf(health: SubscriptionHealth): string {
+  const lag = `lag ${count(health.lag)}`;
+  return health.parked.rows ? `${lag}, ${count(health.parked.rows)} parked` : lag;
+}
+
+const GRAVEST: State[] = ["idle", "paused", "flows", "failing"];
+
+/** A target of several subscriptions has the gravest of their states. */
 function addTarget(graph: Graph, name: string, document: Document, state: State): string {
   const { title, note, id } = targetOf(name, document);
   const known = graph.nodes.find((each) => each.id === id);
-  const shared = known && known.state === "flows" ? "flows" : state;
-  if (known) known.state = shared;
-  else add(graph, { id, column: 4, title, note, state, href: link(["subscriptions", name]), kind: "Target" });
+  if (!known) add(graph, { id, column: 4, title, note, state, href: link(["subscriptions", name]), kind: "Target" });
+  else if (GRAVEST.indexOf(state) > GRAVEST.indexOf(known.state)) known.state = state;
   return id;
 }
 
