@@ -38,7 +38,7 @@ def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
 
 
 def steps_of(pointer: str) -> tuple[str, ...]:
-    """Return the unescaped reference tokens of a JSON Pointer."""
+    """Return the steps (reference tokens) of a JSON Pointer, without escapes."""
     return tuple(
         step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]
     )  # RFC 6901 4: ~1 first
@@ -62,7 +62,8 @@ def _found(document: bytes, steps: tuple[str, ...]) -> bytes | None:
 
 
 def child_of(value: bytes, step: str) -> Raw | None:
-    """Return the member or element of a JSON value that one step of a pointer names; None if there is none."""
+    """Return the member or element of a JSON value to which one step of a pointer leads. Return None if there
+    is none."""
     if value.startswith(b"{"):
         return members(value).get(step)
     if value.startswith(b"[") and _INDEX.fullmatch(step):

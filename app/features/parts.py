@@ -1,4 +1,4 @@
-"""Small components: some only start and stop, and some only apply another configuration."""
+"""Small components. Some only start and stop, and others only apply another configuration."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class SimpleComponent(Component[None]):
 
 
 class AbsentFeature:
-    """An empty answer for features that this process does not run."""
+    """A stand-in for the features that this process does not run. All its lists are empty."""
 
     async def states(self) -> Sequence[SpoolView]:
-        """Return no spools."""
+        """Return no spools, because this process has none."""
         return ()
 
     def tallies(self) -> Mapping[str, EventMeter]:
-        """Return no intakes."""
+        """Return no counts, because this process has no intakes."""
         return {}
 
 

@@ -34,7 +34,7 @@ WALKED = 100_000  # rows of the pull queues that are read, because they have no 
 
 
 class EventRows(msgspec.Struct):
-    """Rows of the store and of memory with one event id. Attempts are sorted, the oldest first."""
+    """The rows with one event id, from the store and from memory. Attempts are sorted, the oldest first."""
 
     attempts: Sequence[Attempt] = ()
     letters: Sequence[DeadLetter] = ()
@@ -56,7 +56,7 @@ class EventRows(msgspec.Struct):
 
     @property
     def stored(self) -> bool:
-        """Return True if the store or an attempt names the event."""
+        """Return True if the store has a row for the event, or an attempt to deliver it is known."""
         return any((self.attempts, self.letters, self.parked, self.offered))
 
     def with_record(self) -> list[DeadLetter | Parked | PullMessage]:
@@ -67,7 +67,7 @@ class EventRows(msgspec.Struct):
 async def _grouped(
     tables: Sequence[Sequence[Any]], of: Callable[[Any], str], slices: Slices
 ) -> Mapping[str, EventRows]:
-    """Return the rows by the name that ``of`` returns for each, in one pass."""
+    """Group the rows by the name that ``of`` returns for each row. All rows are read once."""
     found: dict[str, tuple[list[Any], ...]] = {}
     for number, table in enumerate(tables):
         for row in table:
@@ -82,8 +82,8 @@ async def _grouped(
 async def rows_of(
     store: Store, subscriptions: Subscriptions, wanted: WantedEvent, now_ms: int, slices: Slices
 ) -> tuple[EventRows, list[SearchReport]]:
-    """Return all rows of an event, and a report for each table. If a table does not answer, its report has
-    the cause."""
+    """Return all rows of an event, and a report on the search of each table. If a table cannot be read, its
+    report has the cause."""
     looked = list[SearchReport]()
     since = wanted.since_ms or 0
     remembered = [
@@ -127,7 +127,7 @@ async def rows_of(
 
 
 async def _with_more(asked: Awaitable[list[T]]) -> tuple[list[T], bool]:
-    """Return the rows, and whether there may be more."""
+    """Return the rows, and True if the table may have more than the query returned."""
     found = await asked
     return found, len(found) >= MOST
 
@@ -140,7 +140,8 @@ def _report(where: str, wanted: WantedEvent, until: int | None, why: str) -> Sea
 
 
 async def offered_at(store: Store, subscription: str, sighting: FoundRecord) -> PullMessage | None:
-    """Return the row of a record in a pull queue, or None. The table has an index by place."""
+    """Return the row of a record in a pull queue, or None. The search is fast, because the table has an index
+    by partition and position."""
     message = sighting.message
     try:
         return await store.pulled.at(

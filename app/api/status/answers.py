@@ -111,7 +111,7 @@ class DiskView(BaseModel):
 
 
 class Attention(BaseModel):
-    """A problem that does not recover by itself, or has not for five minutes."""
+    """A problem that does not recover by itself, or that has lasted for five minutes."""
 
     subject: str = Field(
         description="part that has the problem", examples=["subscription billing", "broker main"]

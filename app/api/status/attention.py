@@ -1,5 +1,5 @@
-"""Find the problems in a status that an operator must solve: they do not recover, or have not for five
-minutes."""
+"""Find the problems that an operator must solve in a status. They do not recover by themselves, or have
+lasted for five minutes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _disks(status: Status) -> Iterator[Attention]:
 
 def _roles(status: Status, command: str) -> Iterator[Attention]:
     """Yield causes of roles that are not ready, such as a missing target or a failing task. Brokers, the
-    store and subscriptions of this process are left out, because other functions list them."""
+    store and subscriptions of this process are left out, because other functions list those causes."""
     listed = {f"broker {name}:" for name, health in status.brokers.items() if not health.healthy}
     listed.add("store:")
     subscriptions = {f"subscription {each.id}" for each in status.subscriptions}

@@ -28,8 +28,7 @@ ALIVE = ProbeAnswer(200, "text/plain; charset=utf-8", b"ok\n")
 async def answer_readiness(
     roles: asked.ReadinessSource, only: str | None, *, looks: bool
 ) -> ProbeAnswer:
-    """Return the answer of the readiness probe. Unless ``looks`` is true, it has the status without the
-    causes.
+    """Return the answer of the readiness probe. The answer has the causes only if ``looks`` is true.
 
     ``only`` is the role that was requested, or None for all.
     """
@@ -40,7 +39,8 @@ async def answer_readiness(
 
 
 async def readiness(roles: asked.ReadinessSource, only: str | None = None) -> Readiness:
-    """Return the readiness of all roles, or of one. A role that this process does not run is not ready."""
+    """Return the readiness of all roles, or of the role ``only``. A role that this process does not run is
+    not ready."""
     every = await roles.readiness()
     found = {role: state for role, state in every.items() if only in {None, role}}
     if only is not None and only not in found:

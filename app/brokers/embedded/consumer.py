@@ -1,5 +1,5 @@
-"""A group member of the embedded log. It hands out messages that the tails of its partitions read, and
-commits them."""
+"""A group member of the embedded log. It hands out the messages that shared cursors read from its partitions,
+and commits its positions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         commit_interval: The longest time in seconds that a settled message, or a moved position, stays
-            uncommitted. Settled messages are usually committed earlier, with a commit group.
+            uncommitted. Settled messages are usually committed earlier, together with other writes of the
+            log.
         page_records: Most messages of one batch.
         page_bytes: Most bytes of one page.
         times: The time limits of the group.
@@ -42,7 +43,8 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberContext(msgspec.Struct, frozen=True):
-    """The objects that all group members of one log share. ``tail`` returns the tail of a partition."""
+    """The objects that all group members of one log share. ``tail`` is a function that returns the shared
+    reader of a partition."""
 
     engine: LogEngine
     settings: ConsumerSettings
