@@ -432,7 +432,7 @@ def _resolve(stored: Stored, results: list[PublishResult]) -> None:
 
 
 def _is_away(result: PublishResult | None) -> bool:
-    """Return True if the sender would get 503 for this result: the broker is away, the result is unknown, or
+    """Return True if the sender would get 503 for this result. The broker is away, the result is unknown, or
     the limit of records in flight is reached."""
     return isinstance(result, BrokerUnavailable)
 

@@ -1,7 +1,7 @@
 """Classify the answer of a sink. Only this module decides what the status of a delivery attempt means.
 
 The answer of a topic is expressed as an HTTP status (``sinks.topic``). The status 403 of a topic means a
-missing right, which concerns all events. So it is retried until an operator grants the right.
+missing right, which affects all events. So it is retried until an operator grants the right.
 
 ==================================  ===========  ==============  =====================================
 answer                              fate         endpoint fault  reason

@@ -20,9 +20,10 @@ RetryAt keeps the event in memory. The later events of its key (its lane) wait i
 partition pauses when its window is full. Park moves the events of the key to the store, and reading of the
 partition continues.
 
-A key does not park if ``hold`` covers its whole schedule, if the endpoint is at fault, or if the store has
-reached its limit of rows. If ``hold`` is used up, the key parks as soon as the obstacle ends. The Retry-After
-of a 429 is honoured even if the event becomes a dead letter, because it concerns the endpoint."""
+A key does not park if ``hold`` covers its whole schedule, or if the endpoint is at fault. Nor does it park if
+the store has reached its limit of rows. If ``hold`` is used up, the key parks as soon as the obstacle ends.
+The Retry-After of a 429 is honoured even if the event becomes a dead letter, because it applies to the
+endpoint."""
 
 from __future__ import annotations
 

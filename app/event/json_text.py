@@ -180,10 +180,11 @@ def _stand_in(found: re.Match[bytes]) -> bytes:
 
 
 def decode_lossless(text: Text, depth: int = 64) -> Any:
-    """Return the JSON value as Python objects, but as Raw where msgspec could not write it again unchanged.
+    """Return the JSON value as Python objects. A part that msgspec could not write again unchanged is
+    returned as Raw.
 
-    Raw are numbers beyond a double, texts and objects with unpaired surrogates, and these below ``depth``
-    levels. Raises ``FAULTS``.
+    These parts are numbers that no double holds, texts with unpaired surrogates, and objects with such names.
+    They are Raw also below ``depth`` levels, with all that surrounds them. Raises ``FAULTS``.
     """
     try:
         return msgspec.json.decode(text)

@@ -40,7 +40,7 @@ class SimpleComponent(Component[None]):
 
 
 class AbsentFeature:
-    """A stand-in for the features that this process does not run. All its lists are empty."""
+    """A substitute for the features that this process does not run. All its lists are empty."""
 
     async def states(self) -> Sequence[SpoolView]:
         """Return no spools, because this process has none."""
@@ -52,8 +52,8 @@ class AbsentFeature:
 
 
 class LoggingComponent(Component["Config | None"]):
-    """The log of the process, which is set up before the service is created. It applies changes of the
-    section ``log``."""
+    """The component for the log of the process, which is set up before the service is created. It applies
+    changes of the section ``log``."""
 
     name = "log"
 
@@ -66,7 +66,8 @@ class LoggingComponent(Component["Config | None"]):
 
 
 class VolumesComponent(Component[None]):
-    """The volumes of logs and store, and the certificates: resources that run out or expire."""
+    """The component that observes resources which run out or expire: the volumes of the logs and the store,
+    and certificates."""
 
     name = "volumes"
 

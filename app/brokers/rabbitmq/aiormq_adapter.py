@@ -181,8 +181,8 @@ class FrameReader:
     def __init__(
         self, reader: asyncio.StreamReader, noticed: Callable[[Any], bool] = lambda _: False
     ) -> None:
-        """Read from ``reader``. ``noticed`` is called with each method that concerns the whole connection. If
-        it returns True, the library does not see the method."""
+        """Read from ``reader``. ``noticed`` is called with each method of the connection itself, not of a
+        channel. If it returns True, the library does not see the method."""
         self.hot: dict[int, FastChannel] = {}
         self._reader = reader
         self._noticed = noticed
