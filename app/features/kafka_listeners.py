@@ -55,8 +55,8 @@ class OpenListener:
         )
 
     def require_logins(self, logins: SaslUsers | None) -> None:
-        """Require these logins from the next request on. Clients that have logged in already are checked
-        again."""
+        """Require these logins from the next request on. They also apply to clients that have logged in
+        already."""
         self._node.logins = logins
 
     async def stop(self, drain: float) -> None:

@@ -1,5 +1,5 @@
-"""The filters of one subscription, evaluated only once. The log evaluates them while it reads for the
-subscription, and the worker uses the same object."""
+"""The filters of one subscription. The log that reads for the subscription and the worker of the subscription
+both evaluate them through this module."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class ListenerLimits(msgspec.Struct, frozen=True, kw_only=True):
         connections: most open connections, including TLS handshakes; a further connection gets 503 and is
             closed.
         batch_events: most events of one batch.
-        in_work: most unanswered requests of one connection; reading pauses while there are more.
+        in_work: most unanswered requests of one connection; at this number reading pauses.
         in_flight: most requests of the process that wait for a log; further requests get 503.
         handshake_timeout: time limit of a TLS handshake, after which the connection is closed.
         head_timeout: time limit from the first byte of a request to the end of its head, after which the

@@ -188,8 +188,8 @@ def _delivery_settings(subscription: Subscription) -> tuple[object, ...]:
 
 
 async def _sources(subscriptions: Subscriptions, registry: Registry) -> Sources:
-    """Return the broker and topics of each subscription. Subscriptions that cannot run are included. They are
-    missing if the store does not answer."""
+    """Return the broker and topics of each subscription. Subscriptions that cannot run are included, but if
+    the store does not answer, they are left out."""
     declared = await subscriptions.declared()
     found = {each.id: (each.source.broker, each.source.topics) for each in declared}
     try:

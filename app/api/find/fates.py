@@ -47,7 +47,8 @@ class StateSnapshot(NamedTuple):
 
     Attributes:
         explain: The explainer of each subscription's filters, by id.
-        drained: The position up to which each spool has been published, by broker and topic.
+        drained: The positions up to which the partitions of each spool have been published, by broker and
+            topic.
     """
 
     store: Store

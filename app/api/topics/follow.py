@@ -28,8 +28,8 @@ HEARTBEAT_EVERY = 15.0  # seconds until a comment keeps proxies from closing an 
 
 
 class PageBounds(NamedTuple):
-    """The limits of one page: the number of messages, the bytes of their records, and the seconds. A page may
-    exceed the bytes by its first message."""
+    """The limits of one page: the number of messages, the bytes of their records, and the seconds. A page has
+    at least one message, even if this message exceeds the limit of bytes."""
 
     messages: int
     bytes: int

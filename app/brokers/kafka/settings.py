@@ -51,8 +51,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
             (no broker), no guarantee holds.
         create_topics: Whether missing topics are created, with ``partitions`` and ``replication``.
             Otherwise publishing to them fails.
-        request_timeout: The time limit of an answer. It must be at least the publish time-out, so that the
-            client still waits when the result of a late answer matters.
+        request_timeout: The time limit of an answer. It must be at least the publish time-out, because the
+            client would otherwise give up early and the result would be "unknown".
         session_timeout: The silence after which the group gives a member's partitions to other members.
         commit_interval: The longest time between settling a message and its commit, while other messages are
             unfinished. Together with the time of the cluster's answer it stays below the promised 250 ms.

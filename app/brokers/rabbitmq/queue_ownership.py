@@ -4,8 +4,8 @@ The broker counts only the active consumer of a queue, and does not report which
 queue has an empty second queue, its *guard*. A member owns the queue while it is the only consumer of the
 guard. The broker reports the consumers of a guard reliably.
 
-A member checks the guard, consumes it, and checks it again. If another member came at the same time, both
-give up. The queue's single active consumer ensures that two members never both receive messages.
+A member checks the guard, consumes it, and checks it again. It gives up if another member came at the same
+time. The queue's single active consumer ensures that two members never both receive messages.
 """
 
 from __future__ import annotations
