@@ -65,7 +65,7 @@ class RecordLocation(msgspec.Struct, frozen=True):
 
 
 def wrap(record: Record, origin: RecordLocation) -> Decoded:
-    """Return a valid event that contains the record, whatever the record holds.
+    """Return a valid event that contains the record. The record may have any content.
 
     Data with a content coding that is not undone gets the type ``application/octet-stream``. The attribute
     ``recordheaders`` then keeps the coding and the content type.

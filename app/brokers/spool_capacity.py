@@ -60,7 +60,7 @@ class SpoolCapacity:
         self._durable += size
 
     def refusal(self, topic: str, record: Record) -> BrokerRefused | None:
-        """Return an error if the target cannot store the record by its known limits, else None."""
+        """Return an error if the record is larger than the target is known to accept, else None."""
         size, most = size_of(record), self._target.capabilities.max_record
         limit = self._limit(topic)
         if (not most or size <= most) and (not limit or size < limit):
@@ -84,7 +84,7 @@ class SpoolCapacity:
             self._limits[topic] = min(size, self._limit(topic) or size), monotonic() + LIMIT_KNOWN
 
     def _limit(self, topic: str) -> int:
-        """Return the smallest size in bytes that the topic has rejected, or 0 if none is known."""
+        """Return the smallest size in bytes that the topic has rejected, or 0 if it has rejected none."""
         limit, until = self._limits.get(topic, (0, 0.0))
         if limit and monotonic() >= until:
             del self._limits[topic]

@@ -65,7 +65,7 @@ class Park(msgspec.Struct, frozen=True):
 
 
 class DeadLetterIt(msgspec.Struct, frozen=True):
-    """The decision to store a dead letter, which finishes the message. ``cause`` is a stable code."""
+    """The decision to store the message as a dead letter, which finishes it. ``cause`` is a stable code."""
 
     cause: str
 

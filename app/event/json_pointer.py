@@ -1,7 +1,7 @@
 """Look up a JSON Pointer (RFC 6901) in the data of an event.
 
-The result is None if the pointer names no value or the data is not JSON. Only the levels on the path are
-parsed. If an object repeats a name, the last one counts.
+The result is None if the pointer names no value or the data is not JSON. Only the levels of the data on the
+pointer's path are parsed. If an object repeats a name, the last member of that name counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")  # RFC 6901 4: no leading zero, and "-
 
 
 def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
-    """Return a function that finds the JSON text at ``pointer`` in an event's data, unchanged, or None.
+    """Return a function that finds the JSON text at ``pointer`` in the data of an event. The text is returned
+    unchanged, or None if there is none.
 
     Args:
         pointer: Empty for all of the data, or a path that begins with a slash.

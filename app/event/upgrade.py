@@ -79,9 +79,9 @@ def upgraded(
 
     Args:
         name: The version.
-        texts: The version's own attribute names to canonical texts.
-        types: The types that are not String, by own name.
-        headers: The texts of headers, by own name, if the event arrived in headers.
+        texts: Canonical texts by the attribute names of the version.
+        types: The types that are not String, by the same names.
+        headers: The texts of headers, by the same names, if the event arrived in headers.
     """
     version = VERSIONS[name]
     view: View = ({}, {}, {})
@@ -105,7 +105,7 @@ def upgraded(
 def _newest_name(
     version: Version, own: str, text: str, kind: AttributeType, taken: Mapping[str, str]
 ) -> str:
-    """Return the attribute's name in 1.0, or "" if 1.0 has no such attribute."""
+    """Return the name of an attribute in 1.0. Return "" if 1.0 has no such attribute."""
     if own in version.rules:
         target = version.newest.get(own, own)
         # 1.0 demands an absolute URI; a relative one keeps its old name

@@ -47,7 +47,8 @@ class ArrivedAttribute(msgspec.Struct, frozen=True):
     Attributes:
         name: The name as its version spells it. An entry of ``extensions`` in 0.1 is ``extensions/NAME``.
         type: The type.
-        text: The text of a header with it. In 0.1 and 0.2 this is JSON, with strings in quotes.
+        text: The text of a header with this attribute. In 0.1 and 0.2 the text is JSON, with strings in
+            quotes.
     """
 
     name: str

@@ -98,8 +98,8 @@ class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
         )
 
     async def commit(self) -> None:
-        """Commit the settled messages. Raise BrokerError if the log cannot be written; the next commit then
-        includes them."""
+        """Commit the settled messages. Raise BrokerError if the log cannot be written; the messages are then
+        included in the next commit."""
         places = self._to_commit()
         if not places:
             return
@@ -175,7 +175,7 @@ class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
     def _due(self) -> Due | None:
         """Return the positions of all partitions that must be committed, or None.
 
-        Return None too if the group has removed this member, which ``_membership`` reports.
+        The result is also None if the group has removed this member, which ``_membership`` reports.
         """
         places, member = self._to_commit(), self._membership
         if not places or not self._shared.engine.coordinator.may_commit(

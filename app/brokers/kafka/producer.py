@@ -108,8 +108,8 @@ class KafkaPublisher:
 
     @property
     def _away(self) -> bool:
-        """Return True if the cluster is known to be unreachable. New records then fail at once instead of
-        after the time-out."""
+        """Return True if the cluster was unreachable at the last attempt. New records then fail at once
+        instead of after the time-out."""
         return self._connection is None and bool(self._cause)
 
     def _join(self, topic: TopicBatchers, submission: Submission) -> None:

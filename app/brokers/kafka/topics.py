@@ -26,10 +26,10 @@ ASK_AGAIN, ASK_AGAIN_LONGEST = 0.02, 1.0
 
 
 class KnownTopics(TopicResolver[TopicBatchers]):
-    """The known topics of one cluster.
+    """The topics of one cluster that the publisher has looked up.
 
-    An unknown topic is looked up, and created if the settings allow it. After a failed look-up it is rejected
-    for a moment.
+    A new topic is looked up, and created if the settings allow it. After a failed look-up it is rejected for
+    a moment.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         join: Callable[[TopicBatchers, Submission], None],
         deleted: Callable[[TopicBatchers], None] = lambda _topic: None,
     ) -> None:
-        """Start without known topics. No request is made.
+        """Start without any topics. No request is made.
 
         Args:
             settings: The settings with which to reach the cluster, and whether topics are created.
-            join: Publishes a submission to a topic that was found.
+            join: A function that publishes a submission to a topic that was found.
             deleted: Called with a topic that no longer exists.
         """
         super().__init__(settings.name, self._find, join, translate)

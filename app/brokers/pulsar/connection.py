@@ -112,9 +112,9 @@ class PulsarConnection:
         If a broker does not answer, closing continues in the background, within the client's own time limit.
 
         The library's ``close`` runs in a thread here, for two reasons found by test. Its ``shutdown`` waits
-        for its threads while it holds the interpreter, which those threads may need for a callback: nothing
-        runs for ten seconds. And the callback of its asynchronous close runs on a thread that cannot be
-        waited for. If the interpreter ends meanwhile, the process aborts.
+        for its threads while it holds the interpreter lock. Those threads may need the lock for a callback,
+        so nothing runs for ten seconds. The callback of its asynchronous close runs on a thread that cannot
+        be waited for. If the interpreter ends before that thread, the process aborts.
         """
         if self.closed:
             return

@@ -18,10 +18,10 @@ ASK_AGAIN, ASK_AGAIN_LONGEST = 0.1, 1.0
 
 
 class KnownTopics(TopicResolver[TopicBatchers]):
-    """The known topics of one cluster.
+    """The topics of one cluster that the publisher has looked up.
 
-    An unknown topic is looked up, and created if the settings allow it. A topic that the broker rejects fails
-    at once for a moment. If a look-up fails for another reason, it is repeated until the topic is found or
+    A new topic is looked up, and created if the settings allow it. A topic that the broker rejects fails at
+    once for a moment. If a look-up fails for another reason, it is repeated until the topic is found or
     rejected. So publishing resumes by itself after an outage, and ``trouble`` reports the failure until then.
     """
 
@@ -32,13 +32,13 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         found: Callable[[TopicBatchers], None],
         join: Callable[[TopicBatchers, Submission], None],
     ) -> None:
-        """Start without known topics. No request is made.
+        """Start without any topics. No request is made.
 
         Args:
             settings: The settings for creating topics.
             admin: The administration of the cluster.
             found: Called once with each topic that was found.
-            join: Publishes a waiting submission to its topic.
+            join: A function that publishes a waiting submission to its topic.
         """
         super().__init__(settings.name, self._find, join, translate)
         self.known: dict[str, TopicBatchers] = {}

@@ -59,7 +59,8 @@ def next_probe(known: QueueLayout | None, *, wide: bool) -> QueueProbe:
 
 
 class KnownLayout:
-    """The last known layout of one topic, and when it was counted, by the event loop's clock."""
+    """The result of the last count of one topic's queues, and when it was counted, by the event loop's
+    clock."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -68,7 +69,8 @@ class KnownLayout:
 
 
 class LayoutCache:
-    """The known layouts of all topics. ``age`` is the time between counts, in seconds."""
+    """The last counts of the queues of all topics. ``age`` is the time in seconds after which a topic is
+    counted again."""
 
     def __init__(self, age: float) -> None:
         self._age = age
@@ -103,7 +105,7 @@ class LayoutCache:
     async def changing(self, name: Name) -> AsyncIterator[QueueLayout | None]:
         """Prevent that queues are counted while the caller creates some. Afterwards discard the last count.
 
-        Yield the last known layout, or None.
+        Yield the result of the last count, or None.
         """
         seen = self._of(name)
         async with seen.lock:

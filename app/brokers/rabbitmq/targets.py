@@ -70,7 +70,7 @@ class TargetPartitions:
 
 
 class RabbitTargets(TopicResolver[TargetPartitions]):
-    """The known targets of one cluster, looked up through the connection in use."""
+    """The targets of one cluster that the publisher has looked up, through the connection in use."""
 
     def __init__(
         self,

@@ -157,7 +157,7 @@ class Topology:
             connection: The connection for requests.
             topic: The topic.
             group: The group whose queues are returned, if each group has its own queues.
-            age: The age in seconds up to which a known layout is returned without a request.
+            age: The age in seconds up to which the result of an earlier count is returned without a request.
         """
         if topic.startswith(EXCHANGE):
             raise BrokerRefused(f"{topic} can only be published to", kind="not-capable")
