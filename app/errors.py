@@ -87,8 +87,8 @@ class InvalidEvent(SenderError):
 class BrokerError(SkybridgeError):
     """A broker did not do what was requested.
 
-    ``retryable`` is True if the same request may succeed later. ``retry_after`` is the wait in
-    seconds, or None for the caller's default.
+    ``retryable`` is True if the same request may succeed later. ``retry_after`` is the wait in seconds. If it
+    is None, the caller chooses the wait.
     """
 
     retryable = False
@@ -102,7 +102,7 @@ class BrokerError(SkybridgeError):
 
 
 class BrokerUnavailable(BrokerError):
-    """The broker cannot be reached, or refuses for now. No record is known to be stored."""
+    """The broker cannot be reached, or refuses for now. It is not known that any record was stored."""
 
     retryable = True
     status = 503
@@ -120,8 +120,7 @@ class PublishUnknown(BrokerUnavailable):
 class UnclearRefusal(BrokerUnavailable):
     """The broker refused a record with an error code that leaves open whether a retry helps.
 
-    The record is retried by its own schedule, because other records of the topic may still be
-    stored.
+    Only this record is retried, by its own schedule. Other records of the topic may still be accepted.
     """
 
 
@@ -180,12 +179,12 @@ class StoreUnavailable(SkybridgeError):
 
 
 class StoreFull(StoreUnavailable):
-    """The store reached its limit of rows. The message stays in its log until there is room."""
+    """The store reached its limit of rows. The message stays in its log until the store has room again."""
 
 
 class VersionConflict(SkybridgeError):
-    """An object was changed by another request in the meantime. ``found`` is its present version,
-    or 0 if it is gone.
+    """Another request has changed an object since the caller read it. ``found`` is the object's present
+    version, or 0 if the object is gone.
     """
 
     def __init__(self, message: str, found: int) -> None:

@@ -44,20 +44,20 @@ def _faults(quota: Quota, remaining: int) -> tuple[Fault]:
 
 
 def quota_of(settings: EventQuota) -> Quota:
-    """Return the quota that the settings describe."""
+    """Return the rate limit that the settings of a producer's quota describe."""
     rate = event_rate(settings.events)
     return Quota(rate.events / rate.span, settings.burst)
 
 
 def demand(allowance: Allowance, count: int, now: float) -> None:
-    """Take ``count`` events from the allowance, or raise QuotaExceeded."""
+    """Take ``count`` events from what remains of a caller's quota. Raise QuotaExceeded if they do not fit."""
     if wait := allowance.take(count, now):
         raise _exceeded(allowance, wait, now)
 
 
 def demand_one(allowance: Allowance, now: float) -> None:
-    """Raise QuotaExceeded if not even one event fits. Nothing is taken, and the request need not be
-    read.
+    """Raise QuotaExceeded if the caller's quota does not permit even one event now. Nothing is taken from the
+    quota. A request that is refused here need not be read.
     """
     if wait := allowance.wait(now):
         raise _exceeded(allowance, wait, now)
@@ -142,23 +142,23 @@ class EventSender:
 
     @classmethod
     def of(cls, producer: Producer, before: EventSender | None = None) -> EventSender:
-        """Create the caller of a configured producer. ``before`` is the same caller under the
-        previous configuration.
+        """Create the caller of a configured producer. ``before`` is the same caller under the previous
+        configuration, or None.
         """
         quota = None if producer.quota is None else quota_of(producer.quota)
         return cls(producer.name, Rights(producer.name, producer.may), quota, before=before)
 
     def take_effect(self, now: float) -> None:
-        """Apply the quota to what this caller has used so far."""
+        """Apply the quota of the present configuration. Events that this caller sent earlier still count."""
         if self.allowance is not None and self._quota is not None:
             self.allowance.apply(self._quota, now)
 
     def debt(self, now: float) -> float:
-        """Return the seconds until the events beyond the quota are paid for."""
+        """Return the seconds until the quota has made up for the events that were charged beyond it."""
         return 0.0 if self.allowance is None else self.allowance.debt(now)
 
     def charge(self, count: int, now: float, *, refused: int = 0) -> None:
-        """Charge events that have arrived and can no longer be refused.
+        """Charge events that have arrived and can no longer be refused, as those of Kafka clients.
 
         Args:
             count: The number of events.
@@ -171,7 +171,7 @@ class EventSender:
             self.tally.add(count, now)
 
     def take(self, count: int, now: float) -> None:
-        """Take ``count`` events that have arrived from the quota, or raise QuotaExceeded."""
+        """Take ``count`` events of a request from the quota. Raise QuotaExceeded if they do not fit."""
         if self.allowance is not None:
             demand(self.allowance, count, now)
         self.tally.add(count, now)

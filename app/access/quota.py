@@ -46,7 +46,7 @@ class Allowance:
         self._use(quota)
 
     def apply(self, quota: Quota, now: float) -> None:
-        """Apply another quota from now on. Events taken before still count."""
+        """Replace the quota from now on. Events that were taken under the old quota still count."""
         missing = self.reset(now) * self.quota.rate
         self._use(quota)
         self._full_at = now + missing / quota.rate
@@ -80,15 +80,15 @@ class Allowance:
         return 0.0 if wait <= self._most else wait - quota.window
 
     def charge(self, count: int, now: float) -> None:
-        """Take ``count`` events even if they do not fit."""
+        """Take ``count`` events even if the quota does not permit them. The excess becomes a debt."""
         self._full_at = max(self._full_at, now) + count / self.quota.rate
 
     def debt(self, now: float) -> float:
-        """Return the seconds until all charged events are paid for."""
+        """Return the seconds until the quota has made up for all events that were charged beyond it."""
         return max(0.0, self._full_at - now - self._most)
 
     def remaining(self, now: float) -> int:
-        """Return the number of events that fit now."""
+        """Return the number of events that the quota permits now."""
         missing = max(0.0, self._full_at - now) * self.quota.rate
         return max(0, math.floor(self.quota.burst * (1 + _ROUNDING) - missing))
 
@@ -103,11 +103,11 @@ def share_of(bound: int) -> int:
 
 
 class SharedLimit:
-    """A limit on a resource: all owners together hold at most ``bound`` of it, and each owner at
-    most ``share``.
+    """A limit on a resource: all users together hold at most ``bound`` of it, and each user at most
+    ``share``.
 
-    An owner is the name of a user. The owner "" is for anonymous callers, to whom only the common
-    bound applies.
+    An owner is the name of a user. Anonymous callers have the owner "", to whom only the common bound
+    applies.
     """
 
     __slots__ = ("_by_owner", "bound", "held", "share")
@@ -130,8 +130,8 @@ class SharedLimit:
         return max(0, left)
 
     def add(self, owner: str, size: int) -> None:
-        """Add ``size`` to what ``owner`` holds; a negative size releases it. Nothing is refused
-        here.
+        """Add ``size`` to what ``owner`` holds. A negative size releases a part. The method does not check
+        the limit; ``left`` does.
         """
         self.held += size
         if mine := self._by_owner.get(owner, 0) + size:

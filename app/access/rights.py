@@ -77,7 +77,7 @@ class Rights:
         return NotAllowed(faults) if faults else None
 
     def demand_route(self, route: str) -> None:
-        """Raise NotAllowed if the producer may not use the route that the rules chose."""
+        """Raise NotAllowed if the producer may not use the route that the routing rules chose."""
         if faults := self.faults_of_route(route):
             raise NotAllowed(faults)
 
@@ -89,8 +89,8 @@ class Rights:
             raise NotAllowed(faults)
 
     def faults_of_key(self, key: bytes | None) -> list[Fault]:
-        """Return the fault of a record key. A missing key is always allowed, because it delays no
-        other event.
+        """Return a list with the fault of a record key that the producer may not write, or an empty list. A
+        missing key is always allowed, because it delays no other event.
         """
         if key is None:
             return []
@@ -102,10 +102,11 @@ class Rights:
         return [Fault("key-not-allowed", detail, at="key")]
 
     def faults_of(self, attributes: Mapping[str, str]) -> list[Fault]:
-        """Return the faults of an event by its attributes, which have their 1.0 names.
+        """Return the faults of an event whose source or type the producer may not send. ``attributes`` has
+        the names of version 1.0.
 
-        If source or type cannot be read (a document in an unknown format), the event is allowed
-        only if all are allowed.
+        If source or type cannot be read (a document in an unknown format), the event is allowed only if all
+        sources or types are.
         """
         faults = []
         if not self._sources(attributes.get("source", "")):
@@ -115,7 +116,7 @@ class Rights:
         return faults
 
     def faults_of_route(self, route: str) -> list[Fault]:
-        """Return the fault of a route that the producer may not use."""
+        """Return a list with the fault of a route that the producer may not use, or an empty list."""
         if self._routes(route):
             return []
         detail = f"Producer {self._producer} may not use route {clip(route)}."
@@ -180,7 +181,8 @@ def _fits(patterns: tuple[str, ...] | None, text: str) -> bool:
 
 
 class KafkaAccess(msgspec.Struct, frozen=True):
-    """The rights of a user on a Kafka listener, as predicates on the names of topics and groups."""
+    """The rights of a user on a Kafka listener. Each right is a function that returns True for a permitted
+    topic or group."""
 
     write: Matches
     read: Matches

@@ -18,8 +18,8 @@ from app.access.tokens import ALGORITHMS, LONGEST, BadToken, Claims, checked_cla
 _KEYS = 100  # largest number of keys of one issuer
 _SHORTEST_RSA = 2048  # bits
 _Found = OctKey | RSAKey | ECKey | OKPKey
-"""A key as the library represents it. A shared secret (``OctKey``) is never used, as ``Keys``
-selects public keys only.
+"""A key as the library ``joserfc`` represents it. A shared secret (``OctKey``) is never used, because
+``Keys`` selects public keys only.
 """
 
 
@@ -82,7 +82,7 @@ class Keys:
     __hash__ = None  # type: ignore[assignment]  # compared, never hashed
 
     def named(self, kid: str | None) -> VerificationKey | None:
-        """Return the key with this id. Without an id, return the only key; None if there are
+        """Return the key with this id. If the token has no key id, return the only key; None if there are
         several.
         """
         if kid is None:
@@ -94,8 +94,8 @@ class Keys:
 
 
 class _Registry(JWSRegistry):
-    """The four permitted algorithms. The library would warn of the name EdDSA, which most issuers
-    use.
+    """The registry of the four permitted signature algorithms. The library's own registry would log a warning
+    for the name EdDSA, which most issuers use.
     """
 
     max_header_length = 4 << 10
@@ -111,10 +111,10 @@ _REGISTRY = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
 
 
 def _import_key(entry: Any) -> list[_Found]:
-    """Return the key of a JWK Set entry, as a list; an empty list if the library does not know its
-    kind, curve or form.
+    """Return a list with the key of a JWK Set entry. The list is empty if the library does not know the kind,
+    curve or form of the key.
 
-    Such a key is ignored, because the other keys can be used (RFC 7517 5).
+    An unknown key is ignored, because the other keys of the set can be used (RFC 7517 5).
     """
     try:
         return list(KeySet.import_key_set({"keys": [entry]}).keys)

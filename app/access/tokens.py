@@ -38,7 +38,8 @@ class BadToken(Exception):
 
 
 class Head(NamedTuple):
-    """The unverified statements of a token: its algorithm, the id of its key, and its issuer."""
+    """The fields of a token that can be read before its signature is verified: algorithm, key id and
+    issuer."""
 
     algorithm: str
     key: str | None
@@ -46,7 +47,7 @@ class Head(NamedTuple):
 
 
 def read_head(token: bytes) -> Head:
-    """Return the unverified statements of a token.
+    """Return algorithm, key id and issuer of a token. The signature is not verified.
 
     Raises:
         BadToken: The token is malformed, or its algorithm is not permitted.
@@ -120,7 +121,7 @@ def _claims(payload: bytes) -> dict[str, Any]:
 
 
 def only_match(found: Sequence[Any], what: str) -> Any:
-    """Return the only element of ``found``.
+    """Return the only element of ``found``. ``what`` names the elements in the error.
 
     Raises:
         BadToken: There is none, or there are several, so that it is unclear which rights apply.

@@ -1,7 +1,7 @@
 """Find the producer of a credential.
 
-Keys are stored as digests. A digest is looked up and a key is never compared, so the duration
-reveals nothing about a key.
+Keys are stored as digests. A key is found by looking up its digest, not by comparing keys. So the time that a
+lookup takes reveals nothing about a key.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def san_of(text: str) -> San:
 
 
 def sans_of(certificate: Mapping[str, Any]) -> tuple[San, ...]:
-    """Return the subject alternative names of a certificate in the form of ``ssl``."""
+    """Return the subject alternative names of a certificate. ``certificate`` has the form that Python's
+    ``ssl`` returns."""
     return tuple(_san(kind, text) for kind, text in certificate.get("subjectAltName", ()))
 
 
@@ -63,8 +64,8 @@ def _san(kind: str, text: str) -> San:
 
 
 class TokenRule(NamedTuple):
-    """A rule by which tokens belong to a caller: their claims must have the values of
-    ``rule.match``.
+    """A rule that finds the caller of a token: each claim in ``rule.match`` must have the value that the rule
+    gives.
     """
 
     rule: JwtRule
@@ -86,14 +87,14 @@ def claim_matches(claim: object, value: str | int | bool) -> bool:
 
 
 class ProducerDirectory:
-    """The producers of one configuration, by credential.
+    """The producers of one configuration, indexed by credential.
 
     Attributes:
         callers: The callers by name.
         bearers: The callers by the digest of ``Bearer KEY``.
         headers: The headers that carry keys, in addition to Authorization.
         kafka: The rights of users of Kafka listeners, by name.
-        rules: The rules for tokens.
+        rules: The rules that find the caller of a token.
         posts: Whether any producer has a credential for HTTP.
         required: Whether only producers may send events.
     """
@@ -141,23 +142,23 @@ class ProducerDirectory:
         self.posts = any(each.posts for each in producers)
 
     def take_effect(self, now: float) -> None:
-        """Apply the quotas of these producers; what each has used stays used."""
+        """Apply the quotas of these producers. Events that a producer sent earlier still count."""
         for caller in self.callers.values():
             caller.take_effect(now)
 
     def by_key(self, header: bytes, digest: bytes) -> EventSender | None:
-        """Return the caller whose key has this digest, in the header for its keys; None for an
-        unknown key.
+        """Return the caller whose key has this digest. ``header`` is the name of the header with the key.
+        None means that the key is unknown.
         """
         return self._by_key.get((header, digest))
 
     def by_certificate(self, names: Iterable[San]) -> list[EventSender]:
-        """Return the callers that a certificate names: none, one, or several."""
+        """Return the callers that have one of these names of a certificate: none, one, or several."""
         found = (self._by_san.get(name) for name in names)
         return list(dict.fromkeys(each for each in found if each is not None))
 
     def by_claims(self, issuer: str, claims: Mapping[str, Any]) -> list[EventSender]:
-        """Return the callers whose rule matches the claims of a verified token: none, one, or
+        """Return the callers with a token rule that the claims of a verified token meet: none, one, or
         several.
         """
         return [

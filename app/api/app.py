@@ -64,8 +64,9 @@ def create_application(given: ServiceParts, stopped: asyncio.Event) -> FastAPI:
 
 
 def _match_once(app: FastAPI) -> None:
-    """Match a path that no route has, so that FastAPI analyses the parameters of all routes now. That takes a
-    second; here the thread that creates the application spends the time, instead of the first request."""
+    """Request a path that no route has, so that FastAPI analyses the parameters of all routes now. The
+    analysis takes a second. Here it runs in the thread that creates the application, so the first request
+    does not wait."""
     scope = {"type": "http", "method": "GET", "path": "/\0", "root_path": "", "headers": []}
     for route in app.routes:
         route.matches(scope)
@@ -73,8 +74,8 @@ def _match_once(app: FastAPI) -> None:
 
 @functools.cache
 def _operations() -> Sequence[BaseRoute]:
-    """Return the routes of all resources. They are created once for all applications, because they hold no
-    state of a service and FastAPI takes long to analyse their parameters."""
+    """Return the routes of all resources. FastAPI takes long to analyse their parameters, so they are created
+    once for all applications. They hold no state of a service."""
     router = APIRouter(dependencies=[Depends(parameters.demand_known_parameters)])
     for each in (
         status,
@@ -104,7 +105,7 @@ def _operations() -> Sequence[BaseRoute]:
 
 
 def skeleton() -> FastAPI:
-    """Create an application without a service, for its OpenAPI document alone."""
+    """Create an application without a service. It serves only to make the OpenAPI document."""
     return create_application(ServiceParts(), asyncio.Event())
 
 

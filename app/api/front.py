@@ -1,8 +1,8 @@
 """The ASGI layer of the admin listener before the FastAPI application: it answers probes and metrics.
 
 An orchestrator and Prometheus send requests every few seconds, and many processes receive no others. The
-FastAPI application costs a quarter of the memory and of the start time of a process. It is therefore created
-in a thread when the first request arrives that needs it, and the event loop stays free.
+FastAPI application costs a quarter of the memory and of the start time of a process. So the application is
+created only when a request needs it. A thread creates it, so that the event loop stays free.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def create_app(
 class Front:
     """A plain ASGI layer that answers probes and metrics and passes other requests to the application.
 
-    The first such request creates the application with ``make``, in a thread. If ``make`` fails, the next
+    The first other request creates the application with ``make``, in a thread. If ``make`` fails, the next
     request tries again.
     """
 
@@ -89,7 +89,7 @@ class Front:
 
     async def _probe(self, scope: Scope) -> ProbeAnswer | None:
         """Return the answer to a probe or to a request for metrics. Return None if the application must
-        answer, also when it must reject a wrong request."""
+        answer. The application also answers a wrong request to a probe."""
         if scope["type"] != "http" or scope["method"] != "GET":
             return None
         path, query = scope["path"], scope["query_string"]

@@ -1,7 +1,7 @@
 """Convert the header table of AMQP 0-9-1 to the neutral record: typed values get their canonical text.
 
-The record's ``natives`` also keeps every value that is no string, as the client library gave it. Nothing is
-lost, and decoding can refuse a type that no attribute has.
+Every value that is no string is also kept in ``natives`` of the record, as the client library returned it. So
+no value is lost, and decoding can refuse a type that no attribute has.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def from_table(
 
     Args:
         table: The header table.
-        content_type: The property of that name.
+        content_type: The content-type property.
         body: The body.
         message_id: The property of that name.
         time_ms: The timestamp property, in ms since 1970.

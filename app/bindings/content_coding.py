@@ -1,7 +1,8 @@
 """The content coding of a record: its header ``content-encoding``, which also carries RabbitMQ's property.
 
-No binding defines a content coding, so an event is read from the decoded body. A coding that Skybridge cannot
-undo makes the message foreign, and its header stays: coded bytes are never forwarded as plain ones.
+No binding defines a content coding, so an event is read from the decoded body. If Skybridge cannot undo a
+coding, the message counts as foreign and keeps the header. So compressed bytes are never forwarded as plain
+ones.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from app.formats.content_coding import DecodedTooLarge, UnknownCoding, coding_of
 
 HEADER = "content-encoding"
 CONTENT = 1 << 20
-"""The most bytes of a decoded body if no configuration sets a limit: the default of ``limits.body``."""
+"""The largest decoded body in bytes if no configuration sets a limit. It is the default of
+``limits.body``."""
 
 _CHARSETS = frozenset({b"utf-8", b"utf8"})  # AMQP clients write these for plain text
 
 
 def coding_in(record: Record) -> bytes:
-    """Return the content codings that the record names, or ``b""``."""
+    """Return the content codings that the header ``content-encoding`` of the record names, or ``b""``."""
     named = []
     for name, value in record.headers:
         if _is_coding(name):
@@ -70,7 +72,7 @@ def uncoded(headers: Iterable[Header]) -> tuple[Header, ...]:
 
 
 def coded(headers: Iterable[Header], coding: str | None) -> tuple[Header, ...]:
-    """Return the headers with ``content-encoding`` from the message's own property, if it names a coding."""
+    """Return the headers with ``content-encoding`` added if the broker's message had this property."""
     if not coding:
         return tuple(headers)
     return (*uncoded(headers), (HEADER, coding.encode("utf-8", "surrogateescape")))

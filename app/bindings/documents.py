@@ -17,7 +17,8 @@ FormatName = Literal["as_received", "json", "protobuf", "avro"]
 
 
 def content_type_of(event: CloudEvent) -> str | None:
-    """Return ``datacontenttype``, or ``application/json`` if the JSON format implied it by omission."""
+    """Return the attribute ``datacontenttype`` of an event. Return ``application/json`` if the event came in
+    the JSON format without this attribute, which implies JSON."""
     implied = "application/json" if event.data_form is DataForm.JSON else None
     return event.attributes.get("datacontenttype", implied)
 
@@ -62,7 +63,8 @@ def write_batch(batch: Sequence[Decoded], name: FormatName = "json") -> tuple[by
 
 
 def join_elements(elements: Sequence[bytes], name: FormatName = "json") -> tuple[bytes, str]:
-    """Return one batch document of elements of one version, and its media type."""
+    """Return one batch document that contains these elements, and its media type. All elements must have one
+    version."""
     name = "json" if name == "as_received" else name
     essence = f"application/cloudevents-batch+{name}"
     if essence not in BATCH_FORMATS:
@@ -75,7 +77,8 @@ def join_elements(elements: Sequence[bytes], name: FormatName = "json") -> tuple
 def element_of(decoded: Decoded, name: FormatName = "json") -> bytes:
     """Return the document of an event as an element of a batch: in UTF-8 and without a byte order mark.
 
-    A batch has one charset, whatever charset the event arrived in. Raises what ``write_document`` raises.
+    A batch has one charset, so an event that arrived in another charset is converted. Errors are those of
+    ``write_document``.
     """
     document, media_type = write_document(decoded, "json" if name == "as_received" else name)
     wire = _wire(media_type)
@@ -98,7 +101,8 @@ def _mixed_versions(batch: Sequence[Decoded]) -> list[Fault]:
 
 
 def _format_of(decoded: Decoded) -> str:
-    """Return the media type of the format in which the event arrived, or JSON if it was no document."""
+    """Return the media type of the format in which the event arrived. Return that of JSON if the event did
+    not arrive as a document."""
     if decoded.media_type is None or decoded.media_type is JSON_DOCUMENT:
         return json.MEDIA_TYPE
     return _wire(decoded.media_type).essence or json.MEDIA_TYPE

@@ -1,4 +1,4 @@
-"""Foreign headers on HTTP: which headers are never forwarded, and which go into a request."""
+"""Foreign headers on HTTP: which ones are never forwarded, and which ones go into a request."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def is_field_value(text: str) -> bool:
 
 
 def why_not(name: str) -> str:
-    """Return why a header of this name is never forwarded, or "" if it may be."""
+    """Return the reason why a header of this name is never forwarded, or "" if it may be forwarded."""
     if name in _REASONS:
         return _REASONS[name]
     return next((why for family, why in _FAMILIES.items() if name.startswith(family)), "")
@@ -75,17 +75,18 @@ def _taken_name(name: bytes) -> str:
 
 
 TAKEN_NAMES = Memo(_taken_name)
-"""The name of a request's header to the name under which it is kept next to the event. Cached."""
+"""A cached mapping from the name of a request's header to the name under which the header is kept next to the
+event."""
 
 
 def forwarded(foreign: Sequence[Header], wanted: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the foreign headers that go into a request.
 
-    Headers that HTTP cannot hold or that are never forwarded are skipped. The record still has them.
+    Headers that HTTP cannot carry or that are never forwarded are skipped. The record keeps them.
 
     Args:
         foreign: The foreign headers of the event.
-        wanted: Names in lower case, or prefixes that end with ``*``.
+        wanted: The headers to forward: names in lower case, or prefixes that end with ``*``.
     """
     for name, value in foreign:
         lower = name.lower()
@@ -101,12 +102,14 @@ def forwarded(foreign: Sequence[Header], wanted: Collection[str]) -> Iterator[tu
 
 
 def with_foreign_header(decoded: Decoded, name: str, value: bytes) -> Decoded:
-    """Return the event with this foreign header, in place of those with the same name (lower case)."""
+    """Return the event with this foreign header added. Existing foreign headers of the same name (lower case)
+    are removed."""
     return replace(decoded, foreign=with_header(decoded.foreign, name, value))
 
 
 def with_header(foreign: Sequence[Header], name: str, value: bytes) -> tuple[Header, ...]:
-    """Return the headers with this one first, in place of those with the same name (lower case)."""
+    """Return the headers with this one added first. Existing headers of the same name (lower case) are
+    removed."""
     return ((name, value), *without_header(foreign, name))
 
 
@@ -121,7 +124,7 @@ def may_hold_credential(name: str) -> bool:
 
 
 def is_wanted(name: str, wanted: Collection[str]) -> bool:
-    """Return True if ``wanted`` has the name (lower case) or a prefix of it that ends with ``*``."""
+    """Return True if ``wanted`` has the name (lower case), or a prefix of the name followed by ``*``."""
     return name in wanted or any(
         entry.endswith("*") and name.startswith(entry[:-1]) for entry in wanted
     )

@@ -1,6 +1,6 @@
 """Attributes in headers: names under a prefix, percent-encoded values, and repeated headers.
 
-Only HTTP percent-encodes header values. Brokers carry plain UTF-8.
+Only the HTTP binding percent-encodes header values. Headers of brokers carry plain UTF-8.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ _PLAIN = bytes(
 )  # bytes that percent-encode and percent-decode to themselves
 _JSON_PLAIN = bytes(set(PRINTABLE_ASCII) - set(b"%"))
 PRINTABLE = PRINTABLE_ASCII + b"\n"
-"""The bytes of values that need no decoding on a broker, and the line break that joins several values."""
+"""The bytes of a broker's header values that need no decoding. The line break is included, because several
+values are joined with it and checked together."""
 PLAIN = _PLAIN + b"\n"
-"""The bytes of HTTP values without percent-encoding and quotes, and the line break that joins several values."""
+"""The bytes of HTTP header values that need no decoding: no percent-encoding and no quotes. The line break is
+included, because several values are joined with it and checked together."""
 _QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.DOTALL)
 _MALFORMED = re.compile(b"%(?![0-9A-Fa-f]{2})")
@@ -31,7 +33,7 @@ _SEPARATOR = (
 
 
 def _field_name(name: bytes) -> bytes:
-    """Return the header name in lower case, but for the rest of a name after ``ce-x-``: version 0.1 has
+    """Return the header name in lower case. After ``ce-x-`` the case is kept, because version 0.1 has
     extensions such as ``CE-X-MyExt``.
     """
     lower = name.lower()
@@ -39,7 +41,8 @@ def _field_name(name: bytes) -> bytes:
 
 
 FIELD_NAMES = Memo(_field_name)
-"""The HTTP header name as the binding reads it: lower case, but for the extension names of version 0.1.
+"""A cached mapping from an HTTP header name to its form in the binding: lower case, except for the extension
+names of version 0.1.
 
 Each name is one cached object, so that its hash is computed once.
 """
@@ -95,8 +98,8 @@ def percent_decode(value: bytes) -> str:
     """Return the text of a header value (HTTP binding 3.1.3.2): unquote one quoted string, then percent-decode
     once.
 
-    A ``%`` that starts no code and a quote elsewhere stay as they are, because some senders do not encode.
-    Raw UTF-8 bytes are accepted too. Raises UnicodeDecodeError if the result is not UTF-8.
+    A ``%`` that starts no valid code stays as it is, because some senders do not encode. So does a quote in
+    any other place. Raw UTF-8 bytes are accepted too. Raises UnicodeDecodeError if the result is not UTF-8.
     """
     value = value.strip(b" \t")  # white space around a value does not belong to it (RFC 9110 5.5)
     if value.startswith(b'"'):
@@ -119,21 +122,19 @@ def percent_encode_json(text: str) -> str:
 
 
 def count_joined(value: bytes) -> int:
-    """Return how many equal parts a header value consists of, if an intermediary joined repeated headers with
-    commas.
-
-    A value on its own gives 1.
+    """Return of how many equal parts a header value consists. An intermediary may have joined repeated
+    headers with commas. The result is 1 for a value that was not joined.
     """
     count = value.count(_SEPARATOR) + 1
     return count if value == _SEPARATOR.join([value.partition(_SEPARATOR)[0]] * count) else 1
 
 
 def split_joined(value: bytes, times: int) -> list[bytes]:
-    """Split a header value that an intermediary joined from ``times`` values.
+    """Split a header value that an intermediary may have joined from ``times`` equal values.
 
     Returns:
-        One value if all parts are equal. Otherwise the first part and the remainder, which suffices to show
-            that they differ.
+        One value if all parts are equal. Otherwise two values, the first part and the remainder, which show
+        that the parts differ.
     """
     size, over = divmod(len(value) - (times - 1) * len(_SEPARATOR), times)
     if (
@@ -146,16 +147,16 @@ def split_joined(value: bytes, times: int) -> list[bytes]:
 
 
 def _unquoted(value: bytes) -> bytes:
-    """Return the content of a quoted string. A value with quotes elsewhere stays as it is, as the SDKs of Go,
-    Java and JavaScript write it.
+    """Return the content of a quoted string. A value with a quote in any other place is returned as it is,
+    because the SDKs of Go, Java and JavaScript send such values.
     """
     quoted = _QUOTED_STRING.fullmatch(value)
     return _QUOTED_PAIR.sub(rb"\1", quoted[1]) if quoted else value
 
 
 def malformed(value: bytes) -> str | None:
-    """Return what strict decoding refuses in a value: a ``%`` that starts no code, or a stray quote. None if
-    nothing.
+    """Return the part of a header value that strict decoding refuses: a ``%`` that starts no code, or a stray
+    quote. Return None if the value is well-formed.
     """
     if b'"' in value and not _QUOTED_STRING.fullmatch(value):
         return "a double quote outside a quoted string"
@@ -167,10 +168,11 @@ def malformed(value: bytes) -> str | None:
 def collapse(
     pairs: Iterable[tuple[str, str]], locate: Callable[[str], str]
 ) -> tuple[dict[str, str], list[Fault]]:
-    """Return the attributes of name and value pairs, and the faults of names with different values.
+    """Collect pairs of names and values as attributes. Return the attributes, and a fault for each name that
+    has different values.
 
-    The same value twice counts once. The last of two different values never wins, because an attribute
-    appears at most once (core 1.1).
+    A repeated equal value counts once. Two different values are always a fault, because an attribute appears
+    at most once (core 1.1).
     """
     attributes: dict[str, str] = {}
     faults: list[Fault] = []

@@ -52,7 +52,7 @@ _BINARY = ContentMode.BINARY
 _BATCH = ContentMode.BATCH
 _NAMES = attribute_names("ce-")
 TYPED = ("Content-Type",)
-"""The header names of a message in structured or batched mode."""
+"""The header names of a message in structured or batched mode. It has the content type only."""
 _CONTENT_TYPE = "datacontenttype"
 _header_name = header_names("ce-").__getitem__
 
@@ -62,7 +62,8 @@ class HttpMessage(
 ):  # an instance can be in no reference cycle
     """A request for an HTTP client: header names, header values in the same order, and the body.
 
-    Names are separate from values because most messages share them, and clients prepare names once.
+    Names are separate from values, because most messages have the same names and an HTTP client prepares the
+    names once.
     """
 
     names: tuple[str, ...]
@@ -97,7 +98,7 @@ def decode(
     forward: frozenset[bytes] = frozenset(),
     unknown_formats: UnknownFormats = "forward",
 ) -> Sequence[Decoded]:
-    """Return the events of one request: one event, or the events of a batch, of which there may be none.
+    """Return the events of one request: one event, or the events of a batch, which may be empty.
 
     A batch in an unknown format cannot be split: it is returned as one document.
 
@@ -145,7 +146,8 @@ def _beside(read: Sequence[Decoded], foreign: tuple[Header, ...]) -> Sequence[De
 
 @lru_cache(maxsize=16)  # as many as there are configurations in use; tests have more
 def _layouts(forward: frozenset[bytes]) -> Memo[tuple[bytes, ...], HeaderLayout]:
-    """Return the cached layouts of requests from which the headers ``forward`` are forwarded."""
+    """Return a cache of header layouts for requests. A layout depends on the names of the request's headers
+    and on the header names in ``forward``."""
     spelled = HeaderNaming(
         lambda header: _NAMES[header] if header.startswith(b"ce-") else None,
         b"content-type",
@@ -157,8 +159,8 @@ def _layouts(forward: frozenset[bytes]) -> Memo[tuple[bytes, ...], HeaderLayout]
 def _read_documents(
     headers: Pairs, wire: WireType, body: bytes, max_batch: int, unknown_formats: UnknownFormats
 ) -> Sequence[Decoded]:
-    """Return the events of a structured or batched request. Copies of the attributes in ``ce-`` headers are
-    ignored.
+    """Return the events of a structured or batched request. Attributes that are repeated in ``ce-`` headers
+    are ignored.
     """
     if is_readable(wire, body):
         batch = wire.mode is _BATCH
@@ -229,8 +231,8 @@ def _attribute_headers(
 
 
 def _headers(attributes: tuple[str, ...]) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
-    """Return the place of the content type among the attributes (-1 for none), and header names without and with
-    it.
+    """Return the index of the content type among the attributes (-1 if absent). Return also the header names
+    of the attributes without and with the content type.
     """
     names = tuple([_header_name(name) for name in attributes if name != _CONTENT_TYPE])
     place = attributes.index(_CONTENT_TYPE) if _CONTENT_TYPE in attributes else -1

@@ -48,9 +48,9 @@ def _two_content_types() -> InvalidEvent:
 
 
 def _wire_of(content_type: bytes) -> WireType:
-    """Return mode and format of a content type. A list of equal media types counts as one.
+    """Return the mode and format of a content type. A list of equal media types counts as one.
 
-    An intermediary joins repeated headers to such a list (RFC 9110 5.3).
+    An intermediary joins repeated headers into a list (RFC 9110 5.3).
     """
     content_type = content_type.strip(b" \t")
     if b"," in content_type and _media_type(content_type) is None:
@@ -67,7 +67,8 @@ def _media_type(content_type: bytes) -> MediaType | None:
 
 
 wire_of = Memo(_wire_of)
-"""The mode and format of a content type, cached. Raises InvalidEvent for a list of different media types."""
+"""A cached mapping from a content type to its mode and format. Raises InvalidEvent for a list of different
+media types."""
 
 
 def read_binary(
@@ -89,7 +90,8 @@ def demand_media_type(wire: WireType) -> None:
 
 
 def mirrored(headers: Pairs) -> CloudEvent:
-    """Return the attributes that ``ce-`` headers give next to a document in an unknown format."""
+    """Return an event with the attributes that ``ce-`` headers repeat from a document in an unknown
+    format."""
     read: list[tuple[str, str]] = []
     for header, value in headers:
         name = _NAMES[header] if header[:3] == b"ce-" else ""
@@ -100,9 +102,10 @@ def mirrored(headers: Pairs) -> CloudEvent:
 
 
 def _unjoined(headers: Pairs) -> Pairs:
-    """Return the headers as sent, before an intermediary joined repeated ones to lists (RFC 9110 5.3).
+    """Return the headers as they were sent, before an intermediary joined repeated headers into lists (RFC
+    9110 5.3).
 
-    No version is a list: ``1.0, 1.0`` shows that the request's headers were joined.
+    A version is never a list, so ``1.0, 1.0`` shows that the headers were joined.
     """
     joined = [count_joined(value) for name, value in headers if name in _VERSION_HEADERS]
     times = max(joined, default=1)
@@ -211,7 +214,8 @@ def _header_fault(header: bytes, code: str, detail: str, rule: str) -> Fault:
 def _second_content_type(value: bytes, wire: WireType | None) -> Fault | None:
     """Return the fault of a header ``ce-datacontenttype``, which must not be sent.
 
-    A value equal to Content-Type is harmless and ignored. Any other would leave open which one is right.
+    A value that equals Content-Type is harmless and ignored. With any other value it would be unclear which
+    of the two is right.
     """
     if wire is not None and value.strip(b" \t") == wire.text.encode("utf-8", "surrogateescape"):
         return None

@@ -53,8 +53,8 @@ STRICT = strict(KafkaLeniency)
 
 
 def _spellings(leniency: KafkaLeniency) -> tuple[NamingScheme, ...]:
-    """Return the naming schemes of attributes in Kafka headers. Version 0.1, older than this binding, has its
-    HTTP names.
+    """Return the naming schemes of attributes in Kafka headers. Version 0.1 is older than this binding, so
+    its attributes have their HTTP names.
     """
     fold = leniency.any_case
     return (
@@ -74,7 +74,7 @@ FOREIGN = header_escaper(_spellings(LIBERAL), _content_types(LIBERAL))
 
 
 LAYOUTS = layouts(attribute_under("ce_"), CONTENT_TYPE, FOREIGN.read_name)
-"""The layouts of records as Skybridge writes them."""
+"""A cache of header layouts for records with the headers that Skybridge writes."""
 
 _WORDS = FaultTerms(
     place="header",
@@ -105,7 +105,7 @@ def profile(leniency: KafkaLeniency) -> Profile:
 def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Record:
     """Return the record of one event. Foreign headers follow the event's own headers.
 
-    The caller computes the key. The key never changes the event.
+    The caller computes the record key, which is not written into the event.
 
     Raises:
         SenderError: The event format cannot hold the event.
@@ -130,9 +130,10 @@ def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Recor
 def encode_run(
     run: EventColumns, writing: EncodeOptions, keys: Iterable[bytes | None]
 ) -> Iterable[Record] | None:
-    """Return the records that ``encode`` would make of each event, made by column.
+    """Return the records of all events of a batch. Each record equals that of ``encode``, but the records are
+    made by column, which is faster.
 
-    Returns None if the events must be encoded one by one.
+    Return None if the events must be encoded one by one.
     """
     if writing.mode != "binary" or writing.version not in _NEWEST or run.holds_events():
         return None
@@ -172,12 +173,13 @@ def _binary_headers(event: CloudEvent) -> tuple[Header, ...]:
 
 
 def _mirrored_headers(opaque: Decoded) -> tuple[Header, ...]:
-    """Return the attributes that arrived in headers next to a document in an unknown format, as headers again."""
+    """Return headers for the attributes that arrived next to a document in an unknown format."""
     return _binary_headers(opaque.event) if opaque.event.attributes else ()
 
 
 def _older_headers(event: CloudEvent) -> tuple[Header, ...]:
-    """Return the headers in the event's own version. Version 0.1, older than this binding, has its HTTP names."""
+    """Return the headers of an event in its own older version. Version 0.1 is older than this binding, so its
+    attributes have their HTTP names."""
     prefix = prefix_of(VERSIONS[event.version], "ce_")
     headers: list[Header] = [(prefix + name, text.encode()) for name, text in older_headers(event)]
     content_type = content_type_of(event)
@@ -198,7 +200,7 @@ def decode(record: Record, leniency: KafkaLeniency = LIBERAL, *, bound: int = CO
 
 
 def _read_plainly(record: Record) -> Decoded | None:
-    """Return the binary event of a record as Skybridge writes it. None means that the slower ``reading.read``
-    must decode it.
+    """Return the binary event of a record in the form that Skybridge writes. Return None if the slower
+    ``reading.read`` must decode the record.
     """
     return read_fast(record, LAYOUTS, record.body)

@@ -1,4 +1,5 @@
-"""The fast path of binary mode: what the header names of a message mean, worked out once per set of names.
+"""The fast path of binary mode. The meaning of the header names of a message is computed once for each set of
+names.
 
 A sender repeats the same header names in the same order. Each set of names is analysed once and cached; then
 each event costs only a check of its values. If that check fails, the general reader decides.
@@ -32,8 +33,8 @@ class HeaderLayout(msgspec.Struct, frozen=True):
     Attributes:
         names: The attribute names in order of arrival, without the content type.
         own: A function that picks the values of these attributes.
-        checks: The checks of the values. None if the general reader must decide: an attribute is missing,
-            repeated or misnamed.
+        checks: The checks of the values. None if an attribute is missing, repeated or misnamed, so that the
+            general reader must decode the message.
         typed: The place of the content type, or of its last repetition.
         repeated: True if the content type is repeated.
         foreign: Names and places of headers that do not belong to the event.
@@ -51,10 +52,11 @@ class HeaderNaming(msgspec.Struct, Generic[Name], frozen=True):
     """The header names of a binding.
 
     Attributes:
-        attribute: Map a header name to an attribute name. "" means that the general reader must decide, None
-            that the header is foreign.
+        attribute: Map a header name to an attribute name. "" means that the general reader must decode the
+            message, None that the header is foreign.
         content_type: The name of the content-type header, or None if the binding has none.
-        foreign: Map a foreign header name to the name under which it is kept, or to None to drop the header.
+        foreign: Map a foreign header name to the name under which the header is kept, or to None to drop the
+            header.
     """
 
     attribute: Callable[[Name], str | None]
@@ -82,7 +84,8 @@ def layout_of(headers: tuple[Name, ...], spelled: HeaderNaming[Name]) -> HeaderL
 
 
 def attribute_under(prefix: str) -> Callable[[str], str | None]:
-    """Return ``HeaderNaming.attribute`` for a binding whose header names are ``prefix`` and the attribute name."""
+    """Return ``HeaderNaming.attribute`` for a binding whose header names consist of ``prefix`` and the
+    attribute name."""
     content_type = f"{prefix}datacontenttype"
 
     def attribute(header: str) -> str | None:
@@ -98,7 +101,7 @@ def layouts(
     content_type: str | None,
     foreign: Callable[[str], str | None],
 ) -> Memo[tuple[str, ...], HeaderLayout]:
-    """Return the cached layouts of a broker's messages, by the names of their headers.
+    """Return a cache of header layouts for one broker, by the header names of a message.
 
     Args:
         attribute: See ``HeaderNaming.attribute``.
@@ -147,14 +150,14 @@ def read_fast(
     data: bytes | None,
     wire: WireType | None = None,
 ) -> Decoded | None:
-    """Return the event of a record that Skybridge wrote in binary mode. None means that ``reading.read`` must
-    decode it.
+    """Return the event of a record in binary mode with the headers that Skybridge writes. Return None if
+    ``reading.read`` must decode the record.
 
     Args:
         record: The record to read.
         known: The cached layouts of the broker.
         data: The data of the event.
-        wire: The content type, if the broker has it as a property.
+        wire: The content type, if the broker has a property for it.
     """
     names, values = zip(*record.headers) if record.headers else ((), ())  # noqa: B905 - pairs
     layout = known[names]

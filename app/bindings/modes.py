@@ -1,4 +1,4 @@
-"""Content mode and event format of a message. The content type alone decides both, in every binding."""
+"""Content mode and event format of a message. In every binding, the content type alone decides both."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _BARE = {
 
 
 class WireType(msgspec.Struct, frozen=True):
-    """A parsed content type, as far as it decides mode and format.
+    """A parsed content type, with the parts that decide content mode and format.
 
     Attributes:
-        mode: The content mode. BINARY for every media type outside the CloudEvents family.
+        mode: The content mode. BINARY for every media type that does not begin as those of CloudEvents do.
         text: The content type as it arrived, which is forwarded with its parameters.
         essence: The key of the document's format in ``formats.registry``, or "" if Skybridge has no such
             format.
-        named: False for a media type of the family that names no format, so that JSON is assumed.
+        named: False for a CloudEvents media type that names no format. JSON is then assumed.
         media_type: The parsed media type of a document in a known format. None if it cannot be parsed.
         is_utf8: True if the header is UTF-8. If not, ``text`` contains lone surrogates.
     """
@@ -45,7 +45,8 @@ class WireType(msgspec.Struct, frozen=True):
 
 
 def _wire_type(content_type: bytes) -> WireType:
-    """Return the mode and format that a content type means. The batch prefix is tested first, in any case."""
+    """Return the mode and format of a content type. The prefix of batches is tested first. Upper and lower
+    case do not matter."""
     text = content_type.decode("utf-8", "surrogateescape")
     essence = text.partition(";")[0].strip().lower()
     if not essence.startswith(_FAMILY):
@@ -71,9 +72,10 @@ def _is_of_family(media_type: str) -> bool:
 
 
 is_of_family = Memo(_is_of_family).__getitem__
-"""True if a media type makes the message a structured or batched document, whatever its headers are. Cached."""
+"""Return True for a media type of a structured or batched document. Headers do not matter. The result is
+cached."""
 
 
 def written_as(essence: str) -> str:
-    """Return the content type under which a document of a format is written. JSON alone gets a charset."""
+    """Return the content type with which a document of a format is written. Only JSON gets a charset."""
     return JSON_DOCUMENT if essence == json.MEDIA_TYPE else essence

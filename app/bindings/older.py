@@ -46,11 +46,12 @@ def read_older(
     Args:
         name: The version.
         pairs: Header names without prefix, and their decoded texts.
-        content_type: The header of that name, which wins over an attribute.
+        content_type: The content-type header. It takes precedence over an attribute.
         data: The data of the event.
         locate: Map a header name without prefix to its place in the message, for faults.
         typed_at: The place of ``content_type``.
-        wire_types: Types that the wire gave, by header name. In 0.1 and 0.2 the text shows the type.
+        wire_types: The types of header values on the wire, by header name. In 0.1 and 0.2 the text of a value
+            shows its type.
     """
     version = VERSIONS[name]
     at = _locate(version, locate, typed_at)
@@ -88,7 +89,8 @@ def _locate(version: Version, locate: Locate, typed_at: str) -> Locate:
 def own_name(version: Version, key: str) -> str:
     """Return the version's name of an attribute from its header name without prefix.
 
-    In 0.1 the case is free: extensions under ``X-`` keep their spelling, core attributes get that of 0.1.
+    In 0.1 header names may have any case. Extensions under ``X-`` keep their case, and core attributes get
+    the names of 0.1.
     """
     if not version.nested:
         return key
@@ -104,7 +106,7 @@ def _unexpected(name: str, at: str) -> Fault:
 
 
 def _clashes(version: Version, headers: Mapping[str, str]) -> list[str]:
-    """Return the attributes that are given both as a whole and by entries."""
+    """Return the attributes that headers give twice: as one whole value and as separate entries."""
     if not version.maps or version.nested:
         return []
     maps = {own.partition("-")[0] for own in headers if "-" in own}
@@ -123,7 +125,8 @@ def _no_map(name: str, at: str) -> Fault:
 def _values(
     version: Version, headers: dict[str, str]
 ) -> tuple[dict[str, str], dict[str, AttributeType]]:
-    """Return canonical texts and types by attribute name. Entries of a Map are removed from ``headers`` and joined."""
+    """Return canonical texts and types by attribute name. Headers with the entries of a Map are joined and
+    removed from ``headers``."""
     texts: dict[str, str] = {}
     kinds: dict[str, AttributeType] = {}
     joined: dict[str, dict[str, msgspec.Raw]] = {}
@@ -155,8 +158,8 @@ def _entry(version: Version, text: str) -> msgspec.Raw:
 
 
 def _value(text: str, *, core: bool) -> tuple[str, AttributeType]:
-    """Return text and type of the JSON value in a header. Text that is no JSON, from senders without quotes, is
-    a string.
+    """Return text and type of the JSON value in a header. Text that is no JSON counts as a string, because
+    some senders omit the quotes.
     """
     if is_quoted(text):
         return unquote_any(text), _STRING
@@ -175,7 +178,8 @@ def _object(text: str) -> tuple[str, AttributeType]:
 
 
 def older_headers(event: CloudEvent) -> Iterator[tuple[str, str]]:
-    """Yield header names without prefix and texts in the event's own version. The content type is not included."""
+    """Yield the headers of an event in its own older version, as names without prefix and texts. The content
+    type is not included."""
     version = VERSIONS[event.version]
     attributes = [own for own in own_attributes(event) if own.name != version.content_type]
     spelled = not version.nested or _can_be_headers(attributes)

@@ -1,5 +1,5 @@
-"""The differences between brokers when records are read: header names, leniencies, and the names of foreign
-headers.
+"""The rules that differ between brokers when records are read: header names, leniencies, and the names of
+foreign headers.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Leniency(msgspec.Struct, frozen=True):
 
     Attributes:
         any_case: Header names in any case, if the exact name is absent.
-        datacontenttype: That attribute as a header, if no other content type is given. Release candidate 1
-            for Kafka and the JavaScript SDK write this.
+        datacontenttype: A header ``datacontenttype``, if no other content type is given. Release candidate 1
+            of the Kafka binding has it, and so does the JavaScript SDK.
         repeats: A header that is repeated with the same value.
         sniff: JSON documents without a CloudEvents content type, as the Python SDK writes them.
     """
@@ -51,7 +51,7 @@ class FaultTerms(msgspec.Struct, frozen=True, kw_only=True):
         content_type: The clause about the content type.
         document: The clause that demands a document in structured mode.
         values: The clause about the form of header values.
-        one_type: The clause that gives the content type of the data one place only.
+        one_type: The clause that permits only one place for the content type of the data.
     """
 
     place: str
@@ -64,37 +64,39 @@ class FaultTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeaderEscaper:
-    """Keeps foreign headers distinct from the attribute headers of an event, on one kind of broker.
+    """A converter of foreign header names for one kind of broker. It keeps foreign headers distinct from the
+    headers of an event.
 
-    A foreign header that a reader would take for an attribute is written under the prefix ``x-foreign-``. So
-    is a name that carries this prefix already. Reading therefore restores every name exactly.
+    A foreign header that a reader would take for an attribute is written under the prefix ``x-foreign-``. A
+    foreign name that already has this prefix gets it once more. So reading restores every name exactly.
     """
 
     def __init__(self, passes: Callable[[str], bool]) -> None:
         """Create the escaper.
 
         Args:
-            passes: Return True if a reader would take a header name for an attribute or for a header of
-                Skybridge.
+            passes: A function that returns True if a reader would take a header name for an attribute or for
+                a header of Skybridge.
         """
         self._passes = passes
         self._written = Memo(self._written_name)
         self._read = Memo(self.read_name)
 
     def claims(self, name: str) -> bool:
-        """Return True if a reader would take a header of this name for one of the event's own."""
+        """Return True if a reader would take a header of this name for a header of the event."""
         return self._passes(name)
 
     def written(self, foreign: Iterable[Header]) -> tuple[Header, ...]:
-        """Return foreign headers under the names to write. Repeated headers and null values are kept."""
+        """Return foreign headers with the names under which they are written. Repeated headers and null
+        values are kept."""
         names = self._written
         return tuple([(names[name], value) for name, value in foreign])
 
     def typed(
         self, natives: Mapping[str, Native], headers: Iterable[Header]
     ) -> Mapping[str, Native]:
-        """Return the typed values of foreign headers, by their written names, for the headers that are in
-        ``headers``.
+        """Return the typed values of foreign headers, under the names that are written. Values without a
+        header in ``headers`` are left out.
         """
         if not natives:
             return NO_NATIVES
@@ -131,11 +133,11 @@ class Profile(msgspec.Struct, frozen=True):
         words: The words and clauses that faults name.
         leniency: The accepted deviations.
         spellings: The naming schemes of attributes, in the order in which they are tried.
-        content_types: Tests whether a header gives the content type, the preferred names first. The record's
-            own property comes before all of them.
+        content_types: Functions that return True for the name of a content-type header, the preferred names
+            first. The record's own property comes before all headers.
         apart: The escaper of foreign headers.
-        quoted: Reads the values of a message whose ``specversion`` is a JSON string. None if quotes belong to
-            a value.
+        quoted: A function that reads the values of a message whose ``specversion`` is a JSON string. None if
+            quotes are part of a value.
         empty_is_none: True if an empty body is an event without data. Otherwise only a null body is.
         natives: True if typed values are accepted.
         nulls: True if a header with a null value counts as absent.
@@ -157,11 +159,12 @@ def header_escaper(
     content_types: Sequence[Callable[[str], bool]],
     reserved: frozenset[str] = frozenset(),
 ) -> HeaderEscaper:
-    """Return the escaper of foreign headers for a broker whose most liberal reader knows these names.
+    """Return the converter of foreign header names for one kind of broker. The arguments describe the most
+    liberal reader.
 
     Args:
         spellings: The naming schemes of attributes.
-        content_types: Tests whether a header gives the content type.
+        content_types: Functions that return True for the name of a content-type header.
         reserved: Names that Skybridge itself uses on this broker.
     """
     claiming = [each for each in spellings if each.claims or each.nested]

@@ -1,8 +1,9 @@
-"""The Pulsar binding: strict when it writes, liberal when it reads. Here a property is a header of the record.
+"""The Pulsar binding: strict when it writes, liberal when it reads. A Pulsar property is a header of the
+neutral record.
 
-The binding was written for version 0.1, whose events keep its names (``CE-EventID``). Attributes of other
-versions are named in the same manner (``CE-Id``), extensions under ``CE-X-``. ``pulsar_properties`` converts
-keys and properties.
+The binding was written for version 0.1, so events of this version have its names (``CE-EventID``). Attributes
+of other versions are named in the same manner (``CE-Id``), and extensions have the prefix ``CE-X-``.
+``pulsar_properties`` converts keys and properties.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _CONTENT_TYPE = CONTENT_TYPE.lower()
 class PulsarLeniency(profiles.Leniency, frozen=True):
     """The deviations from the Pulsar binding that are accepted in messages.
 
-    ``CE-Myext`` and ``CE-X-Id`` are accepted always: the binding defines names by examples only, and a
-    producer cannot know which attributes the reader's version has. If both forms are present, the one that
+    ``CE-Myext`` and ``CE-X-Id`` are accepted always. The binding defines names by examples only, and a
+    producer cannot know which attributes the reader's version has. If both forms are present, the form that
     Skybridge writes counts.
 
     Attributes:
@@ -67,8 +68,8 @@ def pulsar_name(name: str, *, core: bool) -> str:
 
 
 def _pulsar_attribute(header: str, *, any_case: bool) -> str | None:
-    """Return the attribute of a property name, or None. ``CE-ContentType`` is none: it is the type of data or
-    document.
+    """Return the attribute of a property name, or None. ``CE-ContentType`` is not an attribute, because it
+    has the media type of the data or document.
     """
     lower = header.lower()
     if not lower.startswith("ce-") or lower == _CONTENT_TYPE:
@@ -86,8 +87,8 @@ _EXACT: Memo[str, str] = Memo(lambda header: _pulsar_attribute(header, any_case=
 
 
 def _spellings(leniency: PulsarLeniency) -> tuple[NamingScheme, ...]:
-    """Return the naming schemes of attributes in properties, the binding's own first, then those that leniencies
-    allow.
+    """Return the naming schemes of attributes in properties, the binding's own scheme first, then the schemes
+    that leniencies permit.
 
     In version 0.1 the names are those of the original Pulsar binding, such as ``CE-SchemaURI``.
     """
@@ -133,7 +134,7 @@ def _attribute(header: str) -> str | None:
 
 
 LAYOUTS = layouts(_attribute, CONTENT_TYPE, FOREIGN.read_name)
-"""The layouts of records as Skybridge writes them."""
+"""A cache of header layouts for records with the properties that Skybridge writes."""
 
 _WORDS = FaultTerms(
     place="property",
@@ -162,14 +163,15 @@ def profile(leniency: PulsarLeniency) -> Profile:
 def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Record:
     """Return the record of one event. Foreign headers follow the event's own properties.
 
-    The event's ``time`` becomes the event time of the message. The caller computes the key, which never
-    changes the event.
+    The event's ``time`` becomes the event time of the message. The caller computes the record key, which is
+    not written into the event.
 
     Args:
         decoded: The event.
-        writing: The encoding options. ``names`` ``ce_`` writes names as Kafka clients see them over Pulsar,
-            with ``content-type``. ``strings`` ``json`` puts strings in quotes, as the binding's text demands.
-            ``empty_body`` ``null`` writes no payload, which compaction takes for a deletion.
+        writing: The encoding options. The option ``names`` with ``ce_`` writes the names that Kafka clients
+            see over Pulsar, with ``content-type``. ``strings`` with ``json`` puts strings in quotes, as the
+            binding's text demands. ``empty_body`` with ``null`` writes no payload, which compaction takes for
+            a deletion.
         key: The record key.
 
     Raises:
@@ -191,10 +193,10 @@ def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Recor
 
 
 def _event_time(event: CloudEvent) -> int | None:
-    """Return the event's ``time`` in ms since 1970, for the event time of the message. The attribute keeps its
-    text.
+    """Return the event's ``time`` in ms since 1970, for the event time of the message. The attribute keeps
+    its text.
 
-    None if the event has no time or a leap second, which no clock shows.
+    Return None if the event has no time, or a time in a leap second, which a clock cannot show.
     """
     text = event.attributes.get("time")
     if text is None:
@@ -235,7 +237,8 @@ def _newest_headers(event: CloudEvent, writing: EncodeOptions) -> list[Header]:
 
 
 def _older_headers(event: CloudEvent, writing: EncodeOptions) -> list[Header]:
-    """Return the properties in the event's own version. In 0.1 and 0.2 a header's text is JSON already."""
+    """Return the properties of an event in its own older version. In 0.1 and 0.2 the text of a property is
+    JSON already."""
     version = VERSIONS[event.version]
     bare = version.quoted or writing.strings == "bare"
     typed = {own.name for own in own_attributes(event) if own.type is not _STRING}
@@ -264,7 +267,7 @@ def decode(record: Record, leniency: PulsarLeniency = LIBERAL, *, bound: int = C
 
 
 def _read_plainly(record: Record) -> Decoded | None:
-    """Return the binary event of a record as Skybridge writes it. None means that the slower ``reading.read``
-    must decode it.
+    """Return the binary event of a record in the form that Skybridge writes. Return None if the slower
+    ``reading.read`` must decode the record.
     """
     return read_fast(record, LAYOUTS, record.body or None)

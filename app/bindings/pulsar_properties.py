@@ -51,7 +51,7 @@ def to_message(record: Record) -> PulsarMessage:
 
 
 def from_message(message: PulsarMessage) -> Record:
-    """Return the record of a Pulsar message, with the key bytes as they were before they became text."""
+    """Return the record of a Pulsar message. The key has the bytes that it had before it became text."""
     properties = dict(message.properties)
     key = message.partition_key
     raw = None if key is None else key.encode("utf-8", "surrogateescape")

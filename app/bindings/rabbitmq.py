@@ -60,8 +60,8 @@ STRICT = strict(RabbitmqLeniency)
 
 
 def _spellings(leniency: RabbitmqLeniency) -> tuple[NamingScheme, ...]:
-    """Return the naming schemes of attributes in AMQP headers, the binding's own first, then those that
-    leniencies allow.
+    """Return the naming schemes of attributes in AMQP headers, the binding's own scheme first, then the
+    schemes that leniencies permit.
     """
     fold = leniency.any_case
     found = [spelling(prefixed("ce-", any_case=fold), lambda name: (HEADERS[name],))]
@@ -74,8 +74,8 @@ def _spellings(leniency: RabbitmqLeniency) -> tuple[NamingScheme, ...]:
 
 
 def _cloud_events(*, any_case: bool) -> Callable[[str], str | None]:
-    """Return the mapping of names under ``cloudEvents:`` and ``cloudEvents_``: one naming scheme, so that values
-    must agree.
+    """Return a function that maps header names under ``cloudEvents:`` or ``cloudEvents_`` to attribute names.
+    Both prefixes are one naming scheme, so that different values of one attribute are a fault.
     """
     prefix = "cloudevents" if any_case else "cloudEvents"
     colon = prefixed(f"{prefix}:", any_case=any_case)
@@ -100,7 +100,8 @@ FOREIGN = header_escaper(_spellings(LIBERAL), _content_types(LIBERAL), frozenset
 
 
 LAYOUTS = layouts(attribute_under("ce-"), None, FOREIGN.read_name)
-"""The layouts of records as Skybridge writes them. The content type is a property."""
+"""A cache of header layouts for records with the headers that Skybridge writes. The content type is a
+property, not a header."""
 
 _WORDS = FaultTerms(
     place="header",
@@ -131,7 +132,7 @@ def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Recor
     """Return the record of one event. Foreign headers follow the event's own headers, with their typed values.
 
     Foreign names that are too long for AMQP are dropped. The message id is the event's id, if it fits. The
-    caller computes the key, which never changes the event.
+    caller computes the record key, which is not written into the event.
 
     Raises:
         SenderError: The event format cannot hold the event.
@@ -204,8 +205,8 @@ def decode(
 
 
 def _read_plainly(record: Record) -> Decoded | None:
-    """Return the binary event of a record as Skybridge writes it. None means that the slower ``reading.read``
-    must decode it.
+    """Return the binary event of a record in the form that Skybridge writes. Return None if the slower
+    ``reading.read`` must decode the record.
     """
     return read_fast(record, LAYOUTS, record.body or None, _property(record))
 

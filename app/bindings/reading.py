@@ -49,7 +49,7 @@ def read(record: Record, profile: Profile, bound: int = CONTENT) -> Decoded:
 
     Args:
         record: The record to read.
-        profile: How records of this broker are read.
+        profile: The rules by which records of this broker are read.
         bound: The most bytes that the decoded body may have.
 
     Raises:
@@ -83,9 +83,10 @@ def read(record: Record, profile: Profile, bound: int = CONTENT) -> Decoded:
 
 
 def names_in(record: Record, profile: Profile) -> Mapping[str, str]:
-    """Return id, source and type of a record that is no valid event, as far as it has them, for searches.
+    """Return id, source and type of a record that is no valid event, for searches. Attributes that cannot be
+    read are left out.
 
-    A document wins over attributes in headers, as it does for valid events.
+    Attributes in a document take precedence over headers, as in valid events.
     """
     headers = _values(record)
     try:
@@ -105,7 +106,8 @@ def names_in(record: Record, profile: Profile) -> Mapping[str, str]:
 
 
 def _values(record: Record) -> Headers:
-    """Return the headers of a record, with typed values where the broker has them."""
+    """Return the headers of a record. A typed value replaces the text of a header if the broker has typed
+    values."""
     if not record.natives:
         return record.headers
     found: list[tuple[str, Value | None]] = []
@@ -179,7 +181,8 @@ def _mirrored(chosen: NamingScheme, headers: Headers, profile: Profile) -> Cloud
 def _with_foreign(
     decoded: Decoded, record: Record, headers: Headers, chosen: NamingScheme, profile: Profile
 ) -> Decoded:
-    """Return the event with its foreign headers: those that are no attributes. Nulls and repeats are kept."""
+    """Return the event with its foreign headers. These are the headers that are not attributes. Null values
+    and repeated headers are kept."""
     # with the broker's property, a content-type header is not read, and so is foreign
     types = profile.content_types if record.content_type is None else ()
     others = [

@@ -38,7 +38,7 @@ def is_readable(wire: WireType, body: bytes) -> bool:
     """Return True if Skybridge reads the document's format.
 
     A CloudEvents media type without a format counts as JSON if the body begins like JSON. Raises SenderError
-    (415) for XML, which is refused even if unknown formats are forwarded.
+    (415) for XML, which is refused even if the settings forward unknown formats.
     """
     if wire.essence:
         return wire.named or not body or _begins_like_json(wire, body)
@@ -55,7 +55,7 @@ def _begins_like_json(wire: WireType, body: bytes) -> bool:
 
 
 def no_document(rule: str) -> InvalidEvent:
-    """Return the refusal of an empty body whose content type promises a document."""
+    """Return the error for an empty body whose content type promises a document."""
     detail = "A structured event needs a document as its body, even without data."
     return InvalidEvent([Fault("no-document", detail, rule=rule)])
 
@@ -77,7 +77,7 @@ def read_document(wire: WireType, body: bytes, at: str = _AT) -> Decoded:
 
 
 def read_batch(wire: WireType, body: bytes, limit: int | None = None) -> Sequence[Decoded]:
-    """Return the events of a batch, each with its slice of the batch, which is a document of its own.
+    """Return the events of a batch. Each event keeps its slice of the batch, which is a document of its own.
 
     Raises:
         InvalidEvent: An event has faults, all of which are listed.
@@ -92,7 +92,8 @@ def read_batch(wire: WireType, body: bytes, limit: int | None = None) -> Sequenc
 
 
 def named_in(wire: WireType | None, body: bytes) -> Mapping[str, str]:
-    """Return the text attributes of a document that may be no valid event, as far as its format can be read.
+    """Return the attributes of a document that may be no valid event. Attributes that cannot be read are left
+    out.
 
     A document without a known media type is read as JSON.
     """
@@ -114,9 +115,9 @@ def read_unnamed_document(body: bytes) -> Decoded:
 
 
 def mirrored_event(given: Iterable[tuple[str, str]]) -> CloudEvent:
-    """Return an event of the attributes that headers give next to a document in an unknown format.
+    """Return an event with the attributes that headers repeat from a document in an unknown format.
 
-    Only attributes that can be written again are kept. Of a repeated one, the first counts.
+    Only attributes that can be written again are kept. If a header is repeated, its first value counts.
     """
     attributes: dict[str, str] = {}
     for name, text in given:
@@ -138,7 +139,7 @@ def opaque_document(
         at: The place of the content type, for faults.
 
     Raises:
-        InvalidEvent: The content type is malformed, so that the next reader would refuse it.
+        InvalidEvent: The content type is malformed, so that the receiver would refuse the document.
     """
     if parse_media_type(wire.text) is None:
         raise InvalidEvent([_malformed(wire, at)])
@@ -176,7 +177,7 @@ def text_of(wire: WireType, body: bytes, at: str = _AT) -> bytes:
 
 
 def unsupported_format(wire: WireType, why: str = "") -> SenderError:
-    """Return the refusal of a document in a format that Skybridge does not read."""
+    """Return the error for a document in a format that Skybridge does not read."""
     readable = ", ".join([*FORMATS, *BATCH_FORMATS])
     because = f" ({why})" if why else ""
     return SenderError(
@@ -208,9 +209,10 @@ _DECODERS = (msgspec.json.Decoder(_Required), msgspec.json.Decoder(_Required01))
 
 
 def holds_event(content_type: str | None, body: bytes | None) -> bool:
-    """Return True if a body of JSON type, or without a type, is an object with the required attributes.
+    """Return True if a body is a JSON object with the required attributes of an event. Its content type must
+    be JSON or absent.
 
-    Some producers give a document the content type of its data, or none.
+    Some producers give a document the content type of its data, or no content type.
     """
     if not body or not declares_json(content_type):
         return False

@@ -1,4 +1,4 @@
-"""Read binary mode: the attributes that the headers of one message give, and the faults of the other headers."""
+"""Read binary mode: the attributes in the headers of one message, and the faults of headers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ Headers = Sequence[tuple[str, Value | None]]
 
 
 class HeaderAttribute(NamedTuple):
-    """One attribute as a header gave it: name, text, the type that the wire gave, and the place for faults."""
+    """One attribute as a header contained it: its name, its text, its type on the wire, and its place for
+    faults."""
 
     name: str
     text: str
@@ -115,7 +116,7 @@ def claims(chosen: NamingScheme, header: str, value: Value | None) -> bool:
 def attributes_given(
     chosen: NamingScheme, headers: Headers, profile: Profile
 ) -> tuple[list[HeaderAttribute], list[Fault]]:
-    """Return the attributes that headers give, and the faults of those that cannot be attributes."""
+    """Return the attributes that headers contain, and the faults of headers that cannot be attributes."""
     given: list[HeaderAttribute] = []
     faults: list[Fault] = []
     claimed = [each for each in headers if claims(chosen, *each)]
@@ -140,7 +141,8 @@ def _read_value(value: Value, at: str, profile: Profile) -> str | Fault:
 
 
 def no_text(at: str, value: object, rule: str) -> Fault:
-    """Return the fault of a header that must be a string and is a list, a table or another type."""
+    """Return the fault of a header whose value must be a string and has another type, such as a list or a
+    table."""
     kind = type(value).__name__
     return Fault("wrong-type", f"{at} is not a string, but of type {kind}.", at, rule)
 
@@ -187,7 +189,7 @@ def _strict_faults(
     version: Version,
     profile: Profile,
 ) -> list[Fault]:
-    """Return the faults that the leniencies would have accepted, for those that are off."""
+    """Return the faults that deviations have while their leniency is off."""
     faults: list[Fault] = []
     if not profile.leniency.datacontenttype:  # by the version's own name for it
         named = [each for each in given if each.name == version.content_type]

@@ -1,4 +1,5 @@
-"""The neutral record, which every binding writes and every broker carries, and the result of decoding a record."""
+"""The neutral record and the result of decoding. Every binding writes neutral records, and every broker
+transports them."""
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):  # an instance can be in n
             forwarded next to the event, never in it.
         opaque: True if the document has a format that Skybridge does not read. It is forwarded byte for byte.
             ``event`` then has only the attributes that headers repeat, perhaps none.
-        natives: Typed values of ``foreign``, by the same names, for a broker with typed headers. A table has
-            null in ``foreign``, because it has no text (RabbitMQ).
+        natives: Typed values of ``foreign``, by the same names, for a broker with typed headers. A value
+            without a text form, such as a table, is null in ``foreign`` (RabbitMQ).
     """
 
     event: CloudEvent
@@ -84,7 +85,7 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):  # an instance can be in n
 
     @property
     def own_attributes(self) -> Mapping[str, str]:
-        """Return the attributes of the event, or none if its document has an unknown format: headers next to it
-        prove nothing.
+        """Return the attributes of the event. Return none if its document has an unknown format, because
+        headers next to a document prove nothing.
         """
         return NO_ATTRIBUTES if self.opaque else self.event.attributes

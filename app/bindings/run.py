@@ -1,4 +1,5 @@
-"""The events of one batch as columns of attribute values. The gateway checks a column once instead of each event."""
+"""The events of one batch as columns of attribute values. The gateway checks a whole column at once instead
+of each event."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _TYPED = "datacontenttype"
 
 
 class EventColumns(Sequence[Decoded]):
-    """The events of a batch of equal shape, stored by column. Indexing makes a single ``Decoded`` on demand.
+    """The events of a batch whose events all have the same attributes, stored by column. Indexing creates a
+    single ``Decoded`` on demand.
 
     Attributes:
         columns: The attribute values and data of all events, by column.
@@ -37,7 +39,8 @@ class EventColumns(Sequence[Decoded]):
         return Decoded(event, _BATCH, document, self._media_type, self.foreign)
 
     def with_foreign(self, foreign: tuple[Header, ...]) -> EventColumns:
-        """Return the same events with these headers next to each event, in place of the present ones."""
+        """Return the same events with ``foreign`` as the headers next to each event. Earlier foreign headers
+        are dropped."""
         return EventColumns(self.columns, self._media_type, foreign)
 
     def column(self, name: str) -> list[bytes] | None:
@@ -51,7 +54,7 @@ class EventColumns(Sequence[Decoded]):
         return all(column.count(column[0]) == len(column) for column in columns)
 
     def holds_events(self) -> bool:
-        """Return True if the content type of some event's data is a CloudEvents media type: its data is itself
-        an event.
+        """Return True if the data of any event is itself an event: its content type is a CloudEvents media
+        type.
         """
         return any(is_of_family(value.decode()) for value in set(self.column(_TYPED) or ()))

@@ -1,7 +1,7 @@
 """The naming schemes by which producers name attributes in headers: the binding's own scheme first, then others.
 
-A message is read by one scheme only, so that copies of the attributes under other names cannot contradict it.
-Headers that this scheme does not claim are foreign.
+A message is read by one scheme only, so that copies of the attributes under other names cannot contradict its
+attributes. Headers that do not belong to the chosen scheme are foreign.
 """
 
 from __future__ import annotations
@@ -54,15 +54,16 @@ def spelling(
     Args:
         attribute: Map a header name to an attribute name, or to None.
         exact: Map an attribute name to its exact header names.
-        claims: True if a prefix claims headers. The attribute ``specversion`` then shows that a message uses
-            the scheme; otherwise all four required attributes must be present.
+        claims: True if the prefix alone shows that a header is meant as an attribute. The attribute
+            ``specversion`` then shows that a message uses the scheme. Otherwise all four required attributes
+            must be present.
     """
     names: Memo[str, str | None] = Memo(attribute)
     return NamingScheme(names, exact, frozenset({"specversion"}) if claims else REQUIRED, claims)
 
 
 def prefixed(prefix: str, *, any_case: bool) -> Callable[[str], str | None]:
-    """Return the mapping from header names under ``prefix`` to attribute names."""
+    """Return a function that maps header names under ``prefix`` to attribute names."""
 
     def attribute(header: str) -> str | None:
         name = header.lower() if any_case else header
@@ -72,8 +73,8 @@ def prefixed(prefix: str, *, any_case: bool) -> Callable[[str], str | None]:
 
 
 def bare(*, any_case: bool) -> NamingScheme:
-    """Return the naming scheme without prefix: header names are attribute names. Names that no attribute can
-    have are foreign.
+    """Return the naming scheme without prefix, in which header names are attribute names. Header names that
+    are not valid attribute names are foreign.
     """
 
     def attribute(header: str) -> str | None:
@@ -91,8 +92,8 @@ def nested(
     apart: str | None = None,
     capitals: bool = False,
 ) -> NamingScheme:
-    """Return the naming scheme of version 0.1: ``CE-EventID`` and ``CE-X-Name``, shown by
-    ``CE-CloudEventsVersion``.
+    """Return the naming scheme of version 0.1: names such as ``CE-EventID`` and ``CE-X-Name``. The header
+    ``CE-CloudEventsVersion`` shows that a message uses it.
 
     Args:
         prefixes: The prefixes that are read. The first one is written.
@@ -104,8 +105,8 @@ def nested(
     known = {**_AS_NESTED, **(others or {})}
 
     def entry(name: str, letter: Callable[[str], str]) -> str:
-        """Apply ``letter`` to the first letter of an extension name, if extension names begin with a capital in
-        headers.
+        """Apply ``letter`` to the first letter of an extension name. Do nothing if extension names in headers
+        do not begin with a capital.
         """
         if not capitals or name[:2].lower() != "x-":
             return name
@@ -130,19 +131,21 @@ def nested(
 
 
 def nested_name(prefix: str, name: str) -> str:
-    """Return the header name of a core attribute or an ``x-`` extension of version 0.1: the prefix, then a capital."""
+    """Return the header name of a core attribute or an ``x-`` extension of version 0.1. It is the prefix,
+    followed by the name with a capital letter."""
     return f"{prefix}{name[:1].upper()}{name[1:]}"
 
 
 def prefix_of(version: Version, usual: str) -> str:
-    """Return the header prefix for a version: ``usual``, or that of HTTP for version 0.1."""
+    """Return the header prefix for a version. It is ``usual``, except for version 0.1, which has the prefix
+    of HTTP."""
     return "CE-" if version.nested else usual
 
 
 def first_complete(
     spellings: Sequence[NamingScheme], headers: Iterable[str]
 ) -> NamingScheme | None:
-    """Return the first naming scheme for which a message has all needed attributes, or None."""
+    """Return the first naming scheme of which the message has all needed attributes, or None."""
     names = tuple(headers)
     for candidate in spellings:
         if candidate.needs <= {candidate.attribute[name] for name in names}:
@@ -153,7 +156,8 @@ def first_complete(
 def first_claiming(
     spellings: Sequence[NamingScheme], headers: Iterable[str]
 ) -> NamingScheme | None:
-    """Return the first naming scheme that claims any header, or None. A message found in this way has no version."""
+    """Return the first naming scheme whose prefix any header has, or None. The message lacks the attributes
+    that the scheme needs, so its version is unknown."""
     names = tuple(headers)
     for candidate in spellings:
         if candidate.claims and any(candidate.attribute[name] is not None for name in names):
@@ -164,8 +168,8 @@ def first_claiming(
 def select(
     chosen: NamingScheme, headers: Iterable[tuple[str, Value | None]]
 ) -> list[tuple[str, str, Value]]:
-    """Return header name, attribute name and value of each attribute header, by the naming scheme. Null values
-    are left out.
+    """Return header name, attribute name and value of each header that is an attribute in this naming scheme.
+    Null values are left out.
     """
     found = [
         (header, name, value)

@@ -1,6 +1,7 @@
-"""A record that waits in a spool: the target's record with one more header, which holds the destination.
+"""A record that waits in a spool. It is the record of the target with one more header, which holds the
+destination.
 
-Key, headers, body and content type stay in their places. The added header also holds what the embedded log
+Key, headers, body and content type are unchanged. The added header also holds the parts that the embedded log
 does not store: typed header values, the message id and the producer's time.
 """
 
@@ -50,7 +51,7 @@ def to_spooled(record: Record, log: str, topic: str) -> Record:
 
 
 def from_spooled(record: Record) -> tuple[Destination, Record]:
-    """Return the destination and the original record of a spooled one.
+    """Return the destination of a record in a spool, and the original record.
 
     Raises:
         BrokerRefused: The record has no readable spool header.
@@ -75,7 +76,8 @@ def from_spooled(record: Record) -> tuple[Destination, Record]:
 
 
 def _tagged(value: Native) -> object:
-    """Return a value that MessagePack can hold. A type that it lacks becomes a list of type name and text."""
+    """Return a value that MessagePack can hold. A value of any other type becomes a list of its type name and
+    its text."""
     match value:
         case Decimal():
             return ["decimal", str(value)]

@@ -1,7 +1,7 @@
 """The table of bindings by kind of broker. A new kind of broker is a new row.
 
 A record that is copied to another broker without decoding keeps its key, headers and body. Its content type
-moves to the place where the target broker has it: a header or a property.
+moves to the place that the target broker uses for it: a header or a property.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ EncodeRun = Callable[[EventColumns, EncodeOptions, Iterable[bytes | None]], Iter
 
 
 def no_columns(_run: EventColumns, _writing: EncodeOptions, _keys: Iterable[bytes | None]) -> None:
-    """Return None: the binding cannot encode a whole batch by column, so the caller encodes each event."""
+    """Return None, because the binding cannot encode a whole batch by column. The caller then encodes each
+    event."""
 
 
 class Decode(Protocol):
@@ -46,9 +47,10 @@ class Binding(msgspec.Struct, frozen=True):
     Attributes:
         encode: Make a record from an event, the encoding options and the key. Raises SenderError if the
             record cannot hold the event.
-        decode: Make an event from a record, liberally. Raises InvalidEvent, NotACloudEvent or SenderError
-            (413, 415).
-        names: Return id, source and type of a record that is no valid event, as far as the record has them.
+        decode: Make an event from a record, accepting all deviations. Raises InvalidEvent, NotACloudEvent or
+            SenderError (413, 415).
+        names: Return id, source and type of a record that is no valid event. Attributes that cannot be read
+            are left out.
         copied: Convert any record, event or not, to the form of this kind of broker. Raises SenderError if
             its meaning would change.
         encode_run: Encode the events of a batch by column. Returns None if each event must be encoded on its
@@ -70,8 +72,8 @@ def with_type_in_header(record: Record) -> Record:
     value without a text form becomes null.
 
     Raises:
-        SenderError: A header with such a value would be read as an attribute. Null would unset the attribute,
-            and the record could become an event that it was not.
+        SenderError: A value without a text form is in a header that would be read as an attribute. Null would
+            unset the attribute, so the meaning of the record would change.
     """
     lost = [name for name, text in record.headers if text is None and name in record.natives]
     for name in filter(rabbitmq.FOREIGN.claims, lost):
@@ -87,7 +89,8 @@ def with_type_in_header(record: Record) -> Record:
 
 
 def with_type_in_property(record: Record) -> Record:
-    """Return the record for RabbitMQ, with the value of its content-type header in the property too, if it fits."""
+    """Return the record for RabbitMQ. The value of its content-type header is also set as the property, if it
+    is short enough."""
     if record.content_type is not None:
         return record
     given = next(

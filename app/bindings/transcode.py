@@ -20,10 +20,12 @@ _BINARY = ContentMode.BINARY
 
 
 class EncodeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The encoding options of an event: the settings of a route or subscription, the same for all bindings.
+    """The encoding options of an event. They are settings of a route or subscription, and are the same for
+    all bindings.
 
     Attributes:
-        mode: The content mode. ``as_received`` forwards a document, alone or in a batch, as that document.
+        mode: The content mode. With ``as_received``, an event that arrived as a document, alone or in a
+            batch, is forwarded as this document.
         format: The format of documents. ``as_received`` keeps the format that arrived, or JSON.
         version: A name in ``event.versions.VERSIONS``, or ``as_received``.
         empty_body: The body of an event without data in binary mode: no value (null) or an empty value. None
@@ -47,8 +49,8 @@ PLAIN = EncodeOptions()
 def in_version(decoded: Decoded, version: str) -> Decoded:
     """Return the event in the version of that name, or unchanged for ``as_received``.
 
-    A conversion drops the document, which has another version, and keeps its format. A document in an unknown
-    format cannot be converted and stays as it is.
+    After a conversion the document that arrived is dropped, because it has the old version, and its format is
+    kept. A document in an unknown format cannot be converted and stays as it is.
     """
     if version == "as_received" or version == decoded.event.version or decoded.opaque:  # noqa: PLR1714 - hot
         return decoded
@@ -57,10 +59,10 @@ def in_version(decoded: Decoded, version: str) -> Decoded:
 
 
 def is_binary(decoded: Decoded, mode: Mode) -> bool:
-    """Return True if the event leaves in binary mode.
+    """Return True if the event is written in binary mode.
 
-    A document in an unknown format cannot. Nor can an event whose data has a CloudEvents media type, because
-    a reader would take the data for the event.
+    A document in an unknown format is never written in binary mode. Neither is an event whose data has a
+    CloudEvents media type, because a reader would take the data for the event.
     """
     if mode == "structured" or (mode == "as_received" and decoded.mode is not _BINARY):
         return False
@@ -69,7 +71,7 @@ def is_binary(decoded: Decoded, mode: Mode) -> bool:
 
 
 def as_document(decoded: Decoded, writing: EncodeOptions) -> tuple[bytes, str]:
-    """Return the structured document that goes out, and its content type.
+    """Return the structured document of an event for the target, and its content type.
 
     Raises:
         NotRepresentable: The format cannot hold the event (422).

@@ -1,4 +1,4 @@
-"""Values of headers: bare text, JSON texts as Pulsar's binding has them, and typed values as AMQP has them."""
+"""Values of headers: plain text, JSON text as in the Pulsar binding, and typed values as in AMQP."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def unquote(text: str) -> str:
 
 
 def unquote_any(text: str) -> str:
-    """Return the content of a JSON string, even with an unpaired surrogate, which attribute validation then
-    refuses.
+    """Return the content of a JSON string. An unpaired surrogate is accepted here, because the validation of
+    attributes then refuses it.
 
     Any other text is returned as it is.
     """
@@ -87,8 +87,8 @@ def read_json(text: str, at: str) -> Text | Fault:
 def native_text(value: Native) -> str | None:
     """Return the canonical text of a typed value (CloudEvents core 1.3).
 
-    None for a value that no attribute can have: a table, an array, a float, a decimal, or an integer beyond
-    32 bits.
+    Return None for a value that no attribute can have: a table, an array, a float, a decimal, or an integer
+    beyond 32 bits.
     """
     if isinstance(value, bool):
         return "true" if value else "false"

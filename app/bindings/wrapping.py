@@ -65,7 +65,7 @@ class RecordLocation(msgspec.Struct, frozen=True):
 
 
 def wrap(record: Record, origin: RecordLocation) -> Decoded:
-    """Return a valid event that contains the record, whatever the record holds.
+    """Return a valid event that contains the record. The record may have any content.
 
     Data with a content coding that is not undone gets the type ``application/octet-stream``. The attribute
     ``recordheaders`` then keeps the coding and the content type.
@@ -115,7 +115,8 @@ def _id(record: Record, origin: RecordLocation) -> str:
 
 
 def _time(milliseconds: int | None) -> str | None:
-    """Return the RFC 3339 text of a time in ms since 1970. None for 0 or less: old Kafka clients give -1."""
+    """Return the RFC 3339 text of a time in ms since 1970. Return None for 0 or less, because old Kafka
+    clients send -1."""
     if milliseconds is None or not 0 < milliseconds <= _LATEST:
         return None
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
@@ -123,7 +124,7 @@ def _time(milliseconds: int | None) -> str | None:
 
 
 def _text(key: bytes | None) -> str | None:
-    """Return the key as text, or None if it is empty or no attribute can hold it (core 1.3)."""
+    """Return the key as text. Return None if it is empty, or if an attribute cannot hold it (core 1.3)."""
     try:
         text = (key or b"").decode()
     except UnicodeDecodeError:

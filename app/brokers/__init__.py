@@ -1,6 +1,6 @@
-"""Shell. The drivers of all brokers, each of them a ``Log``.
+"""Shell. The drivers of all brokers. Each driver, with ``portable``, is a ``Log``.
 
 ``portable`` implements what is the same for every broker: bounds, time-outs, counts and error translation.
-``driver`` defines the interface that each broker's package implements. A driver does partitioning, wire
-batching and reconnection, and holds no policy.
+``driver`` defines the interface that the package of each broker implements. A driver does partitioning, wire
+batching and reconnection. It makes no decisions about retries or rights.
 """

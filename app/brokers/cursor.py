@@ -1,7 +1,7 @@
-"""A read position in a partition that several followers share.
+"""Read a partition once for several group members (followers) that are at the same position.
 
-Each page is read once and each record is decoded once for all followers. A follower that wants no message
-of a page costs nothing, because its position is that of the cursor.
+Each page is read once and each record is decoded once for all followers. A follower that wants no message of
+a page costs nothing, because it has no position of its own.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ FAILURE = 16  # evaluations that a filter counts for if its expression fails
 
 
 class CursorFollower(Protocol):
-    """A partition as one consumer reads it.
+    """A partition as one group member reads it through a shared cursor.
 
     Attributes:
-        epoch: The number of the consumer's ownership of the partition.
-        selection: The events that the consumer wants. None means all.
-        decode: Decodes a record for ``selection``.
-        cursor: The cursor that the follower reads from, if any.
-        absent: The count of offsets without a record that the follower has passed. While it has a cursor,
-            the count that the cursor had at joining is subtracted.
+        epoch: The number of the member's ownership of the partition.
+        selection: The events that the member wants. None means all.
+        decode: A function that decodes a record for ``selection``.
+        cursor: The cursor through which the follower reads, if any.
+        absent: The number of offsets without a record that the follower has passed. While the follower has a
+            cursor, the value of ``absent`` in the cursor must be added.
     """
 
     epoch: int
@@ -49,14 +49,14 @@ class CursorFollower(Protocol):
         """
 
     def filter_failed(self, offset: int) -> None:
-        """Note that the message at ``offset`` was skipped because a filter expression failed on it."""
+        """Note that the message at ``offset`` was skipped, because a filter expression failed on it."""
 
     def left(self, position: int) -> None:
         """Note that the follower has left its cursor. All messages before ``position`` were offered or
         skipped."""
 
     def failed(self, error: Exception) -> None:
-        """Handle an error of reading. The follower has left its cursor already."""
+        """Handle an error of reading. The cursor has removed the follower already."""
 
 
 class PageSource(Protocol):
@@ -150,7 +150,7 @@ class SharedCursor:
         return follower in self._asking
 
     def stir(self) -> None:
-        """Start reading if a follower has asked and there may be something to read."""
+        """Start reading if a follower has asked for messages and there may be records to read."""
         if self._rest is None and self._reading is None and self._due():
             self._hand_out_at_hand()
         self._begin()
@@ -170,7 +170,7 @@ class SharedCursor:
             self._give_up(error)
 
     def abandon(self) -> None:
-        """Cancel the read in progress, because no follower is left."""
+        """Cancel the read in progress, because the cursor has no follower left."""
         if self._reading is not None and self._reading is not asyncio.current_task():
             self._reading.cancel()
 
@@ -195,10 +195,11 @@ class SharedCursor:
             self._reading = None
 
     def _hand_out(self, page: MessagePage) -> None:
-        """Offer a page to the followers, or its first part if filtering takes too many evaluations.
+        """Offer the messages of a page to the followers. If filtering takes too many evaluations, offer only
+        the first part of the page.
 
-        Another cursor may have begun within the page while it was read. Then only the messages before it
-        are offered.
+        Another cursor may have begun within this page while the page was read. Then only the messages before
+        that cursor are offered.
         """
         messages, end = page.messages, min(page.next_offset, self._limit(self))
         if end < page.next_offset:

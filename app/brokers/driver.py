@@ -28,9 +28,9 @@ class SubmissionOwner(Protocol):
 class Submission(asyncio.Future[list[PublishResult]]):
     """The records of one call of submit, and a future for their results: one for each record, in order.
 
-    A driver resolves *every* record exactly once. This holds also when the future is done already, because
-    it timed out or its caller was cancelled. Only then is the record no longer counted as in flight.
-    Records that are not yet on the wire when ``done()`` is true must not be sent.
+    A driver resolves *every* record exactly once. It does so even if the future is done already, after a
+    time-out or a cancellation. A record counts as in flight until it is resolved. When ``done()`` is true,
+    records that are not yet on the wire must not be sent.
     """
 
     __slots__ = (
@@ -73,11 +73,12 @@ class Submission(asyncio.Future[list[PublishResult]]):
 DROPPED = BrokerUnavailable("the record was dropped before it was sent: its publish had ended")
 
 Entry = TypeVar("Entry", bound="tuple[Submission, int, *tuple[Any, ...]]")
-"""A record to be sent: its submission, its index in that, and values that the driver adds."""
+"""A record to send: its submission, its index in the submission, and further values that the driver needs."""
 
 
 def unanswered(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries whose callers still wait. Resolve the other entries, so that they are not sent."""
+    """Return the entries whose callers still wait for a result. Resolve all other entries, which must not be
+    sent."""
     kept: list[Entry] = []
     for entry in entries:
         if entry[0].done():
@@ -88,7 +89,7 @@ def unanswered(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def answer(entries: Iterable[Entry], error: BrokerError) -> None:
-    """Set ``error`` as the result of every entry."""
+    """Set ``error`` as the result of every entry, because none of them will be sent."""
     for entry in entries:
         entry[0].resolve(entry[1], error)
 
@@ -110,7 +111,7 @@ class Driver(Protocol):
     capabilities: Capabilities
 
     async def start(self) -> None:
-        """Start the driver. Return also if the broker is away, which ``health`` reports. May raise
+        """Start the driver. If the broker is away, return anyway; ``health`` reports that. May raise
         SetupError."""
 
     async def stop(self) -> None:
@@ -120,8 +121,8 @@ class Driver(Protocol):
         """Queue the records for sending, in their order. Must not raise, block or set a timer."""
 
     async def subscribe(self, joining: JoinRequest) -> Consumer:
-        """Join a group. A driver that decodes records itself leaves out those that ``joining.wanted``
-        excludes."""
+        """Join a group. If the driver decodes records itself, it leaves out the events that
+        ``joining.wanted`` excludes."""
 
     def read(
         self, partition: Partition, start: str, until: str | None
@@ -135,10 +136,11 @@ class Driver(Protocol):
     async def create_topic(self, topic: str, partitions: int) -> None: ...
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Return, for each topic that would lose what is published to it now, the reason for an operator.
+        """Return the topics that would lose events published to them now, each with the reason. The reason is
+        for an operator.
 
-        Topics without a problem are left out. Nothing is created. Errors are those that ``translate``
-        knows.
+        Topics without a problem are left out. Nothing is created. The method raises only errors that
+        ``translate`` knows.
         """
 
     async def health(self) -> LogHealth: ...
@@ -149,16 +151,16 @@ class Driver(Protocol):
 
 @runtime_checkable
 class EventLocator(Protocol):
-    """A driver whose log has an index of events; see ``interfaces.Log.locate``."""
+    """A driver whose log has an index of events. See ``interfaces.Log.locate``."""
 
     async def locate(self, event_id: str, source: str | None, since_ms: int) -> Located: ...
 
 
 def quieten(client: str) -> None:
-    """Silence the logger of a client library, unless a level was set for it.
+    """Silence the logger of a client library, unless its level was set before.
 
-    Client libraries log every connection attempt, many a second in an outage. Skybridge logs the cause
-    once.
+    Client libraries log every connection attempt, which is many each second of an outage. Skybridge logs the
+    cause once.
     """
     logger = logging.getLogger(client)
     if logger.level == logging.NOTSET:

@@ -33,10 +33,11 @@ def in_order(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
 
 
 class GroupMember(Consumer, ABC):
-    """A ``Consumer`` that queues ownership changes and failures, and returns them from ``poll``.
+    """A ``Consumer`` that queues ownership changes and failures, and reports them from ``poll``.
 
     The driver's subclass implements ``_batch``, which returns messages. It reports ownership changes with
-    ``_enqueue`` or ``_revoke_and_wait``, and a fatal error with ``_fail``. It sets ``_news`` to wake a waiting poll.
+    ``_enqueue`` or ``_revoke_and_wait``, and a fatal error with ``_fail``. It sets the event ``_news`` to
+    wake a waiting poll.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Group members whose partitions are read by shared cursors.
 
-A member hands out the messages that are ready, its partitions in turn. It asks the cursors for more when
-none is ready.
+A member hands out the messages that are ready, and its partitions take turns. When no message is ready, the
+member asks the cursors for more.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from app.model.message import Message, Partition
 
 
 class PartitionReader:
-    """A partition that this member owns, as a follower of a cursor of the partition's tail.
-
-    The cursor skips messages that the member does not want.
+    """A partition that this member owns. It is a follower of a shared cursor, which skips messages that the
+    member does not want.
 
     Args:
-        tail: The readers of the partition.
+        tail: The shared reader of the partition.
         epoch: The number of this ownership.
         position: The offset at which reading begins.
         wanted: The filter of the member. None means that it wants all messages.
@@ -70,8 +69,8 @@ class PartitionReader:
         return self._position if self.cursor is None else self.cursor.position
 
     def join(self) -> None:
-        """Join a cursor without asking for messages yet. Messages that the member does not want are
-        skipped."""
+        """Join a shared cursor without asking for messages yet. The cursor skips messages that the member
+        does not want."""
         self._tail.join(self, self._position)
 
     def ask(self) -> None:
@@ -196,8 +195,8 @@ class PartitionReadingMember(GroupMember, Generic[Owned]):
     def _hand_out(self) -> tuple[Message, ...]:
         """Return the ready messages of all partitions in turn, until the batch is full.
 
-        Raise the error of a partition when its turn comes, once. The partition is read again after the next
-        poll.
+        If a partition has an error, raise it when its turn comes, once. The next poll reads the partition
+        again.
         """
         batch: list[Message] = []
         while self._ready and len(batch) < self._page_records:

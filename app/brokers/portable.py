@@ -1,7 +1,7 @@
 """The part of a log that is the same for every broker: bounds, publish time-out, counts and health.
 
-A call of submit costs about a microsecond here, so it makes one object. A ``Submission`` is the caller's
-future, the place for the driver's results, and the entry in the queue of deadlines.
+To keep a call of submit at about a microsecond, it creates only one object. This ``Submission`` is the
+caller's future, the place for the driver's results, and the entry in the queue of deadlines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class PublishBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of publishing to one broker: what may be in flight at once, and for how long. Times are in
+    """The limits of publishing to one broker: how much may be in flight, and for how long. Times are in
     seconds."""
 
     records: int = 65_536
@@ -53,7 +53,7 @@ class PublishBounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogStats(msgspec.Struct, frozen=True):
-    """Counts of records since the start, and what is in flight now."""
+    """The counts of records since the start, and of records in flight now."""
 
     stored: int
     failed: int
@@ -286,10 +286,10 @@ class PortableLog(Log):
             self._timer = self._loop.call_at(head.deadline, self._on_deadline)
 
     def _expire(self, now: float) -> None:
-        """Resolve submissions whose deadline has passed with "unknown".
+        """Resolve submissions whose deadline has passed. Their result is "unknown".
 
-        Their records stay counted until the driver resolves them. Otherwise a stalled broker would let
-        memory grow without bound.
+        Their records count as in flight until the driver resolves them. Otherwise memory could grow without
+        bound while a broker stalls.
         """
         due: list[Submission] = []
         for submission in self._waiting:
@@ -313,7 +313,7 @@ class PortableLog(Log):
         )
 
     async def _drain(self) -> None:
-        """Wait until no record is in flight, at most for the drain time-out."""
+        """Wait until no record is in flight. The wait ends at the latest after the drain time-out."""
         self._drained.clear()
         if self._records:
             try:
@@ -352,11 +352,13 @@ def _elapsed_ms() -> int:
 
 
 LIMIT_KNOWN = 60.0
-"""Seconds for which a size that a topic rejected is remembered. An operator may raise the limit."""
+"""The seconds for which Skybridge remembers the size of a record that a topic rejected. An operator may raise
+the topic's limit at any time."""
 
 
 def size_of(record: Record) -> int:
-    """Return the size of a record in bytes as the bounds count it: key, headers and body."""
+    """Return the size of a record in bytes: key, headers and body. The limits of publishing count this
+    size."""
     key, body = record.key, record.body
     size = (len(key) if key else 0) + (len(body) if body else 0)
     for name, value in record.headers:

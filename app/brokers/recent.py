@@ -1,8 +1,8 @@
 """Deduplicate events in memory, for brokers that cannot store event identities in their own transaction.
 
-The memory is bounded, belongs to this process and is lost at a restart. A repeat that arrives while the
-first event is being published waits for that result. A repeat is published if the first failed, or if its
-result is unknown.
+The memory is bounded, belongs to this process and is lost at a restart. A repeat that arrives while the first
+event is being published waits for the result of the first. The repeat is published if the first failed, or if
+the result of the first is unknown.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class RecentPublishes:
         return sum(map(len, self._recent.values()))
 
     def submit(self, topic: str, records: Sequence[Record], identities: Identities) -> Stored:
-        """Publish records that are not repeats. Return one future for the results of all records, in their
-        order."""
+        """Publish records that are not repeats of recent events. Return one future for the results of all
+        records, in their order."""
         parts = [
             self._one(topic, record, identity)
             for record, identity in zip(records, identities, strict=True)
@@ -96,7 +96,7 @@ class RecentPublishes:
     def _after(self, first: Stored, topic: str, record: Record, identity: Identity) -> Stored:
         """Return a future for a repeat of an event that is being published.
 
-        It resolves to "duplicate" if the first event is stored. Otherwise the repeat is published.
+        The future resolves to "duplicate" if the first event is stored. Otherwise the repeat is published.
         """
         waits: Stored = asyncio.get_running_loop().create_future()
 

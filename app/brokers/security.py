@@ -22,7 +22,7 @@ WORDS = 200  # most characters of the server's own message that an error quotes
 
 
 class ClientTls(Strict):
-    """TLS towards a broker. Without ``ca``, the system's certificate authorities are trusted."""
+    """TLS towards a broker. Without ``ca``, the certificate authorities of the system are trusted."""
 
     ca: Path | None = Field(None, description="PEM file of the authorities to trust")
     cert: Path | None = Field(
@@ -46,7 +46,8 @@ class ClientTls(Strict):
         return self._in_use.context(_pems(self, broker), verify_host=self.verify_host)
 
     def copies(self, broker: str) -> Copies:
-        """Return copies of the files as they were last loaded, for a library that reads files itself.
+        """Return copies of the TLS files as they were last loaded. They are for a library that reads files
+        itself.
 
         Raise SetupError if the files cannot be used at the start.
         """
@@ -58,7 +59,8 @@ class ClientTls(Strict):
 
 
 class _InUse:
-    """The TLS context and file copies made from the settings. Both follow later changes of the files."""
+    """The TLS context and the file copies that were made from the settings. Both are updated when the files
+    change."""
 
     def __init__(self) -> None:
         self._context: ClientContext | None = None

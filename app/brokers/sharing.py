@@ -1,6 +1,6 @@
 """Share one request among concurrent callers.
 
-Status pages, metrics and operators often ask a broker the same question at the same time.
+Status pages, metrics and operators often send the same request to a broker at the same time.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 class SingleFlight:
-    """Requests in progress, each of which can have several waiting callers.
+    """The requests in progress. Several callers can wait for one request.
 
-    A caller that asks a question which is already in progress waits for the same answer. A caller that is
+    A caller that makes a request which is already in progress waits for the same answer. A caller that is
     cancelled does not cancel the request for the others.
 
     Args:
-        reuse_for: Seconds for which an answer is reused, counted from its request. 0 means not at all. A failure
-            is never reused. Answers stay in memory for good, so the number of different questions must be
-            small.
+        reuse_for: Seconds for which an answer is reused, counted from its request. 0 means not at all. A
+            failure is never reused. Answers stay in memory for good, so the number of different requests must
+            be small.
         monotonic: The clock, in seconds.
     """
 
@@ -36,15 +36,14 @@ class SingleFlight:
         self._asked: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
 
     async def ask(self, what: Hashable, question: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer to ``question``, or that of an equal request which is in progress.
+        """Return the answer of ``question``. If an equal request is in progress, wait for its answer instead.
 
         Args:
-            what: The key of the question. Equal keys must always mean the same question.
-            question: Asks the broker.
+            what: The key of the request. Equal keys must always mean the same request.
+            question: A function that sends the request to the broker.
 
         Raises:
-            BrokerUnavailable: ``close`` cancelled the request. Errors of ``question`` are raised as they
-                are.
+            BrokerUnavailable: ``close`` cancelled the request. Errors of ``question`` are raised unchanged.
         """
         now = self._monotonic()
         since, task = self._asked.get(what, (now, None))

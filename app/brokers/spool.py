@@ -1,6 +1,7 @@
 """Publish to the target of a route, or to the route's spool while the target's broker is away.
 
-A *lane* here is a partition of the spool, chosen by the record key. Each lane has one of three states:
+In this module a *lane* is a partition of the spool. The record key chooses the lane. Each lane has one of
+three states:
 
 * direct: The spool has no record of the lane, so new records go to the target. A publish may fail because
   the broker is away, or with an unknown result. Then all unfinished records of the lane move to the spool
@@ -44,8 +45,8 @@ STALL = 0.25  # seconds without progress before a health check of the target, an
 
 
 class _Entry:
-    """Records of one lane from one call of submit, with their results. ``on_results`` receives all results,
-    once."""
+    """The records of one spool partition (lane) from one call of submit, with their results. ``on_results``
+    is called once, with all results."""
 
     __slots__ = ("direct", "on_results", "records", "results", "topic")
 
@@ -88,7 +89,7 @@ class SpoolingLog(DelegatingLog):
         target: The log of the route's target.
         spool: The embedded log that holds the spool.
         topic: The topic of the spool on ``spool``.
-        waits: The records of the spool that have not reached the target.
+        waits: The records in the spool that have not been published to the target.
         when: The setting of the route. "never" means that the setting was removed: new records follow those
             in the spool, and the sender receives the target's errors again.
         most: Most bytes in the spool.
@@ -153,7 +154,8 @@ class SpoolingLog(DelegatingLog):
         return None
 
     def _submit_many(self, topic: str, records: Sequence[Record], on_results: ToldAll) -> None:
-        """Submit one entry for each lane of the records, so that the lanes do not wait for each other."""
+        """Submit one entry for each spool partition (lane) of the records, so that the lanes do not wait for
+        each other."""
         lanes: dict[_Lane, list[int]] = {}
         for index, record in enumerate(records):
             lanes.setdefault(self._lane(record.key), []).append(index)
@@ -202,8 +204,8 @@ class SpoolingLog(DelegatingLog):
 
     @property
     def away(self) -> bool:
-        """Return True if the last publish to the target failed and the spool has records to try the target
-        with."""
+        """Return True if the last publish to the target failed and the spool has records. These records will
+        test the target again."""
         if self._away and (self.when == "never" or not (self._appends or self._waits.records)):
             self._away = False
         return self._away
@@ -238,7 +240,8 @@ class SpoolingLog(DelegatingLog):
         self._take_back(lane, [entry] if lane.number is None else list(lane.open))
 
     def _take_back(self, lane: _Lane, entries: Sequence[_Entry]) -> None:
-        """Move entries from the target to the spool, except records known to be stored or rejected."""
+        """Move entries of one spool partition (lane) from the target to the spool. Records that are known to
+        be stored or rejected are left out."""
         for entry in entries:
             del lane.open[entry]
         for entry in entries:
@@ -257,7 +260,8 @@ class SpoolingLog(DelegatingLog):
         self.cause = cause
 
     async def look_after_target(self) -> None:
-        """Check the target's health if a lane makes no progress. Called every ``STALL`` seconds.
+        """Check the target's health if any spool partition (lane) makes no progress. Called every ``STALL``
+        seconds.
 
         All records in flight move to the spool if no progress was made and two checks in a row failed. So
         an outage is noticed before a publish times out.
@@ -276,7 +280,7 @@ class SpoolingLog(DelegatingLog):
                 self._take_back(lane, list(lane.open))
 
     def _is_stalled(self) -> bool:
-        """Return True if the first entry of some lane is the same as at the last check."""
+        """Return True if the first entry of any spool partition (lane) is the same as at the last check."""
         before = self._oldest
         self._oldest = frozenset(
             next(iter(lane.open)) for lane in self._lanes.values() if lane.open
@@ -381,7 +385,7 @@ class SpoolingLog(DelegatingLog):
     # Calls of the drain and of the runtime.
 
     def drained(self, topic: str, record: Record, result: PublishResult) -> None:
-        """Note the target's result for a record that was read from the spool."""
+        """Handle the target's result for a record that was read from the spool."""
         if _is_away(result):
             self._went_away(str(result))
             self.repeats += isinstance(result, PublishUnknown)
@@ -395,7 +399,7 @@ class SpoolingLog(DelegatingLog):
         return not (self._appends or self._holding or self._waits.records)
 
     def ended(self) -> bool:
-        """Return True once when a period of spooling is over."""
+        """Return True if a period of spooling has ended since the last call."""
         if not self.spooling or not self.idle:
             return False
         self.spooling = False
@@ -428,7 +432,8 @@ def _resolve(stored: Stored, results: list[PublishResult]) -> None:
 
 
 def _is_away(result: PublishResult | None) -> bool:
-    """Return True if the sender would get 503 for this result: away, unknown, or no room in flight."""
+    """Return True if the sender would get 503 for this result. The broker is away, the result is unknown, or
+    the limit of records in flight is reached."""
     return isinstance(result, BrokerUnavailable)
 
 

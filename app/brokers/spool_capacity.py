@@ -18,7 +18,7 @@ TOO_LARGE = "record-too-large"
 
 
 class SpoolBacklog(Protocol):
-    """The records in the spool that are stored durably and have not reached the target."""
+    """The stored records in the spool that have not been published to the target."""
 
     @property
     def partitions(self) -> int: ...
@@ -50,16 +50,17 @@ class SpoolCapacity:
         return self._durable + self._under_way + size <= self.most
 
     def add(self, size: int) -> None:
-        """Count ``size`` bytes as in flight into the spool."""
+        """Count ``size`` bytes that are being written to the spool."""
         self._under_way += size
 
     def written(self, size: int) -> None:
-        """Count ``size`` bytes as stored, or as failed. The next measurement corrects the count."""
+        """Count ``size`` bytes as no longer being written, because they were stored or failed. The next
+        measurement corrects the total."""
         self._under_way -= size
         self._durable += size
 
     def refusal(self, topic: str, record: Record) -> BrokerRefused | None:
-        """Return an error if the target cannot store the record by its known limits, else None."""
+        """Return an error if the record is larger than the target is known to accept, else None."""
         size, most = size_of(record), self._target.capabilities.max_record
         limit = self._limit(topic)
         if (not most or size <= most) and (not limit or size < limit):
@@ -71,10 +72,10 @@ class SpoolCapacity:
         )
 
     def learn(self, topic: str, record: Record, result: PublishResult | None) -> None:
-        """Note the target's result for a record.
+        """Remember the limit that the target's result for a record shows.
 
         The smallest size that a topic rejects as too large is remembered for a while. An operator may raise
-        the limit.
+        the topic's limit at any time.
         """
         if not isinstance(result, BrokerRefused) or result.kind != TOO_LARGE:
             return
@@ -83,7 +84,7 @@ class SpoolCapacity:
             self._limits[topic] = min(size, self._limit(topic) or size), monotonic() + LIMIT_KNOWN
 
     def _limit(self, topic: str) -> int:
-        """Return the smallest size in bytes that the topic has rejected, or 0 if none is known."""
+        """Return the smallest size in bytes that the topic has rejected, or 0 if it has rejected none."""
         limit, until = self._limits.get(topic, (0, 0.0))
         if limit and monotonic() >= until:
             del self._limits[topic]

@@ -1,9 +1,9 @@
 """All cursors of one partition, in the order of their positions, each with its followers.
 
-A follower at the position of a cursor joins that cursor. A cursor reads up to the position of the next
-cursor and merges with it there, in one step without a gap or duplicate. So followers at the end of the log
-share one cursor, and followers at the same older position share one too. A slow follower has a cursor of
-its own until it has caught up.
+Read one partition for all group members of this process (its followers) with as few cursors as possible. A
+follower that is at the position of a cursor joins this cursor. A cursor reads up to the position of the next
+cursor, and then both merge in one step, without a gap or duplicate. So all followers at the end of the log
+share one cursor. A slow follower has its own cursor until it has caught up.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ _position = attrgetter("position")
 
 
 class PartitionTail(ABC):
-    """The readers of one partition. A subclass implements how pages are read.
+    """The shared reader of one partition. It has the cursors at which the partition is read, and the group
+    members (followers) of each cursor. A subclass implements how pages are read.
 
     Args:
         place: The partition.
         most: Most records of a page.
         most_bytes: Most bytes of a page.
-        moved: Called when the position of some follower has advanced.
+        moved: Called when the position of any follower has advanced.
         by_headers: Whether the type of an event may be read from its headers alone.
     """
 
@@ -52,7 +53,7 @@ class PartitionTail(ABC):
         """Return the offset up to which there may be records to read now."""
 
     def _dropped(self, cursor: SharedCursor) -> None:  # noqa: B027 - a reading that ends by itself may be left alone
-        """Handle that ``cursor`` has lost its last follower."""
+        """React to the fact that the last follower has left ``cursor``."""
 
     def at_hand(self, position: int, until: int, most: int) -> MessagePage | None:  # noqa: ARG002
         """Return a page that is already in memory, or None if ``page`` must read it."""
@@ -68,8 +69,8 @@ class PartitionTail(ABC):
         """
 
     def join(self, follower: CursorFollower, position: int) -> SharedCursor:
-        """Add the follower to the cursor at ``position``, unless it has a cursor already. Return its
-        cursor."""
+        """Add the follower to the cursor at ``position``. If the follower has a cursor already, do nothing.
+        Return the follower's cursor."""
         if follower.cursor is None:
             self._at(position).add(follower, asking=False)
         assert follower.cursor is not None  # noqa: S101 - just added
@@ -89,11 +90,11 @@ class PartitionTail(ABC):
             follower.left(position)
 
     def fits(self, records: int, size: int) -> bool:
-        """Return True if one follower may have this many records and bytes ready."""
+        """Return True if one follower may hold this many records and bytes that are not yet handed out."""
         return records <= self._most and size <= self._most_bytes
 
     def grown(self) -> None:
-        """Read on at the end of the log, because it may have new records."""
+        """Continue to read at the end of the log, because it may have new records."""
         if self._cursors:  # other cursors read up to the position of the last one only
             self._cursors[-1].stir()
 
@@ -114,8 +115,8 @@ class PartitionTail(ABC):
         return self._cursors[index] if index < len(self._cursors) else None
 
     def _index(self, cursor: SharedCursor) -> int:
-        """Return the index of the cursor. It is the first one at its position, also when it has just
-        reached the next cursor."""
+        """Return the index of the cursor in the list of cursors. If the cursor has just reached the position
+        of the next cursor, it is the first of the two."""
         return bisect_left(self._cursors, cursor.position, key=_position)
 
     def _moved(self, cursor: SharedCursor) -> None:
@@ -127,9 +128,9 @@ class PartitionTail(ABC):
             self._unite(cursor, following)
 
     def _unite(self, one: SharedCursor, other: SharedCursor) -> None:
-        """Merge two cursors at one position: move the smaller set of followers to the other cursor.
+        """Merge two cursors at one position. The cursor with fewer followers gives them to the other cursor.
 
-        The page that the emptied cursor is reading is discarded.
+        A page that the empty cursor is reading is discarded.
         """
         few, many = sorted((one, other), key=lambda cursor: len(cursor.followers))
         for follower in tuple(few.followers):

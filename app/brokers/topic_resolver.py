@@ -1,7 +1,7 @@
 """Publish to topics that the driver does not know yet.
 
-Each unknown topic is looked up once, however many submissions wait for it. The driver keeps the topics that
-were found.
+Each unknown topic is looked up only once, even if many submissions wait for it. The driver keeps the topics
+that were found.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def unknown_topic(product: str, broker: str, what: str, cure: str = CREATE) -> B
 
 class CreatedTopics:
     """The topics that this process has created because events were published to them. Their number is
-    bounded."""
+    limited."""
 
     def __init__(self, broker: str, most: int = BOUND) -> None:
         self._broker = broker
@@ -53,7 +53,8 @@ class CreatedTopics:
 
     @contextmanager
     def making(self, name: str) -> Iterator[None]:
-        """Count the topic ``name`` while the caller creates it. Raise BoundReached if the bound is reached.
+        """Count the topic ``name`` while the caller creates it. Raise BoundReached if the limit of created
+        topics is reached.
 
         A topic whose creation fails is not counted.
         """
@@ -71,7 +72,7 @@ class CreatedTopics:
 class TopicResolver(Generic[Found]):
     """Topic look-ups in progress, the submissions that wait for them, and recent rejections.
 
-    Every submission is joined or failed exactly once, whatever the outcome of the look-up.
+    Every submission is published or failed exactly once, after any outcome of the look-up.
     """
 
     def __init__(
@@ -88,9 +89,10 @@ class TopicResolver(Generic[Found]):
 
         Args:
             broker: The name of the broker.
-            find: Looks up a topic at the broker, within its own time limit, and stores what it found.
-            join: Publishes one waiting submission to the topic that was found.
-            translate: Returns the broker error that an error of ``find`` means, or None for a bug.
+            find: A function that looks up a topic at the broker, within its own time limit, and stores the
+                result.
+            join: A function that publishes one waiting submission to the topic that was found.
+            translate: A function that returns the broker error for an error of ``find``, or None for a bug.
             remember_outages: Whether retryable errors are remembered for a moment too.
             most: Most look-ups at a time, and most remembered rejections.
         """
@@ -142,12 +144,13 @@ class TopicResolver(Generic[Found]):
         self.release(name, error)
 
     def release(self, name: str, outcome: Found | BrokerError) -> None:
-        """Resolve all submissions that wait for a topic with ``outcome``."""
+        """Resolve all submissions that wait for a topic. If ``outcome`` is the topic, they are published, and
+        if it is an error, they fail."""
         for submission in self._waiting.pop(name, ()):
             self._answer(submission, outcome)
 
     def give_up(self, error: BrokerError) -> None:
-        """Fail all waiting submissions, because no broker can be asked."""
+        """Fail all waiting submissions, because no broker can be reached."""
         for name in list(self._waiting):
             self.release(name, error)
 

@@ -1,7 +1,7 @@
 """Serve ``/console/`` on the admin listener: the built page, from memory.
 
-The page contains nothing secret, so it needs no token; it requests all data from the API. It is read again
-after each build. If it was not built, a small page has the reason and the cure.
+The page contains nothing secret, so it needs no token. It requests all data from the API. The files are read
+again after each build. If the page was not built, a small page shows the reason and the cure.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LEAST_SAVED = 0.9  # a file is compressed only if that makes it smaller than th
 
 
 class CodedBody(NamedTuple):
-    """The content of a file in one content coding."""
+    """The content of a file with one content coding, such as gzip."""
 
     content: bytes
     etag: bytes
@@ -67,7 +67,7 @@ class ConsoleFile(NamedTuple):
     caching: bytes
 
     def fit(self, accepted: bytes) -> CodedBody:
-        """Return the body that an Accept-Encoding header allows."""
+        """Return the body in a content coding that an Accept-Encoding header allows."""
         return self.zipped if takes_gzip(accepted) else self.plain
 
 
@@ -102,7 +102,7 @@ class Console:
             await self._send_name(path.removeprefix(PREFIX) or INDEX, scope, send)
 
     async def _send_name(self, name: str, scope: Scope, send: Any) -> None:
-        """Send a file of the console."""
+        """Send the file of the console with this name."""
         await self._read()
         file, is_head = self._files.get(name), scope["method"] == "HEAD"
         if file is not None:
@@ -113,7 +113,7 @@ class Console:
             await _page(send, _NOT_BUILT, "The console is not built", self._reason(), is_head)
 
     async def _read(self) -> None:
-        """Read the files again if the index has changed, which a build writes last."""
+        """Read all files again if the index file has changed. A build writes the index file last."""
         async with self._reading:
             built = await asyncio.to_thread(self._built_at)
             if built != self._built:
@@ -193,7 +193,8 @@ async def _answer(
 
 
 def _location(scope: Scope) -> bytes:
-    """Return the URL of the console. It is relative, so that the path of a proxy is kept."""
+    """Return the URL to which a request without the final slash is redirected. The URL is relative, so that a
+    path that a proxy adds is kept."""
     query = scope.get("query_string", b"")
     return PREFIX[1:].encode() + (b"?" + query if query else b"")
 
@@ -208,7 +209,7 @@ def takes_gzip(accepted: bytes) -> bool:
 
 
 def _codings(accepted: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield each content coding of the header, and whether it is allowed."""
+    """Yield each content coding of the header, and True if it is allowed."""
     for each in accepted.lower().split(b","):
         coding, _, weight = each.replace(b" ", b"").partition(b";")
         yield coding, weight.rstrip(b"0") not in {b"q=", b"q=0."}

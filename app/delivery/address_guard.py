@@ -1,11 +1,11 @@
 """Check which addresses a webhook may have. The sinks call this for each connection, after the name was resolved.
 
-The attribute is_global of ipaddress is not enough, because NAT64 and 6to4 forms of loopback and metadata addresses
-are global for it. So the forbidden networks are listed here. An IPv6 address must be global unicast and not listed. An IPv4
-address inside an IPv6 address is checked as IPv4.
+The attribute is_global of Python's ipaddress is not enough, because it counts NAT64 and 6to4 forms of
+loopback and metadata addresses as global. So this module lists the forbidden networks. An IPv6 address must
+be global unicast and not listed. An IPv4 address inside an IPv6 address is checked as IPv4.
 
 ``allow_private`` names exceptions: networks (``127.0.0.0/8``, ``fd00::/8``) and hosts (``hooks.internal``,
-``*.svc.cluster.local``). Plain http is allowed only to these."""
+``*.svc.cluster.local``). Plain http is allowed only to these networks and hosts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def allowed(address: str, host: str, allow_private: Sequence[str], *, plain: boo
 def may_reach(
     host: str, allow_private: Sequence[str], *, plain: bool, proxied: bool = False
 ) -> bool | None:
-    """Return whether a target may be reached, as far as its host shows before name resolution.
+    """Return whether a target may be reached. The check uses only the host, before its name is resolved.
 
     ``check``, the API and the sinks all call this, so that they refuse the same targets.
 
@@ -99,7 +99,7 @@ def may_reach(
         proxied: whether a proxy resolves names.
 
     Returns:
-        None if the addresses of the name will decide.
+        None if the answer depends on the addresses to which the name resolves.
     """
     if is_literal(host):
         return not host.endswith(".") and allowed(host, host, allow_private, plain=plain)
@@ -113,8 +113,8 @@ def may_reach(
 def is_literal(host: str) -> bool:
     """Return True if the host is an address rather than a name.
 
-    This includes spellings that only resolvers read (``127.1``, ``0x7f000001``, ``2130706433``), also with a final
-    full stop. The guard refuses spellings that it cannot read."""
+    This includes forms of an address that only resolvers accept (``127.1``, ``0x7f000001``, ``2130706433``),
+    also with a final full stop. The guard refuses a form that it cannot parse."""
     if is_address(host):
         return True
     last = host.rstrip(".").rpartition(".")[2]
@@ -122,7 +122,7 @@ def is_literal(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Return True if the host is an address in a spelling that the guard reads."""
+    """Return True if the host is an address in a form that the guard can parse."""
     return _judged(host) is not None
 
 
@@ -143,7 +143,8 @@ def _host_named(host: str, patterns: Iterable[str]) -> bool:
 
 
 def _judged(address: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that traffic would reach, or None if the text is not an address."""
+    """Return the address to which traffic would go, such as the IPv4 address inside an IPv6 address. Return
+    None if the text is not an address."""
     text = _bare(address)
     try:
         parsed = ip_address(text.partition("%")[0] if ":" in text else text)
@@ -169,7 +170,7 @@ def _bare(host: str) -> str:
 
 
 def _label(label: str) -> str:
-    """Return one label of a host or pattern in IDNA form, as requests have it."""
+    """Return one label of a host or pattern in IDNA form, which requests also use."""
     if label.isascii():
         return label
     try:

@@ -16,7 +16,8 @@ def scheduled_wait(schedule: Sequence[float], step: int, jitter: float) -> float
 
 
 def schedule_warning(subscription: str, old: Sequence[object], new: Sequence[object]) -> str:
-    """Return a warning for ``plan`` if a shorter schedule makes waiting events dead letters, else "".
+    """Return a warning for the command ``plan`` if a shorter retry schedule makes waiting events dead
+    letters, else "".
 
     An event whose failures use up the new schedule becomes a dead letter at its next failure."""
     if len(new) >= len(old):
@@ -31,15 +32,16 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries of a store or topi
 
 
 def backoff_delay(failures: int, jitter: float) -> float:
-    """Return the seconds until the next try of a store or topic that has refused ``failures`` times in a row."""
+    """Return the seconds until the next attempt to use a store or topic. ``failures`` is the number of failed
+    attempts in a row."""
     return doubling(FIRST_WAIT, LONGEST_WAIT, failures, jitter)
 
 
 def doubling(first: float, longest: float, failures: int, jitter: float) -> float:
     """Return an exponential backoff in seconds after the ``failures``-th failure in a row.
 
-    The ceiling doubles from ``first`` up to ``longest``. The result is between half of it and all of it, by
-    ``jitter`` in [0, 1)."""
+    The maximum doubles with each failure from ``first`` up to ``longest``. The result is between half of the
+    maximum and the maximum, by ``jitter`` in [0, 1)."""
     ceiling: float = min(longest, first * 2.0 ** min(failures - 1, 32))
     return ceiling * (1 + jitter) / 2
 
@@ -47,7 +49,7 @@ def doubling(first: float, longest: float, failures: int, jitter: float) -> floa
 def retry_after(value: str, now: float) -> float | None:
     """Return the time that a Retry-After header names, in seconds since the epoch and never before ``now``.
 
-    Both forms of RFC 9110 10.2.3 are read. Return None if the value is neither."""
+    The value may be a number of seconds or a date (RFC 9110 10.2.3). Return None for any other value."""
     text = value.strip()
     if text.isascii() and text.isdecimal():
         return now + float(text)

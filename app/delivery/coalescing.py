@@ -1,4 +1,5 @@
-"""Coalesce repeated notifications: the first is sent at once, the others are counted until a window ends."""
+"""Combine repeated notifications. The first is sent at once. Later ones are counted, and their number is sent
+when a time window ends."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class _Window:
 
 
 class Coalescer(Generic[K]):
-    """Counts occurrences by key, and reports each key at most once in ``seconds``. Every occurrence is reported."""
+    """A counter of occurrences by key. Each key is reported at most once in ``seconds``, with the number of
+    occurrences, so that all are reported."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -40,7 +42,7 @@ class Coalescer(Generic[K]):
         return self._close(over, now)
 
     def rest(self, now: float) -> dict[K, int]:
-        """Return all counts that were not reported yet, also those of open windows."""
+        """Return all counts that were not reported yet, including those of windows that have not ended."""
         return self._close(list(self._windows), now)
 
     def next_due(self) -> float | None:

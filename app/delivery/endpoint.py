@@ -8,16 +8,17 @@
        |                 answered                  |    failed: a longer pause     |
        └───────────────────────────────────────────┴──────────────────────────────┘
 
-While the breaker is not flowing, nothing is consumed or copied: the log is the buffer. Attempts that end in a pause
-use no step of any event's schedule, so an outage causes no dead letters. *Most attempts* needs several keys. One
-event that always fails goes through its own schedule and never stops the others.
+While the state is not FLOWING, the worker consumes and copies nothing: the log is the buffer. Attempts that
+end in a pause use no step of any event's schedule, so an outage causes no dead letters. *Most attempts* must
+fail for several keys. One event that always fails goes through its own schedule and never stops other events.
 
-An unreachable target pauses at once. No byte of a request was sent, so no event can be at fault. While other
-attempts are answered, only a part of the target is unreachable. Then the caller lets one lane wait and the breaker
-does not change.
+An unreachable target pauses at once. No byte of a request was sent, so no event can be at fault. If other
+attempts are answered at the same time, only a part of the target is unreachable. Then only the events of one
+key wait, and the breaker does not change.
 
-Some events may fail at any endpoint, and all held events may be of this kind. After a few failed probes in a row
-the endpoint is ``doubtful``. Then some events that were never tried are consumed, if none is held.
+Some events may fail at any endpoint, and perhaps all events in memory are of this kind. After a few failed
+probes in a row the endpoint is ``doubtful``. If memory has no event that was never tried, the worker then
+consumes some new events.
 
 A Retry-After is honoured to the second. A pause that the breaker chose starts at 1 s and doubles up to 60 s while
 probes fail.
@@ -26,7 +27,8 @@ An operator may request the next probe at once (``retry``). A pause after a Retr
 the requested probe fails, the earlier pause goes on, so that many requests change nothing.
 
 After an answered probe the endpoint starts slowly. One attempt is in flight at first, then twice as many after each
-full round of answers, up to the caller's own bound. So a recovering target does not get all events at once."""
+full round of answers, up to the caller's own bound. So a recovering target does not get all events at once.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ class BreakerState(enum.Enum):
 class Endpoint:
     """Circuit breaker of one webhook endpoint. Times are monotonic seconds, and ``jitter`` is in [0, 1).
 
-    ``flow`` is the state. ``until`` is the end of the pause, and ``cause`` its reason. ``allowed`` is the number of
-    attempts in flight during the slow start, else None.
+    ``flow`` is the state. ``until`` is the end of the pause, and ``cause`` its reason. ``allowed`` is the
+    permitted number of attempts in flight during the slow start, else None.
 
     Args:
         most: the number of attempts in flight at which the slow start ends.
@@ -79,16 +81,19 @@ class Endpoint:
 
     @property
     def doubtful(self) -> bool:
-        """Return True if the failures may be caused by the tried events rather than by the target."""
+        """Return True if the failures may be caused by the events that were tried rather than by the
+        target."""
         return self._probes_failed >= KEYS
 
     @property
     def waits_for_sink(self) -> bool:
-        """Return True if only the sink asked to wait, and the target is not at fault."""
+        """Return True if the endpoint is paused only because the sink asked to wait. The target is then not
+        at fault."""
         return self.flow is not BreakerState.FLOWING and self.until > self._not_before
 
     def answered(self, *, probe: bool) -> None:
-        """Note that the target processed a request, whatever it decided about the event. A probe ends the pause."""
+        """Note that the target processed a request, with any decision about the event. If the attempt was a
+        probe, the pause ends."""
         self._recent.append(None)
         if probe:
             self._recent.clear()
@@ -104,7 +109,7 @@ class Endpoint:
         event.
 
         Args:
-            key: the key of the lane.
+            key: the key of the failed event.
             code: the code of the failure, for the cause.
             now: the monotonic time in seconds.
             jitter: a random number in [0, 1).
@@ -153,14 +158,15 @@ class Endpoint:
         self.allowed, self._answered = 1, 0
 
     def probe_if_due(self, now: float) -> bool:
-        """Return True if the pause is over, and expect exactly one attempt with ``probe=True``."""
+        """Return True if the pause is over. The caller must then make exactly one attempt with
+        ``probe=True``."""
         if self.flow is not BreakerState.PAUSED or now < self.until:
             return False
         self.flow = BreakerState.PROBING
         return True
 
     def probe_came_to_nothing(self, until: float) -> None:
-        """Pause until ``until``, because the probe did not reach the target."""
+        """Pause until ``until``, because the probe could not be sent to the target."""
         self._pause(until, self.cause)
 
     def nothing_to_probe(self) -> None:

@@ -27,7 +27,7 @@ class AgeLimits(msgspec.Struct, frozen=True):
 
     @property
     def matters(self) -> bool:
-        """Return True if an event outside the store can be too old."""
+        """Return True if an event that is not in the store can be too old."""
         return self.honour or self.max_age is not None
 
     def expired(self, expirytime: str | None, now: float) -> bool:

@@ -1,8 +1,10 @@
-"""Detect that a pause will outlast the retention of a log, although logs do not report their retention.
+"""Detect that a pause of a subscription will last longer than the log keeps its events, although logs do not
+report their retention.
 
-There is no setting. The alarm is raised when the log has dropped, since the pause began, at least as much as it
-still keeps before the subscription's position. At that rate, events of the subscription begin to expire after as
-long again as the pause has lasted. A log that dropped nothing, or whose positions are not numbers, raises no alarm."""
+The log still keeps some records before the subscription's position. The alarm is raised when the log has
+deleted at least as many records since the pause began. At this rate, the first event of the subscription is
+deleted after as long again as the pause has lasted. There is no alarm for a log that deleted nothing or whose
+positions are not numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class RetainedExtent(msgspec.Struct, frozen=True):
 def expiring(
     begun: Mapping[Partition, RetainedExtent], now: Mapping[Partition, RetainedExtent]
 ) -> list[tuple[Partition, int]]:
-    """Return the partitions whose events expire soon, with the number of positions before the first unfinished one.
+    """Return the partitions whose events expire soon. Each has the number of positions that the log still
+    keeps before the first unfinished event.
 
     The number is 0 or less if events have expired already.
 

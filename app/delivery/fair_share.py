@@ -1,13 +1,13 @@
 """Share a bound of the process fairly between its subscriptions: attempts in flight, or held bytes.
 
-Half of the bound is divided evenly. This *own* part of each subscription is always available to it. The other half,
-and unused units, go to the first subscription that asks. So one slow target takes at most half from the others, and
-the bound holds at any moment::
+Half of the bound is divided evenly. This *own* part of each subscription is always available to it. The other
+half, and unused units, go to the first subscription that asks. So a slow target can take at most half of the
+bound from the other subscriptions, and the bound holds at any moment::
 
     taken by one beyond its own part   ≤   bound - taken by all - own parts not used by the others
 
-A subscription that holds nothing may always take one unit, because an event larger than a part must be delivered
-too. All steps are O(1), except ``join`` and ``leave`` in O(members)."""
+A subscription that holds nothing may always take one unit, because an event that is larger than the own part
+must be delivered too. All steps are O(1), except ``join`` and ``leave`` in O(members)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class FairShares:
         return self._total
 
     def rebound(self, bound: int) -> None:
-        """Set a new bound. Units beyond it stay taken until the members give them back."""
+        """Set a new bound. If more units are taken than the new bound permits, they stay taken until the
+        members give them back."""
         self._bound = bound
         self._share_out()
 
@@ -56,7 +57,7 @@ class FairShares:
         return self._total + units + others <= self._bound
 
     def take(self, member: Hashable, units: int = 1) -> None:
-        """Count units that the member takes, or gives back if negative."""
+        """Count units that the member takes. A negative number counts units that it gives back."""
         taken = self._taken.get(member)
         if taken is None:  # the member has left
             return

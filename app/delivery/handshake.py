@@ -1,7 +1,8 @@
-"""The abuse protection of the webhook specification, for the sender: request headers and consent.
+"""The sender's side of the abuse protection in the webhook specification: the headers of its request, and the
+webhook's consent.
 
-Consent is ``WebHook-Allowed-Origin`` with ``*`` or exactly the requested name. A status, a CORS header, or a name
-that only begins with the requested one is no consent."""
+A webhook consents with the header ``WebHook-Allowed-Origin``, whose value is ``*`` or exactly the requested
+name. A status alone, a CORS header, or a name that only begins with the requested name is no consent."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ class Consent(msgspec.Struct, frozen=True):
 
 
 class ConsentRefusal(msgspec.Struct, frozen=True):
-    """The answer of a webhook that is no consent. ``why`` is the reason, for an operator."""
+    """The refusal of a webhook: an answer that is not a consent. ``why`` is the reason, for an operator."""
 
     why: str
 
 
 def questions(origin: str, rate: int | None, callback: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers of the OPTIONS request.
+    """Return the headers of the OPTIONS request that asks a webhook for its consent.
 
     Args:
         origin: the DNS name of the sender.
@@ -50,7 +51,7 @@ def questions(origin: str, rate: int | None, callback: str) -> tuple[tuple[str, 
 def consent(
     status: int, headers: Mapping[str, str], origin: str, asked_rate: int | None
 ) -> Consent | ConsentRefusal:
-    """Return the consent that an answer grants, or why it grants none.
+    """Return the consent that an answer grants, or a refusal with the reason.
 
     Args:
         status: the status of the answer.
@@ -67,10 +68,10 @@ def consent(
 
 
 def granted(rate: str | None, asked: int | None) -> Consent | ConsentRefusal:
-    """Return the consent with the given rate, for an allowed origin.
+    """Return the consent of a webhook that allows the origin, with the given rate.
 
-    A rate that is not a positive number is no consent, because the target must be misconfigured. Without a rate the
-    requested one applies."""
+    If the rate is not a positive number, return a refusal, because the target must be misconfigured. If the
+    answer has no rate, the requested rate applies."""
     if rate is None:
         return Consent(asked)
     rate = rate.strip()

@@ -1,4 +1,5 @@
-"""Lane ids: bytes that identify the queue of a message. The store keeps them, so they never change.
+"""Lane ids: bytes that identify the queue (lane) in which a message waits, usually that of its key. The store
+keeps these ids, so their form never changes.
 
 The first character is the kind. The topic precedes the key with its length, so that no two lanes have the same id::
 
@@ -28,17 +29,18 @@ def lane_id(
     position: str,
     producer: bytes | None = None,
 ) -> bytes:
-    """Return the id of the lane of a message.
+    """Return the id of the queue (lane) in which a message waits. All messages of one key have the same lane.
 
-    A message without key and value has no order. Its position identifies its lane, because offsets of RabbitMQ are
-    not unique.
+    A message without a key and without a value of ``order_by`` has no order, and a lane of its own. Its
+    position identifies the lane, because offsets of RabbitMQ are not unique.
 
     Args:
         key: the key of the record, or None. An empty key is a key.
         attribute: the value of ``order_by``, which has precedence over the key, or None.
         partition: the partition of the message.
         position: the position of the message.
-        producer: the producer's name if each producer has lanes of its own, empty if unknown; else None.
+        producer: the producer's name if each producer has lanes of its own, or empty if the producer is
+            unknown. None if producers share lanes.
     """
     owner = None if producer is None else b"%d:%b:" % (len(producer), producer)
     if attribute is not None:

@@ -1,8 +1,8 @@
 """The queues of events by key: one event in flight per key, many keys at once.
 
-A lane is the queue of one key. It is *ready*, *in flight* or *waiting* (for the next attempt of its head). It is
-never in two of these states, which guarantees the order. A request in flight has the head of the lane, and may have
-some of the events that follow the head.
+A lane is the queue of one key. It is *ready*, *in flight* or *waiting* (for the next attempt of its head). It
+is never in two of these states, which guarantees the order. A request in flight contains the head of a lane,
+and perhaps some of the events that follow the head.
 
 Ready lanes take turns, so that a key with many events cannot starve the others. All steps are O(1), except waits in
 O(log waiting), and ``oldest``, ``holding`` and ``drop`` in O(lanes)."""
@@ -21,7 +21,8 @@ _READY, _IN_FLIGHT, _WAITING = "ready", "in flight", "waiting"
 
 
 class Lane(Generic[Item]):
-    """The queue of one key; its head is the next event to deliver. Only ``Lanes`` changes it."""
+    """The queue of the events of one key (its lane). Its head is the next event to deliver. Only ``Lanes``
+    changes it."""
 
     __slots__ = ("items", "key", "ready_at", "sending", "since", "state", "until", "wait")
 
@@ -42,7 +43,8 @@ class Lane(Generic[Item]):
 
 
 class Lanes(Generic[Item]):
-    """The lanes of one subscription, at most ``concurrency`` of them in flight at a time."""
+    """The queues of one subscription, one for each key (lanes). At most ``concurrency`` of them are in flight
+    at a time."""
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
@@ -55,7 +57,8 @@ class Lanes(Generic[Item]):
         self._turn = 0
 
     def add(self, key: Hashable, item: Item, before: Callable[[Item], bool] | None = None) -> None:
-        """Queue an item at the end of its lane, or before the first unsent item for which ``before`` returns True."""
+        """Add an item to the queue of its key (its lane). It goes to the end, or before the first unsent item
+        for which ``before`` returns True."""
         lane = self._lanes.get(key)
         if lane is None:
             self._turn += 1
@@ -68,19 +71,21 @@ class Lanes(Generic[Item]):
         self._held += 1
 
     def take(self) -> Lane[Item] | None:
-        """Return the lane whose turn it is, now in flight. Return None if none is ready or the bound is reached."""
+        """Return the lane (queue of one key) whose turn it is, and mark it as in flight. Return None if no
+        lane is ready or the bound of ``concurrency`` is reached."""
         if not self._ready or len(self._in_flight) >= self._concurrency:
             return None
         return self._begin_sending(self._ready.popleft())
 
     def oldest(self, among: Callable[[Item], bool] | None = None) -> Lane[Item] | None:
-        """Return the ready or waiting lane that was tried longest ago, which a probe should send.
+        """Return the lane (queue of one key) to send as a probe: of all ready or waiting lanes, the one that
+        was tried longest ago.
 
-        The lane tried longest ago is chosen, not the lowest position, so that one failing event cannot be every
-        probe.
+        If instead the lane with the oldest event was chosen, one failing event could be every probe.
 
         Args:
-            among: selects lanes by their head; None selects all.
+            among: a function that returns True for the head of a lane that may be chosen; None permits all
+                lanes.
         """
         still = [lane for lane in self._lanes.values() if lane.state != _IN_FLIGHT]
         if among is not None:
@@ -90,7 +95,7 @@ class Lanes(Generic[Item]):
         return min(still, key=lambda lane: lane.since)
 
     def take_lane(self, lane: Lane[Item]) -> Lane[Item]:
-        """Take a ready or waiting lane before its turn."""
+        """Take a ready or waiting lane (queue of one key) before its turn."""
         if lane.state == _READY:
             self._ready.remove(lane)
         else:
@@ -98,46 +103,49 @@ class Lanes(Generic[Item]):
         return self._begin_sending(lane)
 
     def find(self, key: Hashable) -> Lane[Item] | None:
-        """Return the lane of ``key`` if it is ready or waiting, else None."""
+        """Return the lane (queue) of ``key`` if it is ready or waiting, else None."""
         lane = self._lanes.get(key)
         return None if lane is None or lane.state == _IN_FLIGHT else lane
 
     def take_next_of(self, lane: Lane[Item]) -> Item | None:
-        """Add the next item of a lane in flight to its request and return it, or None if the lane has no more."""
+        """Add the next item of a lane in flight to the request of the lane, and return the item. Return None
+        if the lane has no more items."""
         if lane.sending >= len(lane.items):
             return None
         lane.sending += 1
         return lane.items[lane.sending - 1]
 
     def undo_take(self, lane: Lane[Item]) -> None:
-        """Undo the last ``take_next_of``, because the item does not fit the request."""
+        """Undo the last ``take_next_of``, because the item does not fit into the request."""
         lane.sending -= 1
 
     def sent_items(self, lane: Lane[Item]) -> list[Item]:
-        """Return the items of a lane that are in flight."""
+        """Return the items of a lane (queue of one key) that are in flight."""
         return [lane.items[0]] if lane.sending == 1 else list(islice(lane.items, lane.sending))
 
     def head_only(self, lane: Lane[Item]) -> None:
-        """Count only the head as in flight. The other items of the request are queued again."""
+        """Treat only the head of a lane as in flight. The other items of the request return to the queue."""
         lane.sending = 1
 
     def stamp(self, now: float) -> None:
-        """Set ``ready_at`` of the lanes that became ready since the last call, in O(new ready lanes)."""
+        """Set ``ready_at`` of each lane that became ready since the last call. The cost is proportional to
+        the number of these lanes."""
         for lane in reversed(self._ready):
             if lane.ready_at is not None:
                 return
             lane.ready_at = now
 
     def next_ready(self) -> Lane[Item] | None:
-        """Return the lane whose turn it is, without taking it, or None."""
+        """Return the lane (queue of one key) whose turn it is, or None. The lane is not taken."""
         return self._ready[0] if self._ready else None
 
     def ready_lanes(self) -> Iterable[Lane[Item]]:
-        """Return the ready lanes in the order of their turns."""
+        """Return the ready lanes (queues of one key) in the order of their turns."""
         return self._ready
 
     def drop_sent(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
-        """Remove the items in flight for which ``gone`` returns True, and return them. The lane stays in flight."""
+        """Remove the items in flight of a lane for which ``gone`` returns True, and return them. The lane
+        stays in flight."""
         sending = [lane.items.popleft() for _ in range(lane.sending)]
         kept = [item for item in sending if not gone(item)]
         lane.items.extendleft(reversed(kept))
@@ -146,7 +154,8 @@ class Lanes(Generic[Item]):
         return [item for item in sending if gone(item)]
 
     def finish(self, lane: Lane[Item]) -> list[Item]:
-        """Remove and return the items in flight of a lane. Its next item becomes ready."""
+        """Remove the items in flight of a lane (queue of one key), and return them. The next item of the lane
+        becomes ready."""
         items, count = lane.items, lane.sending
         self._end_sending(lane)
         done = [items.popleft() for _ in range(count)] if count != 1 else [items.popleft()]
@@ -158,14 +167,14 @@ class Lanes(Generic[Item]):
         return done
 
     def remove(self, lane: Lane[Item]) -> list[Item]:
-        """Remove a lane in flight, and return all its items."""
+        """Remove a lane (queue of one key) that is in flight, and return all its items."""
         self._end_sending(lane)
         del self._lanes[lane.key]
         self._held -= len(lane.items)
         return list(lane.items)
 
     def holding(self) -> list[Lane[Item]]:
-        """Return the waiting lanes."""
+        """Return the lanes (queues of one key) that wait for the next attempt."""
         return [lane for lane in self._lanes.values() if lane.state == _WAITING]
 
     def all(self) -> list[Lane[Item]]:
@@ -188,11 +197,11 @@ class Lanes(Generic[Item]):
         return waits
 
     def give_back(self, lane: Lane[Item], *, first: bool = False) -> None:
-        """Make a lane in flight ready again with its head unfinished.
+        """Make a lane (queue of one key) that is in flight ready again. Its head is not finished.
 
         Args:
             lane: the lane.
-            first: whether its turn is next, because the head was not tried.
+            first: whether the lane gets the next turn, because its head was not tried.
         """
         self._end_sending(lane)
         if first:
@@ -203,7 +212,8 @@ class Lanes(Generic[Item]):
             self._make_ready(lane)
 
     def hold(self, lane: Lane[Item], until: float) -> None:
-        """Let a lane in flight wait until ``until`` (monotonic seconds), when its head is tried again."""
+        """Let a lane (queue of one key) that is in flight wait until ``until`` (monotonic seconds). Its head
+        is then tried again."""
         self._end_sending(lane)
         lane.state = _WAITING
         lane.since = lane.wait = self.next_turn()
@@ -212,7 +222,7 @@ class Lanes(Generic[Item]):
         heapq.heappush(self._waits, (until, lane.wait, lane))
 
     def wake(self, now: float) -> int:
-        """Make the lanes ready whose wait is over at ``now``, and return their number."""
+        """Make the lanes (queues of one key) ready whose wait is over at ``now``. Return their number."""
         woken = 0
         while (due := self.next_due()) is not None and due <= now:
             lane = heapq.heappop(self._waits)[2]
@@ -228,7 +238,8 @@ class Lanes(Generic[Item]):
         return self._waits[0][0] if self._waits else None
 
     def drop(self, gone: Callable[[Item], bool]) -> list[Item]:
-        """Remove and return the items for which ``gone`` returns True, except those in flight."""
+        """Remove all items for which ``gone`` returns True, except those in flight. Return the removed
+        items."""
         dropped: list[Item] = []
         for lane in tuple(self._lanes.values()):
             dropped += self._drop_from(lane, gone)
@@ -237,7 +248,8 @@ class Lanes(Generic[Item]):
         return dropped
 
     def drop_behind(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
-        """Remove and return the unsent items of a lane in flight for which ``gone`` returns True."""
+        """Remove the unsent items of a lane in flight for which ``gone`` returns True. Return the removed
+        items."""
         dropped = self._drop_from(lane, gone)
         self._held -= len(dropped)
         return dropped
@@ -247,26 +259,27 @@ class Lanes(Generic[Item]):
         return [item for lane in self._in_flight for item in islice(lane.items, lane.sending)]
 
     def heads(self) -> Iterable[Item]:
-        """Return the head of every lane. The oldest held item is among them."""
+        """Return the head of every lane (queue of one key). The oldest of all unfinished items is one of
+        them."""
         return (lane.head for lane in self._lanes.values())
 
     def queues(self) -> Iterable[Iterable[Item]]:
-        """Return the items of every lane, each lane from its head on."""
+        """Return the items of every lane (queue of one key), each lane in its order."""
         return (lane.items for lane in self._lanes.values())
 
     @property
     def sending(self) -> int:
-        """Return the number of lanes in flight."""
+        """Return the number of lanes (queues of one key) that are in flight."""
         return len(self._in_flight)
 
     @property
     def ready(self) -> int:
-        """Return the number of ready lanes."""
+        """Return the number of lanes (queues of one key) that are ready."""
         return len(self._ready)
 
     @property
     def waiting(self) -> int:
-        """Return the number of waiting lanes."""
+        """Return the number of lanes (queues of one key) that wait for their next attempt."""
         return self._waiting
 
     @property
@@ -315,6 +328,7 @@ class Lanes(Generic[Item]):
         self._waiting -= 1
 
     def next_turn(self) -> int:
-        """Return the number of a new turn. A lane with a lower number was tried longer ago."""
+        """Return a number that grows with each turn. A lane (queue of one key) with a lower number was tried
+        longer ago."""
         self._turn += 1
         return self._turn

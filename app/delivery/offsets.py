@@ -1,7 +1,8 @@
 """The finished messages of one partition, and the position up to which it may be committed.
 
-A log that knows only positions gets the lowest unfinished position as its commit. The finished offsets above it are
-text in the metadata of the commit, so that a restart repeats only unfinished messages."""
+A log can commit only one position, so the lowest unfinished position is committed. The finished offsets above
+this position are stored as text in the metadata of the commit. So a restart repeats only unfinished messages.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ Run = tuple[int, int]
 
 
 class FinishedRuns:
-    """The unfinished and the finished messages of one partition from its commit position on.
+    """The finished and unfinished messages of one partition, from its commit position on.
 
-    Offsets are taken in rising order, perhaps with gaps, and are finished in any order."""
+    Offsets are taken in rising order, perhaps with gaps. They are finished in any order."""
 
     def __init__(self, committed: int, finished_above: Iterable[Run] = ()) -> None:
         self._taken: deque[int] = deque()
@@ -33,8 +34,8 @@ class FinishedRuns:
         return cls(committed, decode_runs(committed, metadata))
 
     def take(self, offset: int) -> bool:
-        """Note that ``offset`` was read. Return False if it was finished before a restart and must not be
-        delivered."""
+        """Note that the message at ``offset`` was read. Return False if it was finished before a restart, so
+        that it must not be delivered."""
         self._next = offset + 1
         self._taken.append(offset)
         if not self._was_finished(offset):
@@ -43,15 +44,16 @@ class FinishedRuns:
         return False
 
     def pass_over(self, position: int) -> None:
-        """Note that the messages before ``position`` that were not taken were filtered out by the log.
+        """Note that the log has filtered out the messages before ``position`` that were not taken.
 
-        A restart reads and filters them again."""
+        After a restart these messages are read and filtered again."""
         self._next = max(self._next, position)
         while self._restored and self._restored[0][1] < self._next:
             self._restored.popleft()
 
     def finish(self, offset: int) -> None:
-        """Note that the message at ``offset`` is finished. A repeated, committed or untaken offset is ignored."""
+        """Note that the message at ``offset`` is finished. The call is ignored if the offset was never taken,
+        or is already finished or committed."""
         if not self._taken or not self._taken[0] <= offset < self._next:
             return
         self._finished.add(offset)
@@ -60,22 +62,24 @@ class FinishedRuns:
 
     @property
     def commit(self) -> int:
-        """Return the lowest unfinished position, or the next one to read if all are finished."""
+        """Return the lowest unfinished position. If all messages are finished, return the next position to
+        read."""
         return self._taken[0] if self._taken else self._next
 
     @property
     def window(self) -> int:
-        """Return the distance from the commit position to the position after the newest taken one."""
+        """Return the distance from the commit position to the position after the newest message that was
+        taken."""
         return self._next - self.commit
 
     @property
     def open(self) -> bool:
-        """Return True if a taken message is unfinished."""
+        """Return True if a message that was taken is unfinished."""
         return bool(self._taken)
 
     @property
     def next(self) -> int:
-        """Return the position after the newest one that was taken."""
+        """Return the position after the newest message that was taken."""
         return self._next
 
     def metadata(self) -> str:
@@ -108,7 +112,8 @@ class FinishedRuns:
 
 
 def encode_runs(committed: int, runs: Iterable[Run]) -> str:
-    """Return the runs as text: ``f1:2-4,7`` for the offsets committed+2 to +4 and +7.
+    """Return the runs as text. For example, ``f1:2-4,7`` means the offsets committed+2 to committed+4, and
+    committed+7.
 
     Runs beyond 3,500 bytes are left out. Their messages are delivered again after a restart."""
     parts: list[str] = []

@@ -1,7 +1,7 @@
-"""Classify the answer of a sink. All code that reads a status on the way out is here.
+"""Classify the answer of a sink. Only this module decides what the status of a delivery attempt means.
 
-A topic answers like HTTP (``sinks.topic``). Its 403 is a missing right for all events, so topics retry it until an
-operator grants the right.
+The answer of a topic is expressed as an HTTP status (``sinks.topic``). The status 403 of a topic means a
+missing right, which affects all events. So it is retried until an operator grants the right.
 
 ==================================  ===========  ==============  =====================================
 answer                              fate         endpoint fault  reason
@@ -21,9 +21,10 @@ request that cannot be sent         dead-letter  no              a retry would f
 event that cannot be written        dead-letter  no              not in that format, version or broker
 ==================================  ===========  ==============  =====================================
 
-*Endpoint fault* means that the answer counts against the endpoint as a whole (``endpoint``). The statuses 409 and
-425 concern one event. *Not sent* means that the attempt ended before the first byte of its request (``UNSENT``, or
-``SinkAnswer.unsent`` for a time-out). A listed status has precedence over its own row, also 410 and 415."""
+*Endpoint fault* means that the answer counts against the endpoint as a whole (``endpoint``). The statuses 409
+and 425 concern one event only. *Not sent* means that the attempt ended before the first byte of its request
+(``UNSENT``, or ``SinkAnswer.unsent`` for a time-out). If ``retry.statuses`` lists a status that has a row of
+its own, such as 410 or 415, the event is retried."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ class Fate(enum.Enum):
 class AttemptOutcome(msgspec.Struct, frozen=True):
     """The classification of an answer.
 
-    ``code`` is the stable cause of a dead letter (``status-415``, ``timeout``). ``label`` is the same with few
-    values (``4xx``), for counters. ``reached`` is False if nothing was sent."""
+    ``code`` is the stable cause of a dead letter (``status-415``, ``timeout``). ``label`` is a less detailed
+    cause for counters (``4xx``). ``reached`` is False if nothing was sent."""
 
     fate: Fate
     code: str
@@ -81,7 +82,7 @@ REPLY = "reply"
 UNSENT = frozenset(
     {"dns", "blocked-address", "connect", "tls", "proxy", "token", "no-consent", "paced"}
 )
-"""Faults of attempts that ended before the first byte of the request."""
+"""The faults of attempts that ended before the first byte of the request was sent."""
 _UNSENDABLE = frozenset({"bad-request", "unwritable"})
 
 

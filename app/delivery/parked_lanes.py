@@ -1,6 +1,7 @@
-"""The parked lanes of a subscription, and when each may be tried.
+"""The keys of a subscription whose events wait in the store (parked lanes), and when each may be tried.
 
-Their events are rows of the store. Memory has one small entry per lane, so that very many lanes may wait.
+The events of a parked lane are rows of the store. Memory has only one small entry per lane, so that very many
+lanes may wait.
 
 ::
 
@@ -10,7 +11,7 @@ Their events are rows of the store. Memory has one small entry per lane, so that
                               └────────────────────────────┘
                     its head failed, or other lanes have a turn
 
-New events of a parked lane are queued after its rows, so that none overtakes them."""
+New events of a parked lane are queued after its rows, so that they stay in order."""
 
 from __future__ import annotations
 
@@ -25,17 +26,18 @@ OWED = 0  # the turn of lanes that an earlier owner parked: they count as tried 
 
 
 class ParkedLaneState:
-    """One parked lane. Only ``ParkedLanes`` changes ``places``, ``due``, ``since``, ``wait`` and ``gone``.
+    """The state of one parked key: its events wait in the store (parked lane). Only ``ParkedLanes`` changes
+    ``places``, ``due``, ``since``, ``wait`` and ``gone``.
 
     ``places`` are the partitions with rows of the lane: one, unless an attribute orders across partitions. ``rows``
     is the known number of rows; a repeated write counts twice. ``due`` is when the head may be tried, in monotonic
     seconds. ``since`` is the turn of the last try (``lanes``). ``wait`` identifies the current wait; 0 means that
     the lane is being drained. ``earlier_due`` is ``due`` before an operator requested a try, else None.
 
-    ``after`` is the offset of the last row that was read in ``places[0]``, or START. ``open`` counts rows that were
-    read and are neither deleted nor returned to the store. ``writing`` counts rows that are being written. While
-    ``ending`` is True, the store is asked for remaining rows and none is written. ``gone`` is True after all
-    partitions of the lane were lost."""
+    ``after`` is the offset of the last row that was read in ``places[0]``, or START. ``open`` counts rows
+    that were read and are neither deleted nor returned to the store. ``writing`` counts rows that are being
+    written. While ``ending`` is True, the store is searched for remaining rows, and no row is written.
+    ``gone`` is True after this process has lost all partitions of the lane."""
 
     __slots__ = (
         *(
@@ -69,7 +71,8 @@ class ParkedLaneState:
 
 
 class ParkedLanes:
-    """The parked lanes of one subscription in the partitions that this process owns."""
+    """The keys of one subscription whose events wait in the store (parked lanes), in the partitions that this
+    process owns."""
 
     def __init__(self) -> None:
         self._lanes: dict[bytes, ParkedLaneState] = {}
@@ -84,12 +87,12 @@ class ParkedLanes:
         return iter(self._lanes.values())
 
     def find(self, key: bytes) -> ParkedLaneState | None:
-        """Return the parked lane of ``key``, or None."""
+        """Return the state of the parked events of ``key`` (its parked lane), or None."""
         return self._lanes.get(key)
 
     def park(self, key: bytes, place: Partition, due: float, since: int = OWED) -> ParkedLaneState:
-        """Return the lane of ``key``. A lane that was not parked is added and waits until ``due`` (monotonic
-        seconds)."""
+        """Return the parked lane of ``key``. If the key was not parked, add a lane that waits until ``due``
+        (monotonic seconds)."""
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = ParkedLaneState(key, place)
@@ -105,7 +108,8 @@ class ParkedLanes:
             self.rows += rows
 
     def wait(self, lane: ParkedLaneState, due: float, since: int) -> None:
-        """Let the lane wait until ``due`` (monotonic seconds); ``since`` is the turn of its last try."""
+        """Let the parked lane wait until ``due`` (monotonic seconds). ``since`` is the number of its last
+        turn."""
         if lane.gone:
             return
         self._wait += 1
@@ -129,36 +133,37 @@ class ParkedLanes:
         return True
 
     def take_due(self, now: float) -> ParkedLaneState | None:
-        """Take the lane that has been due for longest, or None if none is due at ``now``.
+        """Take the parked lane whose wait ended first. Return None if no wait has ended at ``now``.
 
-        The lane is being drained until it waits again or becomes live."""
+        The lane is now being drained, until it waits again or has no rows."""
         due = self.next_due()
         if due is None or due > now:
             return None
         return self.take_lane(self._waits[0][2])
 
     def oldest(self) -> ParkedLaneState | None:
-        """Return the waiting lane that was tried longest ago, which a probe should send, or None."""
+        """Return the waiting parked lane that was tried longest ago, to send its head as a probe. Return None
+        if no lane waits."""
         waiting = (lane for lane in self._lanes.values() if lane.wait)
         return min(waiting, key=lambda lane: (lane.since, lane.due), default=None)
 
     def take_lane(self, lane: ParkedLaneState) -> ParkedLaneState:
-        """Take this lane before its turn."""
+        """Take this parked lane before its wait ends."""
         lane.wait = 0
         return lane
 
     def next_due(self) -> float | None:
-        """Return when the next wait ends (monotonic seconds), or None if no lane waits."""
+        """Return when the next wait of a parked lane ends (monotonic seconds), or None if no lane waits."""
         while self._waits and self._waits[0][1] != self._waits[0][2].wait:
             heapq.heappop(self._waits)
         return self._waits[0][0] if self._waits else None
 
     def make_live(self, lane: ParkedLaneState) -> None:
-        """Remove a lane without rows, so that its new events are held in memory again."""
+        """Remove a parked lane whose rows are gone. New events of its key are then held in memory again."""
         self._forget(lane)
 
     def drop(self, partitions: set[Partition]) -> list[ParkedLaneState]:
-        """Remove these partitions from all lanes. Return the lanes that have no other partitions."""
+        """Remove these partitions from all parked lanes. Return the lanes that have no partition left."""
         dropped = []
         for lane in tuple(self._lanes.values()):
             left = tuple(place for place in lane.places if place not in partitions)

@@ -16,8 +16,9 @@ retry          ``hold`` steps are used, or half the window     Park until then, 
 retry          otherwise                                       RetryAt, one step used
 =============  ==============================================  ====================================
 
-RetryAt holds the lane: the later events of the lane wait in memory, and the partition pauses when its window is full.
-Park moves the wait and the lane to the store, and the partition goes on.
+RetryAt keeps the event in memory. The later events of its key (its lane) wait in memory too, and the
+partition pauses when its window is full. Park moves the events of the key to the store, and reading of the
+partition continues.
 
 A try that an operator requested (``restored``) takes no step, and the event then waits as before.
 
@@ -55,7 +56,8 @@ class RetryAt(msgspec.Struct, frozen=True):
 
 
 class Park(msgspec.Struct, frozen=True):
-    """The decision to store the event and its followers, and to try again at ``at`` (monotonic seconds).
+    """The decision to store the event and the later events of its key, and to try again at ``at`` (monotonic
+    seconds).
 
     ``step`` is True if a step of the schedule is used."""
 
@@ -64,15 +66,16 @@ class Park(msgspec.Struct, frozen=True):
 
 
 class DeadLetterIt(msgspec.Struct, frozen=True):
-    """The decision to store a dead letter, which finishes the message. ``cause`` is a stable code."""
+    """The decision to store the message as a dead letter, which finishes it. ``cause`` is a stable code."""
 
     cause: str
 
 
 class PauseEndpoint(msgspec.Struct, frozen=True):
-    """The decision to send nothing to this endpoint before ``until`` (monotonic seconds), using no step.
+    """The decision to send nothing to this endpoint before ``until`` (monotonic seconds). No step of the
+    schedule is used.
 
-    ``sent`` is False if the sink did not try the event, which then keeps its turn."""
+    ``sent`` is False if the sink did not try the event. The event then keeps its turn."""
 
     until: float
     sent: bool = True
@@ -89,7 +92,8 @@ SETTLE = Settle()
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """The settings of ``retry`` that decide, with waits in seconds. ``hold`` is how many of them hold the lane."""
+    """The settings of ``retry`` on which decisions depend. Waits are in seconds. ``hold`` is the number of
+    waits for which an event stays in memory."""
 
     schedule: Sequence[float]
     retry_after_max: float
@@ -97,12 +101,12 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
     @property
     def parks(self) -> bool:
-        """Return True if some waits of the schedule are beyond ``hold``, so that keys may park."""
+        """Return True if the schedule has more waits than ``hold``, so that keys may park."""
         return self.hold < len(self.schedule)
 
 
 class WaitPlace(enum.Enum):
-    """The place where an event waits now, with the places where it may wait next."""
+    """The place where an event waits now, and the places where it may wait next."""
 
     LANE = "its lane, and beyond hold the store"
     CROWDED = "its lane, but half of the window is used: next is the store"
@@ -129,7 +133,7 @@ def conclude(
         now: the monotonic time in seconds.
         jitter: a random number in [0, 1).
         policy: the retry settings.
-        place: where the event waits now and may wait next.
+        place: the place where the event waits now, and where it may wait next.
     """
     match outcome.fate:
         case Fate.DELIVERED:
@@ -171,15 +175,16 @@ def restored(decision: Decision, due: float, place: WaitPlace) -> Decision:
 
 
 def wait_unsent(failures: int, now: float, jitter: float, place: WaitPlace) -> RetryAt | Park:
-    """Return the wait of a lane whose last attempts sent nothing while other attempts were answered.
+    """Return how the events of a key wait whose last attempts could not be sent, while attempts for other
+    keys were answered.
 
-    No step is used, because the schedule counts requests that were sent.
+    No step of the schedule is used, because the schedule counts requests that were sent.
 
     Args:
         failures: the number of such attempts in a row.
         now: the monotonic time in seconds.
         jitter: a random number in [0, 1).
-        place: where the event waits now.
+        place: the place where the event waits now.
     """
     at = now + doubling(FIRST_UNSENT, LONGEST_UNSENT, failures, jitter)
     return Park(at, step=False) if place is WaitPlace.STORE else RetryAt(at, step=False)

@@ -10,8 +10,9 @@ MARGIN = 1.001  # for the receiver's clock and the network delay
 class RateLimit:
     """Allows at most ``count`` attempts in any span of ``span`` seconds.
 
-    Attempts are spaced evenly. Late timers may catch up with a twentieth of the span, at most one second. The space
-    between attempts is longer by what may be caught up with."""
+    Attempts are spaced evenly. An attempt that a late timer delayed may be made up for, within a twentieth of
+    the span and at most one second. To keep the limit anyway, the space between attempts is a little longer.
+    """
 
     def __init__(self, count: int, span: float = MINUTE) -> None:
         at_once = max(1, int(count * min(1 / span, 0.05)))

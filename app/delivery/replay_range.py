@@ -15,7 +15,7 @@ class ReplayRange:
         self.done = done
 
     def restart(self) -> None:
-        """Prepare to read again from ``next``, so that unfinished messages are taken again."""
+        """Prepare to read again from the position ``next``. Unfinished messages are then taken again."""
         self._resume_at = self.next
         self._taken.clear()
         self._finished.clear()
@@ -25,7 +25,8 @@ class ReplayRange:
         self._taken.append((offset, position))
 
     def finish(self, offset: int) -> None:
-        """Mark the offset as done in the replay, in any order. An offset that is not open is ignored."""
+        """Note that the message at the offset is finished. Messages may finish in any order. An offset that
+        is not unfinished is ignored."""
         if not self._taken or not self._taken[0][0] <= offset <= self._taken[-1][0]:
             return
         self._finished.add(offset)
@@ -47,5 +48,6 @@ class ReplayRange:
 
 
 def _position_after(position: str) -> str:
-    """Return the next position if positions are numbers, else the same position, which is then read again."""
+    """Return the next position if positions are numbers. Otherwise return the same position, whose message is
+    then read again."""
     return str(int(position) + 1) if position.isdecimal() else position

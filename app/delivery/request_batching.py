@@ -1,8 +1,8 @@
-"""Choose the events of one request, and its time (``batch`` of a subscription).
+"""Choose the events of one batch request, and when to send it (setting ``batch`` of a subscription).
 
-The heads of ready lanes come first, in their turns. Then each of these lanes adds one more event in turn, so that a
-busy key does not displace others. The events of a lane keep their order. A lane is taken only when its event is
-added, so other lanes stay ready."""
+Lanes are the queues of one key each. The heads of ready lanes come first, in their turns. Then each of these
+lanes adds one more event in turn, so that a busy key does not displace other keys. The events of a lane keep
+their order. A lane is taken only when its event is added, so other lanes stay ready."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Piece(Protocol):
 
 
 class DocumentPiece(msgspec.Struct, frozen=True, gc=False):  # cannot be part of a reference cycle
-    """An event as a document in a batch document. ``key`` is the key of its record."""
+    """An event as one document inside a batch document. ``key`` is the key of its record."""
 
     decoded: Decoded
     document: bytes
@@ -49,9 +49,9 @@ class BatchLimits(msgspec.Struct, frozen=True):
 class Batchable(Protocol):
     """An item that may be sent in a batch request.
 
-    ``max_batch`` is the number of items of the largest request that may contain it; it is halved after a refusal.
-    ``attempts`` counts its attempts so far; a retried item does not wait for others. ``size`` is its approximate
-    number of bytes."""
+    ``max_batch`` is the largest number of items in a request that contains this item. It is halved after a
+    refusal. ``attempts`` is the number of its attempts so far. An item that was tried before does not wait
+    for others. ``size`` is its approximate number of bytes."""
 
     @property
     def max_batch(self) -> int: ...
@@ -65,9 +65,10 @@ Item = TypeVar("Item", bound=Batchable)
 
 
 def next_request_at(lanes: Lanes[Item], bounds: BatchLimits) -> float | None:
-    """Return when the next request is due (monotonic seconds), perhaps in the past; None if no lane is ready.
+    """Return when the next request must be sent (monotonic seconds), which may be in the past. Return None if
+    no lane (queue of one key) is ready.
 
-    The caller has stamped the lanes with ``Lanes.stamp``."""
+    The caller must call ``Lanes.stamp`` first."""
     first = lanes.next_ready()
     if first is None or first.ready_at is None:
         return None
@@ -77,7 +78,8 @@ def next_request_at(lanes: Lanes[Item], bounds: BatchLimits) -> float | None:
 
 
 def _is_full(lanes: Lanes[Item], bounds: BatchLimits) -> bool:
-    """Return True if the ready lanes fill a whole request. Stops as soon as that is known."""
+    """Return True if the ready lanes have enough events for a full request. The check stops as soon as the
+    result is known."""
     events = size = 0
     for lane in lanes.ready_lanes():
         for item in islice(lane.items, bounds.events - events):
@@ -89,12 +91,13 @@ def _is_full(lanes: Lanes[Item], bounds: BatchLimits) -> bool:
 
 
 class BatchBuilder(Generic[Item]):
-    """Builds one request from the ready lanes.
+    """A builder of one request from the ready lanes (queues of one key).
 
     Args:
         lanes: the lanes of the subscription.
         bounds: the limits of the request.
-        piece: returns an item as a part of the request, or None for an item that is sent alone.
+        piece: a function that returns an item as a part of the request, or None for an item that is sent
+            alone.
     """
 
     def __init__(
@@ -112,14 +115,16 @@ class BatchBuilder(Generic[Item]):
         self.items: list[Item] = []
 
     def begin(self, lane: Lane[Item], piece: Piece) -> None:
-        """Begin with the head of a lane in flight, whatever its size, and add all items that fit."""
+        """Begin the request with the head of a lane in flight, even if it exceeds the limit of bytes. Then
+        add all items that fit."""
         self._add(lane.head, piece)
         self.lanes.append(lane)
         self._add_heads()
         self._add_more()
 
     def _add_heads(self) -> None:
-        """Add heads of ready lanes until one does not fit, because none may overtake it."""
+        """Add the heads of ready lanes until one does not fit. Then stop, so that no other head overtakes
+        it."""
         while (lane := self._lanes.next_ready()) is not None:
             piece = self._fitting(lane.head)
             if piece is None or self._lanes.take() is None:

@@ -52,7 +52,8 @@ def _private(raw: bytes) -> Signer:
 
 
 def _keyed(raw: bytes) -> Signer:
-    """Return an HMAC-SHA256 signer that hashes the key once, where ``hmac.digest`` hashes it for each content."""
+    """Return an HMAC-SHA256 signer that hashes the key once. Python's ``hmac.digest`` would hash the key for
+    each content."""
     key = raw.ljust(_BLOCK, b"\0")
     inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in key)) for pad in _PADS)
 
@@ -71,7 +72,7 @@ def signature_values(
 ) -> tuple[str, str, str]:
     """Return the values of the headers ``NAMES``, with one signature per key.
 
-    Several keys let a receiver have the old key or the new one.
+    Several keys are used while keys change: a receiver may have either the old or the new key.
 
     Args:
         signers: the signing functions of the keys.
@@ -93,8 +94,9 @@ def signed_before(identity: str, at: str) -> bytes:
 def webhook_id(decoded: Decoded) -> str:
     """Return the id of a delivery, the same on each attempt and after a restart.
 
-    It is a digest of source and id, which together identify an event (CloudEvents core 1.1). It has no full stop,
-    because full stops separate the signed content. A document without source and id is identified by its bytes."""
+    It is a digest of source and id, which together identify an event (CloudEvents core 1.1). It has no full
+    stop, because full stops separate the signed content. If source and id of a document cannot be read, the
+    digest is that of its bytes."""
     attributes = decoded.event.attributes
     source, identity = attributes.get("source"), attributes.get("id")
     if source is None or identity is None:
@@ -105,8 +107,8 @@ def webhook_id(decoded: Decoded) -> str:
 def joint_id(identities: Sequence[str]) -> str:
     """Return the id of a batch request, made of the ids of its events in their order.
 
-    A receiver that deduplicates by this id alone misses events that are sent again in another batch. It should use
-    source and id."""
+    A receiver should not deduplicate by this id, because an event may be sent again in another batch. It
+    should deduplicate by source and id of each event."""
     if len(identities) == 1:
         return identities[0]
     return _identity(_TOGETHER, "\n".join(identities).encode())
@@ -119,7 +121,8 @@ def _identity(begun: hashlib._Hash, rest: bytes) -> str:
 
 
 def _named(source: str) -> hashlib._Hash:
-    """Return a hash of the source with its length, so that source and id cannot be confused."""
+    """Return a hash that begins with the length of the source and the source. With the length, source and id
+    cannot be confused."""
     name = source.encode()
     return hashlib.sha256(b"%d:%b" % (len(name), name))
 

@@ -1,8 +1,9 @@
 """URLs of requests. The target in the request line has the characters of the configured URL.
 
-A reserved character and its percent code are not equivalent (RFC 3986 2.2). A target that signs its URL, or reads
-``%2F`` as data, refuses a URL that was normalised. So nothing is decoded, no dot segment is removed, and an empty
-query keeps its question mark. Only characters that RFC 3986 does not allow are encoded; ``check`` warns of them."""
+A reserved character and its percent code are not equivalent (RFC 3986 2.2). A target that signs its URL, or
+reads ``%2F`` as data, refuses a URL that was normalised. So no percent code is decoded, no dot segment is
+removed, and an empty query keeps its question mark. Only characters that RFC 3986 does not allow are encoded.
+The command ``check`` warns of such characters."""
 
 from __future__ import annotations
 
@@ -59,8 +60,9 @@ def read_url(text: str) -> TargetUrl:
     """Read an http or https URL.
 
     Raises:
-        ValueError: the text is not such a URL. The message repeats none of the text, which may hold a secret.
-        BadHost: no request could be sent to the host, whatever a name server answers.
+        ValueError: the text is not an http or https URL. The message does not repeat the text, which may
+            contain a secret.
+        BadHost: the host is neither an address nor a valid name, so no request can be sent.
     """
     try:
         url = URL(text)
@@ -103,9 +105,11 @@ def _fault_of_host(host: str, *, bracketed: bool) -> str:
 
 
 def foreign_characters(text: str) -> str:
-    """Return each character of an http or https URL that RFC 3986 does not allow at its place, once.
+    """Return the characters of an http or https URL that RFC 3986 does not allow at their places, without
+    repetitions.
 
-    A fragment is ignored, because it is not sent. A host in another script is allowed, because IDNA encodes it."""
+    A fragment is ignored, because it is not sent. A host in another script is allowed, because IDNA encodes it.
+    """
     _, authority, path, query = _split(text, keep=True)
     found = (
         *_FOREIGN_AUTHORITY.findall(authority),
@@ -149,7 +153,8 @@ def with_parameter(url: str, name: str, value: str) -> str:
 def target_extension(url: str) -> dict[str, bytes]:
     """Return the httpx extension that sends the target as written, because httpx removes dot segments by default.
 
-    It is empty if httpx keeps the target anyway, or if the URL has characters that httpx has to encode."""
+    The result is empty if httpx does not change the target, or if the URL has characters that httpx must
+    encode."""
     if not _DOTS.search(_split(url)[2]) or foreign_characters(url):
         return {}
     return {"target": read_url(url).target.encode()}

@@ -121,7 +121,7 @@ def timely(name: str, text: str, now: float, tolerance: float) -> str:
 def _signatures(values: Sequence[str]) -> list[tuple[KeyKind, bytes]]:
     """Return the signatures of all values of the header.
 
-    Entries of unknown schemes are skipped, because a sender may add schemes (Standard Webhooks, "Signature
+    Signatures of unknown schemes are skipped, because a sender may add schemes (Standard Webhooks, "Signature
     scheme"). A proxy may have joined the values with commas."""
     found, why = [], "holds no signature of scheme v1 or v1a"
     for entry in " ".join(values).split():

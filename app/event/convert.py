@@ -49,7 +49,8 @@ def _own_name(version: Version, newest: str, event: CloudEvent, taken: Mapping[s
 
 
 def _core_name(version: Version, newest: str, event: CloudEvent) -> str | None:
-    """Return the older version's core attribute for an attribute of 1.0, or None if it becomes an extension."""
+    """Return the name of an attribute of 1.0 in the older version, if it is a core attribute there. Return
+    None if it becomes an extension."""
     own = version.own.get(newest)
     text = event.attributes[newest]
     if newest == "schemaurl" and "dataschema" not in event.attributes and is_uri_reference(text):

@@ -1,7 +1,7 @@
 """Look up a JSON Pointer (RFC 6901) in the data of an event.
 
-The result is None if the pointer names no value or the data is not JSON. Only the levels on the path are
-parsed. If an object repeats a name, the last one counts.
+The result is None if the pointer names no value or the data is not JSON. Only the levels of the data on the
+pointer's path are parsed. If an object repeats a name, the last member of that name counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")  # RFC 6901 4: no leading zero, and "-
 
 
 def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
-    """Return a function that finds the JSON text at ``pointer`` in an event's data, unchanged, or None.
+    """Return a function that finds the JSON text at ``pointer`` in the data of an event. The text is returned
+    unchanged, or None if there is none.
 
     Args:
         pointer: Empty for all of the data, or a path that begins with a slash.
@@ -38,7 +39,7 @@ def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
 
 
 def steps_of(pointer: str) -> tuple[str, ...]:
-    """Return the unescaped reference tokens of a JSON Pointer."""
+    """Return the steps (reference tokens) of a JSON Pointer, without escapes."""
     return tuple(
         step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]
     )  # RFC 6901 4: ~1 first
@@ -62,7 +63,8 @@ def _found(document: bytes, steps: tuple[str, ...]) -> bytes | None:
 
 
 def child_of(value: bytes, step: str) -> Raw | None:
-    """Return the member or element of a JSON value that one step of a pointer names; None if there is none."""
+    """Return the member or element of a JSON value to which one step of a pointer leads. Return None if there
+    is none."""
     if value.startswith(b"{"):
         return members(value).get(step)
     if value.startswith(b"[") and _INDEX.fullmatch(step):

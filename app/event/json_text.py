@@ -1,12 +1,14 @@
-r"""Parse JSON by its grammar (RFC 8259), also where the fast parser refuses it.
+r"""Parse all JSON that the grammar permits (RFC 8259), including JSON that the fast parser ``msgspec``
+refuses.
 
-The fast parser refuses two things that are JSON. One is an unpaired surrogate escape, ``"\ud83d"``, which
-RFC 8259 8.2 allows and which Node writes of a text that was cut in an emoji. The other is a number that no
-double can hold, where a number is asked for. Each function here asks the fast parser first, and looks closer
-only after a refusal.
+The fast parser refuses two things that are JSON. One is an unpaired surrogate escape, ``"\ud83d"``, which RFC
+8259 8.2 allows. Node writes it if a text was cut inside an emoji. The other is a number that no double can
+hold, where a number is required. Each function of this module calls the fast parser first, and parses by
+itself only after a refusal.
 
-The closer look replaces the backslash of each unpaired escape by a byte that UTF-8 never has. Strings with
-such a byte pass the fast parser, lengths and places stay the same, and each value gets its backslashes back.
+After a refusal, the backslash of each unpaired escape is replaced by a byte that UTF-8 never has. The fast
+parser accepts strings with such a byte, and lengths and places stay the same. Afterwards each value gets its
+backslashes back.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
 """The exceptions that the functions of this module raise for bytes that are not JSON."""
 
 DIGITS = 4300
-"""The most digits of a number as a Python value. The time for longer numbers grows with the square of their length."""
+"""The most digits of a number that becomes a Python value. The time to convert a longer number grows with the
+square of its length."""
 
 STAND_IN = 0x100000
 """The distance in code points from an unpaired surrogate to the private-use character that replaces it."""
@@ -67,8 +70,8 @@ def single_value(text: Text) -> bytes:
 
 
 def items(text: Text) -> list[Raw]:
-    """Return the values of a JSON array as they were written. Raises ``FAULTS``, and ValidationError if it is no
-    array.
+    """Return the values of a JSON array, each as its original text. Raises ``FAULTS``, and ValidationError if
+    it is no array.
     """
     try:
         return _ITEMS.decode(text)
@@ -80,7 +83,8 @@ def items(text: Text) -> list[Raw]:
 
 
 def members(text: Text) -> dict[str, Raw]:
-    """Return the members of a JSON object, with values as they were written. The last of a repeated name counts.
+    """Return the members of a JSON object, each value as its original text. If a name is repeated, the last
+    value counts.
 
     Names may hold unpaired surrogates. Raises ``FAULTS``, and ValidationError if it is no object.
     """
@@ -141,7 +145,8 @@ def decode_value(text: Text) -> Any:
     """Return the JSON value as Python objects. Raises ``FAULTS``, and ValueError for text that is not UTF-8.
 
     A number that no double holds is a Decimal. A number of more than ``DIGITS`` digits becomes 10 to the
-    power of ``DIGITS``, which compares as the number does. Texts may hold unpaired surrogates.
+    power of ``DIGITS``, so that comparisons with other numbers have the same result. Texts may hold unpaired
+    surrogates.
     """
     try:
         return msgspec.json.decode(text)
@@ -150,14 +155,15 @@ def decode_value(text: Text) -> Any:
 
 
 def loaded(document: bytes) -> Any:
-    """Return the JSON value as ``decode_value`` does, with Python's own parser. Raises ValueError."""
+    """Return the JSON value that ``decode_value`` would return, by Python's own parser. Raises ValueError."""
     return json.loads(document.decode(), parse_int=_integer, parse_float=_number)
 
 
 def with_stand_ins(text: bytes) -> bytes:
     """Return the JSON text with a private-use character in place of each unpaired surrogate.
 
-    The character is ``STAND_IN`` code points further on. Libraries that refuse unpaired surrogates accept it.
+    The code point of the character is ``STAND_IN`` higher than that of the surrogate. Libraries that refuse
+    unpaired surrogates accept this character.
     """
     if not is_unpaired(text):
         return text
@@ -174,10 +180,11 @@ def _stand_in(found: re.Match[bytes]) -> bytes:
 
 
 def decode_lossless(text: Text, depth: int = 64) -> Any:
-    """Return the JSON value as Python objects, but as Raw where msgspec could not write it again unchanged.
+    """Return the JSON value as Python objects. A part that msgspec could not write again unchanged is
+    returned as Raw.
 
-    Raw are numbers beyond a double, texts and objects with unpaired surrogates, and these below ``depth``
-    levels. Raises ``FAULTS``.
+    These parts are numbers that no double holds, texts with unpaired surrogates, and objects with such names.
+    They are Raw also below ``depth`` levels, with all that surrounds them. Raises ``FAULTS``.
     """
     try:
         return msgspec.json.decode(text)
@@ -201,14 +208,16 @@ def encode_value(value: object) -> bytes:
 
 
 def reason(text: bytes, error: Exception) -> str:
-    """Return why the parser refused ``text``. A cut unicode escape gets a clearer reason than the parser's own."""
+    """Return the reason why the parser refused ``text``. For a unicode escape that was cut off, the reason is
+    clearer than the parser's own."""
     if "truncated" in str(error) and _BAD_ESCAPE.search(text.replace(rb"\\", _HIDDEN)):
         return "JSON is malformed: invalid character in unicode escape"
     return str(error)
 
 
 def _marked(text: bytes, error: msgspec.DecodeError) -> bytes:
-    """Return the text with a mark for the backslash of each unpaired escape. Raises ``error`` if there is none."""
+    """Return the text with a special byte in place of the backslash of each unpaired escape. Raises ``error``
+    if there is no unpaired escape."""
     if not _ANY.search(text) or _MARK in text or _HIDDEN[:1] in text:
         raise error
     hidden = text.replace(
@@ -222,7 +231,7 @@ def _restored(value: Text) -> Raw:
 
 
 def _walked(text: bytes, marked: bytes) -> dict[str, Raw]:
-    """Return the members of an object with unpaired surrogates in its own names."""
+    """Return the members of an object whose names contain unpaired surrogates."""
     _VALUE.decode(marked)  # proves that it is JSON: every token is where the patterns expect it
     latin = marked.decode("latin-1")  # one character per byte
     found: dict[str, Raw] = {}
@@ -248,7 +257,7 @@ def _number(token: str) -> float | Decimal:
 
 
 def _bounded(token: str) -> Decimal:
-    """Return a number beyond a double, or of thousands of digits, as a Decimal of limited size."""
+    """Return a number that no double holds, or one of thousands of digits, as a Decimal of limited size."""
     try:
         found = Decimal(token)
     except InvalidOperation:  # its exponent is beyond Python's limits

@@ -16,7 +16,7 @@ from app.event.json_text import FAULTS, encode_value, items, members, single_val
 from app.event.value import CloudEvent
 
 EVERY = "*"
-"""The step that matches every item and every member."""
+"""The step of a mask that matches every item of an array and every member of an object."""
 HIDDEN = msgspec.Raw(b'"***"')
 """The JSON value that replaces a hidden value."""
 
@@ -27,11 +27,12 @@ _FORM = re.compile(r"(/([^~/]|~[01])*)+")
 _SPACE = b" \t\r\n"
 
 Tree = Mapping[str, "Tree"]
-"""The steps of several pointers, by first step. An empty tree ends a pointer."""
+"""The steps of several pointers as a tree, by their first step. A pointer ends at an empty tree."""
 
 
 def is_mask(pointer: str) -> bool:
-    """Return True for a JSON Pointer (RFC 6901) that is not empty: the empty pointer would hide all data."""
+    """Return True for a JSON Pointer (RFC 6901) that may be part of a mask. The empty pointer may not,
+    because it would hide all data."""
     return bool(_FORM.fullmatch(pointer))
 
 
@@ -58,7 +59,8 @@ def compile_mask(pointers: Sequence[str]) -> Mask:
 
 
 def _put(tree: dict[str, Tree], steps: Sequence[str]) -> None:
-    """Add the steps of a pointer to the tree. Shorter pointers come last: they hide everything below them."""
+    """Add the steps of a pointer to the tree. The caller adds shorter pointers last, because they hide
+    everything below them."""
     step, *rest = steps
     if not rest:
         tree[step] = {}
@@ -69,14 +71,16 @@ def _put(tree: dict[str, Tree], steps: Sequence[str]) -> None:
 
 
 def _whole(data: bytes, tree: Tree) -> bytes | None:
-    """Return the data with hidden values, or None for a single text or number, which has no parts."""
+    """Return the data with hidden values. Return None if the data is a single text or number, which has no
+    parts."""
     data.decode()
     value = single_value(data)
     return bytes(_masked(msgspec.Raw(value), tree)) if value[:1] in b"{[" else None
 
 
 def _masked(value: msgspec.Raw, tree: Tree) -> msgspec.Raw:
-    """Return the value with hidden values. If an object repeats a name, only the last one is shown."""
+    """Return the value with its hidden values replaced. If an object repeats a name, only the last member of
+    that name is shown."""
     if not tree:
         return HIDDEN
     match bytes(value).lstrip(_SPACE)[:1]:

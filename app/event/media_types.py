@@ -46,7 +46,8 @@ class MediaType(msgspec.Struct, frozen=True):
 
     @property
     def codec(self) -> str | None:
-        """Return Python's codec of the charset, UTF-8 if none is declared, or None if the charset is not supported."""
+        """Return Python's codec of the charset. If no charset is declared, return UTF-8. Return None if the
+        charset is not supported."""
         return _CHARSETS.get(self.charset or "utf-8")
 
     def decode(self, data: bytes) -> str:
@@ -64,7 +65,8 @@ class MediaType(msgspec.Struct, frozen=True):
 
 
 def _parse(text: str) -> MediaType | None:
-    """Return the parsed media type (RFC 2046, any case, odd spaces), or None if the text is none.
+    """Return the parsed media type (RFC 2046), or None if the text is not a media type. Any case and unusual
+    spaces are accepted.
 
     A text that parses is printable ASCII.
     """
@@ -82,7 +84,7 @@ def _parse(text: str) -> MediaType | None:
 
 
 parse = Memo(_parse).__getitem__
-"""The parsed media type of a text, or None if it is none. Cached."""
+"""A cached function that returns the parsed media type of a text, or None if the text is not a media type."""
 
 
 def _charset(parameters: str) -> str | None:
@@ -94,7 +96,8 @@ def _charset(parameters: str) -> str | None:
 
 
 def declares_json(datacontenttype: str | None) -> bool:
-    """Return True if the content type is JSON or is not declared. It does not apply to ``data_base64``."""
+    """Return True if the content type is JSON, or is not declared. The rule does not apply to data in
+    ``data_base64``."""
     if datacontenttype is None:
         return True
     media_type = parse(datacontenttype)

@@ -19,7 +19,8 @@ Answer = TypeVar("Answer")
 
 
 class Memo(dict[Question, Answer]):
-    """A cache in which ``memo[question]`` is ``function(question)``. It is a dict, so that a hit costs little."""
+    """A cache in which ``memo[question]`` is ``function(question)``. It is a subclass of dict, so that
+    reading a cached result costs little."""
 
     def __init__(self, function: Callable[[Question], Answer]) -> None:
         super().__init__()

@@ -41,14 +41,14 @@ class Placeholder(NamedTuple):
 
 
 Parts = tuple[str | Placeholder, ...]
-"""A template in order: literal texts, none of them empty, and placeholders."""
+"""The parts of a template in their order: placeholders, and literal texts that are not empty."""
 
 
 def parse(text: str, setting: str = "", cure: str = "") -> Parts:
     """Split a template into literal texts and placeholders.
 
     Raises:
-        SetupError: a brace has no partner. It names ``setting`` and ``cure``.
+        SetupError: a brace has no matching brace. The error names ``setting`` and ``cure``.
     """
     parts: list[str | Placeholder] = []
     literal = ""

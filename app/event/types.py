@@ -1,4 +1,4 @@
-"""Tests of the attribute types of CloudEvents core 1.3 on their canonical text.
+"""Tests whether a canonical text is a valid value of an attribute type (CloudEvents core 1.3).
 
 No value is converted. A valid value is forwarded as the text that arrived, so nanoseconds, offsets, leap
 seconds and the case of ``t`` and ``z`` are kept.
@@ -55,7 +55,8 @@ _URI_REFERENCE = re.compile(f"(?=.)(?:{_SCHEME}|(?![^/?#:]*+:)){_TAIL}")
 
 
 def forbidden_character(text: str) -> int | None:
-    """Return the index of the first code point that no String may hold (core 1.3), or None if all are allowed."""
+    """Return the index of the first code point that a String may not contain (core 1.3). Return None if all
+    code points are allowed."""
     if text.isascii() and text.isprintable():
         return None
     match = _FORBIDDEN.search(text)
@@ -68,11 +69,12 @@ def _is_name(text: str) -> bool:
 
 
 is_name = Memo(_is_name).__getitem__
-"""True for an attribute name (core 1.2). Cached."""
+"""A cached function that returns True for a valid attribute name (core 1.2)."""
 
 
 is_timestamp = re.compile(TIMESTAMP).fullmatch
-"""A test for RFC 3339 timestamps with a day that the calendar has. The result is truthy for a valid one."""
+"""A test for RFC 3339 timestamps. The day must exist in the calendar. The result is truthy for a valid
+timestamp."""
 
 
 def is_uri(text: str) -> bool:
@@ -83,14 +85,14 @@ def is_uri(text: str) -> bool:
 
 
 def _is_uri_reference(text: str) -> bool:
-    """Return True for a URI reference (RFC 3986 4.1): an absolute or relative one, or a fragment, but not empty
-    text.
+    """Return True for a URI reference (RFC 3986 4.1). It may be absolute, relative or only a fragment, but
+    not empty.
     """
     return _URI_REFERENCE.fullmatch(text) is not None
 
 
 is_uri_reference = Memo(_is_uri_reference).__getitem__
-"""True for a URI reference (RFC 3986 4.1) that is not empty. Cached."""
+"""A cached function that returns True for a URI reference (RFC 3986 4.1) that is not empty."""
 
 
 def is_integer(text: str) -> bool:

@@ -1,7 +1,7 @@
 """Convert attributes of an older version to the 1.0 view of an event, by the table of versions.
 
-Filters and key mappers see the 1.0 view. ``CloudEvent.arrived`` keeps what the view changed, so that the
-event is forwarded as it arrived.
+Filters and key mappers see the 1.0 view. ``CloudEvent.arrived`` keeps the attributes that the view changed,
+so that the event is forwarded as it arrived.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ View = tuple[dict[str, str], dict[str, AttributeType], dict[str, ArrivedAttribut
 
 
 class OwnAttribute(msgspec.Struct, frozen=True):
-    """An attribute in the version of its event.
+    """An attribute of an event in the event's own version.
 
     Attributes:
         newest: The name in 1.0.
-        name: The name in its own version.
+        name: The name in the event's own version.
         type: The type.
         text: The canonical text.
         header: The text of a header with this attribute.
@@ -48,8 +48,8 @@ class OwnAttribute(msgspec.Struct, frozen=True):
 def older_version(read_text: Callable[[str], str | None], locate: Locate) -> str | None:
     """Return the name of the older version that an event declares.
 
-    None if the event declares the newest version, none, or an unknown ``specversion``, which validation
-    refuses.
+    Return None if the event declares the newest version or no version. Return None also for an unknown
+    ``specversion``, which validation refuses later.
 
     Args:
         read_text: Return the text of the version attribute with a given name, or None.
@@ -79,9 +79,9 @@ def upgraded(
 
     Args:
         name: The version.
-        texts: The version's own attribute names to canonical texts.
-        types: The types that are not String, by own name.
-        headers: The texts of headers, by own name, if the event arrived in headers.
+        texts: Canonical texts by the attribute names of the version.
+        types: The types that are not String, by the same names.
+        headers: The texts of headers, by the same names, if the event arrived in headers.
     """
     version = VERSIONS[name]
     view: View = ({}, {}, {})
@@ -105,7 +105,7 @@ def upgraded(
 def _newest_name(
     version: Version, own: str, text: str, kind: AttributeType, taken: Mapping[str, str]
 ) -> str:
-    """Return the attribute's name in 1.0, or "" if 1.0 has no such attribute."""
+    """Return the name of an attribute in 1.0. Return "" if 1.0 has no such attribute."""
     if own in version.rules:
         target = version.newest.get(own, own)
         # 1.0 demands an absolute URI; a relative one keeps its old name
@@ -126,14 +126,15 @@ def _relative(own: str) -> str:
 
 
 def header_text(version: Version, text: str, kind: AttributeType) -> str:
-    """Return an attribute's value as a header of its version has it: a JSON value in 0.1 and 0.2."""
+    """Return the value of an attribute as the text of a header. In 0.1 and 0.2 this text is a JSON value."""
     if version.quoted and kind is _STRING:
         return msgspec.json.encode(text).decode()
     return text
 
 
 def own_attributes(event: CloudEvent) -> Iterator[OwnAttribute]:
-    """Yield the attributes as their own version has them, in order, for an encoder."""
+    """Yield the attributes of an event with their names and texts in its own version, in order. An encoder
+    writes them."""
     version = VERSIONS[event.version]
     for name, text in event.attributes.items():
         canonical = version.text if name == "specversion" else text

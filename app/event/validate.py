@@ -27,10 +27,11 @@ def faults_of(
 ) -> list[Fault]:
     """Return every fault of the attributes, or an empty list if they are valid.
 
-    An unsupported ``specversion`` is the only fault returned, because the rules of its version are unknown.
+    If ``specversion`` is not supported, this is the only fault returned, because the rules of that version
+    are unknown.
 
     Args:
-        attributes: The version's attribute names to canonical strings.
+        attributes: Canonical texts by attribute name, with the names of the version.
         locate: Map an attribute name to its place in the message.
         printable: True if the caller knows that all values are printable ASCII.
         version: The version whose rules apply.
@@ -41,7 +42,7 @@ def faults_of(
 
 
 def is_plainly_valid(attributes: Mapping[str, str], *, printable: bool = False) -> bool:
-    """Return True if the attributes are of version 1.0, printable ASCII and valid: the fast path.
+    """Return True if the attributes are valid in version 1.0 and printable ASCII. This is the fast path.
 
     False means only that ``faults_of`` must decide, for an older version or other characters, for example.
     """
@@ -56,7 +57,7 @@ def is_plainly_valid(attributes: Mapping[str, str], *, printable: bool = False) 
 def passes(attributes: Mapping[str, str], checks: Checks) -> bool:
     """Return True if no value is empty and each value satisfies the rule of its attribute.
 
-    False means only that ``faults_of`` must decide: an extension may be empty.
+    False means only that ``faults_of`` must decide, because an extension may be empty.
     """
     if not all(attributes.values()):
         return False
@@ -67,7 +68,7 @@ def passes(attributes: Mapping[str, str], checks: Checks) -> bool:
 
 
 Checks = tuple[tuple[str, Callable[[str], object]], ...]
-"""Attribute names with the tests of their values."""
+"""Pairs of an attribute name and the test of its value."""
 
 
 def _checks_of(names: tuple[str, ...]) -> Checks | None:
@@ -86,7 +87,8 @@ def _checks_of(names: tuple[str, ...]) -> Checks | None:
 
 
 checks_of = Memo(_checks_of).__getitem__
-"""The tests for attributes with these names, or None if a required one is missing or a name is invalid. Cached."""
+"""A cached function that returns the tests for attributes with these names. It returns None if a required
+attribute is missing or a name is invalid."""
 
 
 def _is_printable(text: str) -> bool:
@@ -124,21 +126,23 @@ def _names_and_characters(
 
 
 def merge(found: list[Fault], more: list[Fault]) -> list[Fault]:
-    """Return ``found`` with those faults of ``more`` that are at other places.
+    """Return ``found`` and those faults of ``more`` that concern other places in the message.
 
-    A value that could not be read is then not reported as missing too.
+    So a value that could not be read is not reported as missing as well.
     """
     places = {fault.at for fault in found}
     return found + [fault for fault in more if fault.at not in places]
 
 
 def clip(text: str) -> str:
-    """Return a refused value as a fault shows it: quoted, escaped and at most 64 characters."""
+    """Return the refused value in the form in which a fault shows it: quoted, escaped and at most 64
+    characters."""
     return ascii(_cut(text))
 
 
 def shorten(text: str) -> str:
-    """Return a name as a fault shows it: at most 64 characters, with control characters escaped."""
+    """Return a name in the form in which a fault shows it: at most 64 characters, with control characters
+    escaped."""
     cut = _cut(text)
     return cut if cut.isprintable() else ascii(cut)[1:-1]
 

@@ -14,9 +14,11 @@ import msgspec
 
 
 class AttributeType(enum.Enum):
-    """The attribute types of CloudEvents core 1.3 that a wire form can distinguish. Every other type is text.
+    """The attribute types of CloudEvents core 1.3 that some wire format distinguishes. Every other type is
+    text on the wire.
 
-    ``MAP`` exists before version 1.0 and occurs only in ``CloudEvent.arrived``, as compact JSON text.
+    ``MAP`` is a type of the versions before 1.0. It occurs only in ``CloudEvent.arrived``, as compact JSON
+    text.
     """
 
     STRING = "String"
@@ -26,7 +28,7 @@ class AttributeType(enum.Enum):
 
 
 class DataForm(enum.Enum):
-    """The known form of the data bytes, so that a change of mode need not guess.
+    """The form of the data bytes. It is stored so that a change of the content mode need not guess the form.
 
     Attributes:
         OPAQUE: Bytes as ``datacontenttype`` declares them (binary mode, ``data_base64``).
@@ -45,7 +47,8 @@ class ArrivedAttribute(msgspec.Struct, frozen=True):
     Attributes:
         name: The name as its version spells it. An entry of ``extensions`` in 0.1 is ``extensions/NAME``.
         type: The type.
-        text: The text of a header with it. In 0.1 and 0.2 this is JSON, with strings in quotes.
+        text: The text of a header with this attribute. In 0.1 and 0.2 the text is JSON, with strings in
+            quotes.
     """
 
     name: str
@@ -61,12 +64,12 @@ class CloudEvent(msgspec.Struct, frozen=True, gc=False):  # an instance can be i
     """A valid CloudEvent.
 
     Attributes:
-        attributes: 1.0 names to canonical text (core 1.3), in order of arrival. ``specversion`` is included,
+        attributes: Canonical texts by 1.0 name (core 1.3), in order of arrival. ``specversion`` is included,
             and ``datacontenttype`` if declared. Treat as read-only.
         data: The payload bytes. None if there is none, which differs from ``b""`` and from JSON null
             (``b"null"``).
         data_form: The known form of these bytes.
-        types: Types other than String, by 1.0 name, if the wire form has them.
+        types: Types other than String, by 1.0 name, if the wire format distinguishes them.
         version: The version in which the event arrived, a name in ``versions.VERSIONS``. Forwarding keeps it.
             ``specversion`` in the 1.0 view is always 1.0.
         arrived: Attributes whose name, type or text on arrival differs from the 1.0 view.

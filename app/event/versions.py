@@ -18,7 +18,7 @@ class AttributeRule(msgspec.Struct, frozen=True):
 
     Attributes:
         required: True if an event must have the attribute.
-        accepts: Returns a truthy value for a valid text, and a falsy one for an empty text.
+        accepts: A function that returns a truthy value for a valid text, and a falsy value for an empty text.
         code: The code of the fault for a text that is not accepted.
         expected: What the text should be, which completes "is not a valid ...".
         clause: The clause of the specification.
@@ -32,16 +32,16 @@ class AttributeRule(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A version of CloudEvents, with its core attributes by their names in it.
+    """A version of CloudEvents, with its core attributes by their names in this version.
 
     Attributes:
         text: The value of its version attribute.
         attribute: The name of its version attribute.
         rules: The rules of its core attributes, in the order in which faults are listed.
         accepts: The test of each rule, by attribute name.
-        is_name: Tests whether an extension may have this name.
-        newest: Names of core attributes to their 1.0 names, if they differ; "" if 1.0 has no such attribute.
-        own: 1.0 names of core attributes to the names in this version.
+        is_name: A function that returns True if an extension may have this name.
+        newest: The 1.0 name of each core attribute whose name differs; "" if 1.0 has no such attribute.
+        own: The name in this version of each core attribute, by 1.0 name.
         reserved: 1.0 names that no extension may get in the 1.0 view.
         content_type: The name of ``datacontenttype`` in this version.
         nested: True if extensions are in one ``extensions`` object, and under ``CE-X-`` in headers.
@@ -204,9 +204,10 @@ SUPPORTED = ", ".join(dict.fromkeys(version.text for version in VERSIONS.values(
 
 _NAMED = {(version.attribute, version.text): name for name, version in VERSIONS.items()}
 ATTRIBUTES = tuple(dict.fromkeys(version.attribute for version in VERSIONS.values()))[::-1]
-"""The names of the version attribute, that of 1.0 first."""
+"""The names of the version attribute in all versions. The name in 1.0 is first."""
 
 
 def version_named(attribute: str, text: str) -> str | None:
-    """Return the name in ``VERSIONS`` of the version with ``text`` in the attribute ``attribute``, or None."""
+    """Return the key in ``VERSIONS`` of the version whose version attribute ``attribute`` has the value
+    ``text``. Return None if there is none."""
     return _NAMED.get((attribute, text))

@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 
 class AdminComponent(Component[Config]):
-    """The port of the admin listener and the tokens that it accepts. ``console`` is the ASGI layer in front
-    of the API."""
+    """The port of the admin listener and its accepted tokens. ``console`` is the ASGI layer in front of the
+    API."""
 
     name = "admin"
 
@@ -65,13 +65,13 @@ class AdminComponent(Component[Config]):
         self._listener.bound(limits_of(prepared, admin=True))
 
     def log_missing_console(self) -> None:
-        """Log why the console cannot be shown, if it is enabled but not built."""
+        """Log why the console cannot be shown. Do so only if the console is enabled but was not built."""
         if self.console.shown and (missing := self.console.missing):
             _log.info("the console at /console/ is not available: %s", missing)
 
 
 class StreamsComponent(Component[None]):
-    """The history of this process, and the end of the API's streams."""
+    """The component that records the history of this process, and ends the streams of the API at the stop."""
 
     name = "streams"
 
@@ -91,8 +91,8 @@ class StreamsComponent(Component[None]):
 
 
 def access_of(config: Config) -> AdminAccess:
-    """Return the tokens of the admin listener. ``server.admin.token`` has every scope, and those of
-    ``tokens`` have their own."""
+    """Return the tokens of the admin listener. The token ``server.admin.token`` has every scope, and each
+    token in ``tokens`` has its own scopes."""
     admin = config.server.admin
     named = [
         AccessToken(

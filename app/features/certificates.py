@@ -1,8 +1,8 @@
-"""Find out when certificates expire: those of the listeners, and those with which the service logs in
-elsewhere.
+"""Find out when the certificates of the service expire: those of its listeners, and those with which it logs
+in elsewhere.
 
-The certificate in use counts, because the file may have one that cannot be used. The file counts if nothing
-in this process uses it.
+For a certificate in use, the loaded certificate counts, because the file may since contain one that cannot be
+used. For a certificate that this process does not use, the file counts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from app.tls.faults import certificates_in
 
 
 class Expiries:
-    """The expiry of certificates. A file is read again when it has changed, in a thread."""
+    """The expiry of certificates. A file that has changed is read again, in a thread."""
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[tuple[int, int], float]] = {}
 
     async def of(self, certificates: Mapping[str, Path]) -> Mapping[str, float]:
         """Return seconds since the epoch at which the first certificate of each file's chain expires, by
-        setting. A file without a valid certificate is left out, because its user reports that."""
+        setting. A file without a valid certificate is left out, because the component that uses the file
+        reports it."""
         return await asyncio.to_thread(self._of, certificates)
 
     def _of(self, certificates: Mapping[str, Path]) -> Mapping[str, float]:
@@ -52,7 +53,7 @@ class Expiries:
 
 def certificates_of(config: Config, subscriptions: Sequence[Subscription]) -> Mapping[str, Path]:
     """Return the certificate files by the setting that names them. Trusted authorities are left out, because
-    the operator does not renew those."""
+    the operator does not renew them."""
     return {setting: path for setting, path in _named(config, subscriptions) if path is not None}
 
 

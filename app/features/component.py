@@ -1,9 +1,9 @@
 """The interface of each part of a service: it starts and stops, applies another configuration, and reports
 its health.
 
-A reload calls ``prepare`` of all components first. That may fail, and nothing prepared is in use yet. Then it
-calls ``apply`` of all without a pause in between. No request is therefore handled by two configurations at
-once.
+A reload first calls ``prepare`` of all components. This step may fail, but nothing that was prepared is in
+use yet. Then the reload calls ``apply`` of all components without a pause in between. So no request is
+handled by a mixture of two configurations.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ ROLES: tuple[Role, ...] = ("gateway", "worker")
 RELEASE = 5.0  # seconds beyond the drain timeout, after which the stop no longer waits for a part
 
 P = TypeVar("P")
-"""The type of what a component prepares for another configuration."""
+"""The type of the object that a component prepares for another configuration."""
 
 _log = logging.getLogger(__name__)
 
 
 class ComponentHealth(NamedTuple):
     """The health of a component for one role. ``ready`` is False if the component prevents readiness.
-    ``causes`` are its problems, also those that do not prevent it."""
+    ``causes`` has all its problems, including those that do not prevent readiness."""
 
     ready: bool = True
     causes: Sequence[str] = ()
@@ -46,12 +46,12 @@ WELL = ComponentHealth()
 
 
 class ConfigChange:
-    """A configuration that is about to be applied: its differences to the current one, and what components
-    prepared for it."""
+    """A configuration that is about to be applied. It has the differences to the current configuration, and
+    the objects that components prepared."""
 
     def __init__(self, loaded: Loaded, found: Difference, *, rereads: bool = False) -> None:
-        """Take the loaded configuration and its difference. ``rereads`` is True if a file that the
-        configuration names has changed."""
+        """Store the loaded configuration and its difference. ``rereads`` is True if the content of a file has
+        changed that the configuration names."""
         self.loaded = loaded
         self.found = found
         self.rereads = rereads
@@ -67,18 +67,19 @@ class ConfigChange:
         return any(each.setting.startswith(f"{section}.") for each in self.found.changes)
 
     def keep(self, component: Component[P], prepared: P) -> None:
-        """Store what a component has prepared."""
+        """Store the object that a component has prepared."""
         self._prepared[component] = prepared
 
     def of(self, component: Component[P]) -> P:
-        """Return what a component has prepared. Only components that start earlier have prepared something."""
+        """Return the object that a component has prepared. The component must start earlier than the caller,
+        otherwise it has prepared nothing yet."""
         return cast("P", self._prepared[component])
 
 
 class Component(Generic[P]):
-    """A part of a service. ``P`` is what it prepares for another configuration.
+    """A part of a service. ``P`` is the type of the object that it prepares for another configuration.
 
-    A component has one immutable policy from the configuration, and replaces it in ``apply`` by one
+    A component has one immutable policy, made from the configuration. ``apply`` replaces it by one
     assignment. State that survives a reload (connections, counters, deliveries in flight) belongs to the
     component. A subclass overrides only the methods that it needs.
     """
@@ -86,14 +87,14 @@ class Component(Generic[P]):
     name = ""
 
     async def start(self) -> None:
-        """Start to work, after the components that start earlier. Raise SetupError, and leave nothing
-        running, if that fails."""
+        """Start to work. Components that come earlier in the list have started already. If the start fails,
+        raise SetupError and leave nothing running."""
 
     async def stop(self, drain: float) -> None:
         """Accept no new work, finish the current work within ``drain`` seconds, and release all resources."""
 
     async def prepare(self, change: ConfigChange) -> P:  # noqa: ARG002 - subclasses use it
-        """Create what another configuration needs, without using it yet.
+        """Create the objects that another configuration needs. They are not used yet.
 
         Raises:
             SetupError: The configuration cannot be applied.
@@ -103,13 +104,13 @@ class Component(Generic[P]):
         return cast("P", None)
 
     def discard(self) -> None:
-        """Release what was prepared, because it will not be applied."""
+        """Release the objects that were prepared, because they will not be applied."""
 
     def apply(self, prepared: P) -> None:
-        """Use what was prepared from now on. This method cannot fail."""
+        """Use the prepared objects from now on. This method cannot fail."""
 
     async def retire(self) -> None:
-        """Return when everything that the last ``apply`` replaced has ended."""
+        """Wait until everything that the last ``apply`` replaced has ended."""
 
     async def health(self, role: Role) -> ComponentHealth:  # noqa: ARG002 - subclasses use it
         """Return the health of this component for a role."""
@@ -122,7 +123,7 @@ class Component(Generic[P]):
 
 @contextlib.asynccontextmanager
 async def stop_if_start_fails(component: Component[Any]) -> AsyncIterator[None]:
-    """Stop a component again if its start fails halfway."""
+    """Stop a component if its start fails, because parts of it may already run."""
     try:
         yield
     except BaseException:
@@ -131,8 +132,8 @@ async def stop_if_start_fails(component: Component[Any]) -> AsyncIterator[None]:
 
 
 async def stop_part(what: str, stopping: Awaitable[None], seconds: float) -> None:
-    """Wait for one part to stop, at most ``seconds`` plus ``RELEASE``. A part that fails or hangs is logged,
-    so that the other parts can stop."""
+    """Wait until one part has stopped, at most ``seconds`` plus ``RELEASE``. If the part fails or hangs, log
+    that, so that the other parts can stop."""
     try:
         async with asyncio.timeout(seconds + RELEASE):
             await stopping

@@ -1,9 +1,9 @@
 """The file descriptors of the process, and the number of connections that each listener may open.
 
 Every connection takes a descriptor. A process without a free descriptor accepts neither events nor liveness
-probes. At start, the limit is raised to what the configuration may need, as far as the system allows. If that
-is not enough, a reserve is kept for files, brokers and webhooks, and another for the admin listener. The
-listeners of events and of Kafka clients share all other descriptors.
+probes. At start, the limit is raised to the number that the configuration may need, if the system allows it.
+If the limit stays too low, one reserve is kept for files, brokers and webhooks, and another for the admin
+listener. The listeners of events and of Kafka clients share all other descriptors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 
 
 class Shares(NamedTuple):
-    """The maximum number of open connections of each listener. ``kafka`` is for each Kafka listener."""
+    """The maximum number of open connections of each listener. ``kafka`` is the number for each single Kafka
+    listener."""
 
     events: int
     admin: int
@@ -34,8 +35,8 @@ class Shares(NamedTuple):
 
 
 def raise_limit(config: Config) -> None:
-    """Raise the soft limit of descriptors to what the configuration may need. Log a warning if the system
-    allows fewer."""
+    """Raise the soft limit of descriptors to the number that the configuration may need. Log a warning if the
+    system allows fewer."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _demand(config) + config.limits.connections + RESERVE + ADMIN + WEBHOOKS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -15,16 +15,16 @@ from app.config.model.store import SqliteStore
 
 
 def folders_of(config: Config) -> Sequence[Path]:
-    """Return the folders of the embedded logs, then the folder of the SQLite store. It is empty if the data
-    is on other machines."""
+    """Return the folders of the embedded logs, then the folder of the SQLite store. The result is empty if
+    all data is on other machines."""
     logs = [each.path for each in config.brokers.values() if isinstance(each, EmbeddedBroker)]
     store = [config.store.path.parent] if isinstance(config.store, SqliteStore) else []
     return tuple(dict.fromkeys((*logs, *store)))
 
 
 async def disks(folders: Sequence[Path]) -> Mapping[str, DiskView]:
-    """Return size and free space by folder. A folder that cannot be read is left out. A thread is used,
-    because a volume that hangs must not stop the event loop."""
+    """Return size and free space by folder. A folder that cannot be read is left out. The folders are read in
+    a thread, because a volume that hangs must not stop the event loop."""
     return await asyncio.to_thread(_disks, folders)
 
 

@@ -33,8 +33,8 @@ GROUPS_WITHIN = (
 class KafkaComponent(Component["Mapping[str, SaslUsers | None]"]):
     """A Kafka listener for each embedded log that has one configured.
 
-    A listener opens after the subscriptions of its log have joined their groups. Otherwise a client could set
-    the positions of a group whose subscription is about to start.
+    A listener opens after the subscriptions of its log have joined their groups. If it opened earlier, a
+    client could change the positions of a group whose subscription is about to start.
     """
 
     name = "Kafka listeners"
@@ -70,8 +70,8 @@ class KafkaComponent(Component["Mapping[str, SaslUsers | None]"]):
         await asyncio.gather(*steps)
 
     async def prepare(self, change: ConfigChange) -> Mapping[str, SaslUsers | None]:
-        """Return the logins of each open listener. Raise SetupError if other machines could use a listener
-        without a login."""
+        """Return the logins that each open listener shall require. Raise SetupError if other machines could
+        use a listener without a login."""
         if not self._open:
             return {}
         from app.features.kafka_listeners import logins_of  # noqa: PLC0415 - see the top

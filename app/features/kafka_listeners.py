@@ -55,7 +55,8 @@ class OpenListener:
         )
 
     def require_logins(self, logins: SaslUsers | None) -> None:
-        """Require these logins from the next request on, also of clients that have logged in already."""
+        """Require these logins from the next request on. They also apply to clients that have logged in
+        already."""
         self._node.logins = logins
 
     async def stop(self, drain: float) -> None:
@@ -73,8 +74,8 @@ async def open_kafka_listener(
     counters: Counters,
     producers: ProducerDirectory,
 ) -> OpenListener:
-    """Open the Kafka listener of an embedded log that has started. Raise SetupError if the port or a login
-    cannot be used."""
+    """Open the Kafka listener of an embedded log. The log must have started. Raise SetupError if the port or
+    a login cannot be used."""
     broker, driver = config.brokers[name], log.driver
     assert isinstance(broker, EmbeddedBroker)  # noqa: S101 - no other kind can have one
     assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as ``open_logs`` creates it
@@ -133,8 +134,8 @@ def bounds_of(settings: KafkaListener, connections: int) -> KafkaListenerSetting
 
 
 async def logins_of(config: Config, name: str, producers: ProducerDirectory) -> SaslUsers | None:
-    """Return the logins of a broker's Kafka listener. Return None if it has no listener or clients need not
-    log in. A thread is used, because deriving SCRAM keys from a password takes milliseconds."""
+    """Return the logins of a broker's Kafka listener. Return None if there is no listener, or clients need
+    not log in. The work runs in a thread, because deriving SCRAM keys from a password takes milliseconds."""
     broker = config.brokers.get(name)
     if not isinstance(broker, EmbeddedBroker) or broker.kafka_listener is None:
         return None

@@ -9,7 +9,8 @@ from app.gateway.tls import Tls
 
 
 def limits_of(config: Config, *, admin: bool = False) -> ListenerLimits:
-    """Return the limits of the events listener, or of the admin listener, which differs in its connections."""
+    """Return the limits of the events listener. With ``admin``, return those of the admin listener, which may
+    have another number of connections."""
     allowed = current_shares(config)
     return ListenerLimits(
         header_bytes=config.limits.header_bytes,
@@ -27,8 +28,8 @@ def limits_of(config: Config, *, admin: bool = False) -> ListenerLimits:
 
 
 def tls_of(tls: ServerTls | None, *, asks: bool = False) -> Tls | None:
-    """Return the TLS settings of a listener. With ``asks``, a client certificate is requested but not
-    required."""
+    """Return the TLS settings of a listener. With ``asks``, the listener requests a client certificate but
+    does not require it."""
     if tls is None:
         return None
     return Tls(certificate=tls.cert, key=tls.key, client_ca=tls.client_ca, demands_client=not asks)

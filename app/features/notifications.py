@@ -1,4 +1,4 @@
-"""Operator events, and the attempts that the store keeps: services that observe deliveries."""
+"""Operator events, and the attempts that the store keeps. Both observe deliveries."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def open_operator_events(
     counters: Counters,
     subscriptions: Callable[[], Sequence[Subscription]],
 ) -> OperatorEvents | None:
-    """Return the publisher of operator events, or None if they are not configured. ``subscriptions`` returns
-    all subscriptions that exist now."""
+    """Return the publisher of operator events, or None if they are not configured. ``subscriptions`` is a
+    function that returns all subscriptions that exist now."""
     target = config.operator_events
     if target is None:
         return None
@@ -70,8 +70,8 @@ def open_keeper(
 
 
 class Echoes:
-    """A check whether a subscription reads operator events, from their topic or from one to which a mirror
-    copies them. In doubt it returns True."""
+    """A check whether a subscription reads operator events, from their topic or from a topic to which a
+    mirror copies them. If that cannot be decided, the answer is True."""
 
     def __init__(
         self, target: Target, subscriptions: Callable[[], Sequence[Subscription]], clock: Clock
@@ -108,8 +108,8 @@ def readers(target: Target, subscriptions: Sequence[Subscription]) -> set[str]:
 def _reading(
     place: Target | Exchange, filters: Sequence[Filter], subscriptions: Sequence[Subscription]
 ) -> Iterator[Subscription]:
-    """Yield the subscriptions that read operator events from a place. ``filters`` are those of the mirrors on
-    the way to it."""
+    """Yield the subscriptions that read operator events from a topic or exchange. ``filters`` are the filters
+    of the mirrors through which the events get there."""
     for each in subscriptions:
         source = each.source
         if (

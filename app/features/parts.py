@@ -1,4 +1,4 @@
-"""Small components: some only start and stop, and some only apply another configuration."""
+"""Small components. Some only start and stop, and others only apply another configuration."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ class SimpleComponent(Component[None]):
 
 
 class AbsentFeature:
-    """An empty answer for features that this process does not run."""
+    """A substitute for the features that this process does not run. All its lists are empty."""
 
     async def states(self) -> Sequence[SpoolView]:
-        """Return no spools."""
+        """Return no spools, because this process has none."""
         return ()
 
     def tallies(self) -> Mapping[str, EventMeter]:
-        """Return no intakes."""
+        """Return no counts, because this process has no intakes."""
         return {}
 
 
 class LoggingComponent(Component["Config | None"]):
-    """The log of the process, which is set up before the service is created. It applies changes of the
-    section ``log``."""
+    """The component for the log of the process, which is set up before the service is created. It applies
+    changes of the section ``log``."""
 
     name = "log"
 
@@ -66,7 +66,8 @@ class LoggingComponent(Component["Config | None"]):
 
 
 class VolumesComponent(Component[None]):
-    """The volumes of logs and store, and the certificates: resources that run out or expire."""
+    """The component that observes resources which run out or expire: the volumes of the logs and the store,
+    and certificates."""
 
     name = "volumes"
 

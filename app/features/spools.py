@@ -1,9 +1,10 @@
-"""The spools of a service: for each route with a spool, a switch in front of its target and a mirror that
-drains it.
+"""The spools of a service. Each route with a spool has a switch between the target and the spool, and a
+mirror that drains the spool.
 
-The mirror is an internal subscription on the topic of the spool, with a supervisor of its own. Its events
-never park, so its committed position shows how much of the spool is drained. At start, a spool is found by
-its topic, even if its route or setting was removed. It is deleted when it is empty.
+The mirror is an internal subscription on the topic of the spool, with a supervisor of its own. The events of
+the mirror never park, so its committed position shows how much of the spool is drained. At start, a spool is
+found by its topic, even if the route or the setting was removed from the configuration. Such a spool is
+deleted when it is empty.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ _log = logging.getLogger("skybridge.spool")
 
 
 class SpoolSettings(NamedTuple):
-    """The settings of one spool. ``target`` is the log that the spool replaces while it is unavailable."""
+    """The settings of one spool. ``target`` is the log in whose place the spool is used while the target is
+    unavailable."""
 
     route: str
     broker: str
@@ -57,7 +59,7 @@ class SpoolSettings(NamedTuple):
 
 @dataclass(eq=False)
 class _Spool:
-    """An open spool: its settings, its switch, and its backlog."""
+    """An open spool: its settings, its backlog, and the switch between the target and the spool."""
 
     wanted: SpoolSettings
     log: SpoolingLog
@@ -65,8 +67,8 @@ class _Spool:
 
 
 class SpoolsComponent(Component[Config]):
-    """The spools of the configuration. ``publishing`` has the logs through which routes publish. The
-    component adds and removes its spools there when the configuration changes."""
+    """The component with the spools of the configuration. ``publishing`` has the logs through which routes
+    publish. When the configuration changes, the component adds and removes the logs of its spools there."""
 
     name = "spools"
 
@@ -128,7 +130,8 @@ class SpoolsComponent(Component[Config]):
         self.apply(self._config)
 
     async def _open_all(self, config: Config) -> None:
-        """Open the spools of a configuration, and those with records that it no longer has."""
+        """Open the spools of a configuration. Open also spools that have records but are no longer
+        configured."""
         self._expected = frozenset(each.name for each in config.routes)
         async with self._closing:
             await self._prepare(config)
@@ -153,8 +156,8 @@ class SpoolsComponent(Component[Config]):
                 await self._start_mirror(self._create(removed))
 
     def apply(self, prepared: Config) -> None:
-        """Apply the settings of each spool. A spool that is no longer configured takes new events only while
-        older ones wait in it, so that their order holds, and is drained."""
+        """Apply the settings of each spool. A spool that is no longer configured is drained. While it still
+        has records, it also takes new events of its route, so that they stay in order."""
         self._config, self._expected = prepared, frozenset()
         wanted = {each.route: each for each in _spool_settings(prepared)}
         for route, spool in self._open.items():
@@ -223,8 +226,8 @@ class SpoolsComponent(Component[Config]):
     def _mirror(self, spool: _Spool, cluster: str) -> Supervisor:
         """Return the mirror that drains a spool.
 
-        ``cluster`` is the identity of the log. It keeps the rows of several gateways apart in a shared store,
-        because their records have the same topic, partition and position.
+        ``cluster`` is the identity of the log. Several gateways may share a store, and their spools have
+        records with the same topic, partition and position. The identity distinguishes their rows.
         """
         wanted = spool.wanted
         drain = self._mirror_subscription(wanted)
@@ -243,8 +246,8 @@ class SpoolsComponent(Component[Config]):
         )
 
     def _mirror_subscription(self, wanted: SpoolSettings) -> Subscription:
-        """Return the subscription of the mirror. Its retries block their key and never park it, because the
-        committed position must show what is drained."""
+        """Return the subscription of the mirror. While an event is retried, later events of its key wait in
+        memory and never park. So the committed position shows what is drained."""
         drain = Subscription(
             id="spool",
             source=Source(broker=wanted.broker, topics=(spool_topic(wanted.route),)),
@@ -264,7 +267,8 @@ class SpoolsComponent(Component[Config]):
         self._notify(SPOOLING, route, {"cause": cause})
 
     async def _watch_spools(self) -> None:
-        """Check the spools every second: report empty ones, and close those that are no longer configured."""
+        """Check the spools every second. Report spools that have become empty, and close those that are no
+        longer configured."""
         looks = 0
         while True:
             await self._some.wait()
@@ -288,20 +292,21 @@ class SpoolsComponent(Component[Config]):
             await asyncio.gather(*(spool.log.look_after_target() for spool in self._open.values()))
 
     async def _read_store(self, route: str) -> None:
-        """Make the mirror of a route read the store for redriven dead letters."""
+        """Make the mirror of a route read the store now, because dead letters of the spool may have been
+        redriven."""
         try:
             await self._drains[route].look()
         except SkybridgeError as error:
             _log.debug("route %s: the store does not answer: %s", route, error)
 
     def _has_route(self, route: str) -> bool:
-        """Return True if the current or the next configuration has the route. Such a route keeps its switch
+        """Return True if the current or the next configuration has the route. The log of such a route is kept
         even without a spool, because the router refers to it."""
         return route in self._expected or any(each.name == route for each in self._config.routes)
 
     async def _close(self, route: str) -> None:
-        """Close a spool, and delete its topic if it is empty. Do nothing if a reload has brought the route
-        back meanwhile."""
+        """Close a spool, and delete its topic if the topic is empty. Do nothing if a reload has added the
+        route again in the meantime."""
         if self._has_route(route):
             return
         spool = self._open.pop(route)

@@ -42,7 +42,7 @@ _ERRORS = frozenset(
 
 
 def token_source(sasl: Sasl) -> TokenSource:
-    """Return the source of tokens for SASL settings with the mechanism OAUTHBEARER."""
+    """Return the source of access tokens for SASL settings with the mechanism OAUTHBEARER."""
     if sasl.oauth is not None:
         return GrantedTokens(sasl.oauth)
     if sasl.token_file is not None:
@@ -108,8 +108,8 @@ async def ask_directly(
 
 
 def ask_through(client: HttpClient) -> Ask:
-    """Return a function that requests tokens with a webhook's own client, and so with its address checks,
-    certificates and proxy."""
+    """Return a function that requests tokens with the HTTP client of a webhook. So the address checks,
+    certificates and proxy of the webhook apply."""
 
     async def ask(
         url: str, form: Mapping[str, str], login: tuple[str, str], within: float
@@ -173,12 +173,12 @@ class GrantedTokens:
         return await asyncio.shield(self._asking)
 
     def forget(self, token: str) -> None:
-        """Discard a token that the target refused, so that the next call requests another."""
+        """Discard a token that the target refused. The next call requests another token."""
         if token == self._token:
             self._until = 0.0
 
     def _request_done(self, task: asyncio.Task[str]) -> None:
-        """Forget the finished request. Its exception is marked as read, because the callers that waited have
+        """Discard the finished request. Its exception counts as handled, because the callers that waited have
         received it."""
         self._asking = None
         if not task.cancelled():
@@ -192,7 +192,7 @@ class GrantedTokens:
         return self._token
 
     async def _request_token(self) -> TokenGrant:
-        """Request a token. Raise NoToken if the server grants none."""
+        """Request a token from the server. Raise NoToken if the server grants none."""
         no_token = f"no token from {self._settings.token_endpoint}"
         # RFC 6749 2.3.1
         name, password = quote_plus(self._settings.client_id), quote_plus(self._secret())

@@ -54,12 +54,12 @@ def _demand_extra() -> None:
 
 
 async def end_traces() -> None:
-    """Send waiting spans and close the traces. A thread is used, because a collector may be slow."""
+    """Send waiting spans and close the traces. This runs in a thread, because a collector may be slow."""
     await asyncio.to_thread(close_traces)
 
 
 def with_traces(sink: Sink, subscription: Subscription, config: Config) -> Sink:
-    """Return a sink that records a span of each attempt, or the sink itself if traces are off."""
+    """Return a sink that records a span for each attempt. If traces are off, return ``sink`` itself."""
     found = traces()
     if found is None:
         return sink

@@ -1,7 +1,7 @@
 """Compile the filter dialects of the CloudEvents Subscriptions API to predicates over events.
 
 A filter sees 1.0 names and canonical texts of attributes. Only an SQL filter can read the data. A filter on a
-missing attribute is false, so its ``not`` is true. Comparison is case-sensitive.
+missing attribute is false, and ``not`` with such a filter is true. Comparison is case-sensitive.
 
 A new dialect is a field of ``app.filters.model.Filter`` and an entry in ``COMPILERS``.
 """
@@ -21,12 +21,14 @@ Predicate = Callable[[CloudEvent], bool]
 
 
 def always(_event: CloudEvent) -> bool:
-    """Return True: a subscription without filters wants every event (Subscriptions API)."""
+    """Return True. This is the predicate of a subscription without filters, which wants every event
+    (Subscriptions API)."""
     return True
 
 
 def compile_filters(filters: Sequence[Filter], failed: Failed | None = None) -> Predicate:
-    """Return the predicate that is true if all filters match. For an empty list it is ``always`` itself.
+    """Return the predicate that is true if all filters match. For an empty list, return the function
+    ``always``.
 
     Args:
         filters: The filters.
@@ -42,7 +44,7 @@ def compile_filter(one: Filter, failed: Failed | None = None) -> Predicate:
 
 
 def can_fail(filters: Sequence[Filter]) -> bool:
-    """Return True if the filters contain an SQL expression: no other dialect has errors."""
+    """Return True if the filters contain an SQL expression. Filters of other dialects never fail."""
     return any(map(attrgetter("sql"), _every(filters)))
 
 
@@ -51,9 +53,10 @@ _OF_UNIT = 64  # characters of an expression that count as one unit
 
 
 def units_of(filters: Sequence[Filter]) -> int:
-    """Return the most filters that one event evaluates, as units of work.
+    """Return the work that one event may cause at most, as a number of filters to evaluate.
 
-    Filters inside ``all``, ``any`` and ``not`` count. A long SQL expression counts by its length.
+    Filters inside ``all``, ``any`` and ``not`` are counted. A long SQL expression counts as several filters,
+    by its length.
     """
     units = 0
     for one in _every(filters):
@@ -63,12 +66,13 @@ def units_of(filters: Sequence[Filter]) -> int:
 
 
 def are_long(filters: Sequence[Filter]) -> bool:
-    """Return True if compiling these filters would block the event loop too long."""
+    """Return True if compiling these filters would block the event loop for too long."""
     return units_of(filters) > _AT_ONCE
 
 
 def _every(filters: Sequence[Filter]) -> list[Filter]:
-    """Return the filters and all filters inside them. A loop, not recursion, because there may be thousands."""
+    """Return the filters and all filters inside them. The function uses a loop instead of recursion, because
+    there may be thousands."""
     found = [*filters]
     for one in found:
         found += one.all or one.any or (() if one.not_ is None else (one.not_,))
@@ -85,7 +89,8 @@ def dialect_of(one: Filter) -> tuple[str, Any]:
 
 
 def _all(predicates: Sequence[Predicate]) -> Predicate:
-    """Return the conjunction of the predicates. A single predicate is returned as it is."""
+    """Return a predicate that is true if all these predicates are true. A single predicate is returned
+    unchanged."""
     if not predicates:
         return always
     if len(predicates) == 1:
@@ -118,7 +123,8 @@ def _sql(expression: str, failed: Failed | None) -> Predicate:
 
 
 def _entries(one: Callable[[str, str], Predicate]) -> Callable[[Any, Failed | None], Predicate]:
-    """Return the compiler of a dialect whose argument maps attributes to texts. All entries must match."""
+    """Return the compiler of a dialect whose argument maps attributes to texts. An event matches if all
+    entries of the mapping match."""
     return lambda argument, _failed: _all([one(name, text) for name, text in argument.items()])
 
 

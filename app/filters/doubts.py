@@ -1,4 +1,4 @@
-"""Find filters that are valid but hardly intended: parts that never match, or that always fail."""
+"""Find filters that are valid but probably not intended. Parts of them never match, or always fail."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def _of_expression(root: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
 
 
 def _failing(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
-    """Yield message and cure of the largest parts of an expression that fail for every event."""
+    """Yield message and cure for each part of an expression that fails for every event. Only the largest such
+    parts are reported."""
     if not _reads_event(node):
         for error in evaluated(node, CloudEvent({})).errors:
             if error.kind != "missingFunction":  # _no_function reports it
@@ -87,7 +88,7 @@ def _failing(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
 
 
 def _no_number(node: nodes.Binary) -> Iterator[tuple[str, str]]:
-    """Yield message and cure of operands that are no numbers, in arithmetic and ordering."""
+    """Yield message and cure for each operand of arithmetic or ordering that can never be a number."""
     cast = to_decimal if is_decimal(node.left, node.right) else to_integer
     for side in (node.left, node.right):
         if isinstance(side, nodes.Constant):
@@ -108,7 +109,8 @@ def _cure(node: nodes.Binary) -> str:
 
 
 def _no_divisor(node: nodes.Binary) -> Iterator[tuple[str, str]]:
-    """Yield message and cure of a division by 0, or of a decimal division whose result may never end, as by 3."""
+    """Yield message and cure for a division by 0. Do the same for a decimal division whose result may have
+    endless digits, such as a division by 3."""
     if node.operator not in {"/", "%"} or not isinstance(node.right, nodes.Constant):
         return
     divisor = node.right.value
@@ -128,7 +130,8 @@ def _no_divisor(node: nodes.Binary) -> Iterator[tuple[str, str]]:
 
 
 def _is_endless(divisor: int | Decimal) -> bool:
-    """Return True if the divisor has a prime factor other than 2 and 5, so that a quotient may never end."""
+    """Return True if the divisor has a prime factor other than 2 and 5. A quotient may then have endless
+    digits."""
     rest = abs(Fraction(divisor).numerator)
     for factor in (2, 5):
         while rest % factor == 0:

@@ -1,4 +1,5 @@
-"""Explain why an event passes the filters of a route or subscription, or why not. Too slow for delivery."""
+"""Explain why an event passes the filters of a route or subscription, or why it does not. This is too slow
+for delivery."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ class FilterVerdict(msgspec.Struct, frozen=True):
     """The result of one filter for one event, with its reason.
 
     Attributes:
-        dialect: The dialect, as users write it.
+        dialect: The name of the dialect in the configuration.
         passes: True if the event matches the filter.
-        decided_by: The part of the filter that decided: ``prefix type 'com.example.'``, or a part of an SQL
-            expression.
+        decided_by: The part of the filter that decided the result, such as ``prefix type 'com.example.'``, or
+            a part of an SQL expression.
         because: The reason in one clause, with the values of the event, shortened.
         inner: The verdicts of the filters inside ``all``, ``any`` or ``not``.
     """
@@ -34,7 +35,7 @@ class FilterVerdict(msgspec.Struct, frozen=True):
 
 
 Work = Callable[[], None]
-"""A part of a computation that would block the event loop too long, and may run in any thread."""
+"""A part of a computation that would block the event loop for too long. It may run in any thread."""
 
 Explain = Callable[[CloudEvent], FilterVerdict]
 """A function that returns the verdict of one filter for an event."""
@@ -44,7 +45,8 @@ _HOLDS: Mapping[str, Callable[[Sequence[bool]], bool]] = {
     "any": any,
     "not": lambda passes: not all(passes),
 }
-"""The results of the inner filters to the result of the filter, by dialect."""
+"""A function for each dialect with inner filters. It computes the result of the filter from the results of
+the inner filters."""
 
 
 def explain_filter(one: Filter, event: CloudEvent) -> FilterVerdict:
@@ -53,10 +55,10 @@ def explain_filter(one: Filter, event: CloudEvent) -> FilterVerdict:
 
 
 class Explainer:
-    """The filters of one route or subscription, compiled when an event is first explained.
+    """The filters of one route or subscription. They are compiled when the first event is explained.
 
     Attributes:
-        units: The most filters that one event evaluates, as ``units_of`` counts them.
+        units: The work that one event may cause at most, as ``units_of`` counts it.
     """
 
     def __init__(self, filters: Sequence[Filter]) -> None:
@@ -70,8 +72,8 @@ class Explainer:
         return tuple([explain(event) for explain in self._compiled or ()])
 
     def steps(self, event: CloudEvent) -> Generator[int | Work, None, tuple[FilterVerdict, ...]]:
-        """Return the verdicts. Yield the units of work of each step, or the step itself if it is too long for
-        the event loop.
+        """Return the verdicts, computed in steps. Yield the units of work of each step. If a step would block
+        the event loop for too long, yield the step itself as a function.
         """
         if not are_long(self._filters):
             verdicts = self(event)
@@ -118,8 +120,8 @@ def _inner(dialect: str, one: Filter) -> Explain:
 
 
 def _entries(dialect: str, entries: Mapping[str, str]) -> Explain:
-    """Return the explanation of a dialect with entries: it names the first entry that does not match, or all of
-    them.
+    """Return the explanation of a dialect whose argument has entries. It names the first entry that does not
+    match, or all entries if all match.
     """
     each = [
         (name, text, compile_filter(Filter.model_validate({dialect: {name: text}})))
@@ -144,8 +146,8 @@ def _seen(name: str, event: CloudEvent) -> str:
 def _of_inner(dialect: str, passes: bool, inner: tuple[FilterVerdict, ...]) -> FilterVerdict:
     """Return the verdict of a filter with inner filters.
 
-    It names the inner filter that decided alone, if there is one: the first that fails ``all`` or passes
-    ``any``.
+    If one inner filter alone decided, the verdict names it. This is the first that does not match in ``all``,
+    or the first that matches in ``any``.
     """
     one_settles = passes is (dialect == "any")
     settling = [each for each in inner if each.passes is passes] if one_settles else list(inner)

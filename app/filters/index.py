@@ -1,4 +1,4 @@
-"""Derive from filters which event types they can let pass. ``TypeIndex`` finds subscriptions by these types."""
+"""Derive the event types that filters can let pass. ``TypeIndex`` uses these types to find subscriptions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _TYPE = "type"
 
 
 class Types(msgspec.Struct, frozen=True):
-    """The event types that filters can let pass: those in ``exact``, and those with a prefix in ``prefixes``.
+    """The event types that filters can let pass. They are the types in ``exact``, and all types with a prefix
+    in ``prefixes``.
 
     If both are empty, no event passes.
     """
@@ -32,7 +33,7 @@ class Types(msgspec.Struct, frozen=True):
 def types_of(filters: Sequence[Filter]) -> Types | None:
     """Return the event types that the filters can let pass, or None for every type.
 
-    The result may contain types that never pass, but never lacks one that does.
+    The result may contain types of which no event passes, but it has every type of which an event can pass.
     """
     return _each(_both, [_of_filter(one) for one in filters])
 
@@ -107,7 +108,8 @@ def _of_node(node: ExpressionNode) -> Types | None:
 
 
 def _of_pattern(pattern: str) -> Types | None:
-    """Return the types that begin with the text before the first wildcard of a LIKE pattern."""
+    """Return the types that can match a LIKE pattern: all that begin with the text before the first
+    wildcard."""
     head = pattern.partition("%")[0].partition("_")[0]
     return Types(prefixes=frozenset([head])) if head and "\\" not in head else None
 

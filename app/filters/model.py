@@ -1,4 +1,5 @@
-"""A filter as users write it, equal in configuration file and API (Subscriptions API 3.2.4)."""
+"""A filter in the form in which users write it. The form is the same in configuration file and API
+(Subscriptions API 3.2.4)."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class Filter(BaseModel):
 
     @property
     def inner(self) -> tuple[Filter, ...]:
-        """Return the filters inside this one."""
+        """Return the filters inside ``all``, ``any`` or ``not`` of this filter."""
         single = () if self.not_ is None else (self.not_,)
         return self.all or self.any or single
 
@@ -72,4 +73,4 @@ class Filter(BaseModel):
 
 
 DIALECTS = {name: field.alias or name for name, field in Filter.model_fields.items()}
-"""The model's field names to the names that users write."""
+"""The names of the dialects in the configuration, by the field names of the model."""

@@ -1,4 +1,5 @@
-"""The filters of one subscription, evaluated in one place for the log that reads for it and for its worker."""
+"""The filters of one subscription. The log that reads for the subscription and the worker of the subscription
+both evaluate them through this module."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ class Selection:
     """The filters of one subscription, compiled.
 
     Attributes:
-        holds: Returns True if the subscription wants an event.
+        holds: A function that returns True if the subscription wants an event.
         failed: True if an SQL expression failed in the last call of ``holds``.
         types: The types that a wanted event can have; None for any type.
-        units: The most filters that one event evaluates, as ``units_of`` counts them.
+        units: The work that one event may cause at most, as ``units_of`` counts it.
 
     Args:
-        failed: Called for each SQL expression that fails, whether the event is wanted or not.
+        failed: Called for each SQL expression that fails, even if the event is wanted anyway.
     """
 
     def __init__(self, filters: Sequence[Filter], failed: Failed = ignore) -> None:

@@ -1,4 +1,5 @@
-"""Find the subscriptions that may want an event of a type, without asking each subscription."""
+"""Find the subscriptions that may want an event of a type. The search does not evaluate the filters of each
+subscription."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from app.filters.index import Types
 
 T = TypeVar("T")
 REMEMBERED = 1_024
-"""The most types whose result is cached. Long types are not cached."""
+"""The maximum number of types whose results are cached. Results for long types are not cached."""
 
 Members = dict[T, None]  # in order of addition
 
 
 class TypeIndex(Generic[T]):
-    """Members, such as subscriptions, by the types that they may want. A look-up costs the same for any number
-    of members.
+    """An index of members, such as subscriptions, by the event types that they may want. A look-up takes the
+    same time for any number of members.
 
     Attributes:
         anything: Members that may want events of every type.
@@ -29,7 +30,8 @@ class TypeIndex(Generic[T]):
         self._known: dict[str, tuple[T, ...]] = {}
 
     def add(self, member: T, types: Types | None) -> None:
-        """Add a member with the types that it may want, as ``types_of`` returns them: None for every type."""
+        """Add a member with the event types that it may want, as ``types_of`` returns them. None means every
+        type."""
         if types is None:
             self.anything[member] = None
             return
@@ -40,7 +42,7 @@ class TypeIndex(Generic[T]):
             self._prefixes.setdefault(len(text), {}).setdefault(text, {})[member] = None
 
     def remove(self, member: T, types: Types | None) -> None:
-        """Remove a member, with the types that ``add`` got."""
+        """Remove a member. ``types`` must be the same as in the call of ``add``."""
         if types is None:
             del self.anything[member]
             return
@@ -54,7 +56,8 @@ class TypeIndex(Generic[T]):
                 del self._prefixes[len(text)]
 
     def of(self, kind: str) -> tuple[T, ...]:
-        """Return the members that may want events of this type, each once, without those in ``anything``."""
+        """Return the members that may want events of this type, without repetitions. Members in ``anything``
+        are not included."""
         found = self._known.get(kind)
         if found is None:
             found = self._find(kind)

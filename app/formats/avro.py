@@ -1,7 +1,7 @@
 """The Avro event format, which needs the extra ``formats``. It has no batch.
 
-Data is written as bytes always, because the format's own JSON values keep neither the text of numbers nor
-arrays of anything but objects. All forms of data are read.
+Data is always written as bytes. The format also has JSON values, but they do not keep the text of numbers,
+and their arrays can contain objects only. When a document is read, data may have any form.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def read_event(document: bytes) -> CloudEvent:
 
 
 def peek(document: bytes) -> Mapping[str, object]:
-    """Return the attributes of an Avro document that may be no valid event. Raises ValueError if it is no such
-    document.
+    """Return the attributes of an Avro document that may be no valid event. Raises ValueError if it is not an
+    Avro document of this format.
     """
     return {entry["name"]: entry["value"] for entry in read_record(document)["attribute"]}
 
@@ -86,7 +86,7 @@ def _data(value: Any, arriving: AttributeReader) -> Data:
 
 
 def _json(value: Any, arriving: AttributeReader) -> Data:
-    """Return a native value as JSON text: a string becomes a JSON string."""
+    """Return a native value as JSON text. A string becomes a JSON string."""
     plain = {name: _unwrapped(each) for name, each in value.items()} if isinstance(value, dict) else _plain(value)  # fmt: skip
     if not _is_finite(plain):
         detail = "data holds a number that JSON does not have: infinite, or NaN."
@@ -96,7 +96,8 @@ def _json(value: Any, arriving: AttributeReader) -> Data:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return a member of the outermost object as plain Python. An object there is an Avro record."""
+    """Return a member of the outermost object as a plain Python value. An object in this place is an Avro
+    record."""
     return _record(value) if isinstance(value, dict) else value
 
 
@@ -105,7 +106,8 @@ def _record(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value inside a record as plain Python. Maps and arrays there contain records."""
+    """Return a value inside a record as a plain Python value. Maps and arrays in this place contain
+    records."""
     if isinstance(value, dict):
         return {name: _record(each) for name, each in value.items()}
     return [_record(each) for each in value] if isinstance(value, list) else value

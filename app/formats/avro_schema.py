@@ -1,8 +1,9 @@
 """The schema of the Avro event format, and the library that reads and writes with it.
 
 The schema's record for JSON values is recursive, and the library follows it on the machine's stack. Half a
-megabyte of brackets would crash the process, so the record is repeated here to a fixed depth. Record names
-and depth are not part of Avro's binary encoding. A document with deeper nesting is refused.
+megabyte of brackets would overflow the stack and crash the process. So in this schema the record is not
+recursive, but repeated to a fixed depth. Documents stay compatible, because record names and depth are not
+part of Avro's binary encoding. A document with deeper nesting is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _NEVER = 2**31 - 1  # bytes: no document is so long, so reading them always fail
 
 
 class UnreadableAvro(ValueError):
-    """The document is no Avro event. The message completes the sentence "the document ..."."""
+    """The error for a document that is not an Avro event. The message completes the sentence "the document
+    ..."."""
 
     def __init__(
         self, why: str = f"is no such record, or is nested more than {DEPTH} deep"
@@ -32,8 +34,8 @@ class UnreadableAvro(ValueError):
 class _BoundedStream(BytesIO):
     """A stream that refuses negative lengths and limits the number of reads.
 
-    ``BytesIO`` takes a negative length for "read all". A value of one byte may take hundreds of bytes in
-    memory, so ``left`` limits the reads.
+    For ``BytesIO``, a negative length means "read all". ``left`` limits the reads, because a value of one
+    byte in the document may take hundreds of bytes in memory.
     """
 
     left = READS
@@ -80,11 +82,11 @@ def _schema() -> tuple[Any, Any]:
 
 
 def _described() -> dict[str, Any]:
-    """Return the schema as published, with fields and union branches in the published order, which is on the
-    wire.
+    """Return the published schema. Fields and union branches have the published order, because their order
+    determines the bytes.
 
-    The attributes are an array of entries, which has the same bytes as a map: a repeated name can be
-    detected.
+    The attributes are declared as an array of entries instead of a map. Both have the same bytes, but in an
+    array a repeated name can be detected.
     """
     outermost = _value(0)
     members = ["null", "boolean", outermost, "double", "string"]
@@ -99,7 +101,8 @@ def _described() -> dict[str, Any]:
 
 
 def _value(depth: int) -> dict[str, Any]:
-    """Return the schema of a JSON object at a depth. At the greatest depth it can hold no object and no array."""
+    """Return the schema of a JSON object at a depth. At the greatest depth, the object cannot contain objects
+    or arrays."""
     if depth == DEPTH:
         inner = [{"type": "fixed", "name": f"Deeper{kind}", "size": _NEVER} for kind in ("Map", "Array")]  # fmt: skip
     else:

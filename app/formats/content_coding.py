@@ -13,11 +13,12 @@ _SUPPORTED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 
 
 class UnknownCoding(ValueError):
-    """The content coding is neither gzip nor deflate, or there are several."""
+    """The error for a content coding other than gzip and deflate, or for several codings."""
 
 
 def coding_of(value: bytes) -> bytes:
-    """Return the one coding to undo, or ``b""`` for none. Raises UnknownCoding for any other."""
+    """Return the coding that must be undone, or ``b""`` if there is none. Raises UnknownCoding for any other
+    coding, and for several."""
     codings = [part.strip() for part in value.lower().split(b",")]
     codings = [coding for coding in codings if coding not in (b"", b"identity")]
     if not codings:
@@ -39,8 +40,8 @@ def undo(coding: bytes, body: bytes, bound: int) -> bytes:
 
 
 def _deflate_form(body: bytes) -> int:
-    """Return the ``wbits`` of a deflate body: zlib (RFC 9110 8.4.1.2), or raw, because some senders omit the
-    wrapper.
+    """Return the parameter ``wbits`` of zlib for a deflate body. The body has the zlib wrapper (RFC 9110
+    8.4.1.2), or is raw, because some senders omit the wrapper.
     """
     is_zlib = len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0  # noqa: PLR2004 - RFC 1950 2.2
     return ZLIB if is_zlib else RAW
@@ -51,9 +52,10 @@ class DecodedTooLarge(Exception):
 
 
 def inflate(data: bytes, bound: int, wbits: int = GZIP) -> bytearray:
-    """Return the decompressed data: all members of gzip (RFC 1952 2.2), or the one stream of the other forms.
+    """Return the decompressed data. A gzip body may have several members, which are joined (RFC 1952 2.2).
+    Other forms have one stream.
 
-    The input is read in pieces, because zlib copies unread input.
+    The input is passed in pieces, because zlib copies the input that it has not read.
 
     Raises:
         DecodedTooLarge: The result has more than ``bound`` bytes.

@@ -1,7 +1,7 @@
-"""The JSON event format: documents to events and back, with the text of ``data`` unchanged.
+"""The JSON event format: convert documents to events and back. The text of ``data`` stays unchanged.
 
-Reading slices the raw bytes of ``data`` out of the document. So ``1.10``, ``1e400``, key order and repeated
-keys inside data stay byte for byte, and no nested value is parsed.
+The reader cuts the raw bytes of ``data`` out of the document and does not parse nested values. So ``1.10``,
+``1e400``, the order of keys and repeated keys inside data stay byte for byte.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def read_event(document: bytes) -> CloudEvent:
 
 
 def peek(document: bytes) -> Mapping[str, object]:
-    """Return the members of a document that may be no valid event, under the names of 1.0.
+    """Return the members of a document that may be no valid event. Attributes have their names of 1.0.
 
-    Raises ValueError or RecursionError if it is no JSON.
+    Raises ValueError or RecursionError if the document is not JSON.
     """
     text = document.removeprefix(_BOM).decode("utf-8", "replace")
     found = json_text.loaded(text.encode())
@@ -87,8 +87,8 @@ def _one_by_one(elements: Sequence[bytes]) -> list[tuple[CloudEvent, bytes]]:
 def write_event(event: CloudEvent) -> bytes:
     """Return the event as a document of its version. Raw JSON data is embedded unchanged.
 
-    If the version cannot hold the data (binary data of a text type in 0.2, for example), the document is of
-    version 1.0.
+    If the version cannot hold the data, the document has version 1.0. An example is binary data of a text
+    type in 0.2.
     """
     if event.version != NEWEST:
         return write_older(event) or write_event(as_newest(event))
@@ -106,7 +106,7 @@ def write_event(event: CloudEvent) -> bytes:
 
 
 def write_batch(documents: Sequence[bytes]) -> bytes:
-    """Return a batch of these documents, unchanged."""
+    """Return a batch that contains these documents unchanged."""
     return b"[" + b",".join(documents) + b"]"
 
 
@@ -172,7 +172,8 @@ def _mixed_versions(elements: Sequence[bytes]) -> list[Fault]:
 
 
 def _specversion(element: bytes) -> tuple[str, str] | None:
-    """Return the name of the version attribute and its clipped value. Version 0.1 has two such names."""
+    """Return the name of the version attribute and its shortened value, or None. In version 0.1 the attribute
+    may have one of two names."""
     try:
         members = json_text.members(element)
         texts = {name: text_of(members.get(name)) for name in ATTRIBUTES}

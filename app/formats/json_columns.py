@@ -1,9 +1,11 @@
-"""The fast path for batches: events with the same member names in the same order are read by column.
+"""The fast path for batches. If all events have the same member names in the same order, their attributes are
+read by column.
 
 A sender writes all events of a batch with one serialiser, so the text between two values is equal in each
 event. This module compares that text instead of parsing it, and checks each attribute for all events at once.
 
-If a batch does not fit, each event is read on its own. A property test proves that both readers agree.
+If the events of a batch differ in their members, each event is read on its own. A property test proves that
+both readers agree.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ _PIECES = 4  # parts of a member between quotes: name, colon, value, comma
 
 
 class BatchColumns(Sequence[tuple[CloudEvent, bytes]]):
-    """Valid events of version 1.0 with printable ASCII attributes, stored by column, with their slices of the
-    batch.
+    """The events of a batch, stored by column. All are valid events of version 1.0 with printable ASCII
+    attributes.
 
     Attributes:
         names: The attribute names, in order of arrival.
@@ -66,8 +68,8 @@ class BatchColumns(Sequence[tuple[CloudEvent, bytes]]):
 
 
 def read_columns(elements: list[bytes]) -> BatchColumns | None:
-    """Return the events by column, or None if they must be read one by one: they differ in shape, or one has a
-    fault.
+    """Return the events by column. Return None if they must be read one by one, because their members differ
+    or an event has a fault.
 
     Args:
         elements: The documents, each of which is one JSON value.
@@ -87,7 +89,8 @@ def read_columns(elements: list[bytes]) -> BatchColumns | None:
 
 
 def _data(tails: list[bytes]) -> list[bytes] | None:
-    """Return the value after ``"data":`` of each event, or None if one has more than one value there."""
+    """Return the text after ``"data":`` of each event. Return None if this text is not exactly one value in
+    some event."""
     try:
         values = _VALUES.decode(b"[%b]" % b",".join(tails))
     except (msgspec.DecodeError, RecursionError):
@@ -98,7 +101,8 @@ def _data(tails: list[bytes]) -> list[bytes] | None:
 def _of_heads(
     heads: list[bytes], data: list[bytes] | None, elements: list[bytes]
 ) -> BatchColumns | None:
-    """Return the columns of the attributes, or None if the events differ in shape or one is invalid.
+    """Return the columns of the attributes. Return None if the members of the events differ or an event is
+    invalid.
 
     If no text has an escape, every quote is punctuation. Splitting at quotes then gives names, values and
     punctuation.
@@ -122,7 +126,8 @@ def _of_heads(
 
 
 def _is_object(shape: list[bytes]) -> bool:
-    """Return True if the punctuation is that of an object of strings, without its end."""
+    """Return True if the punctuation is that of a JSON object of strings. The end of the object is not
+    included."""
     opening, colons, commas = shape[0], shape[2::_PIECES], shape[4:-1:_PIECES]
     return (
         opening.rstrip(_WHITE_SPACE) == b"{"

@@ -1,7 +1,7 @@
-"""The fast path for one document: string attributes, with JSON data or none at the end.
+"""The fast path for one document. All attributes are strings, and JSON data comes last or is absent.
 
-Most senders write this, with or without white space between the members. If a document does not fit, the
-general reader decides. A property test proves that both readers agree.
+Most senders write such documents, with or without white space between the members. Any other document is read
+by the general reader. A property test proves that both readers agree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _QUOTES = 4  # quotes of a member whose value is text
 
 
 def read_compact(text: bytes) -> CloudEvent | None:
-    """Return the event, or None if the document has another shape or any fault."""
+    """Return the event of a document. Return None if the document has another form or any fault; the general
+    reader must then read it."""
     data_member = _DATA.search(text)
     if data_member is None:
         return None if b'"data' in text else _without_data(text)

@@ -53,8 +53,8 @@ def _from_base64(raw: Raw | None, encoded: bytes) -> Data:
 
 
 def _from_string(raw: bytes, media_type: MediaType) -> Data:
-    """Return the payload of a string under a content type that is not JSON: its text, encoded in the type's
-    charset.
+    """Return the payload of a string member under a content type that is not JSON. It is the text of the
+    string, encoded in the charset of the content type.
     """
     try:
         return media_type.encode(json_text.string(raw)), DataForm.TEXT, []
@@ -86,7 +86,7 @@ def write_data(event: CloudEvent) -> bytes | None:
 def json_value(event: CloudEvent) -> bytes | None:
     """Return the payload as the raw value of ``data``, or None if it is not exactly one JSON value.
 
-    White space around the value is dropped, because it is no part of the value (RFC 8259 2).
+    White space around the value is dropped, because it does not belong to the value (RFC 8259 2).
     """
     if event.data is None or event.data_form is DataForm.JSON:
         return event.data
@@ -104,9 +104,9 @@ def _one_value(data: bytes, datacontenttype: str | None) -> bytes | None:
 
 
 def _text_of(data: bytes, form: DataForm, datacontenttype: str | None) -> str | None:
-    """Return the payload as text, or None if only base64 is exact.
+    """Return the payload as text. Return None if only base64 represents the bytes exactly.
 
-    Decoding and encoding in the declared charset must give the same bytes.
+    Text is exact if decoding and encoding in the declared charset give the same bytes.
     """
     media_type = parse(datacontenttype) if datacontenttype is not None else None
     if media_type is None or not (form is DataForm.TEXT or media_type.is_text):

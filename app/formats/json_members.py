@@ -1,4 +1,5 @@
-"""The members of one JSON document: unique names, and attributes of the JSON types that the format permits."""
+"""The members of one JSON document. Names must be unique, and attributes must have a JSON type that the
+format permits."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ Attributes = tuple[dict[str, str], Mapping[str, AttributeType], list[Fault]]
 def read_members(text: bytes) -> dict[str, Raw]:
     """Return member names with the raw text of their values, in order. ``text`` must be UTF-8.
 
-    Raises InvalidEvent if the text is no JSON object, or repeats a name. An attribute appears at most once
-    (core 1.1), and readers disagree which of two values counts.
+    Raises InvalidEvent if the text is no JSON object, or repeats a name. A repeated name is refused, because
+    an attribute appears at most once (core 1.1) and readers disagree which of two values counts.
     """
     members = decoded(json_text.members, text, _NOT_AN_OBJECT)
     if len(members) > MEMBERS:
@@ -49,7 +50,8 @@ def read_members(text: bytes) -> dict[str, Raw]:
 
 
 def decoded(decode: Callable[[bytes], Document], text: bytes, otherwise: Fault) -> Document:
-    """Return the result of ``decode``. Raises InvalidEvent: with ``otherwise`` if the JSON is of another type."""
+    """Return the result of ``decode``. Raises InvalidEvent if decoding fails. If the JSON has another type,
+    the fault is ``otherwise``."""
     try:
         return decode(text)
     except msgspec.ValidationError:
@@ -62,8 +64,8 @@ def decoded(decode: Callable[[bytes], Document], text: bytes, otherwise: Fault) 
 
 
 def has_unique_names(text: bytes, members: dict[str, Raw]) -> bool:
-    """Return True if names, values, punctuation and white space account for every byte, so that no name is
-    repeated.
+    """Return True if it is certain that no name is repeated. This is so if the lengths of names, values,
+    punctuation and white space add up to the length of the text.
 
     False means only that the names must be counted, for example because a name has an escape.
     """
@@ -96,7 +98,8 @@ def _repeated(text: bytes) -> list[Fault]:
 
 
 def _names(text: bytes) -> list[str]:
-    """Return all top-level names in order, repeated ones included. The outermost object is closed last."""
+    """Return all names of the outermost object in order, including repeated names. The outermost object is
+    closed last."""
     outermost: list[str] = []
 
     def close(pairs: list[tuple[str, object]]) -> None:
@@ -107,7 +110,7 @@ def _names(text: bytes) -> list[str]:
 
 
 def read_attributes(members: dict[str, Raw]) -> Attributes:
-    """Return the attributes as canonical text, the types other than String, and every fault."""
+    """Return the attributes as canonical text. Return also the types other than String, and every fault."""
     values = b",".join(members.values())
     try:
         texts = _TEXTS.decode(b"[" + values + b"]")
@@ -121,8 +124,8 @@ def read_attributes(members: dict[str, Raw]) -> Attributes:
 
 
 def mixed_attributes(members: dict[str, Raw], version: Version, locate: Locate) -> Attributes:
-    """Return the attributes of a version by its own names: canonical text, types other than String, and every
-    fault.
+    """Return the attributes of a version as canonical text, by its own names. Return also the types other
+    than String, and every fault.
     """
     attributes: dict[str, str] = {}
     types: dict[str, AttributeType] = {}
@@ -171,7 +174,8 @@ def _value(
 
 
 def unpaired(name: str, value: bytes, at: str) -> Fault | None:
-    """Return the fault of a Map with an unpaired surrogate in its texts, which are Strings too (core 1.3), or None."""
+    """Return the fault of a Map whose texts contain an unpaired surrogate, or None. These texts are Strings
+    (core 1.3), which may not contain one."""
     if not json_text.is_unpaired(value):
         return None
     detail = f"{shorten(name)} holds an unpaired surrogate, which is not allowed in a string."
@@ -193,8 +197,8 @@ def _wrong_type(name: str, raw: bytes, expected: str, locate: Locate) -> Fault:
 
 
 def _canonical(value: str | bool | int) -> tuple[str, AttributeType]:
-    """Return canonical text and type of a value (core 1.3): Booleans are ``true`` and ``false``, Integers plain
-    decimals.
+    """Return canonical text and type of a value (core 1.3). A Boolean becomes ``true`` or ``false``, and an
+    Integer a plain decimal number.
     """
     if isinstance(value, str):
         return value, AttributeType.STRING
@@ -204,7 +208,8 @@ def _canonical(value: str | bool | int) -> tuple[str, AttributeType]:
 
 
 def value_of(text: str, kind: AttributeType | None) -> bytes:
-    """Return the JSON value of an attribute: Integers, Booleans and Maps as such, any other type as a string."""
+    """Return the JSON value of an attribute. Integers, Booleans and Maps keep their type, and any other type
+    becomes a string."""
     if kind is None or kind is AttributeType.STRING:
         return msgspec.json.encode(text)
     return text.encode()

@@ -1,4 +1,5 @@
-"""JSON documents of versions before 1.0 and of its release candidate, by the table of versions."""
+"""Read and write JSON documents of the versions before 1.0 and of its release candidate. The table of
+versions has their differences."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _BAG = EXTENSIONS.removesuffix("/")
 
 
 def version_of(members: dict[str, Raw]) -> str | None:
-    """Return the name of the older version of a document, or None if it has none (see ``older_version``)."""
+    """Return the name of the older version of a document. Return None if the document has no older version
+    (see ``older_version``)."""
     return older_version(lambda attribute: text_of(members.get(attribute)), pointer)
 
 
@@ -74,7 +76,8 @@ def _locate(version: Version) -> Locate:
 
 
 def _unnested(members: dict[str, Raw]) -> dict[str, Raw]:
-    """Return the members of a 0.1 document with each entry of ``extensions`` as a member ``extensions/NAME``."""
+    """Return the members of a 0.1 document in one level. Each entry of ``extensions`` becomes a member
+    ``extensions/NAME``."""
     bag = members.get(_BAG)
     members = {name: raw for name, raw in members.items() if name != _BAG}
     if strange := [name for name in members if name.startswith(EXTENSIONS)]:

@@ -1,5 +1,5 @@
-"""The member ``data`` before version 1.0. Binary data is a base64 string, which only the content type
-distinguishes from text. Version 0.3 may declare it with ``datacontentencoding``.
+"""The member ``data`` before version 1.0. Binary data is a base64 string. Only the content type shows that
+such a string is not text. Version 0.3 may declare base64 with ``datacontentencoding``.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _refused(code: str, detail: str) -> Data:
 
 
 def is_known_text(media_type: MediaType) -> bool:
-    """Return True if the media type is text. No specification lists these types; every other type is taken for
-    binary.
+    """Return True if the media type is known to be text. No specification lists text types, so all other
+    types count as binary.
     """
     if media_type.is_text or media_type.charset is not None:
         return True
@@ -85,9 +85,10 @@ def is_known_text(media_type: MediaType) -> bool:
 
 
 def write_older_data(event: CloudEvent, encoding: str) -> bytes | None:
-    """Return the member ``data``, after the member ``encoding`` if it is needed, or ``b""`` without data.
+    """Return the text of the member ``data``, preceded by the member ``encoding`` if it is needed. Return
+    ``b""`` for an event without data.
 
-    None if this version cannot write the data so that a reader gets it back.
+    Return None if no document of this version gives a reader the same data.
     """
     if event.data is None:
         return b""
@@ -107,7 +108,8 @@ def write_older_data(event: CloudEvent, encoding: str) -> bytes | None:
 
 
 def _text_of(event: CloudEvent, media_type: MediaType | None) -> str | None:
-    """Return the data as text that a reader turns into the same bytes, or None if there is no such text."""
+    """Return the data as a text that a reader converts to the same bytes. Return None if there is no such
+    text."""
     if media_type is None or media_type.is_json or event.data is None:
         return None
     known = is_known_text(media_type)

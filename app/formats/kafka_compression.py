@@ -1,7 +1,7 @@
 """Decompress the batches of Kafka clients, with a limit on the result.
 
-The decompressors of Kafka clients trust their broker. A broker cannot trust clients: a megabyte of zeros may
-expand to gigabytes, and a length in a snappy stream may be negative.
+The decompressors in Kafka clients are not safe here, because they trust their broker. A broker cannot trust
+clients. A small batch may expand to gigabytes, and a length in a snappy stream may be negative.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def expand(codec: int, data: bytes, bound: int) -> Bytes:
 
 
 def _unsnap(data: bytes, bound: int) -> Bytes:
-    """Return decompressed snappy data: one block, or the stream of blocks that Java's library writes."""
+    """Return decompressed snappy data. The data is one block, or the stream of blocks that Java's library
+    writes."""
     if not data.startswith(_XERIAL):
         return _unsnap_block(data, bound)
     parts: list[Bytes] = []
@@ -71,7 +72,8 @@ def _unsnap_block(data: bytes, bound: int) -> Bytes:
 
 
 def _growing(into: Callable[[bytes, bytearray], int]) -> Callable[[bytes, int], Bytes]:
-    """Return the decompressor of a codec that does not declare its size: it tries ever larger buffers."""
+    """Return the decompressor of a codec whose data does not declare its decompressed size. It tries buffers
+    of growing size."""
 
     def expander(data: bytes, bound: int) -> Bytes:
         size = min(bound, max(_FIRST_GUESS, 4 * len(data)))

@@ -1,7 +1,8 @@
 """The Protobuf event format with its batch, which needs the extra ``formats``.
 
-Typed attributes become canonical text and are written with their type again. A timestamp that Protobuf cannot
-hold exactly is refused when written, never changed. Its offset becomes UTC, because the format has no other.
+Typed attributes become canonical text, and are written with the same type again. When an event is written, a
+timestamp that Protobuf cannot hold exactly is refused. Timestamps are written in UTC, because the format has
+no offset.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def read_event(document: bytes) -> CloudEvent:
 
 
 def peek(document: bytes) -> Mapping[str, object]:
-    """Return the required attributes of a document that may be no valid event. Raises InvalidEvent if it is no
-    Protobuf.
+    """Return the required attributes of a document that may be no valid event. Raises InvalidEvent if the
+    document is not Protobuf.
     """
     message = _parsed(messages().event, document)
     return {name: getattr(message, field) for name, field in _FIELDS.items()}
@@ -107,7 +108,7 @@ def write_event(event: CloudEvent) -> bytes:
 
 
 def write_batch(documents: Sequence[bytes]) -> bytes:
-    """Return a batch of these documents, unchanged."""
+    """Return a batch that contains these documents unchanged."""
     return bytes(messages().batch(events=documents).SerializeToString(deterministic=True))
 
 
@@ -146,7 +147,7 @@ def _read(name: str, value: Any, arriving: AttributeReader) -> None:
 
 
 def _read_plain(name: str, kind: str, held: Any, arriving: AttributeReader) -> None:
-    """Add an attribute that is no timestamp, or the fault of a value that is not of its Protobuf type.
+    """Add an attribute that is not a timestamp. If its value does not have its Protobuf type, add the fault.
 
     Core attributes are validated by their own rules later.
     """

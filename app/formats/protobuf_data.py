@@ -1,8 +1,8 @@
 """The three forms of data in the Protobuf format: bytes, text, and a message with the name of its type.
 
-A message becomes the payload's bytes under ``application/protobuf`` and its type URL becomes ``dataschema``,
-so that both survive a change of format. A type URL without a scheme means https, which ``dataschema`` must
-spell out.
+A message becomes the bytes of the payload with the content type ``application/protobuf``. Its type URL
+becomes ``dataschema``. So both are kept if the event is converted to another format. A type URL without a
+scheme means https, so https is added in ``dataschema``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _NOTHING: Data = (None, DataForm.OPAQUE)
 
 
 def read_data(message: Any, arriving: AttributeReader) -> Data:
-    """Return the payload and its form. Faults and implied attributes are added to ``arriving``."""
+    """Return the payload and its form. Faults, and attributes that follow from the form of the data, are
+    added to ``arriving``."""
     there = [form for form in _FORMS if message.HasField(form)]
     if len(there) > 1:
         detail = f"{' and '.join(there)} exclude each other."
@@ -82,7 +83,8 @@ def _is_message(datacontenttype: str) -> bool:
 
 
 def write_data(message: Any, event: CloudEvent, attributes: Mapping[str, str]) -> None:
-    """Write the payload into the message: as text if this is exact, as a message if its type is known, or as bytes."""
+    """Write the payload into the message. It is written as text if the text is exact, as a message if its
+    type is known, or else as bytes."""
     data, declared = event.data, attributes.get("datacontenttype")
     if data is None:
         return

@@ -1,14 +1,14 @@
 """The Protobuf messages of package io.cloudevents.v1, described by field number and type without generated code.
 
-The bytes are those of the published description. Where it would hide a fault from a reader, this one is
-looser and the reader checks.
+The bytes are the same as with the published description. Where the published description would hide a fault,
+this description permits more, and the reader checks the values.
 
-- Attributes are repeated entries, which have the bytes of a map: a repeated name can be detected.
-- Alternatives are optional fields outside a oneof: two values at once can be detected.
-- Integers have 64 bits: a value beyond 32 bits is detected, not cut.
-- The events of a batch are bytes: each event keeps its slice.
+- Attributes are repeated entries, which have the same bytes as a map. So a repeated name can be detected.
+- Alternatives are optional fields outside a oneof. So two values at once can be detected.
+- Integers have 64 bits. So a value beyond 32 bits is detected instead of being cut.
+- The events of a batch are bytes. So each event keeps its slice of the batch.
 
-For a repeated plain field Protobuf lets the last value count, as all readers do.
+If a field that is not repeated occurs several times, the last value counts, as for all readers of Protobuf.
 """
 
 from __future__ import annotations

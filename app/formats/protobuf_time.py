@@ -1,4 +1,5 @@
-"""Convert RFC 3339 text to ``google.protobuf.Timestamp`` and back, exactly or not at all.
+"""Convert RFC 3339 text to ``google.protobuf.Timestamp`` and back. A time that cannot be converted exactly is
+refused.
 
 A Timestamp is an instant of the years 1 to 9999 in whole nanoseconds of UTC, without leap seconds.
 """
@@ -20,7 +21,8 @@ _DIGITS = 9
 
 
 class CannotHold(ValueError):
-    """The time has no Timestamp. The message completes the sentence "a Protobuf timestamp ..."."""
+    """The error for a time that a Protobuf timestamp cannot represent. The message completes the sentence "a
+    Protobuf timestamp ..."."""
 
 
 def to_timestamp(text: str) -> tuple[int, int]:
@@ -49,7 +51,8 @@ def to_text(seconds: int, nanos: int) -> str:
 
 
 def _days(clock: str) -> int:
-    """Return the days since 1970. Python has no year 0, so it is counted as year 400, minus 400 years."""
+    """Return the days since 1970. Python has no year 0, so the days of year 400 are computed, minus the days
+    of 400 years."""
     year, month, day = int(clock[:4]), int(clock[5:7]), int(clock[8:10])
     if year:
         return date(year, month, day).toordinal() - _EPOCH

@@ -1,7 +1,7 @@
 """The table of event formats by media type. A new format is a new row.
 
 Keys are media types in lower case without parameters. A media type of CloudEvents that is in neither table is
-not refused here: it may be forwarded unread.
+not refused by this module, because such a document may be forwarded unread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class EventFormat(msgspec.Struct, frozen=True):
         read_event: Return the event of a document. Raises InvalidEvent.
         write_event: Return the document of an event. Raises NotRepresentable.
         peek: Return the members of a document that may be no valid event, by attribute name. Raises
-            SenderError or ValueError if it is no document.
+            SenderError or ValueError if it is not a document of this format.
     """
 
     read_event: Callable[[bytes], CloudEvent]
@@ -34,7 +34,7 @@ class BatchFormat(msgspec.Struct, frozen=True):
 
     Attributes:
         read_batch: Return the events of a batch with their slices. The second argument limits their number.
-        write_batch: Return the batch of documents of the same format.
+        write_batch: Return a batch that contains these documents, which have the same format.
     """
 
     read_batch: Callable[[bytes, int | None], Sequence[tuple[CloudEvent, bytes]]]

@@ -1,4 +1,5 @@
-"""Code that the formats with native attribute types share: convert native values to canonical text and back."""
+"""Convert values of native types to canonical text and back. The event formats with native attribute types
+share this module."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class FormatNotInstalled(SenderError):
 
 
 class NotRepresentable(SenderError):
-    """A format cannot hold a valid event without changing it (422)."""
+    """The error for a valid event that a format cannot hold without changing it (422)."""
 
     def __init__(self, name: str, fault: Fault) -> None:
         title = f"The {name} event format cannot hold this event"
@@ -39,7 +40,7 @@ class NotRepresentable(SenderError):
 
 
 class AttributeReader:
-    """The attributes of one event while a document is read, with every fault."""
+    """A collector of the attributes of one event, and of every fault, while a document is read."""
 
     def __init__(self) -> None:
         self.attributes: dict[str, str] = {}
@@ -47,7 +48,8 @@ class AttributeReader:
         self._types: dict[str, AttributeType] = {}
 
     def add(self, name: str, value: Value) -> None:
-        """Add an attribute of the type that the document has. A repeated name is a fault (core 1.1)."""
+        """Add an attribute with the type that it has in the document. A repeated name is a fault (core
+        1.1)."""
         if name in self.attributes:
             self.repeated(name)
         elif name in CORE and not isinstance(value, str):
@@ -60,7 +62,7 @@ class AttributeReader:
             self._take(name, value)
 
     def repeated(self, name: str) -> None:
-        """Add the fault of a repeated attribute."""
+        """Add the fault of an attribute that is repeated."""
         detail = f"{clip(name)} occurs more than once."
         self.refuse("duplicate-attribute", detail, place(name), "core 1.1")
 
@@ -72,7 +74,7 @@ class AttributeReader:
             self._types[name] = AttributeType.INTEGER
 
     def refuse(self, code: str, detail: str, at: str = "", rule: str = "") -> None:
-        """Add a fault."""
+        """Add a fault of the document."""
         self.faults.append(Fault(code, detail, at, rule))
 
     def event(self, data: Data) -> CloudEvent:
@@ -84,7 +86,8 @@ class AttributeReader:
         return CloudEvent(self.attributes, *data, self._types)
 
     def _other_version(self) -> list[Fault]:
-        """Return the fault of a specversion other than 1.0, which these formats do not define."""
+        """Return the fault of a specversion other than 1.0. The formats with native types do not define other
+        versions."""
         text = self.attributes.get("specversion")
         if not text or text == _VERSION:  # validation reports a missing one
             return []
@@ -93,8 +96,8 @@ class AttributeReader:
 
 
 def canonical(value: Value) -> str:
-    """Return the canonical text of a value (core 1.3): ``true`` or ``false``, a plain decimal, base64, or the
-    text itself.
+    """Return the canonical text of a value (core 1.3). It is ``true`` or ``false``, a plain decimal number,
+    base64, or the text itself.
     """
     if isinstance(value, str):
         return value
@@ -104,7 +107,8 @@ def canonical(value: Value) -> str:
 
 
 def native_value(text: str, kind: AttributeType | None) -> str | bool | int:
-    """Return the value with this canonical text: an Integer or a Boolean as such, any other type as text."""
+    """Return the native value for a canonical text. An Integer or a Boolean gets its Python type, and any
+    other type stays text."""
     if kind is AttributeType.BOOLEAN:
         return text == "true"
     return int(text) if kind is AttributeType.INTEGER else text
@@ -130,7 +134,7 @@ def place(name: str) -> str:
 
 
 def too_many(count: int) -> InvalidEvent:
-    """Return the refusal of an event with more than ``ATTRIBUTES`` attributes."""
+    """Return the error for an event with more than ``ATTRIBUTES`` attributes."""
     detail = f"The event has {count} attributes; at most {ATTRIBUTES} are accepted."
     return InvalidEvent([Fault("too-many-attributes", detail, rule="rule 8")])
 

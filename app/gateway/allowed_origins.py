@@ -1,8 +1,8 @@
 """The origins to which the webhook handshake consents (webhook specification 4), and the web pages
 that may send.
 
-A browser names the origin of a page in ``Origin`` of each POST and PUT (Fetch 3.2). Other programs
-send no such field.
+A browser sends the origin of a page in the header ``Origin`` of each POST and PUT (Fetch 3.2). Other programs
+do not send this header.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _LOOPBACK = re.compile(
 
 
 def is_of_other_page(headers: HeaderPairs) -> bool:
-    """Return True if ``Origin`` names a web page that does not come from loopback. The origin
-    ``null`` counts as one.
+    """Return True if the header ``Origin`` names a web page that does not come from loopback. The origin
+    ``null`` counts as such a page.
     """
     origins = [value for name, value in headers if name == b"origin"]
     return not all(map(_LOOPBACK.fullmatch, origins))
@@ -31,10 +31,10 @@ def is_of_other_page(headers: HeaderPairs) -> bool:
 class AllowedOrigins:
     """The origins that the webhook handshake of this listener consents to.
 
-    ``origins`` lists names, or ``*`` for all. A name must match as a whole, because a name that
-    only begins or ends like an allowed one is a different origin. ``rate`` is the requests per
-    minute to allow; None means no limit. Consent is given in the answer, so the callback URL of a
-    sender is never called.
+    ``origins`` lists names, or ``*`` for all. A name must match as a whole, because a name that only begins
+    or ends like an allowed one is a different origin. ``rate`` is the requests per minute to allow; None
+    means no limit. The answer to the handshake contains the consent, so the callback URL of a sender is never
+    called.
     """
 
     def __init__(self, origins: Collection[str] = ("*",), rate: int | None = None) -> None:

@@ -1,7 +1,7 @@
 """The answers of the events listener as values, without bytes of HTTP/1.1.
 
-202 has no body, because some senders repeat a request if the body is no CloudEvent. Every refusal
-is problem JSON (RFC 9457) that lists every fault. Every 503 carries Retry-After.
+The answer 202 has no body, because some senders repeat a request if the body of the answer is no CloudEvent.
+Every refusal is problem JSON (RFC 9457) that lists every fault. Every 503 carries Retry-After.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _to_json = msgspec.json.encode
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """An HTTP answer: status, headers with lower-case names and without framing, and body."""
+    """An HTTP answer: its status, headers and body. Header names are in lower case, and headers of framing
+    are not included."""
 
     status: int
     headers: AnswerHeaders = ()
@@ -54,8 +55,8 @@ def problem(
     headers: AnswerHeaders = (),
     members: dict[str, Any] | None = None,
 ) -> HttpAnswer:
-    """Return a problem document as an answer. ``members`` are extension members besides the
-    standard ones.
+    """Return a problem document as an answer. ``members`` has further members that RFC 9457 does not
+    define.
     """
     document = {
         "type": f"urn:skybridge:problem:{code}",
@@ -71,7 +72,7 @@ def problem(
 def from_sender_error(error: SenderError) -> HttpAnswer:
     """Return the answer to a request that is at fault.
 
-    415 names the supported codings (RFC 9110 15.5.16), 429 names the time to wait, and 401 names
+    A header of a 415 lists the supported codings (RFC 9110 15.5.16). A 429 has the time to wait, and a 401
     the required scheme.
     """
     if isinstance(error, QuotaExceeded):
@@ -93,8 +94,8 @@ def _quota_exceeded(
 ) -> HttpAnswer:
     """Return 429 with ``Retry-After`` and the fields of draft-ietf-httpapi-ratelimit-headers-10.
 
-    ``wait`` and ``reset`` are in seconds. Answers are cached, because a sender that does not slow
-    down gets the same one often.
+    ``wait`` and ``reset`` are in seconds. Answers are cached, because a sender that does not slow down gets
+    the same answer often.
     """
     headers = (
         (b"retry-after", b"%d" % wait),
@@ -110,7 +111,7 @@ def _seconds(wait: float) -> bytes:
 
 
 def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> HttpAnswer:
-    """Return 200 with the receipt of each event. The sender asked for it (RFC 7240
+    """Return 200 with the receipt of each event. The sender has asked for receipts (RFC 7240
     ``return=representation``).
 
     With ``duplicate``, all events had been stored before.
@@ -122,14 +123,14 @@ def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> H
 def unavailable(
     code: str, title: str, retry_after: float, *, events: Sequence[dict[str, Any]] = ()
 ) -> HttpAnswer:
-    """Return 503 with Retry-After, given in seconds. ``events`` has the result of each event."""
+    """Return 503 with Retry-After. ``retry_after`` is in seconds. ``events`` has the result of each event."""
     seconds = _seconds(retry_after)
     members = {"events": events} if events else None
     return problem(503, code, title, headers=((b"retry-after", seconds),), members=members)
 
 
 def busy(title: str) -> HttpAnswer:
-    """Return 503 because a bound of this process is full. The sender may retry after one second."""
+    """Return 503 because a limit of this process is reached. The sender may retry after one second."""
     return unavailable("bound-reached", title, 1.0)
 
 

@@ -10,10 +10,10 @@ none stored, every record itself is    422: its topic rejects it (no key, its ti
 refused for good                       policy), or its broker cannot hold it
 ====================================== ===========================================================
 
-An event that one of its targets has stored is never 422, because the sender would take it for lost.
-A refusal that a person must resolve, such as an unknown topic or missing rights, is 503 as well.
-The sender is not at fault then, and must keep its event. Its Retry-After is longer than that of a
-passing failure.
+An event that one of its targets has stored is never 422, because the sender would take it for lost. A refusal
+that an operator must resolve, such as an unknown topic or missing rights, is also answered 503. The sender is
+not at fault then, and must keep its event. Such an answer has a longer Retry-After than that for a temporary
+failure.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _faults_at(index: int, error: SenderError) -> Sequence[Fault]:
 
 
 def _entry(each: EventResult) -> dict[str, Any]:
-    """Return the JSON object of one event at one target: a receipt without nesting."""
+    """Return the JSON object for one event at one target. It is a receipt without nested members."""
     index, publication, result = each
     entry: dict[str, Any] = {"index": index, "route": publication.route}
     if isinstance(result, BrokerError):
@@ -109,8 +109,8 @@ def _is_final(result: PublishResult) -> bool:
 def _with_status(each: EventResult, *, final: bool) -> dict[str, Any]:
     """Return ``{index, status, receipt | cause}`` for one event at one target.
 
-    An event is stored if all its entries have status 202. With ``final``, all targets of the event
-    refuse it for good.
+    An event is stored if all its entries have status 202. ``final`` is True if all targets of the event
+    refuse it permanently.
     """
     index, _, result = each
     place = _entry(each)

@@ -1,6 +1,6 @@
 """A connection of a listener: its bounds, its deadlines, its answers and its end.
 
-``httptools_protocol`` parses what arrives on the connection. ``uvicorn_adapter`` lists the parts of
+``httptools_protocol`` parses the bytes that arrive on the connection. ``uvicorn_adapter`` lists the parts of
 uvicorn that both modules use.
 """
 
@@ -48,7 +48,8 @@ _FIELD_OVERHEAD = 160  # bytes of memory for one header field, without its text
 
 
 class EndOfInput(Exception):
-    """The exception that stops the parser, because nothing more of this connection is read."""
+    """An exception of the parser's callbacks that stops the parser, because nothing more of this connection
+    is read."""
 
 
 class ServerConnection(AsgiProtocol):
@@ -142,7 +143,7 @@ class ServerConnection(AsgiProtocol):
     def _feed_in_pieces(self, data: bytes, *, at_once: bool = False) -> None:
         """Parse received data in pieces of 16 KiB while the request queue has room.
 
-        One read can contain thousands of small requests. After a piece with several requests, other
+        One read can contain thousands of small requests. After a piece that contained several requests, other
         connections get their turn, unless ``at_once`` is set.
         """
         data = self._unparsed + data
@@ -157,8 +158,8 @@ class ServerConnection(AsgiProtocol):
         self._unparsed = b"" if self._ended else data
 
     def _feed(self, data: bytes) -> bytes:
-        """Parse ``data``. Return bytes that must be parsed again; there are some only after an
-        upgrade request.
+        """Parse ``data``. Return the bytes that must be parsed again, which exist only after an upgrade
+        request.
         """
         phase, number = self._phase, self._number
         self._suspect_head = phase is HEAD or len(data) > self._limits.header_bytes
@@ -180,13 +181,13 @@ class ServerConnection(AsgiProtocol):
 
     @abc.abstractmethod
     def _ignore_upgrade(self, rest: bytes) -> bytes:
-        """Return the request as bytes without its Upgrade field, followed by ``rest``."""
+        """Return the bytes of the request without its Upgrade field, followed by ``rest``."""
 
     def _bound_wire(self, size: int) -> None:
         """Count ``size`` received bytes of one head or body, and refuse the request if its framing
         is too large.
 
-        This bounds bytes that the parser keeps to itself, such as an endless header field or
+        The limit covers bytes that the parser does not report, such as those of an endless header field or
         trailer.
         """
         self._wire_size += size
@@ -203,7 +204,7 @@ class ServerConnection(AsgiProtocol):
             self._stop(BODY_TOO_LARGE)
 
     def _hold(self) -> None:
-        """Charge the memory of the unfinished request to the bounds of the listener."""
+        """Count the memory of the unfinished request towards the limits of the listener."""
         if self._ended:
             return
         if self._phase is HEAD:
@@ -219,20 +220,20 @@ class ServerConnection(AsgiProtocol):
             self._refuse(busy("Too many request bodies are unfinished"))
 
     def _discards_body(self) -> bool:
-        """Return True if an ASGI request was answered before its body arrived. The remaining body
-        is then not stored.
+        """Return True if an ASGI request was answered before its body arrived. The rest of the body is then
+        not stored.
         """
         return self._is_asgi and self.cycle.response_complete
 
     def _body_share(self) -> str | None:
-        """Return the share that the body of this request is charged to, a key of
+        """Return the share of the listener's memory that the body of this request uses. It is a key of
         ``BodyShares.hold``.
         """
         return None
 
     def _release(self) -> None:
-        """Stop charging this request to the listener, because its head or body is complete or the
-        request ended.
+        """Stop counting this request towards the limits of the listener. Its head or body is complete, or the
+        request has ended.
         """
         if self._phase is HEAD:
             self._listener.release_head(self)
@@ -241,7 +242,7 @@ class ServerConnection(AsgiProtocol):
         self._held = 0
 
     def _discard_request(self) -> None:
-        """Release everything that is stored of the request being received."""
+        """Release the memory of the request that is being received."""
         self._release()
         self._body = b""
         self._named = {}
@@ -302,7 +303,7 @@ class ServerConnection(AsgiProtocol):
             self.loop.call_soon(self._resume)
 
     def _resume(self) -> None:
-        """Parse the data received before, then read on."""
+        """Parse the data that was received before, then continue to read."""
         self._is_resuming = False
         if self._unparsed:
             self._feed_in_pieces(b"")
@@ -344,8 +345,8 @@ class ServerConnection(AsgiProtocol):
         raise EndOfInput
 
     def _refuse(self, answer: HttpAnswer) -> None:
-        """Refuse the request being received. The refusal is the last answer of this connection,
-        after those that are due.
+        """Refuse the request that is being received. The refusal is the last answer of this connection, and
+        follows the answers to earlier requests.
         """
         if self._ended:
             return
@@ -358,8 +359,8 @@ class ServerConnection(AsgiProtocol):
             self.transport.close()
 
     def _abandon_request(self) -> bool:
-        """End the request being received, because the rest of it will not arrive. Return True if it
-        may still be answered here.
+        """End the request that is being received, because the rest of it will not arrive. Return True if the
+        caller may still answer the request.
         """
         if not self._is_asgi or self._phase is not BODY:
             return True
@@ -372,8 +373,8 @@ class ServerConnection(AsgiProtocol):
     def _close(self) -> None:
         """Close the connection after its last answer.
 
-        If the client is still sending, its bytes are read for a while. A connection that is closed
-        with unread bytes is reset, and the client might not get the answer.
+        If the client is still sending, its bytes are read for a while. Otherwise the system would reset the
+        connection because of unread bytes, and the client might not get the answer.
         """
         self._ended = True
         if not self._unread:
@@ -388,7 +389,7 @@ class ServerConnection(AsgiProtocol):
             self.transport.close()
 
     def _continue(self) -> None:
-        """Send ``100 Continue`` once all earlier requests are answered."""
+        """Send ``100 Continue`` as soon as all earlier requests are answered."""
         if not len(self._queue) and not self._ended and not self.transport.is_closing():
             self._expects = False
             self.transport.write(CONTINUE)

@@ -1,6 +1,6 @@
 """Pure. Decode the Content-Encoding of a request body within the bound of bodies.
 
-The coding ends here: the decoded content is published, and the header is not forwarded.
+The decoded content is published, so the header Content-Encoding is not forwarded.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from app.gateway.answers import UNSUPPORTED_CODING
 
 
 def coding_of(value: bytes) -> bytes:
-    """Return the one supported coding of a Content-Encoding value, or ``b""`` for none. Raise
-    SenderError (415) for any other.
+    """Return the coding in a Content-Encoding value, or ``b""`` if there is none. Raise SenderError (415) for
+    a coding that is not supported, and for several.
     """
     try:
         return codings.coding_of(value)

@@ -1,7 +1,7 @@
-"""Authenticate the sender of a request by its head: return the caller or a refusal.
+"""Authenticate the sender of a request by its head. The result is the caller or a refusal.
 
-The first credential in this order counts: a producer's own header, ``Authorization: Bearer``, the
-client certificate. No part of a credential is logged or repeated.
+If a request has several credentials, the first in this order counts: a producer's own header,
+``Authorization: Bearer``, the client certificate. No part of a credential is logged or repeated.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _IPV6_HOST = 64  # bits of an address that belong to the host
 
 
 Verdict = EventSender | Pending | HttpAnswer | None
-"""The caller, a question whose answer is needed, a refusal, or None for an anonymous sender if
-access is open.
+"""The result of authentication. It is the caller, a refusal, or a pending request for the keys of the token's
+issuer. None is an anonymous sender, if access is open.
 """
 IssuerOf = Callable[[JwtRule], Issuer]
 
@@ -59,7 +59,7 @@ class _VerifiedToken(NamedTuple):
 class AddressQuotas:
     """The quotas of senders without a credential, counted by network address.
 
-    They outlive a reload, so a reload gives no address a new burst.
+    The counts survive a reload, so a reload gives no address a new burst.
     """
 
     def __init__(self, quota: EventQuota) -> None:
@@ -67,14 +67,14 @@ class AddressQuotas:
         self._callers: OrderedDict[str, EventSender] = OrderedDict()
 
     def apply(self, quota: EventQuota, now: float) -> None:
-        """Apply a new quota from now on, also to addresses that are counted already."""
+        """Apply a new quota from now on. It also applies to addresses that were counted before."""
         self._quota = quota_of(quota)
         for caller in self._callers.values():
             if caller.allowance is not None:
                 caller.allowance.apply(self._quota, now)
 
     def caller(self, address: str) -> EventSender:
-        """Return the caller for the network of an address, with the quota of that network."""
+        """Return the caller that represents the network of an address, with the quota of that network."""
         network = network_of(address)
         caller = self._callers.get(network)
         if caller is not None:
@@ -90,11 +90,11 @@ class AddressQuotas:
 
 
 class Authenticator:
-    """Authentication of senders under one configuration. It changes only in its cache of verified
-    tokens.
+    """The authentication of senders under one configuration. Apart from its cache of verified tokens it never
+    changes.
 
-    With ``is_open``, a sender without a credential is accepted, within the quota of its address if
-    ``addresses`` is given.
+    With ``is_open``, a sender without a credential is accepted. If ``addresses`` is given, the quota of its
+    address applies.
     """
 
     def __init__(
@@ -148,21 +148,21 @@ class Authenticator:
         return None if self._addresses is None else self._addresses.caller(address)
 
     def demand_one(self, caller: EventSender) -> None:
-        """Raise QuotaExceeded if the quota has no room for one event. Called before a body
+        """Raise QuotaExceeded if the quota of the caller does not permit one more event. Called before a body
         is read.
         """
         if caller.allowance is not None:
             demand_one(caller.allowance, self._monotonic())
 
     def charge_one(self, caller: EventSender) -> None:
-        """Charge one event for a request whose events could not be counted, because it still caused
-        work.
+        """Charge one event for a request whose events could not be counted. The request has caused work
+        anyway.
         """
         if caller.allowance is not None:
             caller.allowance.take(1, self._monotonic())
 
     def judge_again(self, pending: Pending) -> EventSender | HttpAnswer:
-        """Authenticate the sender of a token once the question to its issuer has ended."""
+        """Authenticate the sender of a token after the request to its issuer for keys has ended."""
         verdict = self._by_token(pending.token, pending.digest, pending.since)
         assert not isinstance(verdict, Pending)  # noqa: S101 - nothing is asked
         return verdict
@@ -180,7 +180,7 @@ class Authenticator:
     def _by_bearer(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes], credential: bytes
     ) -> EventSender | Pending | HttpAnswer:
-        """Authenticate by a bearer credential. The word Bearer may have any case."""
+        """Authenticate the sender by a bearer credential. The word Bearer may have any case."""
         if _is_repeated(headers, named, AUTHORIZATION):
             return _REPEATED
         digest = digest_of(BEARER + credential)
@@ -189,10 +189,10 @@ class Authenticator:
     def _by_token(
         self, token: bytes, digest: bytes, since: int | None = None
     ) -> EventSender | Pending | HttpAnswer:
-        """Authenticate by a token.
+        """Authenticate the sender by a token.
 
-        ``since`` is the number of questions to the issuer when the token came, if the token caused
-        a question; else None.
+        ``since`` is None, unless the token has caused a request to its issuer for keys. It is then the number
+        of requests to the issuer at the time when the token came.
         """
         if not self._issuers or token.count(b".") != 2:  # noqa: PLR2004 - of three parts
             return _UNKNOWN_KEY
@@ -246,10 +246,10 @@ class Authenticator:
 
 
 def _unknown_key(issuer: Issuer, since: int | None) -> HttpAnswer:
-    """Return 503 unless the issuer has answered since the token came. Otherwise, raise BadToken.
+    """Return 503 if the issuer has not answered a request for keys since the token came. Otherwise, raise
+    BadToken.
 
-    The issuer may have new keys. A sender would discard the events of a good token that is called
-    bad.
+    The issuer may have new keys. If a good token was called bad, the sender would discard its events.
     """
     if issuer.keys is None:
         return unavailable(ISSUER_UNAVAILABLE, _NO_KEYS, max(issuer.wait(), _RETRY_AFTER))
@@ -259,15 +259,15 @@ def _unknown_key(issuer: Issuer, since: int | None) -> HttpAnswer:
 
 
 def _is_repeated(headers: HeaderPairs, named: Mapping[bytes, bytes], wanted: bytes) -> bool:
-    """Return True if the header occurs more than once. A proxy might have checked another one than
+    """Return True if the header occurs more than once. A proxy might then have checked another value than
     this process reads.
     """
     return len(named) != len(headers) and sum(name == wanted for name, _ in headers) > 1
 
 
 def network_of(address: str) -> str:
-    """Return the network of an address: the first 64 bits of an IPv6 address, because one sender
-    has all of them.
+    """Return the network of an address. For an IPv6 address it is the first 64 bits, because one sender
+    usually owns all addresses of this network.
     """
     if ":" not in address or "." in address:
         return address
@@ -275,7 +275,7 @@ def network_of(address: str) -> str:
 
 
 def _unauthenticated(code: str, detail: str, error: str = "") -> HttpAnswer:
-    """Return 401 with a challenge (RFC 6750 3)."""
+    """Return 401 with a challenge that names the required scheme (RFC 6750 3)."""
     challenge = 'Bearer realm="skybridge"' + (f', error="{error}"' if error else "")
     return problem(
         401,

@@ -12,8 +12,8 @@ _STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in
 
 
 class Renderer:
-    """Converts answers to bytes, for all connections of a listener. The plain 202 and the last
-    answer are cached.
+    """A converter of answers to bytes, for all connections of a listener. It caches the plain 202 and the
+    last answer.
     """
 
     def __init__(self) -> None:
@@ -29,8 +29,8 @@ class Renderer:
 
         Args:
             answer: the answer.
-            defaults: the headers of every answer, such as ``date``. uvicorn replaces this list
-                about once a second and never changes it, so its identity shows a change.
+            defaults: the headers of every answer, such as ``date``. uvicorn replaces this list about once a
+                second and never changes a list, so a new list object shows a change.
             last: whether the connection closes after this answer (RFC 9112 9.6).
         """
         if defaults is not self._defaults:

@@ -161,10 +161,11 @@ class HttpProtocol(ServerConnection):
             self._stop(HEAD_TOO_LARGE)
 
     def _read_connection(self, named: dict[bytes, bytes]) -> None:
-        """Decide by the HTTP version whether the connection is kept and ``100 Continue`` is
-        expected.
+        """Decide by the HTTP version whether the connection is kept open, and whether the sender expects
+        ``100 Continue``.
 
-        As in uvicorn, HTTP/1.0 is never kept alive. It has no status 100 (RFC 9110 10.1.1).
+        As in uvicorn, a connection with HTTP/1.0 is never kept open. HTTP/1.0 has no status 100 (RFC 9110
+        10.1.1).
         """
         version = self.parser.get_http_version()
         if version == "1.0":
@@ -192,7 +193,7 @@ class HttpProtocol(ServerConnection):
             self._stop(NO_HOST)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """End the requests of a client that closes its side. A stream or a long poll ends
+        """End the requests of a client that closes its side of the connection. A stream or a long poll ends
         at once.
         """
         super().eof_received()
@@ -221,7 +222,7 @@ class HttpProtocol(ServerConnection):
         raise NotImplementedError
 
     def _leave_to_asgi(self) -> None:
-        """Let uvicorn build the ASGI scope and cycle from the head that was read."""
+        """Let uvicorn build the ASGI scope and the request cycle from the head that was read."""
         url, headers, expects = self.url, self.headers, self._expects
         super().on_message_begin()
         self.url = _origin_form(url)
@@ -237,8 +238,7 @@ class HttpProtocol(ServerConnection):
         """Return the request without its Upgrade field, because no upgrade is offered (RFC 9110
         7.8).
 
-        The parser has skipped the body as if it had another protocol, so the request is parsed
-        again.
+        The parser took the body for bytes of another protocol and skipped it, so the request is parsed again.
         """
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         if method == b"CONNECT":
@@ -252,8 +252,8 @@ class HttpProtocol(ServerConnection):
 
 
 class EventsProtocol(HttpProtocol):
-    """The protocol of the events listener. Events go to the resource directly, and the sender is
-    authenticated by the head.
+    """The protocol of the events listener. It passes events to the resource directly, and authenticates the
+    sender by the head of the request.
     """
 
     _listener: EventsResource
@@ -261,8 +261,8 @@ class EventsProtocol(HttpProtocol):
     _is_for_resource = False  # the request is a POST or PUT for events, or a POST for an intake
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Handle the end of the client's input. A sender may close its side and still read its
-        answers.
+        """Handle the end of the client's input. A sender may close its side of the connection and still read
+        its answers.
         """
         return ServerConnection.eof_received(self)
 
@@ -286,10 +286,10 @@ class EventsProtocol(HttpProtocol):
         return b"transfer-encoding" in named or int(named.get(b"content-length", 0)) > 0
 
     def _body_share(self) -> str | None:
-        """Return the share for the body of this request.
+        """Return the share of the listener's memory that the body of this request uses.
 
-        An intake has its own share, because its requests are verified only when they are complete.
-        A known producer has None, and so has every sender if the listener has no producers.
+        Each intake has its own share, because its requests are verified only when they are complete. The
+        share is None for a known producer, and for every sender if the listener has no producers.
         """
         if not self._fast:
             return UNAUTHENTICATED
@@ -312,7 +312,7 @@ class EventsProtocol(HttpProtocol):
         return True
 
     def _authenticate(self, door: Authenticator) -> None:
-        """Authenticate the sender. A refusal ends the connection, and the body is not read."""
+        """Authenticate the sender. After a refusal the body is not read, and the connection ends."""
         verdict = door.judge(self.headers, self._named, self._sans_of_peer(), self._address())
         if isinstance(verdict, HttpAnswer):
             self._stop(verdict)
@@ -348,7 +348,7 @@ class EventsProtocol(HttpProtocol):
 
 
 def _target(path: bytes) -> tuple[bool, str | None, str | None]:
-    """Return whether a path is for events, its route, and its intake."""
+    """Return three values for a path: whether it accepts events, its route, and its intake."""
     wanted = unquote(path.decode("latin-1"))
     is_for_events, route = events_target(wanted)
     return is_for_events, route, None if is_for_events else intake_target(wanted)
@@ -358,8 +358,8 @@ _TARGETS = Memo(_target)
 
 
 def _origin_form(url: bytes) -> bytes:
-    """Return path and query of a request target without fragment, also of the absolute form (RFC
-    9112 3.2.2).
+    """Return path and query of a request target, without the fragment. The target may have the absolute form
+    (RFC 9112 3.2.2).
     """
     if url[:1] == b"/" and b"#" not in url:
         return url

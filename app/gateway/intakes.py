@@ -1,10 +1,10 @@
-"""The resource ``/in/{name}``: verify a webhook request, make an event of it, and publish that like
-any other.
+"""The resource ``/in/{name}``: verify a webhook request, make an event of it, and publish this event like any
+other.
 
-The checks come in this order: the name, the signature over the received bytes, the quota, the
-event, and whether it is a repeat. A repeat of a signed request costs no quota, because an attacker
-with a captured request could use the quota up. Only a verified body is decoded or parsed. A
-publisher's unsigned check of the listener is answered and not stored.
+The checks come in this order: the name, the signature over the received bytes, the quota, the event, and
+whether it is a repeat. A repeat of a signed request costs no quota. Otherwise an attacker with a captured
+request could use up the quota. Only a verified body is decoded or parsed. Some products first check the
+listener with an unsigned request, which is answered and not stored.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from app.telemetry import Counters
 _log = logging.getLogger(__name__)
 
 Publish = Callable[[EventRequest, Done], HttpAnswer | None]
-"""A function that publishes a request and never raises. It returns the answer if that is known at
-once. Otherwise it returns None and calls its second argument once later.
+"""A function that publishes a request and never raises. It returns the answer if the answer is known at once.
+Otherwise it returns None, and later calls its second argument once with the answer.
 """
 SecretReaders = Sequence[Callable[[], str]]
-"""Functions that return the current texts of the secrets."""
+"""Functions that return the current texts of an intake's secrets."""
 
 _CODING = b"content-encoding"
 _TEXT = ((b"content-type", b"text/plain; charset=utf-8"),)
@@ -67,7 +67,8 @@ class UnknownIntake(SenderError):
 class _VerifiedEvent(NamedTuple):
     """A verified request that has become an event.
 
-    ``key`` identifies its repeats. ``size`` returns the bytes of the request if it must wait.
+    ``key`` is equal for repeats of the request. ``size`` is a function that returns the number of bytes of a
+    request that must wait.
     """
 
     key: RepeatKey
@@ -77,7 +78,7 @@ class _VerifiedEvent(NamedTuple):
 
 
 class IntakeState:
-    """The state of an intake that outlives a reload: its repeats, its quota, and its counts."""
+    """The state of an intake that survives a reload: its known repeats, its quota, and its counts."""
 
     def __init__(self, settings: Intake, clock: Clock) -> None:
         self.repeats = IdempotencyWindow(settings.max_age, clock.monotonic)
@@ -87,8 +88,8 @@ class IntakeState:
         self.apply(settings)
 
     def apply(self, settings: Intake) -> None:
-        """Apply new settings from now on. Used quota stays used, and stored identities stay
-        known.
+        """Apply new settings from now on. The used part of the quota and the stored identities of requests
+        are kept.
         """
         self.repeats.change_window(settings.max_age)
         quota = None if settings.quota is None else quota_of(settings.quota)
@@ -103,8 +104,8 @@ class IntakeState:
 class ActiveIntake:
     """An intake under one configuration: its settings, its current secrets, and its state.
 
-    ``memory`` is the state of the intake of this name that it replaces. Raise SetupError that names
-    a setting relative to the intake.
+    ``memory`` is the state of the replaced intake of this name, or None. The constructor raises SetupError,
+    which names a setting relative to the intake.
     """
 
     def __init__(
@@ -125,7 +126,8 @@ class ActiveIntake:
         self._quiet_until = 0.0
 
     def demand_verified_request(self, arrival: IntakeRequest) -> VerifiedRequest:
-        """Return the proof that the sender has the secret. Raise Unverified if there is none."""
+        """Return the proof that the sender knows the secret of the intake. Raise Unverified if the request
+        has no such proof."""
         texts = self._current()
         if texts != self._texts:
             self._texts = texts
@@ -138,17 +140,15 @@ class ActiveIntake:
             demand(self.memory.allowance, 1, self._clock.monotonic())
 
     def count_outcome(self, outcome: str) -> None:
-        """Count how a request ended. A duplicate or a challenge counts neither as an event nor as a
-        refusal.
-        """
+        """Count how a request ended. Duplicates and challenges count neither as events nor as refusals."""
         if outcome == ACCEPTED:
             self.tally.add(1, self._clock.monotonic())
         elif outcome not in {DUPLICATED, CHALLENGED}:
             self.tally.refused += 1
 
     def largest_body(self, default: int) -> int:
-        """Return the largest allowed body in bytes; ``default`` if neither a setting nor a preset
-        has another bound.
+        """Return the largest allowed body in bytes. Return ``default`` if neither a setting nor the preset of
+        the intake has another limit.
         """
         return self._compiled.max_body or default
 
@@ -171,14 +171,14 @@ class ActiveIntake:
         return self._compiled.mapper(arrival, self._clock.now())
 
     def may_repeat(self, verified: VerifiedRequest) -> bool:
-        """Return True if a request with the same signed content was stored in the window or is
-        being published.
+        """Return True if the request may be a repeat. A request with the same signed content was stored
+        within the window, or is being published.
         """
         proved = verified.proved
         return bool(self.settings.max_age) and proved is not None and self.repeats.has(proved)
 
     def once(self, request: _VerifiedEvent, begin: Begin, done: Done) -> HttpAnswer | None:
-        """Publish an event unless it is a repeat, as ``IdempotencyWindow.once`` does. Raise
+        """Publish an event unless it is a repeat, in the manner of ``IdempotencyWindow.once``. Raise
         RepeatedBody.
         """
         key, attributes, size, verified = request
@@ -211,7 +211,7 @@ class ActiveIntake:
             )
 
     def log_refused(self, refused: RepeatedBody) -> None:
-        """Log that a body came as too many events, at most once a minute."""
+        """Log, at most once a minute, that one signed body was sent as too many different events."""
         now = self._clock.monotonic()
         if now >= self._quiet_until:
             self._quiet_until = now + _LOG_INTERVAL
@@ -224,7 +224,7 @@ class ActiveIntake:
         return compile_verifiers(self._compiled, self._texts, self.settings.max_age)
 
     def _update_secrets(self) -> None:
-        """Use new secrets. An invalid secret is logged, and the old secrets stay."""
+        """Use new secrets. If a secret is invalid, log that and keep the old secrets."""
         try:
             self._verifiers = self._compile_verifiers()
         except SetupError as error:
@@ -248,11 +248,12 @@ class Intakes:
         self._forward = frozenset(name.encode() for name in forward)
 
     def memories(self) -> Mapping[str, IntakeState]:
-        """Return the state of each intake, by name, for the intakes of the next configuration."""
+        """Return the state of each intake, by name. The intakes of the next configuration take these states
+        over."""
         return {name: each.memory for name, each in self._intakes.items()}
 
     def take_effect(self) -> None:
-        """Apply the settings of these intakes to their states."""
+        """Apply the settings of these intakes to their states, because they are now in use."""
         for each in self._intakes.values():
             each.memory.apply(each.settings)
 
@@ -282,8 +283,8 @@ class Intakes:
         return max([each.largest_body(default) for each in self._intakes.values()], default=0)
 
     def probe(self, name: str, method: str, query: bytes) -> HttpAnswer | None:
-        """Answer a GET or HEAD by which a publisher checks the listener. Return None for any other
-        request.
+        """Answer a GET or HEAD with which the sender of an intake checks the listener. Return None for any
+        other request.
 
         Raises:
             UnknownIntake: no intake has this name.
@@ -297,14 +298,14 @@ class Intakes:
     def post(
         self, name: str, request: EventRequest, publish: Publish, done: Done, limit: int
     ) -> HttpAnswer | None:
-        """Handle a POST to an intake. Return the answer if it is known at once; otherwise ``done``
-        is called once later.
+        """Handle a POST to an intake. Return the answer if it is known at once. Otherwise return None, and
+        call ``done`` once later.
 
         Args:
             name: the intake.
             request: the request.
-            publish: publishes the event of the request.
-            done: gets a later answer.
+            publish: a function that publishes the event of the request.
+            done: called with the answer if this method returns None.
             limit: largest decoded body in bytes, unless the intake has its own bound.
 
         Raises:
@@ -353,7 +354,7 @@ class Intakes:
     def _event(
         self, intake: ActiveIntake, request: EventRequest, attributes: dict[str, str], data: bytes
     ) -> EventRequest:
-        """Return a request whose event is known already."""
+        """Return a request that contains the event which the intake has made."""
         foreign: tuple[Header, ...] = tuple([
             (TAKEN_NAMES[name], value) for name, value in request.headers if name in self._forward
         ])  # fmt: skip
@@ -377,7 +378,7 @@ _PROBED = HttpAnswer(200, _TEXT)
 
 
 def _waiting_bytes(request: EventRequest, data: bytes) -> int:
-    """Return the bytes of memory of a request that waits."""
+    """Return the number of bytes of memory that a waiting request uses."""
     heads = sum([len(name) + len(value) for name, value in request.headers])
     return heads + len(request.body) + (0 if data is request.body else len(data))
 

@@ -1,8 +1,8 @@
 """The public keys of token issuers, by OpenID Connect discovery or from a file.
 
-The keys are fetched at the first use, then every ``REFRESH_EVERY`` seconds while tokens come. They
-are also fetched when a token names an unknown key. Anyone can send such a token, so these questions
-are limited: ``QUESTION_BURST`` at once, and one more every ``QUESTION_INTERVAL`` seconds.
+The keys are fetched at the first use, then every ``REFRESH_EVERY`` seconds while tokens come. They are also
+fetched when a token names an unknown key. Anyone can send such a token, so these requests to the issuer are
+limited: ``QUESTION_BURST`` at once, and one more every ``QUESTION_INTERVAL`` seconds.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Fetch = Callable[[], Awaitable[bytes]]
 class Issuer:
     """The keys of one issuer. Use it on the event loop only.
 
-    ``keys`` is None until they have been fetched once. It becomes another object when the keys
-    change.
+    ``keys`` is None until the keys have been fetched once. When the keys change, ``keys`` becomes another
+    object.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Issuer:
         self._asking: asyncio.Task[None] | None = None
 
     def ask(self) -> asyncio.Task[None] | None:
-        """Return a running or new question to wait for. Return None while no question is
-        allowed.
+        """Return a task that fetches the keys, and start the task unless one is running. Return None while
+        the limit permits no further request to the issuer.
         """
         if self._asking is None:
             now = self._monotonic()
@@ -75,22 +75,23 @@ class Issuer:
         return self._asking
 
     def wait(self) -> float:
-        """Return the seconds until the next question is allowed."""
+        """Return the seconds until the limit permits the next request to the issuer."""
         now = self._monotonic()
         return max(self._pause(now), self._allowance.wait(now))
 
     def has_answered(self, since: int) -> bool:
-        """Return True if a question was answered that began after the first ``since`` questions."""
+        """Return True if the issuer has answered a request for keys that was made after the first ``since``
+        requests."""
         return self._answered > since
 
     def _pause(self, now: float) -> float:
-        """Return the seconds until a failed question may be repeated."""
+        """Return the seconds until a failed request for keys may be repeated."""
         has_failed = self._asking is None and self._answered < self.questions
         return max(0.0, self._asked + FAILURE_PAUSE - now) if has_failed else 0.0
 
     def refresh(self) -> None:
-        """Fetch the keys in the background if they are old. Until then, tokens are verified with
-        the present keys.
+        """Fetch the keys in the background if they are old. Until the new keys arrive, tokens are verified
+        with the present keys.
         """
         if self._asking is None and self._monotonic() - self._asked >= REFRESH_EVERY:
             self._begin()
@@ -131,8 +132,7 @@ def fetch_from_file(path: Path) -> Fetch:
 def fetch_by_discovery(issuer: str) -> Fetch:
     """Return a function that fetches the keys by OpenID Connect Discovery 1.0.
 
-    The issuer's configuration names the address of the keys. It must also name the issuer that was
-    asked.
+    The issuer's configuration names the address of the keys. It must also name the same issuer.
     """
 
     async def fetch() -> bytes:
@@ -180,8 +180,8 @@ def _document(body: bytes) -> dict[str, Any]:
 
 
 def _is_allowed_address(address: str, issuer: str) -> bool:
-    """Return True for an https address. http is allowed if the issuer itself has it; ``check``
-    demands loopback for that.
+    """Return True for an https address. An http address is allowed only if the issuer has http too, which the
+    command ``check`` permits only on loopback.
     """
     return address.startswith("https://") or (
         issuer.startswith("http://") and address.startswith("http://")
@@ -189,7 +189,7 @@ def _is_allowed_address(address: str, issuer: str) -> bool:
 
 
 class Issuers:
-    """All token issuers of a process. They keep their keys over reloads."""
+    """All token issuers of a process. Their keys survive a reload."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

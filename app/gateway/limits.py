@@ -14,22 +14,25 @@ class ListenerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The bounds of a listener. Sizes are in bytes, times in seconds.
 
     Attributes:
-        header_bytes: largest head; a larger one is 431. A 64 KiB event in headers passes, also
-            percent-encoded.
-        header_fields: most fields of a head; more are 431.
-        heads: bytes of unfinished heads over all connections; beyond, the oldest is refused.
-        body: largest body before and after content decoding; a larger one is 413. At least 64 KiB
-            plus the growth by base64.
-        receiving: bytes of requests with an unfinished body over all connections; beyond, 503.
-            ``listener.BodyShares`` divides them.
-        connections: open connections, including TLS handshakes; one more gets 503 and is closed.
+        header_bytes: largest head of a request; a larger head is answered 431. The head of an event with 64
+            KiB of attributes passes, even if percent-encoding makes them longer.
+        header_fields: most fields of a head; more are answered 431.
+        heads: most bytes of unfinished heads over all connections; if more arrive, the oldest head is
+            refused.
+        body: largest body, before and after content decoding; a larger body is answered 413. It is at least
+            64 KiB plus the growth by base64.
+        receiving: most bytes of requests with an unfinished body over all connections; a request beyond is
+            answered 503. ``listener.BodyShares`` divides these bytes.
+        connections: most open connections, including TLS handshakes; a further connection gets 503 and is
+            closed.
         batch_events: most events of one batch.
-        in_work: most requests of one connection in work before reading pauses.
-        in_flight: most requests of the process that wait for a log before others get 503.
-        handshake_timeout: limit of a TLS handshake; then the connection is closed.
-        head_timeout: limit from the first byte of a request to the end of its head; then 408.
-        body_timeout: limit from there to the end of the body; then 408. It also limits how long a
-            client may leave answers unread.
+        in_work: most unanswered requests of one connection; at this number reading pauses.
+        in_flight: most requests of the process that wait for a log; further requests get 503.
+        handshake_timeout: time limit of a TLS handshake, after which the connection is closed.
+        head_timeout: time limit from the first byte of a request to the end of its head, after which the
+            answer is 408.
+        body_timeout: time limit from the end of the head to the end of the body, after which the answer is
+            408. It also limits how long a client may leave answers unread.
         keep_alive: time after which an idle connection is closed.
         linger: time for which a refused connection is read and discarded, so that the refusal
             reaches a client that still sends.

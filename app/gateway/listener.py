@@ -1,6 +1,4 @@
-"""The state that all connections of one listener share: its limits, and how much of them is
-used.
-"""
+"""The state that all connections of one listener share: its limits, and the parts of them that are in use."""
 
 from __future__ import annotations
 
@@ -23,15 +21,15 @@ class HeadReceiver(Protocol):
 
 
 UNAUTHENTICATED = ""
-"""The share of requests whose sender is not authenticated, or not yet."""
+"""The share of requests whose sender is not authenticated, or not authenticated yet."""
 
 
 class BodyShares:
-    """Counts the bytes of requests with an unfinished body, by the share that they are charged to.
+    """Counts of the bytes of requests with an unfinished body. Each request is charged to a share.
 
-    Half of the bound belongs to authenticated senders. A quarter is divided evenly among the
-    intakes and the unauthenticated senders. Any share may use the last quarter once its own part is
-    full. So no share can block another one, because each has its own part.
+    Half of the limit is for authenticated senders. A quarter is divided evenly among the intakes and the
+    unauthenticated senders. When a share has used its own part, it may use the last quarter. Each share has
+    its own part, so that no share can block another share.
     """
 
     def __init__(self, limit: int) -> None:
@@ -44,7 +42,7 @@ class BodyShares:
         """Divide ``limit`` bytes among authenticated senders, ``intakes`` and unauthenticated
         senders.
 
-        The common part has room for one request of ``largest`` bytes, as far as ``limit`` allows.
+        The common part has room for one request of ``largest`` bytes, if ``limit`` is large enough for that.
         """
         self._limit = limit
         self._of_known = limit // 2
@@ -55,8 +53,8 @@ class BodyShares:
     def hold(self, share: str | None, size: int) -> bool:
         """Charge ``size`` more bytes to a share. A negative size gives bytes back.
 
-        ``share`` is the name of an intake, UNAUTHENTICATED, or None for authenticated senders.
-        Return False if there is no room; the caller then gives back its bytes.
+        ``share`` is the name of an intake, UNAUTHENTICATED, or None for authenticated senders. Return False
+        if the share has no room. The caller must then give its bytes back.
         """
         before = self._held.get(share, 0)
         after = before + size
@@ -74,8 +72,8 @@ class BodyShares:
 
 
 class Listener:
-    """The limits of one listener and their use. ``answered`` measures how long fast requests wait
-    for their answer.
+    """The limits of one listener, and the parts of them that are in use. ``answered`` is a histogram of the
+    time that fast requests wait for their answer.
     """
 
     def __init__(self, limits: ListenerLimits, answered: Histogram | None = None) -> None:
@@ -96,9 +94,9 @@ class Listener:
         return self.bodies.total
 
     def hold_head(self, connection: HeadReceiver, size: int) -> None:
-        """Record that the unfinished head of ``connection`` has ``size`` bytes.
+        """Note that the unfinished head of ``connection`` has ``size`` bytes.
 
-        If the heads of all connections exceed their bound, the oldest ones are refused.
+        If the heads of all connections together exceed their limit, the oldest heads are refused.
         """
         self.heads += size - self._heads.get(connection, 0)
         self._heads[connection] = size
@@ -111,19 +109,19 @@ class Listener:
         self.heads -= self._heads.pop(connection, 0)
 
     def refused(self, answer: HttpAnswer, code: str = "") -> HttpAnswer:  # noqa: ARG002 - for the events listener
-        """Return ``answer``, which is about to be sent as a refusal. The events listener
-        counts it.
+        """Return ``answer``, which the caller is about to send as a refusal. The events listener also counts
+        the refusal.
         """
         return answer
 
     def refuse_head(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes], *, expects: bool
     ) -> HttpAnswer | None:
-        """Return the refusal that the head alone justifies, or None. The size of the body is
+        """Return a refusal if the head of a request is reason enough, or None. The size of the body is
         checked elsewhere.
 
-        With ``expects``, the sender waits for an answer before it sends the body (RFC 9110 10.1.1).
-        Then its content coding is checked, too.
+        With ``expects``, the sender waits for an answer before it sends the body (RFC 9110 10.1.1). Then the
+        content coding is checked too.
         """
         if b"transfer-encoding" in named and not _is_chunked_alone(headers):
             return TRANSFER_CODING
@@ -141,7 +139,7 @@ def _refuse_coding(value: bytes) -> HttpAnswer | None:
 
 
 def _is_chunked_alone(headers: HeaderPairs) -> bool:
-    """Return True if ``chunked`` is the only transfer coding. The bytes of another coding would be
-    taken for the body.
+    """Return True if ``chunked`` is the only transfer coding. If there were another coding, its bytes would
+    be taken for the body.
     """
     return values_of(headers, b"transfer-encoding").lower() == b"chunked"

@@ -1,4 +1,4 @@
-"""Open the port of a listener. An error names the setting that is wrong: the host or the port."""
+"""Open the port of a listener. An error names the wrong setting, which is the host or the port."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def share_port(port: int, installation: str) -> socket.socket:
     """Reserve ``port`` for this installation until the returned socket is closed. Raise SetupError
     if another installation has it.
 
-    With SO_REUSEPORT alone, two installations of one user could share a port unnoticed, and each
-    would get half of the events of the other. The reservation is an abstract socket address in this
+    Without the reservation, two installations of one user could share a port unnoticed through SO_REUSEPORT,
+    and each would get half of the other's events. The reservation is an abstract socket address in this
     network namespace (Linux). It ends with the process.
     """
     mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -1,8 +1,8 @@
 """Publish one request: decode, plan, submit, and combine the results into an answer.
 
-If any event of the request is at fault, none is published. A 2xx answer is sent only after the log
-has stored every event. If the result is unknown when the time is over, the answer is 503. An event
-that was answered 503 is never submitted again.
+If any event of the request is at fault, none is published. A 2xx answer is sent only after the log has stored
+every event. If the result is still unknown after the publish time-out, the answer is 503. An event that was
+answered 503 is never submitted again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PublishPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one configuration for publishing.
 
     Attributes:
-        router: chooses the routes.
+        router: the object that chooses the routes.
         limits: the bounds of the listener.
         strict_percent: whether a malformed ``%`` in a header is refused.
         forward: names of request headers, in lower case, that are forwarded with the event.
@@ -61,8 +61,8 @@ class PublishPolicy(msgspec.Struct, frozen=True, kw_only=True):
 class Publisher:
     """Publishes requests to the logs. Use it on the event loop only.
 
-    ``policy`` is replaced by a reload. Requests that wait for a log stay counted. A request of one
-    event for one target needs no task and one callback.
+    A reload replaces ``policy``. Requests that wait for a log are still counted afterwards. A request with
+    one event for one target is cheap: it needs one callback and no task.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class Publisher:
         return self.policy.router.takes(route)
 
     def publish(self, request: EventRequest, done: Done) -> HttpAnswer | None:
-        """Publish a request. Return the answer if it is known at once; otherwise return None, and
-        call ``done`` once later.
+        """Publish a request. Return the answer if it is known at once. Otherwise return None, and call
+        ``done`` once later.
 
         Raise SenderError with every fault if the request is at fault.
         """
@@ -112,7 +112,7 @@ class Publisher:
         )
 
     def _take(self, caller: EventSender, count: int) -> None:
-        """Charge the events to the quota of the caller. Raise QuotaExceeded."""
+        """Charge the events to the quota of the caller. Raise QuotaExceeded if they do not fit."""
         caller.take(count, self._monotonic())
         if caller.name:
             self._produced[caller.name,] += count
@@ -120,9 +120,9 @@ class Publisher:
     def _plan(
         self, decoded: Decoded, key: bytes | None, route: str | None, caller: EventSender | None
     ) -> tuple[Publication, ...]:
-        """Plan the publications of one event, which gets the name of its producer as a header.
+        """Plan the publications of one event. The name of the producer is added to the event as a header.
 
-        Raise NotAllowed if the caller may not send the event, and the errors of ``Router.plan``.
+        Raise NotAllowed if the caller may not send the event. Other errors are those of ``Router.plan``.
         """
         if caller is not None and caller.name:
             decoded = with_foreign_header(decoded, PRODUCER, caller.name.encode())
@@ -159,9 +159,7 @@ class Publisher:
         route: str | None,
         caller: EventSender | None,
     ) -> Publications:
-        """Plan every event of a batch. Raise SenderError that names each event at fault by its
-        index.
-        """
+        """Plan every event of a batch. Raise SenderError with all events at fault, each by its index."""
         planned_alike = (
             self._plan_alike(decoded, key, route, caller)
             if isinstance(decoded, EventColumns)
@@ -221,7 +219,8 @@ class Publisher:
     def _submit_many(
         self, publications: Publications, request: EventRequest, done: Done
     ) -> HttpAnswer | None:
-        """Submit once for each target, so that each target gets its events in order."""
+        """Submit the records of a request with one call for each target, so that each target gets its events
+        in order."""
         wants = wants_receipts(request)
         if not publications:  # an empty batch is valid
             return receipts(()) if wants else ACCEPTED
@@ -252,7 +251,7 @@ class Publisher:
         return conclude(fates, wants)
 
     def add_duration(self, broker: str, seconds: float) -> None:
-        """Record how long a broker took to store, in seconds."""
+        """Add the time that a broker took to store records, in seconds, to the histogram."""
         self._took[broker,].add(seconds)
 
     def _count(self, publication: Publication, result: PublishResult) -> None:
@@ -271,7 +270,7 @@ class Publisher:
 
 
 class _SingleSubmission:
-    """A submitted request of one event for one target."""
+    """A request of one event for one target that was submitted to a log."""
 
     __slots__ = ("_begin", "_done", "_publication", "_publisher", "_wants")
 
@@ -292,8 +291,8 @@ class _SingleSubmission:
 
 
 class _MultiSubmission:
-    """A submitted request of several events or targets. It is answered after the last target's
-    result.
+    """A request of several events or targets that was submitted. It is answered after the result of the last
+    target.
     """
 
     __slots__ = ("_done", "_open", "_publications", "_publisher", "_results", "_wants")

@@ -10,7 +10,7 @@ UNREAD = 4  # the client does not read its answers
 
 
 class ReadPauses:
-    """Flow control with several reasons to pause reading, in place of uvicorn's own.
+    """A flow control with several reasons to pause reading. It replaces the flow control of uvicorn.
 
     uvicorn calls ``pause_reading`` and ``resume_reading``, which count as the reason APPLICATION
     alone.
@@ -25,7 +25,7 @@ class ReadPauses:
         self._writable.set()
 
     def hold(self, holder: int) -> None:
-        """Pause reading for the reason ``holder``."""
+        """Pause reading for the reason ``holder``, one of several reasons that may apply together."""
         self._holders |= holder
         if not self.read_paused and not self._socket.is_closing():
             self.read_paused = True

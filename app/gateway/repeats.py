@@ -1,13 +1,13 @@
-"""Recognise requests that are repeated within a window, so that each is published once.
+"""Recognise requests that are repeated within a window of time, so that each is published only once.
 
-A repeat has the same identity as a stored request, and is answered as a duplicate. A repeat that
-arrives while the first request is being published waits for its result. If the first was stored,
-the repeat is a duplicate. Otherwise the repeat is published, because the first has failed or its
-result is unknown.
+A repeat has the same identity as a stored request, and is answered as a duplicate. A repeat that arrives
+while the first request is being published waits for the result of the first. If the first was stored, the
+repeat is a duplicate. Otherwise the repeat is published, because the first has failed or its result is
+unknown.
 
-The requests of a group have the same signed content and differ only in unsigned parts. The number
-of identities in a group is bounded, because an attacker with one captured signed body could write
-any identity into its headers.
+The requests of a group have the same signed content and differ only in unsigned parts. The number of
+identities in a group is limited. Otherwise an attacker with one captured signed body could publish it again
+and again, with other identities in its headers.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from app.intakes.compiled import MAX_IDENTITIES, RepeatedBody
 
 Done = Callable[[HttpAnswer], None]
 Begin = Callable[[Done], HttpAnswer | None]
-"""A function that publishes a request. It returns the answer if that is known at once. Otherwise it
-returns None and calls ``done`` once later.
+"""A function that publishes a request. It returns the answer if the answer is known at once. Otherwise it
+returns None, and later calls ``done`` once with the answer.
 """
 
 DUPLICATE = ACCEPTED_BEFORE
@@ -37,7 +37,7 @@ _REFUSED = 300
 
 
 class _StoredIdentity(msgspec.Struct, gc=False):
-    """An identity that was stored. Its window begins at ``at``, in seconds of the monotonic
+    """The identity of a request that was stored. Its window begins at ``at``, in seconds of the monotonic
     clock.
     """
 
@@ -60,10 +60,10 @@ class _OpenRequest(NamedTuple):
 
 
 class IdempotencyWindow:
-    """Recognises the repeated requests of one intake. Use it on the event loop only.
+    """The memory by which the repeated requests of one intake are recognised. Use it on the event loop only.
 
-    ``window`` is in seconds of ``monotonic``. ``most`` bounds the stored identities.
-    ``most_waiting`` and ``most_bytes`` bound the repeats that wait.
+    ``window`` is in seconds of ``monotonic``. ``most`` limits the number of stored identities.
+    ``most_waiting`` and ``most_bytes`` limit the repeats that wait.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class IdempotencyWindow:
         return self._count
 
     def change_window(self, window: float) -> None:
-        """Apply a new window in seconds, also to identities that are stored already."""
+        """Apply a new window in seconds. It also applies to identities that are stored already."""
         self.window = window
         self._forget(self._monotonic())
 
     def has(self, group: bytes, identity: bytes | None = None) -> bool:
-        """Return True if a request of this group was stored in the window or is being published.
+        """Return True if a request of this group was stored within the window, or is being published.
 
-        With an identity, return True if a request of that identity was or is.
+        With an identity, only a request with this identity counts.
         """
         opened = self._open.get(group, {})
         stored = self._current(group, self._monotonic())
@@ -120,12 +120,14 @@ class IdempotencyWindow:
 
         Args:
             identity: digest of the event and its data.
-            begin: publishes the event, now or after an earlier request of this identity has failed.
-            done: gets the answer if this call returns None.
-            group: digest of what the signature covers; without it, the request is alone in its
+            begin: a function that publishes the event. It is called now, or after an earlier request of this
+                identity has failed.
+            done: called with the answer if this method returns None.
+            group: digest of the content that the signature covers; None for a request that is alone in its
                 group.
-            size: returns the bytes of the request; called only if the request must wait.
-            ahead: seconds after the storing at which its window begins.
+            size: a function that returns the number of bytes of the request; called only if the request must
+                wait.
+            ahead: the seconds between storing the request and the begin of its window.
 
         Raises:
             RepeatedBody: the group has the most allowed identities already.
@@ -149,7 +151,7 @@ class IdempotencyWindow:
         return answer
 
     def is_first_repeat(self, identity: bytes, group: bytes) -> bool:
-        """Return True at the first call for this stored identity."""
+        """Return True at the first call for this stored identity, and False at later calls."""
         for each in self._stored.get(group, ()):
             if each.identity == identity and not each.repeated:
                 each.repeated = True
@@ -177,7 +179,7 @@ class IdempotencyWindow:
         return begin(concluded)
 
     def _conclude(self, group: bytes, identity: bytes, answer: HttpAnswer) -> None:
-        """Store the identity if its request was stored. Otherwise, publish the next waiting
+        """Store the identity if the log has stored its request. Otherwise, publish the next waiting
         repeat.
         """
         ahead, waiting = self._open[group][identity]

@@ -1,4 +1,4 @@
-"""Pure. One request for ``/events`` or an intake, parsed as far as all its handlers need."""
+"""Pure. One request for ``/events`` or an intake, parsed so far that all its handlers can use it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ KEY_HEADER = b"skybridge-key"
 
 
 class Pending(NamedTuple):
-    """A token whose signing key is unknown.
+    """A token whose signing key is unknown, so that the request waits.
 
-    ``asking`` is the running question to the issuer for its keys. ``since`` is the number of
-    questions to the issuer when the token came.
+    ``asking`` is the running request to the issuer for its keys. ``since`` is the number of such requests at
+    the time when the token came.
     """
 
     asking: asyncio.Task[None]
@@ -35,9 +35,9 @@ class EventRequest(msgspec.Struct, gc=False):
     """One request for ``/events`` or an intake.
 
     Attributes:
-        headers: header pairs with names as in ``FIELD_NAMES``, in order, with repeats.
-        named: the headers as a mapping, with the last of repeated values. Use it to check whether a
-            name is present.
+        headers: header pairs in order, including repeated headers, with names as in ``FIELD_NAMES``.
+        named: the headers as a mapping, which has only the last value of a repeated header. Use it to check
+            whether a name is present.
         body: the body.
         route: the route in the path; None if the rules choose the route.
         query: the query without ``?``.
@@ -45,7 +45,7 @@ class EventRequest(msgspec.Struct, gc=False):
         pending: set while the caller is not known yet.
         intake: the intake in the path, if any.
         event: the event that an intake has made of the request.
-        counted: whether the quota of the caller was charged for its events.
+        counted: whether the events of the request were charged to the quota of the caller.
     """
 
     headers: HeaderPairs
@@ -66,8 +66,8 @@ class EventRequest(msgspec.Struct, gc=False):
 
 
 def events_target(path: str) -> tuple[bool, str | None]:
-    """Return whether a decoded path, without query, is for events, and the route in it. A trailing
-    slash is ignored.
+    """Return whether a path accepts events, and the route that it names. The path is decoded and has no
+    query. A slash at the end is ignored.
     """
     path = path.removesuffix("/")
     if path == "/events":
@@ -77,8 +77,8 @@ def events_target(path: str) -> tuple[bool, str | None]:
 
 
 def intake_target(path: str) -> str | None:
-    """Return the intake that a decoded path, without query, names; None if it names none. A
-    trailing slash is ignored.
+    """Return the intake that a path names, or None. The path is decoded and has no query. A slash at the end
+    is ignored.
     """
     path = path.removesuffix("/")
     name = path.removeprefix("/in/")
@@ -88,7 +88,7 @@ def intake_target(path: str) -> str | None:
 def request_key(request: EventRequest) -> bytes | None:
     """Return the record key that the sender chose, or None.
 
-    It is the raw value of header ``Skybridge-Key``, or the percent-decoded query parameter ``key``.
+    The key is the raw value of the header ``Skybridge-Key``, or the percent-decoded query parameter ``key``.
     Raise SenderError if two keys differ, because one of them would be lost.
     """
     if not request.query and KEY_HEADER not in request.named:
@@ -121,8 +121,8 @@ def _conflict(at: str, other_at: str) -> SenderError:
 
 
 def values_of(headers: HeaderPairs, wanted: bytes) -> bytes:
-    """Return all fields of a name joined with commas (RFC 9110 5.3). A mapping would have only the
-    last one.
+    """Return all fields of a name joined with commas (RFC 9110 5.3). A mapping of headers would have only the
+    last field.
     """
     return b", ".join(value for name, value in headers if name == wanted)
 

@@ -1,8 +1,8 @@
 """The requests of one connection, answered in the order in which they arrived (RFC 9112 9.3.2).
 
-Up to ``in_work`` fast requests run at the same time. An answer that is ready early waits for those
-of earlier requests. An ASGI request writes to the transport itself. So it begins once all earlier
-requests are answered, and later requests wait for it.
+Up to ``in_work`` fast requests run at the same time. An answer that is ready early waits for the answers to
+earlier requests. An ASGI request writes its answer to the transport itself. So it begins when all earlier
+requests are answered, and later requests wait until it has ended.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class QueueOwner(Protocol):
     """The connection that a request queue belongs to."""
 
     def publish(self, cycle: RequestCycle) -> HttpAnswer | None:
-        """Begin a fast request. Return the answer, or None if ``cycle.answered`` will be called
-        once.
+        """Begin a fast request. Return the answer if it is known at once. Otherwise return None, and call
+        ``cycle.answered`` once later.
         """
 
     def begin_asgi(self, asgi: AsgiCycle, app: Any) -> None: ...
@@ -33,18 +33,18 @@ class QueueOwner(Protocol):
         """Write an answer, and close the connection afterwards if it is the ``last``."""
 
     def is_receiving(self) -> bool:
-        """Return True if a request that is not in the queue yet has begun to arrive."""
+        """Return True if a request has begun to arrive that is not in the queue yet."""
 
     def queue_changed(self) -> None:
-        """React to requests that were added or answered."""
+        """React to a change of the queue, after requests were added or answered."""
 
 
 class RequestCycle:
-    """One request and its answer once it has one. A refusal has an answer only.
+    """One request, with its answer as soon as there is one. A refusal has an answer but no request.
 
-    ``last`` means that the connection closes after this answer. ``begun`` is the time at which the
-    request was complete. ``request`` is dropped when the request begins. So its body is not kept in
-    memory while a log stores the records made of it.
+    ``last`` means that the connection closes after this answer. ``begun`` is the time at which the request
+    was complete. ``request`` is dropped when the request begins. So the body is not kept in memory while a
+    log stores the records.
     """
 
     __slots__ = ("answer", "asgi", "begun", "fast", "last", "queue", "request")
@@ -66,7 +66,7 @@ class RequestCycle:
 
 
 class AsgiRequestCycle(RequestCycle):
-    """An ASGI request. It begins when it is the first in the queue."""
+    """An ASGI request. It begins to run when it is the first in the queue."""
 
     __slots__ = ("app", "running")
 
@@ -81,8 +81,8 @@ class RequestQueue:
     """The queue of the requests of one connection, in the order of arrival. Requests in
     ``_waiting`` have not begun.
 
-    ``answered`` measures how long fast requests wait for their answer, including the wait for
-    earlier ones, by class of status.
+    ``answered`` is a histogram of the time that fast requests wait for their answer, by class of status. This
+    includes the wait for earlier requests.
     """
 
     def __init__(self, owner: QueueOwner, in_work: int, answered: Histogram | None = None) -> None:
@@ -122,7 +122,7 @@ class RequestQueue:
         self._flush()
 
     def answer_ready(self, cycle: RequestCycle) -> None:
-        """Note that a fast request has its answer, and write the answers that are due."""
+        """Note that a fast request has its answer. Write all answers that no longer wait for earlier ones."""
         self._working -= 1
         if self._cycles and self._cycles[0] is cycle:
             self._flush()
@@ -130,25 +130,23 @@ class RequestQueue:
             self._begin_waiting()
 
     def asgi_completed(self) -> None:
-        """Remove the first request, an ASGI request whose answer was written."""
+        """Remove the first request of the queue. It is an ASGI request, whose answer was written."""
         self._cycles.popleft()
         self._flush()
 
     def withdraw_asgi(self, asgi: AsgiCycle) -> None:
-        """Remove the newest request if it is this ASGI request, because the rest of it will not
-        arrive.
-        """
+        """Remove the newest request if it is this ASGI request. The rest of the request will not arrive."""
         if self._cycles and self._cycles[-1].asgi is asgi:
             self._cycles.pop()
 
     def drain(self) -> None:
-        """Let the connection close after the last answer of the present requests."""
+        """Let the connection close after the last answer to the requests that are in the queue now."""
         self.draining = True
         if len(self._cycles) == 1 and (asgi := self._cycles[0].asgi) is not None:
             asgi.keep_alive = False
 
     def drop(self) -> list[AsgiCycle]:
-        """Discard all requests, because the connection has ended. Return its ASGI requests."""
+        """Discard all requests, because the connection has ended. Return the ASGI requests among them."""
         asgi_cycles = [cycle.asgi for cycle in self._cycles if cycle.asgi is not None]
         self._cycles.clear()
         self._waiting.clear()
@@ -162,8 +160,8 @@ class RequestQueue:
             cycle.answered(answer)
 
     def _begin_waiting(self) -> None:
-        """Begin waiting requests in a loop, because recursion could go deep if each is answered at
-        once.
+        """Begin waiting requests one after the other. The method uses a loop, because recursion could go too
+        deep if each request is answered at once.
         """
         if self._starting:
             return
@@ -196,5 +194,5 @@ class RequestQueue:
         self._owner.begin_asgi(head.asgi, head.app)
 
     def _is_last_answer(self, own: int = 0) -> bool:
-        """Return True if the connection drains and no further answer follows this one."""
+        """Return True if the connection drains and this answer is the last."""
         return self.draining and len(self._cycles) == own and not self._owner.is_receiving()

@@ -37,8 +37,8 @@ _log = logging.getLogger(__name__)
 
 Done = Callable[[HttpAnswer], None]
 ConsentReceiver = Callable[[str, str | None], Awaitable[bool | None]]
-"""A function that records a consent, given the key of a callback URL and the allowed rate. It
-returns False if there is no such URL, and None if the store does not answer.
+"""A function that stores the consent of a webhook. Its arguments are the key of a callback URL and the
+allowed rate. It returns False if there is no such URL, and None if the store does not answer.
 """
 CALLBACKS = "/handshake/"
 INVALID_RATE = problem(
@@ -71,8 +71,8 @@ class EventPublisher(Protocol):
     """The publisher that the resource uses; see ``publish.Publisher``."""
 
     def publish(self, request: EventRequest, done: Done) -> HttpAnswer | None:
-        """Publish a request. Return the answer if it is known at once; otherwise return None, and
-        call ``done`` once later.
+        """Publish a request. Return the answer if it is known at once. Otherwise return None, and call
+        ``done`` once later.
         """
 
     def takes(self, route: str | None) -> bool:
@@ -85,12 +85,12 @@ class EventsPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one configuration for the events listener.
 
     Attributes:
-        intakes: make events of webhook requests.
+        intakes: the intakes, which make events of webhook requests.
         limits: the bounds of connections and requests.
-        door: authenticates senders; None if every sender is accepted.
+        door: the authentication of senders; None if every sender is accepted.
         senders: the origins that the handshake consents to.
-        demands_client: whether a client without a certificate is refused, if the listener has
-            authorities of client certificates.
+        demands_client: whether a client without a certificate is refused. It applies only if the listener has
+            certificate authorities for clients.
     """
 
     intakes: Intakes
@@ -103,8 +103,9 @@ class EventsPolicy(msgspec.Struct, frozen=True, kw_only=True):
 class EventsResource(Listener):
     """The methods, refusals and webhook handshake of ``/events`` and the intakes.
 
-    ``call_back`` records the consent of webhooks to which Skybridge delivers. ``on_loopback`` means
-    that only this machine reaches the listener, including web pages in its browsers.
+    ``call_back`` is a function that stores the consent of webhooks to which Skybridge delivers.
+    ``on_loopback`` means that only this machine can connect to the listener. That includes web pages in the
+    browsers of this machine.
     """
 
     def __init__(
@@ -124,8 +125,8 @@ class EventsResource(Listener):
         self.apply(policy)
 
     def apply(self, policy: EventsPolicy) -> None:
-        """Apply a new policy from the next request on. An open connection keeps the bounds with
-        which it began.
+        """Apply a new policy from the next request on. An open connection keeps the limits with which it
+        began.
         """
         self.policy = policy
         self.door, self.intakes, self.limits = policy.door, policy.intakes, policy.limits
@@ -134,7 +135,7 @@ class EventsResource(Listener):
         self.bodies.divide(bounds.receiving, len(self.intakes), largest)
 
     def post(self, request: EventRequest, done: Done) -> HttpAnswer | None:
-        """Handle one POST or PUT. An unexpected error is logged and answered 500."""
+        """Handle one POST or PUT. An unexpected error is logged and answered with 500."""
         if request.pending is not None:
             return self._wait_for_issuer(request, request.pending, done)
         try:
@@ -158,10 +159,10 @@ class EventsResource(Listener):
             return BUG
 
     def refuses_origin(self, headers: HeaderPairs, intake: str | None) -> bool:
-        """Return True if a POST or PUT comes from a web page of another origin that must not send.
+        """Return True if a POST or PUT must be refused because it comes from a web page of another origin.
 
-        The check applies where a sender needs no credential: on a loopback listener with open
-        access, and at an intake without verification.
+        The check applies where a sender needs no credential: on a loopback listener with open access, and at
+        an intake without verification.
         """
         if intake is None:
             is_exposed = self._on_loopback and (self.door is None or self.door.is_open)
@@ -172,8 +173,8 @@ class EventsResource(Listener):
     def other_method(
         self, method: str, named: Mapping[bytes, bytes], route: str | None
     ) -> HttpAnswer:
-        """Answer any method except POST and PUT. Consent is given only where events are accepted
-        (webhook specification 4.2).
+        """Answer any method except POST and PUT. A handshake is answered with consent only if the route
+        accepts events (webhook specification 4.2).
         """
         if method != "OPTIONS":
             return self.refused(method_not_allowed(method), "method-not-allowed")
@@ -184,7 +185,7 @@ class EventsResource(Listener):
         return HttpAnswer(200, ((b"allow", METHODS), *consent))
 
     def other_intake_method(self, method: str, name: str, query: bytes) -> HttpAnswer:
-        """Answer any method of an intake except POST."""
+        """Answer a request to an intake with any method except POST."""
         try:
             probed = self.intakes.probe(name, method, query)
         except SenderError as error:
@@ -192,7 +193,8 @@ class EventsResource(Listener):
         return probed or self.refused(only_posts(method), "method-not-allowed")
 
     async def other_path(self, method: str, path: str, named: Mapping[bytes, bytes]) -> HttpAnswer:
-        """Answer any other path: the callback URLs by which webhooks consent, else 404."""
+        """Answer a request to any other path. It is a callback URL with which webhooks consent, or is
+        answered 404."""
         if (
             self._call_back is None
             or not path.startswith(CALLBACKS)
@@ -216,9 +218,9 @@ class EventsResource(Listener):
     def _wait_for_issuer(
         self, request: EventRequest, pending: Pending, done: Done
     ) -> HttpAnswer | None:
-        """Keep a complete request until its issuer has answered the question for keys.
+        """Let a complete request wait until its issuer has answered the request for keys.
 
-        Its sender is not known yet, so its body is charged to the share of unauthenticated senders.
+        The sender is not known yet, so the body is charged to the share of unauthenticated senders.
         """
         size = len(request.body)
         if not self.bodies.hold(UNAUTHENTICATED, size):
@@ -239,8 +241,8 @@ class EventsResource(Listener):
         return None
 
     def _prepare_body(self, request: EventRequest) -> None:
-        """Decode the body. First raise QuotaExceeded for a caller without quota, so that such a
-        request costs only its head.
+        """Decode the body. Before that, raise QuotaExceeded if the caller has no quota left, so that decoding
+        costs nothing.
         """
         if request.caller is not None and self.door is not None:
             self.door.demand_one(request.caller)
@@ -248,8 +250,8 @@ class EventsResource(Listener):
             self._decode_body(request)
 
     def _count_refusal(self, request: EventRequest, code: str) -> None:
-        """Count a refused request for its caller. An unreadable request costs one event of quota,
-        so that a sender of invalid requests has a bound.
+        """Count a refused request for its caller. An unreadable request costs one event of the quota, so that
+        a sender of invalid requests is limited too.
         """
         caller = request.caller
         if caller is None:
@@ -267,7 +269,7 @@ class EventsResource(Listener):
 
 
 def _event_id(request: EventRequest) -> str:
-    """Return the id of the event if a header has it. The id in a refused document would not be
+    """Return the id of the event if a header contains it. The id inside a refused document would not be
     reliable.
     """
     return request.named.get(b"ce-id", b"")[:_ID_SHOWN].decode("utf-8", "replace")

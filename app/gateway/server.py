@@ -1,4 +1,5 @@
-"""Start and stop a listener: uvicorn without its signal handlers, on the running loop.
+"""Start and stop a listener. It is a server of uvicorn that runs on the present event loop, without uvicorn's
+signal handlers.
 
 ``runtime`` handles the signals. A stop is limited in time.
 """
@@ -41,12 +42,13 @@ class HttpServer:
     Args:
         app: the application.
         host: the address.
-        port: the port; 0 takes a free one. After the start, ``port`` and ``url`` have the actual
-            one.
+        port: the port; 0 takes a free one. After the start, the attributes ``port`` and ``url`` have the
+            actual port.
         listener: the limits of the connections.
         protocol: the protocol of the connections.
-        settings: the name of the setting with ``{}``, as in ``gateway.port``.
-        installation: the installation whose processes share the port; None if the port is not
+        settings: the name of the listener's settings with ``{}`` in place of the last part, such as
+            ``server.events.{}``.
+        installation: the name of the installation whose processes share the port; None if the port is not
             shared.
         tls: the certificates, if the listener uses TLS.
         date_header: whether answers have a Date header.
@@ -82,7 +84,7 @@ class HttpServer:
         self._certificates: Certificates | None = None
 
     async def start(self) -> None:
-        """Open the port. Raise SetupError that names the setting at fault."""
+        """Open the port. Raise SetupError, which names the wrong setting."""
         demand_known_uvicorn()
         certificates = Certificates(self._tls, self._settings.format("tls")) if self._tls else None
         self._certificates = certificates
@@ -101,8 +103,8 @@ class HttpServer:
     async def stop(self, drain: float = 25.0) -> None:
         """Stop accepting, send the answers that are due, and close the connections.
 
-        After ``drain`` seconds, the other connections are aborted. Their requests were not answered
-        2xx, so their senders repeat them.
+        After ``drain`` seconds, connections that are still open are aborted. Their requests were not answered
+        2xx, so the senders repeat them.
         """
         server = self._uvicorn
         if server is None:
@@ -124,8 +126,8 @@ class HttpServer:
         self._tasks.clear()
 
     async def _keep_date(self, server: Server) -> None:
-        """Update the Date header every second. uvicorn's own loop would wake ten times a second;
-        ``stop`` cancels this task.
+        """Update the Date header every second, until ``stop`` cancels this task. It replaces uvicorn's own
+        loop, which would wake ten times a second.
         """
         while True:
             await asyncio.sleep(_DATE)
@@ -222,7 +224,7 @@ class EventsServer(HttpServer):
         _log.info("events listener on %s:%d", self.host, self.port)
 
     def apply(self, policy: EventsPolicy) -> None:
-        """Apply a new policy from now on. The port and its connections stay."""
+        """Apply a new policy from now on. The port stays open, and so do its connections."""
         self.resource.apply(policy)
         if self._certificates is not None:
             self._certificates.demand_clients(policy.demands_client)
@@ -232,7 +234,7 @@ async def _drain(state: Any, bound: float) -> bool:
     """Ask each connection once to end. Return True if all connections and tasks ended within
     ``bound`` seconds.
 
-    Connections that are accepted meanwhile are asked, too.
+    Connections that are accepted in the meantime are also asked.
     """
     asked: set[object] = set()
     with contextlib.suppress(TimeoutError):

@@ -1,9 +1,10 @@
 """Time-outs of a connection, with one timer for each connection and no clock on the fast path.
 
-The timer checks several times within the shortest time-out whether the state has changed since the
-last check. A state that has not changed for its time-out has expired. So a time-out is never early.
-It is late by at most two checks, each an eighth of the shortest time-out and at most a second. Idle
-connections are checked by their own, longer time-out, because a listener has hundreds of them.
+The timer checks several times within the shortest time-out whether the state has changed since the last
+check. A state that has not changed for its time-out has expired. So a time-out never comes early. It comes
+late by at most two checks, and the time between checks is an eighth of the shortest time-out, at most a
+second. A listener may have hundreds of idle connections, so they are checked less often, by their own longer
+time-out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _STEPS = 4  # a check is moved to a multiple of this fraction of the interval
 
 
 class Phase(enum.IntEnum):
-    """The state of a connection by what it waits for."""
+    """The phases of a connection. A phase is named after the thing for which the connection waits."""
 
     IDLE = 0  # the next request
     HEAD = 1  # the rest of a head
@@ -38,11 +39,11 @@ class WatchedConnection(Protocol):
         """Return the phase, and a value that changes with any progress in that phase."""
 
     def expired(self, phase: Phase) -> None:
-        """Handle the time-out of a phase."""
+        """React to the end of the time-out of a phase."""
 
 
 class TimeoutWatch:
-    """Watches the time-outs of one connection."""
+    """The timer that watches the time-outs of one connection."""
 
     def __init__(
         self, watched: WatchedConnection, limits: ListenerLimits, loop: asyncio.AbstractEventLoop

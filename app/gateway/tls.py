@@ -1,4 +1,5 @@
-"""TLS of a listener: handshakes are bounded, and changed certificate files are read again."""
+"""TLS of a listener. The number and duration of handshakes are limited, and changed certificate files are
+read again."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         certificate: PEM file with the certificate chain, leaf first.
         key: PEM file with the private key.
-        client_ca: PEM file with the authorities of client certificates; if set, clients are asked
-            for one.
+        client_ca: PEM file with the certificate authorities for clients. If it is set, clients are asked for
+            a certificate.
         demands_client: whether a client without a certificate is rejected.
         check_every: seconds between checks of the files.
     """
@@ -41,10 +42,10 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ContextPair(msgspec.Struct, frozen=True):
-    """Two TLS contexts: one demands a client certificate, the other only requests one.
+    """Two TLS contexts: one demands a client certificate, and the other only requests one.
 
-    Both exist from the start, so that a changed demand needs no file. The files on the disk may be
-    invalid by then.
+    Both are created at the start. So a change of this demand does not need the files, which may be invalid by
+    then.
     """
 
     demanding: ssl.SSLContext
@@ -52,11 +53,11 @@ class _ContextPair(msgspec.Struct, frozen=True):
 
 
 class Certificates:
-    """The certificates of a listener. New connections get those that were loaded last; open
-    connections keep theirs.
+    """The certificates of a listener. New connections use the certificates that were loaded last, and open
+    connections keep their own.
 
-    ``setting`` names the TLS setting in error messages. Raise SetupError for files that cannot be
-    used.
+    ``setting`` is the name of the TLS setting for error messages. The constructor raises SetupError for files
+    that cannot be used.
     """
 
     def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
@@ -75,8 +76,8 @@ class Certificates:
     def context(self) -> ssl.SSLContext:
         """Return the context for the next handshake.
 
-        Each context has its own TLS sessions. Otherwise a session from other authorities could be
-        resumed, and the client's certificate would not be checked.
+        Each context has its own TLS sessions. Otherwise a session that began under other certificate
+        authorities could be resumed, and the client's certificate would not be checked.
         """
         contexts = self._tried.current
         return contexts.demanding if self._settings.demands_client else contexts.asking
@@ -103,22 +104,22 @@ def _contexts(pems: Pems) -> _ContextPair:
 
 
 class Handshakes:
-    """Accepts the connections of a TLS listener, and bounds their handshakes.
+    """The part of a TLS listener that accepts connections and limits their handshakes.
 
-    asyncio reports a connection only after its handshake, so its server could neither count nor
-    refuse handshakes.
+    The server of asyncio cannot count or refuse handshakes, because it reports a connection only after the
+    handshake.
 
     Args:
         listening: the listening socket.
-        context: returns the context of the next handshake.
-        make: creates the protocol of a connection.
-        tasks: gets one task for each handshake.
-        room: returns how many more connections may be open, without counting handshakes.
-        within: seconds for a handshake.
-        shutdown: seconds for the end of TLS; None for asyncio's default.
-        refused: called with the address of each client that found no room.
-        share: most handshakes of one sender; beyond, its oldest one ends. None for no bound.
-        sender: returns the sender for the address of a client.
+        context: a function that returns the context of the next handshake.
+        make: a function that creates the protocol of a connection.
+        tasks: the set to which one task is added for each handshake.
+        room: a function that returns how many more connections may be open, without counting handshakes.
+        within: the time limit of a handshake, in seconds.
+        shutdown: the time limit for closing TLS, in seconds; None for asyncio's default.
+        refused: called with the address of each client that was refused because there was no room.
+        share: most handshakes of one sender; if it begins more, its oldest handshake ends. None for no limit.
+        sender: a function that returns the sender for the address of a client.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """A publisher with tracing: one span for each request, and a child span for each event that is
 published.
 
-The trace context of the event's span goes with the record as the header ``traceparent``. It
-replaces the sender's, which is the parent of the request's span. The event's own attribute
-``ce-traceparent`` belongs to the sender, and stays.
+The record gets the trace context of the event's span as the header ``traceparent``. This replaces the
+``traceparent`` of the sender, which is the parent of the request's span. The event's own attribute
+``ce-traceparent`` belongs to the sender, and is unchanged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SERVER_FAULT = 500
 
 
 class TracedRequest:
-    """The spans of one request: its own, and those of its events in order."""
+    """The spans of one request: the span of the request itself, and those of its events in order."""
 
     def __init__(self, traces: Tracing, request: EventRequest, systems: Mapping[str, str]) -> None:
         carried = {
@@ -77,8 +77,8 @@ class TracedRequest:
         span.set_attribute("skybridge.route", publication.route)
 
     def finish(self, answer: HttpAnswer) -> HttpAnswer:
-        """End the spans with the answer. A partly stored request is described by its answer, and
-        not in the spans.
+        """End all spans of the request and return the answer. With a status of 500 or more, all spans are
+        marked as failed, including those of events that were stored.
         """
         self._span.set_attribute("http.response.status_code", answer.status)
         if answer.status >= SERVER_FAULT:

@@ -43,7 +43,7 @@ _SERVER_METHODS = frozenset({"startup", "on_tick"})
 
 
 class AsgiCycle(Protocol):
-    """An ASGI request and its answer, as far as a connection uses them."""
+    """An ASGI request and its answer, with the members that a connection uses."""
 
     disconnected: bool
     keep_alive: bool
@@ -57,7 +57,7 @@ class AsgiProtocol(HttpToolsProtocol, abc.ABC):
 
     @abc.abstractmethod
     def asgi_ready(self, cycle: AsgiCycle, app: Any) -> None:
-        """Take a request whose head is complete. Call ``begin_asgi`` to run it."""
+        """Take an ASGI request whose head is complete. Call ``begin_asgi`` later to run the request."""
 
     def begin_asgi(self, cycle: Any, app: Any) -> None:
         super()._start_asgi_task(cycle, app)
@@ -67,7 +67,7 @@ class AsgiProtocol(HttpToolsProtocol, abc.ABC):
 
 
 def demand_known_uvicorn() -> None:
-    """Raise SetupError if uvicorn has an unknown version, or lacks a part that is used."""
+    """Raise SetupError if uvicorn has an unknown version, or lacks a part that Skybridge uses."""
     demand("uvicorn", KNOWN, "app/gateway/uvicorn_adapter.py")
     if found := differences():
         raise SetupError(
@@ -92,8 +92,8 @@ def _missing(kind: type, names: frozenset[str]) -> list[str]:
 
 
 def _unset_fields(kind: type, names: frozenset[str]) -> list[str]:
-    """Return the fields that the module of ``kind`` never sets. The whole module is searched, which
-    is faster than parsing one class.
+    """Return the fields that no code in the module of ``kind`` sets. The text of the whole module is
+    searched, which is faster than parsing one class.
     """
     source = inspect.getsource(sys.modules[kind.__module__])
     return [

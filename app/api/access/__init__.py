@@ -1,2 +1,2 @@
-"""Shell. Callers of the admin listener: the rights of their tokens, the parts that they reach, and their
-audit."""
+"""Shell. Callers of the admin listener: the rights of their tokens, the subscriptions and topics that they
+may access, and the audit of their requests."""

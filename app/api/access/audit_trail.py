@@ -46,8 +46,8 @@ class AuditRecorder:
         *,
         hourly: bool = False,
     ) -> None:
-        """Write the entry of a request that is about to run, and remember it in ``caller``. Raise
-        StoreUnavailable if the store cannot write it.
+        """Write the audit entry of a request before its operation runs, and store the entry in ``caller``.
+        Raise StoreUnavailable if the store cannot write it.
 
         With ``hourly``, only the first request of an hour by this caller for this operation and object is
         written.
@@ -61,8 +61,8 @@ class AuditRecorder:
         caller.entry = msgspec.structs.replace(entry, id=number)
 
     async def conclude(self, caller: AdminCaller, status: int) -> None:
-        """Write the status of the answer into the entry of this request. If the store fails, log that and let
-        the answer go out, because the operation is done."""
+        """Write the status of the answer into the audit entry of this request. If the store fails, log the
+        failure and send the answer anyway, because the operation is done."""
         entry, caller.entry = caller.entry, None
         if entry is None:
             return
@@ -74,7 +74,7 @@ class AuditRecorder:
         self._publish(entry)
 
     async def record_refusal(self, scope: Scope, caller: AdminCaller, operation: str) -> None:
-        """Record a request that was refused with 403, because its token lacks a scope or does not reach the
+        """Record a request that was refused with 403, because its token lacks a scope or does not permit the
         object."""
         entry = self._entry(scope, caller.name, "refusal", operation)
         await self._add(msgspec.structs.replace(entry, status=403))
@@ -99,8 +99,8 @@ class AuditRecorder:
         await self._add(msgspec.structs.replace(entry, status=status))
 
     async def _add(self, entry: AuditEntry) -> None:
-        """Add an entry of something that is already done. If the store fails, log that instead of refusing
-        the request."""
+        """Add an audit entry for an operation that is already done. If the store fails, log the failure
+        instead of refusing the request."""
         try:
             await self._store.audit.add(entry)
         except StoreUnavailable as error:
@@ -122,12 +122,13 @@ class AuditRecorder:
         self._notify(AUDITED[entry.kind], entry.operation, published(entry))
 
     def _is_first(self, entry: AuditEntry) -> bool:
-        """Return True if the audit has no such use by this caller within the last hour."""
+        """Return True if the audit has no entry of the last hour for the same use by this caller."""
         noted = self._used.get(_use_key(entry))
         return noted is None or self._clock.monotonic() - noted >= HOUR
 
     def _remember(self, entry: AuditEntry) -> None:
-        """Remember the time of a use, and forget the oldest use beyond 1,024."""
+        """Remember when the caller of this entry last used this object. If more than 1,024 uses are
+        remembered, forget the oldest."""
         self._used.pop(_use_key(entry), None)
         self._used[_use_key(entry)] = self._clock.monotonic()
         if len(self._used) > USES:

@@ -1,4 +1,5 @@
-"""Callers of the admin listener: the token that they send, its rights, and the audit entry of their request."""
+"""Callers of the admin listener: the token of each request, its rights, and the audit entry of the
+request."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class AdminAccess(msgspec.Struct, frozen=True):
 
     Attributes:
         mask: JSON Pointers of the event data that callers without the scope ``data`` may not see.
-        targets: Webhooks to which subscriptions of such callers may deliver. None permits all.
+        targets: Webhooks to which subscriptions of callers without the scope ``data`` may deliver. None
+            permits all.
     """
 
     tokens: Sequence[AccessToken] = ()
@@ -82,7 +84,7 @@ class AdminCaller:
         """Add the object of the operation and the amount of change to the audit entry of this request.
 
         Args:
-            target: The object, if the path does not name it. None keeps the one from the path.
+            target: The object, if the path does not name it. None keeps the object from the path.
             detail: How much was changed. It must not contain event data or secrets.
         """
         if self.entry is not None:
@@ -112,8 +114,8 @@ class CallerDirectory:
         return self._known.keys()
 
     def by_token(self, token: bytes) -> AdminCaller | None:
-        """Return the caller of a token, or None if the token is wrong. Every digest is compared, so that the
-        time taken reveals nothing."""
+        """Return the caller of a token, or None if the token is wrong. The token is compared with every
+        digest, so that the duration reveals nothing."""
         given = digest_of(token)
         fits = [each for digest, each in self._known.items() if hmac.compare_digest(digest, given)]
         return self._caller(fits[0], given) if fits else None
@@ -125,7 +127,7 @@ class CallerDirectory:
         return None if token is None else self._caller(token, digest)
 
     def still_allows(self, caller: AdminCaller) -> bool:
-        """Return True if a caller that was found earlier still has all the rights that it had then."""
+        """Return True if a caller still has all the rights that it had when this directory returned it."""
         now = self.local_caller() if self.open else self.by_digest(caller.token)
         return (
             now is not None
@@ -151,6 +153,6 @@ def attach(scope: MutableMapping[str, Any], caller: AdminCaller) -> None:
 
 
 def caller_of(scope: MutableMapping[str, Any]) -> AdminCaller | None:
-    """Return the caller of a request. Return None without a valid token, when only liveness, readiness and
-    login answer."""
+    """Return the caller of a request. Return None if the request has no valid token. Only liveness, readiness
+    and login answer a request without a token."""
     return cast("AdminCaller | None", scope.get(_KEY))

@@ -1,5 +1,5 @@
-"""Access to the admin listener: a bearer token or a browser session for everything but the status of the
-probes.
+"""Access to the admin listener. Every request needs a bearer token or a browser session, except for the
+status of the probes.
 
 Addresses that send wrong tokens are throttled. A page of another origin cannot change anything. The rights of
 a token are checked in ``operations``.
@@ -107,7 +107,8 @@ _IGNORED_REFUSALS = {
     READINESS: {_NO_TOKEN, _SESSION_OVER, _OTHER_HOST},
     SESSION: {_NO_TOKEN, _SESSION_OVER},
 }
-"""The refusals that a path without login ignores, by path."""
+"""The refusals that the readiness probe and the login ignore, by path. Both answer callers without a
+token."""
 _PRIVATE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _PRESENTED = "skybridge.session"  # in a scope of ASGI
 
@@ -121,11 +122,13 @@ def _without_slash(scope: Scope) -> Scope:
 
 
 class AccessEnded(OSError):
-    """Raised inside a streamed answer whose token or session has ended, as if the client had disconnected."""
+    """The access of a caller ended during a streamed answer, because its token or session ended. It is raised
+    inside the stream, as if the client had disconnected."""
 
 
 class PresentedSession(NamedTuple):
-    """The session that a request presented, with its id. Nothing else keeps the id."""
+    """The session that a request presented, with the session id. Skybridge stores the id in no other
+    place."""
 
     id: str
     session: BrowserSession
@@ -261,15 +264,16 @@ class TokenGuard:
 
 
 def _is_end_of_access(error: Exception) -> bool:
-    """Return True if ``error`` is the end of access, as this guard or Starlette raises it."""
+    """Return True if ``error`` shows that the access of a caller ended. This guard or Starlette raises such
+    errors."""
     from starlette.requests import ClientDisconnect  # noqa: PLC0415 - loads with the application
 
     return isinstance(error, AccessEnded | ClientDisconnect)
 
 
 def _forbid_storing(send: Any) -> Any:
-    """Return a ``send`` that marks answers so that no cache stores them and no browser guesses their media
-    type. Answers may contain event data."""
+    """Wrap ``send`` so that no cache stores the answers and no browser guesses their media type. Answers may
+    contain event data."""
 
     async def send_marked(message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -292,7 +296,8 @@ async def _refuse(refusal: AccessRefusal, send: Any) -> None:
 
 
 def presented_by(scope: Scope) -> PresentedSession | None:
-    """Return the session that the request presented. Return None if it sent a token itself, or needed none."""
+    """Return the browser session that the request presented. Return None if the request sent a token, or
+    needed no access."""
     found: PresentedSession | None = scope.get(_PRESENTED)
     return found
 
@@ -314,8 +319,8 @@ def cookie_of(scope: Scope) -> str:
 
 
 def _is_login(scope: Scope) -> bool:
-    """Return True for a login. The token in its body decides, even if the cookie has the session of another
-    user."""
+    """Return True if the request is a login. The guard then uses the token in the body, even if the cookie
+    has the session of another user."""
     return bool(scope["path"] == SESSION and scope["method"] == "POST")
 
 
@@ -325,7 +330,8 @@ def _has_csrf(scope: Scope, id_: str) -> bool:
 
 
 def may_read(scope: Scope) -> bool:
-    """Return True if the caller may see more of a probe than its status."""
+    """Return True if the caller may see the causes in the answer of a probe. Other callers see its status
+    only."""
     caller = caller_of(scope)
     return caller is not None and "read" in caller.scopes and not caller.binding.is_bound
 
@@ -347,8 +353,8 @@ def _host(scope: Scope) -> str:
 
 
 def _is_of_another_origin(scope: Scope) -> bool:
-    """Return True if a page of another origin sent the request. Only browsers send the headers that show
-    this."""
+    """Return True if a page of another origin sent the request. Browsers alone report the origin in headers,
+    so other clients are never refused."""
     if _header(scope, b"sec-fetch-site").lower() not in _OWN_SITE:
         return True
     origin = _header(scope, b"origin")

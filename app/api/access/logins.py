@@ -62,8 +62,8 @@ class SessionView(BaseModel):
 
 @routes.get("", operation_id="session")
 async def look(clock: ClockDep, request: Request) -> SessionView:
-    """Return the caller of this request and its scopes. Callers without a token are answered too, so that a
-    page knows whether to ask for a token."""
+    """Return the caller of this request and its scopes. A caller without a token gets an answer too, so that
+    a page knows whether to ask for a token."""
     return _view(clock, request)
 
 

@@ -34,13 +34,15 @@ LARGEST_MODEL = 64 << 10  # bytes of a body that FastAPI parses
 class OperationRule(NamedTuple):
     """The requirements of an operation for its caller.
 
-    ``reach`` checks, for every operation, what a path names and what lists contain.
+    The module ``reach`` checks whether the caller may access the objects that a path names and that lists
+    contain.
 
     Attributes:
         scope: The scope that the token needs. None for liveness, readiness and login, which answer every
             caller.
         audited: How the audit records the operation.
-        whole: Whether the operation applies to the whole service, so that it refuses a bound token.
+        whole: Whether the operation applies to the whole service. A token that is limited to some
+            subscriptions or topics is then refused.
     """
 
     scope: Scope | None
@@ -120,8 +122,8 @@ RULES: Mapping[str, OperationRule] = {
     "attempts": _LOOK,
     "find_events": _LOOK,
 }
-"""The rule of each operation, by operation id. The application does not start if an operation is missing here
-(KeyError)."""
+"""The rule of each operation, by operation id. The application refuses to start (KeyError) if an operation
+has no rule here."""
 
 
 class Operation(APIRoute):
@@ -150,7 +152,7 @@ async def _admit(request: Request, caller: AdminCaller, name: str, rule: Operati
 
     Raises:
         MissingScope: The token lacks the scope.
-        OutsideBinding: The token does not reach what the path names.
+        OutsideBinding: The token does not permit the object that the path names.
         StoreUnavailable: The audit cannot be written.
     """
     trail = cast("AuditRecorder", request.app.state.trail)
@@ -211,4 +213,4 @@ async def _shown(request: Request) -> Redaction:
 CallerDep = Annotated[AdminCaller, Depends(_caller)]
 """A handler parameter: the caller of the operation."""
 RedactionDep = Annotated[Redaction, Depends(_shown)]
-"""A handler parameter: which event data the caller may see."""
+"""A handler parameter: the redaction, which defines the event data that the caller may see."""

@@ -1,4 +1,4 @@
-"""The parts of a service as parameters of handlers, each limited to what the caller reaches."""
+"""The parts of a service as parameters of handlers. Each part shows only what the caller may access."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def given_of(request: Request) -> ServiceParts:
-    """Return the parts of the service that answers a request."""
+    """Return the parts of the service that answers this request."""
     return cast("ServiceParts", request.app.state.given)
 
 
@@ -30,11 +30,12 @@ async def _reached(request: Request) -> ReachableParts:
 
 
 Parts = Annotated[ReachableParts, Depends(_reached)]
-"""A handler parameter: the parts of the service, limited to what the caller reaches."""
+"""A handler parameter: the parts of the service. They show only what the caller may access."""
 
 
 def uses(kind: type[T]) -> Any:
-    """Return a FastAPI dependency that provides the part of this kind, limited to what the caller reaches."""
+    """Return a FastAPI dependency that provides the part of this kind. The part shows only what the caller
+    may access."""
 
     async def part(parts: Parts) -> T:
         return parts.of(kind)
@@ -51,5 +52,4 @@ RoutesDep = Annotated[Routes, uses(Routes)]
 StoreDep = Annotated[Store, uses(Store)]
 SubscriptionsDep = Annotated[Subscriptions, uses(Subscriptions)]
 WakeupsDep = Annotated[Wakeups, uses(Wakeups)]
-"""A handler parameter: the wake-ups of pull queues. The types above are parameters that several resources
-use."""
+"""A handler parameter: the wake-ups of pull queues."""

@@ -1,9 +1,10 @@
-"""Limit the parts of a service to the subscriptions and topics that a bound token reaches.
+"""Limit the parts of a service to the subscriptions and topics that a caller's token permits. A token with
+such a limit is called bound.
 
-``demand_path`` checks what the path of a request names, before the body is read. ``reachable_parts`` gives each
-operation the parts limited to its caller. Lists and counts leave out everything else, and naming something
-else is a 403. No operation checks this by itself, except that ``produce`` and ``test`` check the source of an
-event.
+``demand_path`` checks the objects that the path of a request names, before the body is read.
+``reachable_parts`` gives each operation the parts limited to its caller. Lists and counts leave out all other
+objects. A request that names another object is refused with 403. Operations contain no checks of their own,
+except that ``produce`` and ``test`` check the source of an event.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ from app.telemetry import Counters
 T = TypeVar("T")
 
 Sources = Mapping[str, tuple[str, Sequence[str]]]
-"""Broker and topics of each subscription, by subscription id."""
+"""The broker and the topics that each subscription reads, by subscription id."""
 
 
 class OutsideBinding(RequestRefused):
-    """A refusal with 403: the token is bound and does not reach what the request names."""
+    """A refusal with 403: the request names a subscription or topic that the token does not permit."""
 
     def __init__(self, caller: AdminCaller, what: str) -> None:
         detail = f"the token {caller.name} is bound to {caller.binding}: {what}"
@@ -69,8 +70,8 @@ class OutsideBinding(RequestRefused):
 
 
 class Reach:
-    """The subscriptions and topics that one caller reaches. A caller reaches a subscription if the binding
-    has its id and every topic that it reads."""
+    """The subscriptions and topics that one caller may access. A caller may access a subscription if its
+    token permits the id and every topic that the subscription reads."""
 
     def __init__(self, caller: AdminCaller, sources: Sources) -> None:
         self._caller = caller
@@ -84,17 +85,17 @@ class Reach:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Return the ids of the existing subscriptions that the caller reaches."""
+        """Return the ids of the existing subscriptions that the caller may access."""
         return tuple(filter(self.subscription, self._sources))
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Return the ids of the existing subscriptions that the caller does not reach."""
+        """Return the ids of the existing subscriptions that the caller may not access."""
         return frozenset(self._sources) - frozenset(self.known)
 
     def subscription(self, name: str) -> bool:
-        """Return True if the caller reaches the subscription. A deleted subscription is out of reach if the
-        binding limits topics, because its topics are unknown."""
+        """Return True if the caller may access the subscription. The result is False for a deleted
+        subscription if the token limits topics, because the topics of the subscription are unknown."""
         if not self._binding.subscription(name):
             return False
         known = self._sources.get(name)
@@ -104,19 +105,19 @@ class Reach:
         return all(self._binding.topic(broker, each) for each in topics)
 
     def topic(self, broker: str, name: str) -> bool:
-        """Return True if the caller reaches the topic."""
+        """Return True if the caller may access the topic."""
         return self._binding.topic(broker, name)
 
     def demand_subscriptions(self, *names: str) -> None:
-        """Raise OutsideBinding unless the caller reaches all these subscriptions. An id that does not exist
-        passes if the binding has it; the operation handles that case."""
+        """Raise OutsideBinding unless the caller may access all these subscriptions. An id that does not
+        exist passes if the token permits it; the operation then reports that it does not exist."""
         for name in names:
             is_known = name in self._sources
             if not (self.subscription(name) if is_known else self._binding.subscription(name)):
                 raise OutsideBinding(self._caller, f"subscription {name[:127]} is not included")
 
     def demand_topic(self, broker: str, name: str) -> None:
-        """Raise OutsideBinding unless the caller reaches the topic."""
+        """Raise OutsideBinding unless the caller may access the topic."""
         if not self.topic(broker, name):
             what = f"topic {name[:127]} of broker {broker[:127]} is not included"
             raise OutsideBinding(self._caller, what)
@@ -129,7 +130,7 @@ class Reach:
             before: The subscription that ``wanted`` replaces, or None.
 
         Raises:
-            OutsideBinding: The subscription reads or writes beyond the binding.
+            OutsideBinding: The subscription reads or writes a topic that the token does not permit.
             Refused: The caller may not choose this target.
         """
         binding = self._binding
@@ -164,7 +165,8 @@ class Reach:
 
 
 def _reached(subscription: Subscription) -> str:
-    """Return the URL of a webhook; with a path that ``request`` appends, a URL below that one."""
+    """Return the URL to which a webhook subscription sends. If the setting ``request`` appends a path, return
+    a URL below the configured one."""
     url = subscription.webhook_url
     request = subscription.request
     if request is None or (isinstance(request, RequestTemplates) and not request.path):
@@ -181,14 +183,14 @@ def _published_targets(subscription: Subscription) -> Iterator[Target | Exchange
 
 
 def _delivery_settings(subscription: Subscription) -> tuple[object, ...]:
-    """Return the settings that decide which events a subscription delivers where."""
+    """Return the settings that decide which events a subscription delivers and where."""
     source, filters = subscription.source, subscription.filters
     return source, filters, subscription.sink, subscription.dead_letter
 
 
 async def _sources(subscriptions: Subscriptions, registry: Registry) -> Sources:
-    """Return the broker and topics of each subscription. Subscriptions that cannot run are included, unless
-    the store does not answer."""
+    """Return the broker and topics of each subscription. Subscriptions that cannot run are included, but if
+    the store does not answer, they are left out."""
     declared = await subscriptions.declared()
     found = {each.id: (each.source.broker, each.source.topics) for each in declared}
     try:
@@ -199,8 +201,8 @@ async def _sources(subscriptions: Subscriptions, registry: Registry) -> Sources:
 
 
 def _source_of_document(entry: SubscriptionEntry) -> tuple[str, Sequence[str]]:
-    """Return the broker and topics that a document names. A document that cannot be parsed yields an empty
-    topic, which no binding of topics includes."""
+    """Return the broker and topics that the document of a subscription names. A document that cannot be
+    parsed yields an empty topic, which no token with limited topics permits."""
     source = entry.document.get("source")
     read: Mapping[str, Any] = source if isinstance(source, Mapping) else {}
     topics = read.get("topics")
@@ -210,7 +212,8 @@ def _source_of_document(entry: SubscriptionEntry) -> tuple[str, Sequence[str]]:
 
 
 async def reach_of(given: ServiceParts, caller: AdminCaller) -> Reach:
-    """Return the reach of a caller. For a caller that is not bound, the subscriptions are not read."""
+    """Return the subscriptions and topics that a caller may access. If its token has no limits, the
+    subscriptions are not read."""
     if not caller.binding.is_bound:
         return Reach(caller, {})
     return Reach(caller, await _sources(given.of(Subscriptions), given.of(Registry)))
@@ -224,10 +227,10 @@ async def demand_path(
     *,
     whole: bool,
 ) -> None:
-    """Raise OutsideBinding unless the caller reaches what the path of its request names.
+    """Raise OutsideBinding unless the caller may access the objects that the path of its request names.
 
-    ``named`` has the parameters of the path. With ``whole``, the operation applies to the whole service,
-    which no bound caller reaches.
+    ``named`` has the parameters of the path. With ``whole``, the operation applies to the whole service, and
+    every caller with a bound token is refused.
     """
     if not caller.binding.is_bound:
         return
@@ -252,7 +255,7 @@ def demand_source(caller: AdminCaller, source: str | None) -> None:
 
 
 class ReachableParts:
-    """The parts of a service, limited to what one caller reaches. ``reach`` is None for a caller without
+    """The parts of a service, limited to what one caller may access. ``reach`` is None for a caller without
     limits."""
 
     def __init__(self, given: ServiceParts, reach: Reach | None) -> None:
@@ -260,7 +263,8 @@ class ReachableParts:
         self._reach = reach
 
     def of(self, kind: type[T]) -> T:
-        """Return the part of a kind, limited to what the caller reaches. Raise LookupError if there is none."""
+        """Return the part of a kind, limited to what the caller may access. Raise LookupError if the service
+        has no such part."""
         part, reach = self._given.of(kind), self._reach
         if reach is None:
             return part
@@ -269,8 +273,8 @@ class ReachableParts:
 
 
 async def reachable_parts(given: ServiceParts, caller: AdminCaller | None) -> ReachableParts:
-    """Return the parts of the service, limited to the caller. None is a caller without a token, whom only
-    probes and the login answer."""
+    """Return the parts of the service, limited to the caller. ``caller`` is None for a request without a
+    token, which only the probes and the login answer."""
     return ReachableParts(given, await reach_of(given, caller) if _is_limited(caller) else None)
 
 
@@ -279,7 +283,8 @@ def _is_limited(caller: AdminCaller | None) -> TypeGuard[AdminCaller]:
 
 
 class _LimitedView:
-    """A limited view of a part. A subclass replaces the limited methods; all others are those of the part."""
+    """A limited view of a part of the service. A subclass replaces the methods that must be limited. All
+    other methods are those of the part."""
 
     def __init__(self, whole: Any, reach: Reach) -> None:
         self._whole = whole
@@ -290,7 +295,7 @@ class _LimitedView:
 
 
 class BrokersWithin(_LimitedView):
-    """The brokers of the configuration, with logs that are limited to the topics that the caller reaches."""
+    """The brokers of the configuration. Their logs are limited to the topics that the caller may access."""
 
     @property
     def logs(self) -> Mapping[str, Any]:
@@ -307,7 +312,7 @@ class ReadinessWithin(_LimitedView):
 
 
 class SubscriptionsWithin(_LimitedView):
-    """The declared subscriptions and their state, limited to those that the caller reaches."""
+    """The declared subscriptions and their state, limited to those that the caller may access."""
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         found: Mapping[str, str] = self._whole.groups(broker, topic)
@@ -328,12 +333,12 @@ class SubscriptionsWithin(_LimitedView):
 
 
 def _reachable(reach: Reach, found: Sequence[Any]) -> list[Any]:
-    """Return the items whose subscription the caller reaches."""
+    """Return the items whose subscription the caller may access."""
     return [each for each in found if reach.subscription(each.subscription)]
 
 
 class RegistryWithin(_LimitedView):
-    """A registry of subscriptions that shows and changes only what the caller reaches."""
+    """A registry of subscriptions that shows and changes only those that the caller may access."""
 
     async def entries(self) -> list[SubscriptionEntry]:
         return [each for each in await self._whole.entries() if self._reach.subscription(each.id)]
@@ -351,7 +356,7 @@ class RegistryWithin(_LimitedView):
 
 
 class CountersWithin(_LimitedView):
-    """The metrics without the series of subscriptions that the caller does not reach."""
+    """The metrics without the series of subscriptions that the caller may not access."""
 
     def values(self) -> Mapping[str, Mapping[tuple[str, ...], int]]:
         hidden = self._reach.hidden
@@ -362,17 +367,17 @@ class CountersWithin(_LimitedView):
 
 
 class LogWithin(_LimitedView):
-    """A log that shows only the topics that the caller reaches."""
+    """A log that shows only the topics that the caller may access."""
 
     _whole: Log
 
     async def metadata(
         self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
     ) -> LogMetadata:
-        """Return the metadata of the topics that the caller reaches.
+        """Return the metadata of the topics that the caller may access.
 
         Raises:
-            BrokerRefused: One topic alone was requested, and the caller does not reach it. A search then
+            BrokerRefused: One topic alone was requested, and the caller may not access it. A search then
                 reports that it did not search this topic.
         """
         if topics is not None and len(topics) == 1 and not self._has(topics[0]):
@@ -402,7 +407,8 @@ class LogWithin(_LimitedView):
 
 class StoreWithin(_LimitedView):
     """A store whose dead letters, parked messages, attempts and pull queues are limited to the caller's
-    subscriptions. Other tables are read by the id of a subscription, which ``demand_path`` has checked."""
+    subscriptions. Other tables are read by the id of one subscription, and ``demand_path`` has checked
+    this id."""
 
     def __init__(self, whole: Store, reach: Reach) -> None:
         super().__init__(whole, reach)
@@ -413,11 +419,12 @@ class StoreWithin(_LimitedView):
 
 
 def _limited_method(verb: str, nothing: Callable[[], Any]) -> Any:
-    """Return a method of ``LettersWithin`` that limits its choice to subscriptions that the caller reaches.
+    """Return a method of ``LettersWithin`` that acts only on dead letters of subscriptions that the caller
+    may access.
 
     Args:
         verb: The method of the whole store to call.
-        nothing: A function that makes the answer if the caller reaches none of the chosen subscriptions.
+        nothing: A function that makes the answer if the caller may access none of the chosen subscriptions.
     """
 
     async def asked(
@@ -432,7 +439,7 @@ def _limited_method(verb: str, nothing: Callable[[], Any]) -> Any:
 
 
 class LettersWithin(_LimitedView):
-    """The dead letters of the subscriptions that the caller reaches."""
+    """The dead letters of the subscriptions that the caller may access."""
 
     find = _limited_method("find", list)
     count = _limited_method("count", dict)
@@ -441,11 +448,11 @@ class LettersWithin(_LimitedView):
     redrive = _limited_method("redrive", int)
 
     async def _narrowed(self, choice: DeadLetterFilter) -> DeadLetterFilter | None:
-        """Return the choice limited to subscriptions that the caller reaches, or None if it reaches none.
+        """Return the filter limited to subscriptions that the caller may access, or None if there are none.
 
         Raises:
-            OutsideBinding: The choice names a subscription beyond the reach, directly or by the id of one
-                dead letter.
+            OutsideBinding: The filter names a subscription that the caller may not access, directly or by the
+                id of one dead letter.
         """
         self._reach.demand_subscriptions(
             *choice.subscriptions, *filter(None, [choice.subscription])
@@ -461,7 +468,7 @@ class LettersWithin(_LimitedView):
 
 
 class ParkedWithin(_LimitedView):
-    """The parked messages of the subscriptions that the caller reaches."""
+    """The parked messages of the subscriptions that the caller may access."""
 
     async def count(self) -> Mapping[str, ParkedCount]:
         found = await self._whole.count()
@@ -493,7 +500,7 @@ class ParkedWithin(_LimitedView):
 
 
 class AttemptsWithin(_LimitedView):
-    """The attempts of the subscriptions that the caller reaches."""
+    """The delivery attempts of the subscriptions that the caller may access."""
 
     async def find(self, choice: AttemptFilter, limit: int = 100) -> list[Attempt]:
         if choice.subscription is not None:
@@ -507,7 +514,7 @@ class AttemptsWithin(_LimitedView):
 
 
 class PulledWithin(_LimitedView):
-    """The pull queues of the subscriptions that the caller reaches."""
+    """The pull queues of the subscriptions that the caller may access."""
 
     async def count_all(self) -> Mapping[str, QueueCount]:
         found: Mapping[str, QueueCount] = await self._whole.count_all()
@@ -526,5 +533,6 @@ _OF_BOUND: Mapping[type[Any], type[_LimitedView]] = {
     Store: StoreWithin,
     Subscriptions: SubscriptionsWithin,
 }
-"""The view of each kind of part for a bound caller. Other kinds are not limited. A caller that is not bound
-has a limited Registry alone, because its choice of targets may be limited."""
+"""The limited view of each kind of part for a caller with a bound token. Parts of other kinds are not
+limited. For any other caller only the Registry is limited, because the token may limit the targets of
+subscriptions."""

@@ -25,7 +25,7 @@ class Redaction:
 
     Args:
         mask: The compiled mask, or None to show everything.
-        masks: The JSON Pointers of the mask. Without any, no data is shown.
+        masks: The JSON Pointers of the mask. Without pointers, no data is shown.
     """
 
     def __init__(self, mask: Mask | None, masks: Sequence[str] = ()) -> None:
@@ -34,20 +34,20 @@ class Redaction:
 
     @property
     def shows_data(self) -> bool:
-        """Return True if any event data may be shown."""
+        """Return True if the caller may see at least a part of the data of events."""
         return self._mask is None or bool(self._masks)
 
     @property
     def shows_everything(self) -> bool:
-        """Return True if nothing is redacted."""
+        """Return True if the caller may see everything, so that nothing is redacted."""
         return self._mask is None
 
     def covers(self, other: Redaction) -> bool:
-        """Return True if everything that ``other`` shows may be shown here too."""
+        """Return True if a caller of this redaction may see everything that ``other`` shows."""
         return self.shows_everything or (not other.shows_everything and self._masks == other._masks)
 
     def event(self, event: CloudEvent) -> tuple[CloudEvent, Withheld]:
-        """Return the redacted event and what was withheld of it."""
+        """Return the redacted event, and which part of the event was withheld."""
         if self._mask is None:
             return event, ""
         if event.data is None:
@@ -56,7 +56,7 @@ class Redaction:
         return (replace(event, data=None), "data") if masked is None else (masked, "masked")
 
     def text(self, text: str) -> str:
-        """Return the text, or a replacement if it may not be shown."""
+        """Return the text, or the replacement NOT_SHOWN if the caller may not see event data."""
         return text if self.shows_everything or not text else NOT_SHOWN
 
 

@@ -1,4 +1,5 @@
-"""Sessions of browsers: the opaque id in a cookie represents an admin token that was sent once (ADR 0041).
+"""Sessions of browsers. A browser sends an admin token once, and then a cookie with the opaque id of its
+session (ADR 0041).
 
 Only digests of the session id and of the token are stored. A session always has the current rights of its
 token. It ends after a time without use, at its maximum age, at logout, and when its token is removed.
@@ -39,15 +40,16 @@ class BrowserSession(msgspec.Struct):
 
 
 class BrowserSessions:
-    """The sessions of this process, the least recently used first. They end with the process."""
+    """The browser sessions of this process, the least recently used first. All sessions end with the
+    process."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._sessions: dict[bytes, BrowserSession] = {}
 
     def begin(self, token: bytes) -> tuple[str, BrowserSession]:
-        """Begin a session for the digest of a token. Return the session and its id, which only the browser
-        knows from then on."""
+        """Begin a session for a token with this digest. Return the session id and the session. Only the
+        browser keeps the id."""
         self._make_room(token)
         id_, now = secrets.token_urlsafe(_ID_BYTES), self._monotonic()
         session = BrowserSession(token, now, now)
@@ -69,8 +71,8 @@ class BrowserSessions:
         self._sessions.pop(digest_of(id_.encode()), None)
 
     def keep_only(self, tokens: Collection[bytes]) -> None:
-        """End the sessions of all tokens but these, given by digest. The other tokens are no longer in the
-        configuration."""
+        """End the sessions of all tokens except these, which are given by their digests. A reload has removed
+        the other tokens from the configuration."""
         self._sessions = {id_: one for id_, one in self._sessions.items() if one.token in tokens}
 
     def seconds_left(self, session: BrowserSession) -> float:
@@ -91,8 +93,8 @@ class BrowserSessions:
 
 
 def csrf_of(id_: str) -> str:
-    """Return the CSRF token of a session id. The console sends it with each change, and a page of another
-    origin cannot read it. The id cannot be computed from it."""
+    """Return the CSRF token of a session id. The console sends the token with each change. A page of another
+    origin cannot read it, and the session id cannot be computed from it."""
     return hmac.new(id_.encode(), b"skybridge csrf", hashlib.sha256).hexdigest()
 
 

@@ -14,8 +14,8 @@ _log = logging.getLogger(__name__)
 
 
 class WrongTokens:
-    """Counts of the wrong tokens of each address within a period. Beyond 1,024 addresses, the oldest are
-    forgotten."""
+    """Counts of the wrong tokens of each address within a period. Beyond 1,024 addresses, the oldest
+    addresses are forgotten."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

@@ -15,7 +15,7 @@ class Brokers(Protocol):
     Attributes:
         logs: The connection to each broker.
         kinds: The protocol of each broker, such as ``kafka``.
-        manners: How events are written to a broker, for brokers that have a choice.
+        manners: How events are written to each broker whose protocol permits several ways.
         attested: Names of the brokers whose records prove which producer sent them.
     """
 

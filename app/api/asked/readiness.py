@@ -1,4 +1,4 @@
-"""The protocol through which probes and the status read the readiness of each role."""
+"""The protocol through which the probes and ``/status`` read the readiness of each role."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import msgspec
 from app.model.subscription import Subscription
 
 Document = Mapping[str, Any]
-"""A subscription as JSON, in the form that a user writes in the file. Each secret is replaced by ``HIDDEN``
-of ``model.secret``."""
+"""The document of a subscription as JSON, in the form of the configuration file. Each secret is replaced by
+``HIDDEN`` of ``model.secret``."""
 
 
 class SubscriptionEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,10 +19,11 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         origin: ``file`` if the configuration file declares the subscription, ``api`` if the API created it.
-        place: The place in the file that declares the subscription, or "" for one from the API.
-        version: The version in the store, or 0 for one from the file. ``etag`` is the same version, quoted.
+        place: The place in the file that declares the subscription, or "" for a subscription from the API.
+        version: The version in the store, or 0 for a subscription from the file. ``etag`` is the version in
+            quotes.
         subscription: The parsed document, or None if it no longer fits the model.
-        faults: Why the subscription does not run, such as a broker that the file no longer has.
+        faults: The reasons why the subscription does not run, such as a broker that the file no longer has.
         warnings: Settings that look wrong but may be intended.
     """
 
@@ -40,8 +41,8 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Demand = Callable[[Subscription, Subscription | None], None]
-"""A check of a new subscription against the one that it replaces, or None. It raises Refused if the caller
-may not make the change."""
+"""A function that checks a new subscription. Its second argument is the subscription that would be replaced,
+or None. It raises Refused if the caller may not make the change."""
 
 
 def accept_all(wanted: Subscription, before: Subscription | None) -> None:
@@ -49,8 +50,8 @@ def accept_all(wanted: Subscription, before: Subscription | None) -> None:
 
 
 class Registry(Protocol):
-    """A store of subscriptions. Methods that change it raise SenderError with every fault of the document, or
-    ``problems.Refused``."""
+    """The store of subscriptions. Methods that change a subscription raise SenderError with every fault of
+    the document, or ``problems.Refused``."""
 
     @property
     def largest_document(self) -> int:
@@ -68,12 +69,12 @@ class Registry(Protocol):
     async def change(
         self, entry: SubscriptionEntry, document: Document, demand: Demand = accept_all
     ) -> SubscriptionEntry:
-        """Replace the document of a subscription. Raise VersionConflict if ``entry`` is not the stored
-        version."""
+        """Replace the document of a subscription. Raise VersionConflict if the version of ``entry`` is no
+        longer the stored one."""
 
     async def remove(self, entry: SubscriptionEntry) -> None:
-        """Delete the subscription and finish its events. Raise VersionConflict if ``entry`` is not the stored
-        version."""
+        """Delete the subscription and its waiting events. Raise VersionConflict if the version of ``entry``
+        is no longer the stored one."""
 
     async def nudge(self) -> None:
         """Make the workers of this process read the store now instead of at their next interval."""

@@ -11,8 +11,8 @@ from app.routing.plan import Resources
 
 
 class Routes(Protocol):
-    """The routes of the current configuration. ``resources`` has the schemas and files that they name. A
-    reload changes both."""
+    """The routes of the current configuration. ``resources`` has the schemas and files that the routes name.
+    A reload replaces both."""
 
     @property
     def routes(self) -> Sequence[Route]: ...
@@ -22,7 +22,7 @@ class Routes(Protocol):
 
 
 class KnownProducers(Protocol):
-    """The configured producers by name, each with its rights and counts. A reload changes them."""
+    """The configured producers by name, each with its rights and counts. A reload replaces them."""
 
     @property
     def callers(self) -> Mapping[str, EventSender]: ...

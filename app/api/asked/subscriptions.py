@@ -17,10 +17,11 @@ class Subscriptions(Protocol):
     """The declared subscriptions and the state of those that this process runs."""
 
     async def declared(self) -> Sequence[Subscription]:
-        """Return every declared subscription, also those that this process does not run."""
+        """Return every declared subscription, including those that this process does not run."""
 
     def halts(self) -> Mapping[str, Halt]:
-        """Return why some subscriptions deliver nothing, by id, as of the last call of ``declared``."""
+        """Return the subscriptions that deliver nothing, each with the reason, by id. The result is that of
+        the last call of ``declared``."""
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         """Return the groups that read a topic, each with the id of its subscription."""
@@ -39,9 +40,9 @@ class Subscriptions(Protocol):
         ``elsewhere`` if another process runs it."""
 
     def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
-        """Return attempts that this process remembers, the newest first, of one subscription or of all. The
-        iterator creates each attempt when it is read."""
+        """Return delivery attempts that this process remembers, the newest first. ``subscription`` is an id,
+        or None for all subscriptions. Each attempt is created only when the iterator reaches it."""
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[WaitingEvent]:
-        """Return events with this id that this process holds and has not tried, of one subscription or of
-        all."""
+        """Return events with this id that this process holds and has not yet tried to deliver.
+        ``subscription`` is an id, or None for all subscriptions."""

@@ -1,2 +1,2 @@
-"""Shell. ``/v1/attempts``, ``/v1/parked`` and ``/v1/dead-letters``: deliveries in the store, and their
-answers."""
+"""Shell. ``/v1/attempts``, ``/v1/parked`` and ``/v1/dead-letters``: the deliveries that the store records,
+and the targets' answers."""

@@ -63,7 +63,7 @@ async def attempts(
 
 
 def _is_wanted(each: Attempt, event_id: str | None, outcome: str | None) -> bool:
-    """Return True if the attempt has this event id and this outcome. None matches all."""
+    """Return True if the attempt has this event id and this outcome. A value None permits any."""
     return event_id in {None, each.event.id} and outcome in {None, each.outcome}
 
 

@@ -17,7 +17,7 @@ from app.delivery.parked_lanes import START
 from app.interfaces import EventName, Parked, Store
 
 Of = Annotated[Text | None, Query(description="id of the subscription; all by default")]
-"""A query parameter: the subscription whose parked events are wanted."""
+"""A query parameter: the id of the subscription whose parked events are returned."""
 
 
 routes = router("/v1/parked", tags=["parked"])
@@ -81,7 +81,8 @@ async def count(store: StoreDep) -> views.ParkedCounts:
 
 
 async def ahead_of(store: Store, row: Parked) -> EventName | None:
-    """Return the event at the head of the row's lane, or None if the row waits for no other event."""
+    """Return the first waiting event with the key of this parked row, or None if the row waits for no other
+    event."""
     if row.redriven:
         return None
     place = row.subscription, row.broker, row.message.partition, row.lane

@@ -32,11 +32,12 @@ class Redriver:
     async def redrive(
         self, choice: DeadLetterFilter, *, rate: float, limit: int, dry_run: bool
     ) -> views.Redriven:
-        """Redrive the oldest matching letters, one subscription after the other, ``limit`` in total.
+        """Redrive the oldest dead letters that match, one subscription after the other, at most ``limit`` in
+        total.
 
         Raises:
-            Refused: 409 if the choice names a subscription that does not exist. Its letters would wait for
-                ever.
+            Refused: 409 if the choice names a subscription that does not exist. Its dead letters would wait
+                for ever.
         """
         found = await self._store.letters.count(choice)
         known = {each.id: each.paused for each in await self._subscriptions.declared()}
@@ -75,7 +76,7 @@ class Redriver:
     async def _redrive_each(
         self, choice: DeadLetterFilter, able: Sequence[str], *, rate: float, limit: int
     ) -> int:
-        """Redrive letters of these subscriptions, and return how many."""
+        """Redrive matching dead letters of these subscriptions. Return their number."""
         moved = 0
         for name in able:
             if moved < limit:
@@ -88,7 +89,7 @@ class Redriver:
         return moved
 
     async def _halted(self, able: Sequence[str], paused: Mapping[str, bool]) -> dict[str, str]:
-        """Return why some of these subscriptions deliver nothing now, by id."""
+        """Return those of these subscriptions that deliver nothing now, each with the reason, by id."""
         halts = await self._store.halts.all()
         why = {name: "paused by its configuration" for name in able if paused.get(name)}
         for name in able:

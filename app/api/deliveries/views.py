@@ -180,7 +180,7 @@ class DeadLetterCounts(BaseModel):
 
 
 class Discarded(BaseModel):
-    """The result of a discard."""
+    """The number of dead letters that were discarded, or that would be."""
 
     dry_run: bool = Field(description="true if the request only counted")
     matched: int = Field(description="number of letters that match the request")
@@ -300,13 +300,14 @@ def dead_letter(
     raw: bool = False,
     **more: object,
 ) -> dict[str, object]:
-    """Return the answer for a dead letter with its message. ``more`` adds members to the answer."""
+    """Return the answer for a dead letter with its message. ``more`` has further members of the answer."""
     found = message(kinds, letter.broker, letter.message, shown, raw=raw)
     return named_letter(letter, shown, message=found, **more)
 
 
 def named_letter(letter: DeadLetter, shown: Redaction, **more: object) -> dict[str, object]:
-    """Return the answer for a dead letter. The message is null, unless ``more`` has one."""
+    """Return the answer for a dead letter without its message. The member ``message`` is null, unless
+    ``more`` gives a value for it."""
     given = {"message": None, "detail": shown.text(letter.detail), **more}
     return DeadLetterDetail.members(letter, **given)
 
@@ -314,8 +315,8 @@ def named_letter(letter: DeadLetter, shown: Redaction, **more: object) -> dict[s
 def message(
     kinds: Mapping[str, str], broker: str, found: Message, shown: Redaction, *, raw: bool = False
 ) -> msgspec.Raw:
-    """Return a message as JSON. ``kinds`` has the protocols of the configured brokers, which may lack the
-    message's own broker."""
+    """Return a message as JSON. ``kinds`` has the protocol of each configured broker. The broker of the
+    message may be missing there."""
     kind = kinds.get(broker, "embedded")
     return msgspec.Raw(messages.to_json(found, kind, raw=raw, shown=shown))
 
@@ -366,8 +367,8 @@ def _exchange_views(exchange: HttpExchange, shown: Redaction) -> dict[str, objec
 def _wire_view(
     line: str, headers: Fields, body: bytes, size: int | None, shown: Redaction
 ) -> WireView:
-    """Return a request or an answer. Its body is shown completely or not at all, because the pointers of a
-    mask cannot be applied to a clipped body."""
+    """Return the answer for one HTTP request or answer. Its body is shown completely or not at all, because
+    the pointers of a mask cannot be applied to a clipped body."""
     everything = shown.shows_everything
     return WireView(
         line=line,
@@ -419,8 +420,8 @@ def _parked_members(row: Parked, shown: Redaction) -> dict[str, object]:
 async def merge_attempts(
     stored: Sequence[Attempt], remembered: Sequence[Attempt], slices: Slices
 ) -> list[Attempt]:
-    """Return attempts of the store and of memory, the newest first and each once. For an attempt in both, the
-    store's is returned, because it has more details."""
+    """Return attempts of the store and of memory without duplicates, the newest first. An attempt in both is
+    taken from the store, which has more details."""
     once: dict[tuple[object, ...], Attempt] = {}
     for each in (*remembered, *stored):
         once[_attempt_identity(each)] = each
@@ -429,5 +430,5 @@ async def merge_attempts(
 
 
 def _attempt_identity(each: Attempt) -> tuple[object, ...]:
-    """Return what identifies an attempt."""
+    """Return the values that identify an attempt."""
     return each.subscription, each.partition, each.position, each.number, each.started_ms

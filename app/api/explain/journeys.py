@@ -19,7 +19,7 @@ from app.routing.journey import Journey
 from app.routing.partitions import partition_of
 
 Partitions = Mapping[tuple[str, str], int]
-"""The number of partitions by broker and topic, where that number is known."""
+"""The number of partitions by broker and topic. Topics whose number is unknown are missing."""
 
 
 def restrict_to_producer(
@@ -133,8 +133,8 @@ class HopView(CopyingView):
 
 
 class EventNameView(BaseModel):
-    """The attributes that identify the event. They are null if the document has a format that Skybridge
-    cannot read."""
+    """The attributes that identify the event. Each is null if the document has a format that Skybridge cannot
+    read."""
 
     specversion: str | None = Field(description="attribute specversion")
     id: str | None = Field(description="attribute id")
@@ -193,7 +193,7 @@ def to_json(
 
 
 class _Writer:
-    """A converter of the hops of a journey to JSON."""
+    """A converter of the topics that an event passes (its hops) to JSON."""
 
     def __init__(
         self, kinds: Mapping[str, str], partitions: Partitions, states: Mapping[str, str]

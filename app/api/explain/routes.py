@@ -98,7 +98,8 @@ async def explain(
 
 
 def _demand_few_events(events: int, units: int) -> None:
-    """Raise Refused with 413 if the request would evaluate too many filters. One event is always explained."""
+    """Raise Refused with 413 if the request would evaluate too many filters. A request with one event is
+    always permitted."""
     if events > 1 and events * units > UNITS:
         raise RequestRefused(
             413,
@@ -149,7 +150,8 @@ async def _partition_counts(log: Log, topics: Sequence[str]) -> Mapping[str, int
 
 
 def _all_hops(hops: Sequence[JourneyHop]) -> Iterator[JourneyHop]:
-    """Yield each hop, and the hops of its mirrors."""
+    """Yield each topic that an event reaches (hop), and the topics to which mirrors copy the event from
+    there."""
     for hop in hops:
         yield hop
         for each in hop.subscriptions:

@@ -27,7 +27,7 @@ Fate = Literal[
 
 
 class LookedView(CopyingView):
-    """A place that was searched, and the searched range of time."""
+    """A place that was searched, and the range of time that the search covers."""
 
     where: str = Field(
         description="a table of the store, an embedded log, or a topic of a broker, as in store attempts, log, "

@@ -1,7 +1,7 @@
 """Find out what happened to an event at each subscription.
 
-Rows of the store and the memory of workers decide first. Without them, the result is computed from the
-filters and positions of the subscription, and is marked as computed.
+Rows of the store and the memory of workers decide first. If neither knows the event, the result is computed
+from the filters and positions of the subscription, and is marked as computed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class StateSnapshot(NamedTuple):
 
     Attributes:
         explain: The explainer of each subscription's filters, by id.
-        drained: The progress of each spool, by broker and topic.
+        drained: The positions up to which the partitions of each spool have been published, by broker and
+            topic.
     """
 
     store: Store
@@ -147,7 +148,7 @@ def _rows_at(rows: FoundEventRows, place: FoundRecord) -> FoundEventRows:
 def _place_of(
     row: Attempt | DeadLetter | Parked | PullMessage | WaitingEvent,
 ) -> tuple[Partition, str]:
-    """Return the partition and position that a row names."""
+    """Return the partition and position of the message that a row describes."""
     if isinstance(row, Attempt | WaitingEvent):
         return row.partition, row.position
     return row.message.partition, row.message.position
@@ -229,7 +230,7 @@ class _FateFinder:
         return None, None
 
     async def _by_rows(self) -> dict[str, Any] | None:
-        """Return the fate that a row or the memory of a worker shows, or None."""
+        """Return the fate of the event as a row of the store or the memory of a worker shows it, or None."""
         rows = self._rows
         if rows.parked:
             return await self._parked_fate(rows.parked[-1])
@@ -398,8 +399,8 @@ class _FateFinder:
         }
 
     def _is_finished(self) -> bool | None:
-        """Return whether the committed position is after the event. Return None if the order of positions is
-        unknown."""
+        """Return whether the committed position is after the event, so that the event is finished. Return
+        None if the order of positions is unknown."""
         place, position = self._find_place()
         if place is None or position is None:
             return None
@@ -409,7 +410,8 @@ class _FateFinder:
         return int(position) < int(committed)
 
     def _state_suffix(self) -> str:
-        """Return the state of a subscription that does not run normally, to append to a detail."""
+        """Return a text with the state of a subscription that does not run normally. The text is appended to
+        a detail."""
         state = self._now.states.get(self._id)
         if state is None or (state.state == "running" and not state.cause):
             return ""

@@ -1,5 +1,5 @@
-"""Find the records of an event: by the index of an embedded log, or by reading a range of time from other
-brokers."""
+"""Find the records of an event in the logs. An embedded log has an index. Other brokers are read over a range
+of time."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ class WantedEvent(NamedTuple):
         return attributes.get("id") == self.id and self.source in (None, attributes.get("source"))
 
     def may_match(self, record: Record) -> bool:
-        """Return False if the record certainly does not hold the event. This check is fast; JSON may escape
-        characters of the id, so True may be wrong."""
+        """Return False if the record certainly does not contain the event. The check is fast and does not
+        decode JSON, which may escape characters of the id. So True does not prove that the record has the
+        event."""
         needle, body = self.id.encode(), record.body or b""
         if any(value is not None and needle in value for _, value in record.headers):
             return True
@@ -57,7 +58,7 @@ class WantedEvent(NamedTuple):
 
 
 class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of searching one place, as ``answers.LookedView`` shows it."""
+    """The report on the search of one place. ``answers.LookedView`` shows it to clients."""
 
     where: str
     start_ms: int | None
@@ -162,15 +163,16 @@ class LogSearch:
         return found
 
     def _matching(self, log: Log, message: Message) -> list[FoundRecord]:
-        """Return a list with the record, or an empty list if the message does not hold the event."""
+        """Return a list with the record of the message, or an empty list if the message does not contain the
+        event."""
         decoded = event_in(self._brokers.kinds, log.name, message)
         if decoded is None or not self._wanted.matches(decoded):
             return []
         return [FoundRecord(log.name, message, decoded)]
 
     async def _by_time(self, log: Log) -> SearchResult:
-        """Read the configured topics of a Kafka broker from a time on. Other brokers without an index are not
-        searched."""
+        """Read the configured topics of a Kafka broker from a point in time onwards. Other brokers without an
+        index are not searched."""
         kind, wanted, now_ms = self._brokers.kinds[log.name], self._wanted, self._now_ms
         if kind != "kafka":
             why = f"topics of {kind} cannot be searched, only the store and attempts"
@@ -196,8 +198,8 @@ class LogSearch:
         return found
 
     async def _topics(self, broker: str) -> tuple[list[str], str]:
-        """Return the topics of a broker that the configuration names, and the templates of those that depend
-        on attributes."""
+        """Return the topics of a broker that the configuration names. Return also the topic templates whose
+        names depend on attributes of the event."""
         declared = await self._subscriptions.declared()
         targets = [target for route in self._routes.routes for target in route.to]
         targets += [each.sink for each in declared if isinstance(each.sink, Target | Exchange)]

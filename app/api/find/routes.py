@@ -156,7 +156,8 @@ async def _records_of_attempts(
     found: Sequence[FoundRecord],
     wanted: WantedEvent,
 ) -> list[FoundRecord]:
-    """Return records that only attempts name. An attempt names the place of its record in a log."""
+    """Return records of the event that no log search found but that attempts name. Each attempt names the
+    place of its record in a log."""
     known = {(each.broker, each.message.partition, each.message.position) for each in found}
     read_from = {each.id: each.source.broker for each in now.subscriptions}
     places = dict.fromkeys(
@@ -211,8 +212,8 @@ async def _event_view(
 def sender_of(
     attested: Collection[str], sightings: Sequence[FoundRecord]
 ) -> tuple[str | None, bool]:
-    """Return the name of the producer, and whether only a record claims it. A record that proves its producer
-    takes precedence.
+    """Return the name of the producer of the event. The second value is True if a record merely claims this
+    name. A record that proves its producer takes precedence.
 
     ``attested`` has the brokers whose records prove their producer.
     """
@@ -229,7 +230,7 @@ def sender_of(
 
 def _proves_producer(attested: Collection[str], sighting: FoundRecord) -> bool:
     """Return True if only Skybridge can have written the producer header of the record. The copy of a dead
-    letter proves nothing, because it has the header from its source."""
+    letter proves nothing, because its header was copied from the source."""
     if any(name.startswith(HEADER_PREFIX) for name, _ in sighting.decoded.foreign):
         return False
     spooled = (
@@ -239,8 +240,8 @@ def _proves_producer(attested: Collection[str], sighting: FoundRecord) -> bool:
 
 
 class _JourneyFinder:
-    """A computation of the journey of each event, in slices, until one request has evaluated ``UNITS``
-    filters."""
+    """A function of one request that computes how each event was routed. It works in slices, and stops after
+    the request has evaluated ``UNITS`` filters."""
 
     def __init__(self, guide: EventExplainer, routes: Sequence[str], slices: Slices) -> None:
         self._guide = guide
@@ -269,7 +270,7 @@ class _JourneyFinder:
         return None
 
     def _report_limit(self) -> None:
-        """Report once that further routes were not evaluated."""
+        """Report in the answer, once, that the limit of evaluated filters left some routes out."""
         if not self.looked:
             why = (
                 f"one request evaluates at most {UNITS} filters. Cure: name the source of the event"
@@ -337,7 +338,7 @@ def _places(
 
 
 def _waits_in_spool(now: StateSnapshot, broker: str, message: Message) -> bool | None:
-    """Return whether a record of a spool is still to be published, or None if that is unknown."""
+    """Return True if a record in a spool still waits to be published. Return None if that is unknown."""
     place = message.partition
     drained = now.drained.get((broker, place.topic), ())
     if place.number >= len(drained) or not message.position.isdecimal():
@@ -346,7 +347,8 @@ def _waits_in_spool(now: StateSnapshot, broker: str, message: Message) -> bool |
 
 
 def _all_hops(hops: Sequence[JourneyHop]) -> Iterator[JourneyHop]:
-    """Yield each hop, and the hops of its mirrors."""
+    """Yield each topic that an event reaches (hop), and the topics to which mirrors copy the event from
+    there."""
     for hop in hops:
         yield hop
         for each in hop.subscriptions:

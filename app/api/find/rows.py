@@ -56,7 +56,7 @@ class FoundEventRows(msgspec.Struct):
 
     @property
     def stored(self) -> bool:
-        """Return True if the store or an attempt names the event."""
+        """Return True if the store has a row for the event, or an attempt to deliver it is known."""
         return any((self.attempts, self.letters, self.parked, self.offered))
 
     def with_record(self) -> list[DeadLetter | Parked | PullMessage]:
@@ -127,7 +127,7 @@ async def rows_of(
 
 
 async def _with_more(asked: Awaitable[list[T]]) -> tuple[list[T], bool]:
-    """Return the rows, and whether there may be more."""
+    """Return the rows, and True if the table may have more than the query returned."""
     found = await asked
     return found, len(found) >= MOST
 
@@ -140,7 +140,8 @@ def _report(where: str, wanted: WantedEvent, until: int | None, why: str) -> Sea
 
 
 async def offered_at(store: Store, subscription: str, sighting: FoundRecord) -> PullMessage | None:
-    """Return the row of a record in a pull queue, or None. The table has an index by place."""
+    """Return the row of a record in a pull queue, or None. The search is fast, because the table has an index
+    by partition and position."""
     message = sighting.message
     try:
         return await store.pulled.at(

@@ -49,8 +49,8 @@ async def with_read_body(request: Request, most: int) -> Request:
 
 
 async def read_object(request: Request, most: int, media_type: str = JSON) -> dict[str, Any]:
-    """Return the JSON object in the body of a request. The media type must match, because a merge patch and a
-    whole document would be mistaken for each other."""
+    """Return the JSON object in the body of a request. Raise Refused unless the request has this media type,
+    because a merge patch and a whole document look alike."""
     demand_type(request, media_type)
     return json_object(await read_body(request, most))
 
@@ -69,8 +69,8 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def _why_not(body: bytes, error: Exception) -> str:
-    """Return why a body cannot be read. The parser also refuses valid JSON with a text or number that has no
-    value here."""
+    """Return the reason why a body cannot be read. The parser also refuses some valid JSON, such as a text or
+    number that has no value in Python."""
     try:
         json_text.single_value(body)
     except json_text.FAULTS as fault:

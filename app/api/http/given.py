@@ -1,4 +1,5 @@
-"""The parts of a service that its API uses, by kind. A kind is a protocol of the API or a class."""
+"""The parts of a service that its API uses. A part is found by its kind, which is a protocol of the API or a
+class."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ Id = Annotated[int, Field(ge=1, le=GREATEST_ID)]
 
 
 def _as_list(value: object) -> object:
-    """Return a list with the text as its only item, an empty list for null, and any other value unchanged."""
+    """Return the value as a list: a text becomes a list with one item, and null an empty list. Return any
+    other value unchanged."""
     if value is None:
         return []
     return [value] if isinstance(value, str) else value
@@ -45,11 +46,12 @@ Texts = Annotated[
     BeforeValidator(_as_list, json_schema_input_type=Text | list[Text] | None),
     Field(max_length=100),
 ]
-"""One text or several: a text, a list, or a repeated parameter."""
+"""One text or several. A client may send a text, a list, or a repeated parameter."""
 
 
 def _to_ms(value: object) -> object:
-    """Return milliseconds since the epoch for RFC 3339 text or for a number."""
+    """Return milliseconds since the epoch for RFC 3339 text or for a number. Other values are returned
+    unchanged and then fail validation."""
     if not isinstance(value, str):
         return number(value)
     if value.isascii() and value.isdecimal():
@@ -83,8 +85,8 @@ everything is text, so it cannot be strict."""
 
 
 class LetterFilter(BaseModel):
-    """The filter of dead letters that an operation applies to. A member that is absent matches all. An
-    unknown member is refused, because a misspelt filter would match more than intended."""
+    """The filter that chooses the dead letters of an operation. A member that is absent matches all dead
+    letters. An unknown member is refused, because a misspelt filter would match more than intended."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -102,7 +104,7 @@ class LetterFilter(BaseModel):
     id: list[Id] = Field([], description="ids of dead letters; any of them matches", max_length=500)
 
     def choice(self) -> DeadLetterFilter:
-        """Return the filter as the store accepts it."""
+        """Return the filter in the form that the store accepts."""
         return DeadLetterFilter(
             subscriptions=tuple(self.subscription),
             causes=tuple(self.cause),
@@ -117,8 +119,8 @@ class LetterFilter(BaseModel):
 async def read_page(
     ask: Callable[[int, int | None], Awaitable[list[Row]]], limit: int, cursor: int | None
 ) -> tuple[list[Row], bool]:
-    """Read one page of rows. Return the rows, and whether more rows follow. Rows may be large, so the number
-    and, roughly, the bytes of a page are limited.
+    """Read one page of rows. Return the rows, and whether more rows follow. A page has a maximum number of
+    rows and roughly a maximum number of bytes, because rows may be large.
 
     Args:
         ask: A function that reads rows from the store. It takes the maximum number of rows and the id after
@@ -147,14 +149,14 @@ def _size(row: DeadLetter | Parked) -> int:
 
 
 def next_page(request: Request, **cursor: int) -> str:
-    """Return path and query of the next page: this request with another cursor."""
+    """Return path and query of the next page: those of this request, with the cursor replaced."""
     kept = [pair for pair in request.query_params.multi_items() if pair[0] not in cursor]
     return f"{request.url.path}?{urlencode([*kept, *cursor.items()])}"
 
 
 async def demand_known_parameters(request: Request) -> None:
-    """Raise RequestValidationError with the names of all query parameters that the operation does not know. A
-    filter that is ignored would return everything."""
+    """Raise RequestValidationError with the names of all query parameters that the operation does not know.
+    If an unknown filter were ignored, the operation would return everything."""
     given = request.query_params.keys()
     unknown = sorted(given - set(_known_names(request.scope["route"]))) if given else []
     if unknown:
@@ -165,7 +167,7 @@ async def demand_known_parameters(request: Request) -> None:
 
 
 def _known_names(route: APIRoute) -> Iterator[str]:
-    """Yield the names of the query parameters of a route, also those inside a model."""
+    """Yield the names of the query parameters of a route, including those that a model declares."""
     for field in route.dependant.query_params:
         model = field.field_info.annotation
         if isinstance(model, type) and issubclass(model, BaseModel):

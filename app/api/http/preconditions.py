@@ -27,7 +27,8 @@ class Conditions(NamedTuple):
     if_none_match: str | None = None
 
     def check(self, entry: SubscriptionEntry | None) -> None:
-        """Raise Refused with 412 if the stored entry, or None if there is none, does not meet the conditions."""
+        """Raise Refused with 412 if the stored entry does not meet the conditions. ``entry`` is None if
+        nothing is stored."""
         etag = None if entry is None else entry.etag
         if self.if_match is not None and not _matches_etag(self.if_match, etag):
             raise _precondition_failed(
@@ -47,22 +48,23 @@ class Conditions(NamedTuple):
             )
 
     def unchanged(self, entry: SubscriptionEntry) -> bool:
-        """Return True if the reader has this version already."""
+        """Return True if the header If-None-Match names the present version, so that the client has it
+        already."""
         return self.if_none_match is not None and _matches_etag(
             _as_strong(self.if_none_match), entry.etag
         )
 
 
 def _matches_etag(header: str, etag: str | None) -> bool:
-    """Return True if the header names the ETag, by strong comparison: a weak tag equals none."""
+    """Return True if the header names the ETag. Comparison is strong: a weak tag never matches."""
     if etag is None:
         return False
     return header.strip() == "*" or etag in [tag.strip() for tag in header.split(",")]
 
 
 def _as_strong(header: str) -> str:
-    """Return the header with weak tags as strong ones. If-None-Match compares weakly (RFC 9110 13.1.2),
-    because a proxy that compresses answers weakens their tags."""
+    """Return the header with every weak tag turned into a strong one. If-None-Match compares weakly (RFC 9110
+    13.1.2), because a proxy that compresses answers weakens their tags."""
     return header.replace('W/"', '"')
 
 

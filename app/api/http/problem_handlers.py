@@ -34,7 +34,7 @@ RETRY_AFTER = 1.0  # seconds, unless the broker's error has its own
 
 
 def install(app: FastAPI) -> None:
-    """Install a handler for every error that routes raise, and for the errors of FastAPI."""
+    """Install a handler for each error of Skybridge that routes raise, and for the errors of FastAPI."""
 
     @app.exception_handler(RequestRefused)
     async def refused(_: Request, error: RequestRefused) -> JSONResponse:
@@ -97,13 +97,13 @@ def _install_own(app: FastAPI) -> None:
 
 
 def _fault(each: Mapping[str, Any]) -> Fault:
-    """Return one entry of FastAPI's list of errors as a fault."""
+    """Return one entry of FastAPI's list of validation errors as a fault."""
     return Fault(each["type"].replace("_", "-"), each["msg"], ".".join(map(str, each["loc"])))
 
 
 def _retry_after(error: BrokerError) -> Mapping[str, str]:
-    """Return the header Retry-After in whole seconds, at least one. It is empty unless the same request may
-    succeed later."""
+    """Return the header Retry-After in whole seconds, at least one. Return no header if the same request can
+    never succeed."""
     if status_of(error) != HTTPStatus.SERVICE_UNAVAILABLE:
         return {}
     seconds = RETRY_AFTER if error.retry_after is None else error.retry_after
@@ -111,8 +111,8 @@ def _retry_after(error: BrokerError) -> Mapping[str, str]:
 
 
 class _ProblemResponse(JSONResponse):
-    """A problem in ASCII JSON. A name from the request may contain lone surrogates, which UTF-8 cannot
-    encode."""
+    """A problem as ASCII JSON. The name of an object in the request may contain lone surrogates, which UTF-8
+    cannot encode."""
 
     media_type = MEDIA_TYPE
 

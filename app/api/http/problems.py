@@ -1,13 +1,14 @@
 """Refusals of the admin listener as RFC 9457 problems, and the HTTP status of each error of a broker.
 
 ======================================== ====== =====================================================
-unknown topic, exchange without a queue  404    create it, or name another not authorised
-403    with the message of the broker scope missing (not a broker's error)     403    ``missing-scope``, with
-the name of the scope too large for the log                    413    the same bytes will never be accepted
-the record itself is refused             422    its topic rejects it, or its broker cannot store it the log
-cannot do this at all            501    with an alternative unavailable, no leader, timeout          503
-with Retry-After; also for a full queue of Skybridge any other refusal                        500    an
-operator must act
+unknown topic, exchange without a queue  404    create it, or name another
+not authorised                           403    with the message of the broker
+scope missing (not a broker's error)     403    ``missing-scope``, with the name of the scope
+too large for the log                    413    the same bytes will never be accepted
+the record itself is refused             422    its topic rejects it, or its broker cannot store it
+the log cannot do this at all            501    with an alternative
+unavailable, no leader, timeout          503    with Retry-After; also for a full queue of Skybridge
+any other refusal                        500    an operator must act
 ======================================== ====== =====================================================
 """
 

@@ -24,11 +24,11 @@ _KIB = 10  # bits to shift for KiB
 
 
 class Slices(Turns):
-    """The time slices of one request."""
+    """The slices of time in which one request does its work."""
 
     async def run(self, steps: Generator[int | Callable[[], None], None, T]) -> T:
-        """Run the steps and return their result. Each step yields the units that it took, or a function to
-        run in a thread."""
+        """Run the steps and return their result. Each step yields the number of units of work that it did, or
+        a function to run in a thread."""
         while True:
             try:
                 step = next(steps)
@@ -41,7 +41,8 @@ class Slices(Turns):
                 await in_thread(step)
 
     async def each(self, items: Iterable[Item], units: int = 1) -> list[Item]:
-        """Return the items of a lazy computation. Each item counts as ``units``."""
+        """Return the items of an iterable as a list. The items are computed in slices, and each counts as
+        ``units`` of work."""
         found = []
         for item in items:
             found.append(item)
@@ -51,8 +52,8 @@ class Slices(Turns):
     async def rows(
         self, items: Iterable[Item], view: Callable[[Item], object], most_bytes: int | None = None
     ) -> list[msgspec.Raw]:
-        """Return the views of the items as JSON. With ``most_bytes``, the row that exceeds the limit is the
-        last."""
+        """Return the views of the items as JSON. With ``most_bytes``, the list ends after the row that
+        exceeds this number of bytes."""
         found: list[msgspec.Raw] = []
         size = 0
         for item in items:

@@ -1,10 +1,10 @@
 """Parse where to start reading a topic, and find that place in each partition.
 
 =========================== =========================================================================
-``earliest``, ``latest``    the first record that is kept, or the end ``latest-20``               about twenty
-records before the end, in each partition ``2026-01-01T00:00:00Z``    the first record stored at that time or
-later, in each partition ``3@42,0>17``               partition 3 from position 42 on, partition 0 after
-position 17, others from
+``earliest``, ``latest``    the first record that is kept, or the end
+``latest-20``               about twenty records before the end, in each partition
+``2026-01-01T00:00:00Z``    the first record stored at that time or later, in each partition
+``3@42,0>17``               partition 3 from position 42 on, partition 0 after position 17, others from
                             their earliest; ``next`` and the event ids of a tail have this form
 ``42``                      a position, if a single partition is read
 =========================== =========================================================================
@@ -32,8 +32,8 @@ _PLACE = re.compile(r"(\d{1,6})([@>])([^,\s@>]+)", re.ASCII)
 
 
 class StartPoint(NamedTuple):
-    """A position of a partition, or with ``after`` the next one. Positions are opaque, so the next one cannot
-    be computed."""
+    """A place in a partition at which reading starts. With ``after``, reading starts at the record after
+    ``position``. Positions are opaque, so the next position cannot be computed."""
 
     position: str
     after: bool = False
@@ -105,8 +105,8 @@ async def resolve(
 
 
 def resume(ends: Sequence[PartitionMetadata], places: StartPoints) -> dict[int, StartPoint]:
-    """Return the start point of each partition. A partition without one is new since then and starts at its
-    earliest record, so that nothing is skipped."""
+    """Return the start point of each partition after an interruption. A partition that ``places`` does not
+    have is new, and starts at its earliest record, so that nothing is skipped."""
     return {each.number: places.get(each.number, StartPoint(each.earliest)) for each in ends}
 
 

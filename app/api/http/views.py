@@ -15,13 +15,15 @@ class CopyingView(BaseModel):
 
     @classmethod
     def members(cls, value: object, **given: object) -> dict[str, Any]:
-        """Return the members of ``value`` that the answer has too, together with those in ``given``."""
+        """Return the members of ``value`` that the answer also has. The members in ``given`` are added or
+        replace them."""
         own = {name: getattr(value, name) for name in cls.model_fields if hasattr(value, name)}
         return own | given
 
     @classmethod
     def of(cls, value: object, **given: object) -> Self:
-        """Return the validated answer for ``value``. Objects inside ``value`` become answers too."""
+        """Return the validated answer for ``value``. Objects inside ``value`` are also converted to answers.
+        ``given`` has further members."""
         return cls.model_validate(cls.members(value, **given), from_attributes=True)
 
 

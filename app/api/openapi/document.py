@@ -72,7 +72,7 @@ _TAGS: Mapping[str, str] = {
 
 
 def complete(document: dict[str, Any]) -> dict[str, Any]:
-    """Add to a document of FastAPI what its operations share: tags, security, refusals, and models of bodies
+    """Add to FastAPI's document what all operations share: tags, security, refusals, and the models of bodies
     that handlers parse themselves."""
     document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
     schemas = document["components"]["schemas"]
@@ -116,8 +116,8 @@ def _refusals(path: str, rule: OperationRule) -> Mapping[str, Any]:
 
 
 def _guard(path: str) -> dict[str, Any]:
-    """Return the refusals of the access guard at a path. Liveness has none. Readiness and the session answer
-    callers without a token, and refuse wrong tokens alone."""
+    """Return the statuses with which the access guard may refuse a request to this path. Liveness refuses
+    none. Readiness and the session answer callers without a token, and refuse only wrong tokens."""
     if path == LIVENESS:
         return {}
     if path in {READINESS, SESSION}:
@@ -126,8 +126,8 @@ def _guard(path: str) -> dict[str, Any]:
 
 
 def _close_tuples(part: object) -> None:
-    """Add an empty ``items`` to the schema of each tuple. Its bounds forbid further items already, but some
-    readers require the member."""
+    """Add an empty ``items`` to the schema of each tuple. The bounds of the tuple already forbid further
+    items, but some readers require the member."""
     if isinstance(part, dict):
         if "prefixItems" in part:
             part.setdefault("items", {})

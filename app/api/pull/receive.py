@@ -1,8 +1,8 @@
 """Receive events of pull subscriptions, and let a request wait until there are some.
 
-The store has the whole state, so any process may answer any request. This module only waits. Of the requests
-that wait for one subscription, one at a time reads the store, in order of arrival. It reads again when a part
-of this process reports a change, and every half second for changes by other processes.
+The store has the whole state, so any process may answer any request. Requests that wait for the same
+subscription take turns, in order of arrival. The request whose turn it is reads the store. It reads again
+when this process reports a change, and every half second for changes by other processes.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ class PullReceiver:
     async def _deliverable(
         self, subscription: Subscription, settings: PullSettings, handed: Sequence[LockedEvent]
     ) -> list[LockedEvent]:
-        """Return the events that are still deliverable, and finish the others, whose locks this request has.
-        If that fails, they stay locked and are finished after the locks expire."""
+        """Return the events that are still deliverable, and finish the others. This request holds the locks
+        of all. If finishing fails, the events stay locked and are finished after their locks expire."""
         fate_of = self._fate_function(subscription, settings)
         fit: list[LockedEvent] = []
         others: defaultdict[str, list[PullMessage]] = defaultdict(list)
@@ -215,7 +215,8 @@ class PullReceiver:
     async def _finish(
         self, subscription: Subscription, fates: Mapping[str, Sequence[PullMessage]]
     ) -> None:
-        """Finish the events that are not deliverable: expire them, or make them dead letters."""
+        """Finish events that can no longer be delivered. They expire or become dead letters, by their
+        fate."""
         for fate, rows in fates.items():
             if fate == EXPIRED:
                 await self._expire(subscription, rows)
@@ -232,8 +233,8 @@ class PullReceiver:
         self._count(subscription.id, "deliveries", EXPIRED, sum(done.values()))
 
     async def acknowledge(self, subscription: str, tokens: Sequence[str]) -> Mapping[str, bool]:
-        """Finish events. Return, for each token, whether its lock was valid, as ``release``, ``renew`` and
-        ``reject`` do."""
+        """Finish events. Return for each token True if its lock was valid. ``release``, ``renew`` and
+        ``reject`` return the same."""
         done = await self._store.pulled.acknowledge(subscription, tokens, now_ms(self._clock))
         self._count(subscription, "deliveries", "delivered", sum(done.values()))
         return self._wake_if_any(subscription, done)
@@ -266,7 +267,8 @@ class PullReceiver:
         return {token: buried.get(token, False) for token in tokens}
 
     def _wake_if_any(self, subscription: str, done: Mapping[str, bool]) -> Mapping[str, bool]:
-        """Wake waiting requests if any token succeeded, because that may have unblocked further events."""
+        """Wake the waiting requests if the operation succeeded for any token, because that may have unblocked
+        further events. Return ``done``."""
         if any(done.values()):
             self._wakeups.tell(subscription)
         return done
@@ -274,7 +276,7 @@ class PullReceiver:
     async def _dead_letter(
         self, subscription: Subscription, rows: Sequence[PullMessage], cause: str, detail: str
     ) -> Mapping[str, bool]:
-        """Make the rows dead letters, and return for each token whether that succeeded, as
+        """Make the rows dead letters. Return for each token True if that succeeded, as
         ``DeadLetterWriter.put_rows`` does."""
         letters = subscription.dead_letter
         dead_lettering = DeadLetterWriter(
@@ -302,7 +304,7 @@ def trace_receive(
 ) -> None:
     """Record the trace span of one receive: a child of the client's span, linked with each received event.
 
-    A request without events has no span, because consumers repeat such requests all the time.
+    A request that receives no events gets no span, because consumers poll all the time.
 
     Args:
         asked: The headers of the request.

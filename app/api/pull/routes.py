@@ -50,12 +50,12 @@ async def _hands(request: Request) -> PullReceiver:
 
 
 Hands = Annotated[PullReceiver, Depends(_hands)]
-"""A handler parameter: the receiver of this process."""
+"""A handler parameter: the receiver that locks events of pull subscriptions."""
 
 
 def _action(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Handler], Handler]:
-    """Return a decorator that adds an operation of a subscription. ``kind`` describes the body for OpenAPI
-    only; handlers read bodies themselves, within a limit."""
+    """Return a decorator that adds an operation of a pull subscription. ``kind`` describes the body for
+    OpenAPI only, because handlers read bodies themselves, within a limit."""
     content = {bodies.JSON: {"schema": kind.model_json_schema()}}
     return routes.post(
         f"/{{name}}:{verb}",
@@ -77,7 +77,7 @@ async def receive(
     name: Name,
 ) -> Response:
     """Return waiting events, each locked for this consumer. Only the oldest event of each key is returned.
-    The next one follows when it is acknowledged, rejected or a dead letter."""
+    The next event of the key follows when that event is acknowledged, rejected or a dead letter."""
     asked = await _read_request(request, Receive)
     subscription, settings = await _pull_subscription(subscriptions, name)
     _demand_running(subscriptions, subscription)
@@ -141,7 +141,8 @@ async def renew(
 
 
 async def _read_request(request: Request, kind: type[Asked]) -> Asked:
-    """Return the body as a model of ``kind``. A missing body of ``receive`` means its defaults."""
+    """Return the body of the request as a model of ``kind``. A missing body is permitted for ``receive`` and
+    means its defaults."""
     if kind is Receive and not _has_body(request):
         return kind()
     given = await bodies.read_object(request, LARGEST)
@@ -220,7 +221,8 @@ def _unique_tokens(asked: Tokens) -> Sequence[str]:
 
 
 def _results(done: Mapping[str, bool], why: tuple[str, str] = LOST) -> Fates:
-    """Return the answer for the results by token. ``why`` is the code and detail of each failure."""
+    """Return the answer for the tokens. ``done`` has True for each token that succeeded. ``why`` is the code
+    and detail of each failure."""
     code, detail = why
     return Fates(
         succeeded=[token for token, well in done.items() if well],

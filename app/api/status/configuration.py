@@ -102,7 +102,7 @@ async def _proposed(request: Request) -> bytes:
 
 
 def _faults(found: Judgement) -> list[Fault]:
-    """Return the listed errors, and one fault with the number of unlisted remarks."""
+    """Return the errors that the check lists, and one fault with the number of remarks that it leaves out."""
     faults = [_fault(each) for each in found.remarks if each.level == "error"]
     if found.more_remarks:
         faults.append(Fault("more", f"and {found.more_remarks} more"))
@@ -110,12 +110,12 @@ def _faults(found: Judgement) -> list[Fault]:
 
 
 def _fault(each: Remark) -> Fault:
-    """Return a remark as a fault."""
+    """Return a remark of the check as a fault."""
     where = f"line {each.line}: " if each.line else ""
     cure = f" Cure: {each.cure}" if each.cure else ""
     return Fault("invalid-setting", f"{where}{each.setting}: {each.message}{cure}", at=each.setting)
 
 
 def _refusal(kind: RefusalKind, faults: Sequence[Fault]) -> SenderError:
-    """Return the error that answers a refused configuration."""
+    """Return the error with which a refused configuration is answered."""
     return SenderError(_TITLES[kind], status=STATUS_OF_REFUSAL[kind], code=kind, faults=faults)

@@ -35,8 +35,8 @@ class ReloadView(CopyingView):
 
 
 class ConfigurationState(CopyingView):
-    """The current configuration and its reloads. Digests cover only settings that may be shown, so a changed
-    secret does not change them."""
+    """The current configuration and its reloads. Digests cover only settings that may be shown, so a change
+    of a secret does not change a digest."""
 
     source: str = Field(description="path of the file; empty without a file")
     digest: str = Field(

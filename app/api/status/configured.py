@@ -14,8 +14,8 @@ Cause = Literal["start", "signal", "file", "api"]
 """The cause of a reload."""
 Outcome = Literal["ok", "unchanged", "refused"]
 RefusalKind = Literal["", "invalid-configuration", "needs-restart", "not-now"]
-"""The reason why a reload was refused; empty if it was not. ``not-now`` may pass without a change of the
-file."""
+"""The reason why a reload was refused; empty if it was not. After ``not-now``, the same file may be accepted
+later."""
 
 STATUS_OF_REFUSAL: Mapping[RefusalKind, int] = {
     "": 200,
@@ -26,8 +26,8 @@ STATUS_OF_REFUSAL: Mapping[RefusalKind, int] = {
 
 
 class ReloadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one reload. ``at`` is in seconds since the epoch, and ``digest`` is of the configuration
-    after the reload."""
+    """The result of one reload. ``at`` is the time in seconds since the epoch. ``digest`` is that of the
+    configuration after the reload."""
 
     at: float
     cause: Cause
@@ -51,8 +51,8 @@ class ReloadResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CurrentConfiguration(Protocol):
-    """The current configuration of a service. ``last`` is the last reload, and ``taken`` the last that was
-    not refused, or the start."""
+    """The current configuration of a service. ``last`` is the last reload. ``taken`` is the last reload that
+    was not refused, or else the start of the process."""
 
     source: str
     digest: str

@@ -19,12 +19,12 @@ from app.model.subscription_status import SubscriptionStatus
 
 T = TypeVar("T")
 Gauges = Mapping[str, tuple[str, Callable[[T], float]]]
-"""Gauges of one kind of part, by name. Each has a help text and a function that returns the value of one
-part."""
+"""The gauges of one kind of part, by name. Each gauge has a help text and a function that returns the value
+for one part."""
 
 
 class Family(NamedTuple):
-    """The values of one metric by their labels. ``text`` is its help text."""
+    """One metric: its values by their labels, and its help text ``text``."""
 
     name: str
     text: str
@@ -92,7 +92,7 @@ _OF_PARKED: Gauges[ParkedOfSubscription] = {
         lambda now: now.oldest_seconds or 0,
     ),
 }
-"""Gauges of the parked events in the store, which all processes share."""
+"""The gauges of the parked events in the store. The store is common to all processes."""
 
 
 def subscription_families(
@@ -190,7 +190,7 @@ def volume_families(disks: Mapping[str, DiskView]) -> Iterator[Family]:
 
 
 def certificate_families(certificates: Mapping[str, float]) -> Iterator[Family]:
-    """Yield when each certificate expires. ``certificates`` has seconds since the epoch by the setting that
+    """Yield the expiry of each certificate. ``certificates`` has seconds since the epoch, by the setting that
     names the file."""
     name = "certificate_expiry_timestamp_seconds"
     text = "Time at which the certificate expires, in seconds since 1970."

@@ -40,7 +40,7 @@ class ProcessView(BaseModel):
 
 class Point(BaseModel):
     """The measurements at one time. Rates are events per second since the previous point. Null means that a
-    value is unknown, or that nothing happened to measure."""
+    value is unknown, or that there was nothing to measure."""
 
     at: float = Field(description="time of the point, in seconds since the epoch")
     received: float = Field(description="events accepted")
@@ -139,7 +139,8 @@ async def live(
 
 
 async def _blocks(recorder: Recorder, on: bool) -> AsyncGenerator[bytes, None]:
-    """Yield the blocks of the stream, as server-sent events."""
+    """Yield the points of the stream as server-sent events. With ``on`` false, the stream ends after the
+    first point."""
     yield b"retry: %d\n\n" % RECONNECT_MS
     async with contextlib.aclosing(recorder.follow()) as points:
         async for point in points:
@@ -153,7 +154,7 @@ def _recorder(request: Request) -> Recorder:
 
 
 def process_of(process: Process) -> ProcessView:
-    """Return the answer that identifies this process."""
+    """Return the part of the answer that identifies this process."""
     return ProcessView(
         installation=process.installation,
         role=",".join(process.roles),

@@ -141,8 +141,8 @@ HISTOGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "Seconds of an operation of the store, including the wait for its turn.",
     ),
 }
-"""The labels and the help text of each histogram, by name. ``Counters`` stores them with the bucket as one
-more label."""
+"""The labels and the help text of each histogram, by name. ``Counters`` stores a histogram with the bucket as
+an additional last label."""
 
 _BUILD = Family(
     "build_info", "The running version of Skybridge, in a label.", ("version",), {(__version__,): 1}
@@ -171,7 +171,8 @@ class _Metrics(Collector):
 
 
 def _counters(counts: Counts) -> Iterator[Metric]:
-    """Yield the known counters, which are always present, and unknown ones with numbered labels."""
+    """Yield the counters. Those in COUNTERS are always present. Any other counter follows, with numbered
+    label names such as "label0"."""
     known = COUNTERS.keys() | HISTOGRAMS.keys()
     for name in [*COUNTERS, *(each for each in counts if each not in known)]:
         series = counts.get(name, {})
@@ -202,7 +203,7 @@ def _histograms(counts: Counts) -> Iterator[Metric]:
 
 
 def _by_labels(counts: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], dict[str, int]]:
-    """Return the buckets of each series."""
+    """Group the buckets of a histogram by its other labels. The last label is the bucket."""
     found: dict[tuple[str, ...], dict[str, int]] = {}
     for (*labels, bucket), count in counts.items():
         found.setdefault(tuple(labels), {})[bucket] = count

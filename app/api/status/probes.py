@@ -61,7 +61,8 @@ async def _explained(found: Readiness, needs: AttentionSource) -> Readiness:
 
 
 async def readiness(roles: asked.ReadinessSource, only: str | None = None) -> Readiness:
-    """Return the readiness of all roles, or of one. A role that this process does not run is not ready."""
+    """Return the readiness of all roles, or of the role ``only``. A role that this process does not run is
+    not ready."""
     every = await roles.readiness()
     found = {role: state for role, state in every.items() if only in {None, role}}
     if only is not None and only not in found:

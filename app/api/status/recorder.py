@@ -1,8 +1,9 @@
-"""Record the points of ``/v1/history`` in a ring in memory. They end with the process.
+"""Record the points of ``/v1/history`` in a ring buffer in memory. They are lost when the process ends.
 
 A point has rates since the previous point, and backlogs in logs and store at its time. The rates are sums of
-existing counters. A backlog must be asked of a broker or the store, so its answer is kept for a hundred times
-the time that it took. While this process is idle without viewers, it is asked once a minute.
+existing counters. A backlog must be requested from a broker or the store. Its value is cached for a hundred
+times the duration of the request. While this process is idle without viewers, the backlog is requested once a
+minute.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 class CounterTotals(NamedTuple):
     """Totals of the counters since the start. ``at`` is in seconds of the monotonic clock, and ``publishes``
-    has a count for each bucket of ``publish_seconds``."""
+    has the count of each bucket of the histogram ``publish_seconds``."""
 
     at: float
     received: int
@@ -95,7 +96,7 @@ def quantile(share: float, now: CounterTotals, before: CounterTotals) -> float |
 
 
 class CachedNumber:
-    """A number that is expensive to ask for, cached for as long as its answer was expensive."""
+    """A number that is slow to obtain. It is cached in proportion to the time that the last request took."""
 
     def __init__(
         self,
@@ -109,12 +110,12 @@ class CachedNumber:
         self._value: int | None = None
 
     async def value(self, work: Sequence[object] | None = None) -> int | None:
-        """Return the number, and ask for it again if the cached answer is too old.
+        """Return the number. Request it again if the cached value is too old.
 
         Args:
-            work: Counts of the work that this process has done. If they have not changed, the answer is kept
-                for a minute. None means that a viewer waits, so that the answer is always asked for when it
-                is due.
+            work: Counts of the work that this process has done. While they do not change, the cached value is
+                kept for a minute. None means that a viewer waits, so a value that is too old is always
+                requested again.
         """
         begun = self._monotonic()
         if begun < self._until or (begun < self._until_at_rest and work == self._work):
@@ -200,7 +201,7 @@ class Recorder:
         return self._stopped.is_set()
 
     def _wake_viewers(self) -> None:
-        """Wake the viewers of the stream."""
+        """Wake the viewers that wait for the next point of the stream."""
         turn, self._turn = self._turn, asyncio.Event()
         turn.set()
 

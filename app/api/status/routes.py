@@ -47,7 +47,7 @@ async def ready(
 ) -> Response:
     """Return whether each role is ready, and why not. Without the scope `read`, the answer has no causes.
 
-    With `role`, a restarting subscription does not take a gateway out of service.
+    With `role`, only this role counts. So a gateway stays in service while a subscription restarts.
     """
     return _response(
         await probes.answer_readiness(

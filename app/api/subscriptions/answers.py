@@ -100,7 +100,7 @@ def retry_command(health: SubscriptionView) -> str:
 
 
 class Standing(CopyingView):
-    """The status of a subscription: everything that is not in its document."""
+    """The status of a subscription. It has everything that is not in the document of the subscription."""
 
     id: str = Field(description="id of the subscription")
     origin: Literal["file", "api"] = Field(

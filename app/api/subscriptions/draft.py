@@ -32,7 +32,7 @@ routes = router(PATH, tags=["subscriptions (CloudEvents draft)"])
 
 
 def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the OpenAPI description of an answer that is a list of these answers."""
+    """Return the OpenAPI description of an answer that is a list. ``answer`` describes one item."""
     (media_type, content), *_ = answer["content"].items()
     schema = {"type": "array", "items": content["schema"]}
     return {
@@ -151,7 +151,8 @@ async def _document(registry: Registry, request: Request) -> dict[str, Any]:
 
 
 def _draft_of(entry: SubscriptionEntry) -> dict[str, Any]:
-    """Return a subscription in the form of the draft. Raise Refused with 404 if the draft cannot express it."""
+    """Return a subscription in the form of the CloudEvents draft. Raise Refused with 404 if the draft cannot
+    express it."""
     draft = to_draft(entry.document)
     if draft is None:
         raise RequestRefused(

@@ -1,8 +1,8 @@
 """``GET /v1/subscriptions/{id}/events``: the events that a subscription wants, as server-sent events.
 
 The topics are read without a group, so no position is committed and no event is finished. The stream is for
-observation, for browsers, and for consumers that store their own position. The ``id`` of each event is that
-position. It covers all partitions of all topics, including filtered events.
+observation, for browsers, and for consumers that store their own position. The ``id`` of each server-sent
+event is this position. It covers all partitions of all topics, including filtered events.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ async def events(
     """Stream new events that pass the subscription's filters. `data` is the CloudEvent in the JSON event
     format.
 
-    An event `record` has a record that is not a CloudEvent or cannot be shown as JSON. `gap` reports records
-    that retention deleted, and `problem` ends the stream.
+    A server-sent event `record` contains a record that is not a CloudEvent or cannot be shown as JSON. An
+    event `gap` reports records that retention deleted. An event `problem` ends the stream.
 
-    With `explain`, every record is sent as `verdict` with the result of each filter. `data` is then an object
-    with topic, partition, position, event (id, source, type), verdict (wanted, filtered, filter_error,
-    skipped or no-event), lane, fault and filters.
+    With `explain`, every record is sent as an event `verdict` with the result of each filter. Its `data` is
+    an object with topic, partition, position, event (id, source, type), verdict (wanted, filtered,
+    filter_error, skipped or no-event), lane, fault and filters.
     """
     subscription = await subscription_of(subscriptions, name)
     log = _readable(brokers, subscription)
@@ -166,8 +166,8 @@ def _compiled(filters: Sequence[Filter]) -> _Filters:
 
 
 class EventStream:
-    """A stream of the events of one subscription. Messages are read only as fast as the client receives them,
-    so at most one is held in memory."""
+    """A stream of the events of one subscription. It reads messages only as fast as the client receives them,
+    so it holds at most one message in memory."""
 
     def __init__(
         self,
@@ -187,8 +187,8 @@ class EventStream:
         self._units = self._explain.units
 
     async def lines(self, items: AsyncGenerator[Item, None]) -> AsyncGenerator[bytes, None]:
-        """Yield the blocks of the stream. The first has no data. It shows the client that the stream is open,
-        and where it begins."""
+        """Yield the server-sent events of the stream. The first has no data. It shows the client that the
+        stream is open, and at which position it begins."""
         yield b"retry: %d\n%s" % (RECONNECT_MS, self._block())
         try:
             async with aclosing(items):
@@ -202,7 +202,7 @@ class EventStream:
             yield self._block("problem", msgspec.json.encode(problems.of_broker(error)))
 
     async def _block_of(self, item: Item) -> bytes:
-        """Return the block of a message, a gap or a pause. It may be empty."""
+        """Return the server-sent event for a message, a gap or a pause. It may be empty."""
         if isinstance(item, Message):
             return await self._event(item) or self._heartbeat()
         if item is None:
@@ -210,7 +210,8 @@ class EventStream:
         return self._block("gap", gap_json(item))
 
     async def _event(self, message: Message) -> bytes:
-        """Return the block of a message. It is empty if the subscription does not want the message."""
+        """Return the server-sent event for a message. It is empty if the subscription does not want the
+        message."""
         decoded = self._reading.read(message)
         if self._skips if decoded is None else not self._selection.holds(decoded.event):
             return b""
@@ -220,8 +221,8 @@ class EventStream:
         return self._block(data=document)
 
     def _heartbeat(self) -> bytes:
-        """Return a block without data that reports the position, or nothing if a block was sent recently.
-        Many messages may arrive without a wanted one."""
+        """Return a server-sent event without data that reports the position, or nothing if an event was sent
+        recently. Many messages may arrive without one that the subscription wants."""
         if time.monotonic() - self._last_sent < HEARTBEAT_EVERY:
             return b""
         return b": nothing wanted\n" + self._block()
@@ -266,8 +267,8 @@ class VerdictStream(EventStream):
         }
 
     def _verdict_word(self, event: CloudEvent) -> str:
-        """Return the verdict in the form that the worker counts. A failed expression counts only if the event
-        is not wanted."""
+        """Return the verdict about an event in the words of the worker's counters. A failed filter expression
+        counts only if the event is not wanted."""
         if self._selection.holds(event):
             return "wanted"
         return FILTER_ERROR if self._selection.failed else FILTERED

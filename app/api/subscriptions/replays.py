@@ -30,7 +30,8 @@ from app.model.subscription import Subscription
 
 
 def _tag_of(value: object) -> str:
-    """Return the tag of a start or an end: ``word`` for a text such as ``earliest``, else ``place``."""
+    """Return the tag by which pydantic chooses the model of a start or an end: ``word`` for a text such as
+    ``earliest``, else ``place``."""
     return "word" if isinstance(value, str) else "place"
 
 
@@ -166,7 +167,8 @@ async def cancel_one(
 async def _plan_ranges(
     brokers: Brokers, subscription: Subscription, body: ReplayRequest, asked_ms: int
 ) -> list[Replay]:
-    """Return the replay of each partition, without empty ranges. The rate is divided among the partitions."""
+    """Return one replay for each partition. Partitions with an empty range are left out. The rate is divided
+    among the partitions."""
     broker = subscription.source.broker
     log = _replayable(brokers, subscription)
     found = []
@@ -234,8 +236,8 @@ async def _places(
     *,
     unnamed: Literal["latest"] | None,
 ) -> dict[int, str]:
-    """Return the position in each partition. Partitions that ``at`` does not name get ``unnamed``, or are
-    left out if that is None."""
+    """Return the position in each partition. Partitions that ``at`` does not name start at ``unnamed``. They
+    are left out if ``unnamed`` is None."""
     if isinstance(at, Start) and at.time is not None and not log.capabilities.seek_by_time:
         raise RequestRefused(
             422, "not-capable", f"broker {log.name} cannot seek by time. Send positions"

@@ -63,8 +63,8 @@ Id = Annotated[str, Path(description="id of the subscription")]
 
 
 routes = router(PATH, tags=["subscriptions"])
-"""The routes of subscriptions. They must be included after the actions such as ``:pause``, because an id ends
-at a colon."""
+"""The routes of subscriptions. They must be included after the routes of actions such as ``:pause``.
+Otherwise a path ``ID:pause`` would match the route of one subscription."""
 
 
 @routes.operation(
@@ -131,7 +131,7 @@ async def subscription(
     registry: RegistryDep, id: Id, if_none_match: IfNoneMatch = None
 ) -> Response:
     """Return the document of a subscription, as in the file or as it was sent. A secret is replaced by a
-    placeholder. A placeholder that is sent back keeps the secret."""
+    placeholder. If a client sends the placeholder back, the secret is unchanged."""
     entry = await entry_of(registry, id)
     if Conditions(if_none_match=if_none_match).unchanged(entry):
         return Response(status_code=304, headers={"etag": entry.etag})
@@ -195,8 +195,8 @@ async def replace(
 async def patch(
     brokers: BrokersDep, registry: RegistryDep, request: Request, id: Id, if_match: IfMatch = None
 ) -> Response:
-    """Change some settings by a JSON Merge Patch (RFC 7396). Members replace members, and null resets a
-    member to its default."""
+    """Change some settings by a JSON Merge Patch (RFC 7396). Each member of the patch replaces a member of
+    the document, and null resets a member to its default."""
     change = await bodies.read_object(request, registry.largest_document, bodies.MERGE_PATCH)
     entry = await entry_of(registry, id)
     conditions = Conditions(if_match)
@@ -223,7 +223,8 @@ async def delete(registry: RegistryDep, id: Id, if_match: IfMatch = None) -> Res
 
 
 def allow(routes: OperationRouter, all_: str, one: str, *, patch: bool) -> None:
-    """Add the OPTIONS operations of the collection and of one subscription, with their operation ids."""
+    """Add the two OPTIONS operations. ``all_`` is the operation id for the collection, and ``one`` that for
+    one subscription."""
     of_one = f"GET, PUT, {'PATCH, ' if patch else ''}DELETE, OPTIONS"
 
     @routes.operation("OPTIONS", all_, status_code=204)
@@ -270,8 +271,8 @@ def document_answer(
 
     Args:
         entry: The stored subscription.
-        shown: Its document, possibly in the form of the draft.
-        before: The entry before a change, or None.
+        shown: The document to return, possibly in the form of the CloudEvents draft.
+        before: The entry before the change, or None if nothing was changed.
         made_at: The path of the collection in which it was created, or "".
     """
     headers = {"etag": entry.etag, **_warning_header(before, entry)}
@@ -281,8 +282,8 @@ def document_answer(
 
 
 def _warning_header(before: SubscriptionEntry | None, now: SubscriptionEntry) -> dict[str, str]:
-    """Return a header with the effect of a change on waiting events, or no header. The document has no member
-    for such a warning."""
+    """Return a header that explains how a change affects waiting events, or no header. The document has no
+    member for such a warning."""
     if before is None or before.subscription is None or now.subscription is None:
         return {}
     old, new = before.subscription.retry.schedule, now.subscription.retry.schedule
@@ -297,7 +298,8 @@ async def _replace_document(
     conditions: Conditions,
     document: dict[str, Any],
 ) -> Response:
-    """Replace a document and return the answer. A subscription of the API needs If-Match."""
+    """Replace the document of a subscription and return the answer. A subscription that was created through
+    the API needs If-Match."""
     if entry.origin == "api":
         conditions.demand_if_match()
     await demand_held(brokers, document, entry.document)
@@ -306,7 +308,7 @@ async def _replace_document(
 
 
 def _demand_same_id(document: dict[str, Any], name: str) -> str:
-    """Return the id from the path. Raise Refused with 400 if the document has another."""
+    """Return the id in the path. Raise Refused with 400 if the document has another id."""
     if document.get("id", name) != name:
         raise RequestRefused(
             400, "other-id", f"the id of the document is not {name}, as in the path"

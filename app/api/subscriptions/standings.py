@@ -31,7 +31,7 @@ V = TypeVar("V")
 StandingT = TypeVar("StandingT", bound=Standing)
 
 GroupedCounter = Mapping[str, Mapping[str, int]]
-"""A counter by its first label, then by its last label."""
+"""The values of a counter by its first label, then by its last label."""
 
 
 class SubscriptionStatusReader:
@@ -73,15 +73,15 @@ class SubscriptionStatusReader:
         kind: type[StandingT],
         slices: Slices,
     ) -> list[StandingT]:
-        """Return the status of each entry as ``kind``. ``states`` has what ``Subscriptions`` knows of each
-        entry, in the same order."""
+        """Return the status of each entry as ``kind``. ``states`` has the worker's status of each entry, in
+        the same order."""
         pairs = zip(entries, await self.views(states, slices), strict=True)
         return await slices.each((kind.of(each, health=health) for each, health in pairs), ROW)
 
     async def views(
         self, states: Sequence[SubscriptionStatus], slices: Slices
     ) -> list[SubscriptionView]:
-        """Return the answer for each of these states."""
+        """Return the answer for each of these worker statuses."""
         if not states:
             return []
         counts = self._counters.values()
@@ -154,7 +154,8 @@ def _queue(state: SubscriptionStatus, now: _Now) -> PullQueueView | None:
 
 
 def grouped(counts: Mapping[str, Mapping[tuple[str, ...], int]], counter: str) -> GroupedCounter:
-    """Sum up a counter by its labels in one pass, because a thousand subscriptions may have their own series."""
+    """Sum up a counter by its first and last label. All series are read in one pass, because a thousand
+    subscriptions may have series of their own."""
     found: dict[str, dict[str, int]] = {}
     for (first, *_, last), count in counts.get(counter, {}).items():
         of_first = found.setdefault(first, {})
@@ -222,7 +223,7 @@ async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscrip
 
 
 async def _or_empty(asked: Awaitable[Mapping[K, V]]) -> Mapping[K, V]:
-    """Return the answer of the store, or an empty one if the store is unavailable."""
+    """Return the mapping that the store returns, or an empty mapping if the store is unavailable."""
     try:
         return await asked
     except StoreUnavailable:

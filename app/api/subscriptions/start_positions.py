@@ -25,8 +25,8 @@ async def demand_held(
 ) -> None:
     """Raise SenderError with 422 if the log does not have the start position of the document.
 
-    A position that ``before`` has too is not checked, because it is used only at the first start. Other
-    faults of the document are left to the registry.
+    A position that the document ``before`` also has is not checked, because it is used only at the first
+    start. Other faults of the document are left to the registry.
     """
     if before is not None and all(before.get(each) == document.get(each) for each in _DECIDING):
         return

@@ -1,7 +1,7 @@
 """Actions on a subscription that do not change its document: pause, resume, and send a test event.
 
-Each action is a row in the store. The worker that runs the subscription reads it within a second, or
-immediately if it is in this process.
+Each action writes a row to the store. The worker that runs the subscription reads the row within a second, or
+immediately if the worker is in this process.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ async def test(
     id: Id,
 ) -> TestAnswer:
     """Send one event to the target now and return the target's answer. Filters, order, pauses and rates do
-    not apply. 504 if no worker answers in time."""
+    not apply. The status is 504 if no worker answers in time."""
     entry = await entry_of(registry, id)
     subscription = called_subscription(entry)
     given = await _event(request)
@@ -199,7 +199,7 @@ async def _answer(
     store: Store, wakeups: Wakeups, subscription: str, command: int, within: float, every: float
 ) -> bytes:
     """Return the answer to a command as soon as the store has it. Raise Refused with 504 if no worker answers
-    in time. A worker of this process wakes the wait."""
+    in time. A worker in this process ends the wait at once."""
 
     async def answer() -> bytes | None:
         found = await store.commands.get(command)

@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 
 
 class RecordHeader(BaseModel):
-    """A header of a record. ``value`` is null if the header has no value or a value that is not a string;
-    ``typed`` then has it. A value that is not UTF-8 is in ``value_base64``."""
+    """A header of a record. ``value`` is null if the header has no value or a value that is not a string. A
+    value of another type is in ``typed``, and bytes that are not UTF-8 are in ``value_base64``."""
 
     name: str = Field(description="name of the header")
     value: str | None = Field(None, description="value as text")

@@ -1,6 +1,7 @@
 """Read a topic without a group: one page of it, or all messages from now on.
 
-Positions are opaque, so a tail reads from one ``latest`` to the next.
+Positions are opaque. So a tail asks for the end of the topic (``latest``) from time to time, and reads up to
+it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ HEARTBEAT_EVERY = 15.0  # seconds until a comment keeps proxies from closing an 
 
 
 class PageBounds(NamedTuple):
-    """The limits of one page: messages, bytes of their records, seconds. A page has at least one message."""
+    """The limits of one page: the number of messages, the bytes of their records, and the seconds. A page has
+    at least one message, even if this message exceeds the limit of bytes."""
 
     messages: int
     bytes: int
@@ -44,8 +46,8 @@ def accept_every(_: Message) -> bool:
 
 
 class RecordPage:
-    """A page of messages, and the places at which the next page starts. ``looked_at`` counts the messages
-    that were read, wanted or not."""
+    """A page of messages, and the places at which the next page starts. ``looked_at`` counts all messages
+    that were read, including those that were not wanted."""
 
     def __init__(
         self, bounds: PageBounds, places: dict[int, StartPoint], wanted: MessageFilter
@@ -59,8 +61,8 @@ class RecordPage:
         self._bytes = 0
 
     def take(self, message: Message) -> bool:
-        """Add a message to the page if it is wanted. Return False if the page is full; the next page then
-        starts with the message."""
+        """Add a message to the page if the reader wants it. Return False if the page is full; the next page
+        then starts with this message."""
         number = message.partition.number
         if not self._wanted(message):
             self.looked_at += 1
@@ -122,7 +124,7 @@ async def peek(
 async def _fill_page(
     page: RecordPage, log: Log, topic: str, ends: Sequence[PartitionMetadata]
 ) -> bool:
-    """Read into the page. Return True if all partitions were read to their end."""
+    """Read messages into the page. Return True if all partitions were read to their end."""
     slices = Slices()
     for each in ends:
         place = page.next[each.number]
@@ -138,7 +140,7 @@ async def _fill_page(
 async def read(
     log: Log, topic: str, end: PartitionMetadata, place: StartPoint
 ) -> AsyncGenerator[Message, None]:
-    """Yield the messages of one partition from ``place`` to the end that ``end`` has."""
+    """Yield the messages of one partition from ``place`` up to the latest position in ``end``."""
     if place.position == end.latest:
         return
     partition = Partition(topic, end.number)
@@ -150,11 +152,11 @@ async def read(
 
 @dataclass(eq=False)
 class TopicTail:
-    """A tail of one topic: all messages from ``places`` on, until ``stopped``.
+    """A reader of one topic that yields all messages from ``places`` on, until ``stopped``.
 
-    ``places`` is updated as messages are read, so that a client that lost the stream can continue at its last
-    ``at``. A partition that is created later is read from its earliest record, unless the tail follows the
-    partition ``only`` alone.
+    ``places`` is updated as messages are read. A client that lost the stream can continue at its last ``at``.
+    A partition that is created later is read from its earliest record, unless only the partition ``only`` is
+    read.
     """
 
     log: Log
@@ -165,7 +167,7 @@ class TopicTail:
 
     @property
     def at(self) -> str:
-        """Return the current places as text."""
+        """Return the current places as text, from which a client can continue."""
         return text_of(self.places)
 
     def items(self) -> AsyncGenerator[Item, None]:
@@ -173,8 +175,8 @@ class TopicTail:
         return follow((self,), self.stopped)
 
     async def news(self) -> AsyncGenerator[Message | Gap, None]:
-        """Yield what has arrived since the last call, up to the current ends. Raise BrokerRefused if the
-        topic was deleted."""
+        """Yield the messages and gaps since the last call, up to the current ends of the partitions. Raise
+        BrokerRefused if the topic was deleted."""
         ends = await partitions_of(self.log, self.topic)
         if not ends:
             raise BrokerRefused(
@@ -189,8 +191,8 @@ class TopicTail:
     async def _partition_past_gaps(
         self, end: PartitionMetadata
     ) -> AsyncGenerator[Message | Gap, None]:
-        """Yield the items of a partition. After a gap, the partition is read again at once, because the
-        caller may not read again."""
+        """Yield the messages and gaps of a partition up to its end. After a gap, reading continues at once,
+        because the caller may not call again."""
         for _ in range(2):
             item: Message | Gap | None = None
             async for item in self._partition(end):
@@ -199,7 +201,8 @@ class TopicTail:
                 return
 
     async def _partition(self, end: PartitionMetadata) -> AsyncGenerator[Message | Gap, None]:
-        """Yield the messages of a partition up to its end, or a gap if retention deleted the current place."""
+        """Yield the messages of a partition up to its end. Yield one gap and stop if retention deleted the
+        records at the current place."""
         place = self.places.setdefault(end.number, StartPoint(end.earliest))
         try:
             async with aclosing(read(self.log, self.topic, end, place)) as messages:

@@ -1,7 +1,7 @@
 """Convert a message of a log to JSON, and read messages as events of one subscription.
 
-An event is shown in the JSON event format, whatever its stored format is. A document that Skybridge cannot
-read is shown as its content type and bytes.
+An event is shown in the JSON event format, even if it is stored in another format. A document that Skybridge
+cannot read is shown as its content type and bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from app.model.message import Message
 from app.model.subscription import Subscription
 
 WITHHELD: dict[str, object] = {"withheld": "data"}
-"""The member of an answer whose data is withheld."""
+"""The member that an answer has in place of data that the caller may not see."""
 
 
 def to_json(message: Message, kind: str, *, raw: bool = False, shown: Redaction = ALL) -> bytes:
@@ -54,8 +54,8 @@ def to_json(message: Message, kind: str, *, raw: bool = False, shown: Redaction 
 
 
 def one_line(document: bytes) -> bytes:
-    """Return the same JSON without line ends, at which a server-sent event would end. JSON has bare line ends
-    only between tokens."""
+    """Return the same JSON on one line, because a line end would end the server-sent event. Line ends occur
+    only between the tokens of JSON, so they can be removed."""
     return document.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
@@ -160,8 +160,8 @@ def _base64(value: bytes) -> str:
 
 
 class EventReader:
-    """A reader of messages as events of one subscription, in its CloudEvents version. Foreign messages are
-    wrapped as the worker does."""
+    """A reader that decodes messages for one subscription, in the CloudEvents version of the subscription.
+    Foreign messages are wrapped in an event, as the worker does."""
 
     def __init__(self, brokers: Brokers, subscription: Subscription) -> None:
         self._subscription = subscription
@@ -171,7 +171,7 @@ class EventReader:
 
     def read(self, message: Message, known: Decoded | None = None) -> Decoded | None:
         """Return the event of a message, or None if it has none. ``known`` is the event if a worker has
-        decoded it already."""
+        already decoded it."""
         decoded = known
         if decoded is None:
             try:
@@ -183,7 +183,7 @@ class EventReader:
         return in_version(decoded, self._subscription.specversion)
 
     def _origin(self, message: Message) -> RecordLocation:
-        """Return the origin that a wrapped event names."""
+        """Return the place of a record, which the event that wraps the record names as its source."""
         topic, number = message.partition.topic, message.partition.number
         if not self._lasting:
             return RecordLocation(self._broker, topic, number)

@@ -1,8 +1,8 @@
 """``POST /v1/topics/…/records``: publish one event to a topic by hand, as Kafka's Produce does.
 
 It is for inspection and repair; events of applications should use routes. The event may have any content mode
-of HTTP. It is written by the broker's binding, and the answer waits for the broker's acknowledgement. A topic
-is never created, even if the broker's settings allow that for routes.
+of HTTP. The binding of the broker writes the record, and the answer waits for the broker's acknowledgement. A
+topic is never created, even if the broker's settings allow that for routes.
 """
 
 from __future__ import annotations

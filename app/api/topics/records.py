@@ -143,9 +143,9 @@ async def tail(
     subject: OfSubject = None,
     last_event_id: LastEventId = None,
 ) -> StreamingResponse:
-    """Stream new messages as server-sent events (Kafka's Fetch). `data` and the filters are those of records,
-    and `id` is the positions of all partitions. An event `gap` reports records that retention deleted, and
-    `problem` ends the stream."""
+    """Stream new messages as server-sent events (Kafka's Fetch). `data` and the filters are those of
+    `records`. `id` contains the positions of all partitions. An event `gap` reports records that retention
+    deleted. An event `problem` ends the stream."""
     log = demand_readable(log_of(brokers, broker), topic)
     ends = demand_leaders(await ends_of(log, broker, topic, partition), topic)
     known = start_points.places_of(last_event_id) if last_event_id else None
@@ -176,8 +176,8 @@ def demand_readable(log: Log, topic: str) -> Log:
 
 
 def demand_leaders(ends: Sequence[PartitionMetadata], topic: str) -> Sequence[PartitionMetadata]:
-    """Return the partitions. Raise BrokerUnavailable if one has no leader, because its end is unknown during
-    an election."""
+    """Return ``ends`` unchanged. Raise BrokerUnavailable if a partition has no leader, because its end is
+    unknown during an election."""
     for each in ends:
         if not each.latest:
             raise BrokerUnavailable(f"partition {each.number} of {topic} has no leader now")
@@ -193,14 +193,14 @@ Stopped = Annotated[asyncio.Event, Depends(_stopped)]
 
 
 def set_event() -> asyncio.Event:
-    """Return an event that is set."""
+    """Return an event that is already set. A reader with it stops at the current end of the topic."""
     event = asyncio.Event()
     event.set()
     return event
 
 
 async def _page(page: follow.RecordPage, kind: str, raw: bool, shown: Redaction) -> Response:
-    """Return the answer for a page."""
+    """Return the HTTP answer for a page of messages."""
     return json_answer(
         {
             "messages": await Slices().rows(
@@ -215,8 +215,8 @@ async def _page(page: follow.RecordPage, kind: str, raw: bool, shown: Redaction)
 
 
 def message_filter(kind: str, **attributes: str | None) -> MessageFilter:
-    """Return a filter of messages by attributes of their events. A value that ends in ``*`` is a prefix.
-    ``kind`` is the protocol of the broker."""
+    """Return a function that selects messages by attributes of their events. A value that ends in ``*`` is a
+    prefix. ``kind`` is the protocol of the broker."""
     wanted = {name: value for name, value in attributes.items() if value is not None}
     if not wanted:
         return accept_every
@@ -241,9 +241,9 @@ def _fits(found: str | None, wanted: str) -> bool:
 async def _events(
     tail: TopicTail, kind: str, raw: bool, shown: Redaction, wanted: MessageFilter
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the blocks of a tail. The first has no data. It shows the client that the stream is open, and the
-    position of "latest". While only unwanted messages arrive, a block without data reports the position from
-    time to time."""
+    """Yield the server-sent events of a stream of one topic. The first has no data. It shows the client that
+    the stream is open, and at which position it begins. While only unwanted messages arrive, an event
+    without data reports the position from time to time."""
     yield b"retry: %d\n%s" % (RECONNECT_MS, block(tail.at))
     last_sent, slices = time.monotonic(), Slices()
     try:
@@ -272,7 +272,7 @@ def stream_response(blocks: AsyncGenerator[bytes, None]) -> StreamingResponse:
 
 
 def gap_json(gap: Gap) -> bytes:
-    """Return the data of an event ``gap``."""
+    """Return the data of the server-sent event ``gap``."""
     return msgspec.json.encode(
         {"partition": gap.partition, "from": str(gap.place), "to": gap.earliest}
     )

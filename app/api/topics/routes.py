@@ -30,7 +30,7 @@ OnePartition = Annotated[
 
 _DIGITS = 20  # digits of a time that are read; so many are beyond the latest time anyway
 Position = Annotated[str | None, BeforeValidator(lambda text: text or None)]
-"""A position, or null if it is unknown, for which logs return an empty text."""
+"""A position as text. The empty text, which logs return for an unknown position, becomes null."""
 
 
 class PartitionView(BaseModel):
@@ -86,8 +86,8 @@ class OffsetsView(BaseModel):
 
 
 routes = router("/v1/topics", tags=["topics"])
-"""The routes of topics. They must be included after those of ``records``, because the name of a topic may
-contain slashes and so matches longer paths too."""
+"""The routes of topics. They must be included after those of ``records``. The name of a topic may contain
+slashes, so a route of a topic also matches the longer paths of its records."""
 
 
 @routes.operation(
@@ -111,8 +111,8 @@ async def offsets(
     ] = None,
     partition: OnePartition = None,
 ) -> Response:
-    """Return the earliest, latest and by-time positions of each partition, and the positions of groups
-    (Kafka's ListOffsets)."""
+    """Return the earliest and latest position of each partition, the position at a time, and the positions of
+    groups (Kafka's ListOffsets)."""
     log = log_of(brokers, broker)
     time_ms = None if time is None else _parse_time(time)
     own_groups = subscriptions.groups(broker, topic)
@@ -197,8 +197,8 @@ def _parse_time(text: str) -> int:
 def _requested_partitions(
     metadata: LogMetadata, broker: str, topic: str, partition: int | None
 ) -> Sequence[PartitionMetadata]:
-    """Return the requested partition, or all. Raise Refused with 404 if the topic or the partition does not
-    exist."""
+    """Return the metadata of the requested partition, or of all partitions. Raise Refused with 404 if the
+    topic or the partition does not exist."""
     known = next((each.partitions for each in metadata.topics if each.name == topic), ())
     if not known:
         raise unknown_topic(broker, topic)
@@ -226,8 +226,8 @@ async def ends_of(
 
 
 def log_of(brokers: Brokers, broker: str) -> Log:
-    """Return the log of a configured broker. Raise Refused with 404 for other names, even if ``logs`` has one
-    for internal use."""
+    """Return the log of a configured broker. Raise Refused with 404 for any other name, including names of
+    internal logs."""
     if broker not in brokers.kinds:
         known = ", ".join(brokers.kinds)
         raise RequestRefused(

@@ -1,4 +1,5 @@
-"""The durable records of one topic that one group has not finished, read on the event loop without waiting."""
+"""The stored records of one topic that one group has not finished. They are counted on the event loop without
+waiting."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Backlog:
     def waiting(self, number: int) -> int:
         """Return the number of records of a partition after the commit position.
 
-        0 means that all records are finished, and that a restart knows this.
+        The result is 0 if all records are finished, even after a restart.
         """
         log = self._logs()[number]
         return log.next_offset - self._position(log)
@@ -41,8 +42,8 @@ class Backlog:
 
     @property
     def bytes(self) -> int:
-        """Return the approximate size of the unfinished records. A partly finished segment counts by its
-        share of records."""
+        """Return the approximate size of the unfinished records. A segment that is partly finished counts in
+        proportion to its unfinished records."""
         return sum(map(self._bytes, self._logs()))
 
     async def oldest_ms(self) -> int | None:

@@ -10,17 +10,19 @@ from typing import NamedTuple
 from app.log.groups.positions import Commits, Places
 
 ROWS_A_SECOND = 10_000
-"""Most positions that timed commits write in a second. A thousand groups that skip all of a busy topic share them."""
+"""The most positions that timed commits write in a second. A thousand groups that skip all messages of a busy
+topic share this number."""
 
 PIGGYBACK_ROWS_A_SECOND = 500
-"""Most positions in a second that are written with commit groups, of which a busy log has thousands a second."""
+"""The most positions in a second that are committed together with other writes of the log. A busy log has
+thousands of such writes a second."""
 
 AGAIN_AFTER = 1.0  # seconds before a failed commit is retried
 _log = logging.getLogger(__name__)
 
 
 class Due(NamedTuple):
-    """The positions that a group must commit now. ``note`` is called when they are durable."""
+    """The positions that a group must commit now. ``note`` is called when they are stored durably."""
 
     group: str
     places: Places
@@ -34,16 +36,16 @@ Ask = Callable[[], Due | None]
 class CommitRounds:
     """Commits the positions of all consumers of a log.
 
-    Consumers with settled messages commit with the next commit group of the log. All consumers commit at
-    the latest ``interval`` seconds after a message was settled or a position has moved. No timer runs while
-    nothing changes.
+    Consumers with settled messages commit together with the next write of the log (its commit group). A
+    commit follows at the latest ``interval`` seconds after a message was settled or a position has moved. No
+    timer runs while nothing changes.
 
     One transaction of the log holds all commits of a round, and only one is in progress at a time. After a
     round with many positions the next one waits longer; see ``ROWS_A_SECOND``.
 
     Args:
         interval: The time between two rounds, in seconds.
-        store: Starts the transaction of the log.
+        store: A function that starts the transaction of the log.
     """
 
     def __init__(
@@ -69,7 +71,8 @@ class CommitRounds:
         self._settled.pop(due, None)
 
     def settled(self, due: Ask) -> None:
-        """Include the consumer in the next commit group, because a kill would repeat settled messages."""
+        """Include the consumer in the next write of the log, because a kill before the commit would repeat
+        its settled messages."""
         self._settled[due] = None
         self.stir()
 
@@ -79,8 +82,8 @@ class CommitRounds:
             self._timer = asyncio.get_running_loop().call_later(self._wait, self._round)
 
     def piggyback(self) -> None:
-        """Commit for consumers with settled messages, together with a commit group that is about to be
-        written."""
+        """Commit for consumers with settled messages, together with records that are about to be written to
+        the log."""
         now = asyncio.get_running_loop().time()
         if self._settled and now >= self._piggyback_from and self._may_store(now):
             self._piggyback_from = now + self._commit(self._settled) / PIGGYBACK_ROWS_A_SECOND
@@ -101,7 +104,7 @@ class CommitRounds:
         return self._storing is None and now >= self._retry_at
 
     def _commit(self, asked: Iterable[Ask]) -> int:
-        """Start a commit of all due positions, and return how many there are."""
+        """Start a commit of all positions that must be committed. Return their number."""
         dues = [due for ask in asked if (due := ask()) is not None]
         self._settled.clear()
         if dues:

@@ -1,5 +1,5 @@
-"""A group member of the embedded log. It hands out messages that the tails of its partitions read, and
-commits them."""
+"""A group member of the embedded log. It hands out the messages that shared cursors read from its partitions,
+and commits its positions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         commit_interval: The longest time in seconds that a settled message, or a moved position, stays
-            uncommitted. Settled messages are usually committed earlier, with a commit group.
+            uncommitted. Settled messages are usually committed earlier, together with other writes of the
+            log.
         page_records: Most messages of one batch.
         page_bytes: Most bytes of one page.
         times: The time limits of the group.
@@ -42,7 +43,8 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberContext(msgspec.Struct, frozen=True):
-    """The objects that all group members of one log share. ``tail`` returns the tail of a partition."""
+    """The objects that all group members of one log share. ``tail`` is a function that returns the shared
+    reader of a partition."""
 
     engine: LogEngine
     settings: ConsumerSettings
@@ -96,8 +98,8 @@ class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
         )
 
     async def commit(self) -> None:
-        """Commit the settled messages. Raise BrokerError if the log cannot be written; the next commit then
-        includes them."""
+        """Commit the settled messages. Raise BrokerError if the log cannot be written; the messages are then
+        included in the next commit."""
         places = self._to_commit()
         if not places:
             return
@@ -173,7 +175,7 @@ class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
     def _due(self) -> Due | None:
         """Return the positions of all partitions that must be committed, or None.
 
-        Return None too if the group has removed this member, which ``_membership`` reports.
+        The result is also None if the group has removed this member, which ``_membership`` reports.
         """
         places, member = self._to_commit(), self._membership
         if not places or not self._shared.engine.coordinator.may_commit(

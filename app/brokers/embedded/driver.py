@@ -214,8 +214,8 @@ class EmbeddedDriver:
             await self.engine.groups.begin(group, starts)
 
     async def _resolve(self, log: PartitionLog, start: StartAt) -> int:
-        """Return the offset at which a group without a position begins. Raise PositionOutOfRange if it is
-        not held."""
+        """Return the offset at which a group without a position begins. Raise PositionOutOfRange if the log
+        does not hold this offset."""
         match start.kind:
             case "earliest":
                 return log.earliest
@@ -232,7 +232,8 @@ class EmbeddedDriver:
     async def _lags_of(
         self, groups: Sequence[str], topics: Sequence[str] | None
     ) -> tuple[GroupLag, ...]:
-        """Return the lags of all groups. There may be thousands, so the event loop gets turns in between."""
+        """Return the lags of all groups. There may be thousands of groups, so the event loop serves other
+        tasks in between."""
         found: list[GroupLag] = []
         wanted = None if topics is None else frozenset(topics)
         for number, group in enumerate(groups):

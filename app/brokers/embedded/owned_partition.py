@@ -32,11 +32,11 @@ class EmbeddedPartition(PartitionReader):
         return self._runs_with_skipped().window if self._runs.open else 0
 
     def take_unfinished(self) -> Sequence[Message]:
-        """Return the ready messages, without those that were finished before a restart."""
+        """Return the ready messages. Messages that were finished before a restart are left out."""
         return [message for message in self.take() if self._runs.take(message.offset)]
 
     def finish(self, message: Message) -> None:
-        """Note that a message is finished. A message of another ownership is ignored."""
+        """Note that a message is finished. A message of an earlier ownership is ignored."""
         if message.epoch == self.epoch:
             self._runs.finish(message.offset)
 

@@ -10,7 +10,8 @@ from app.model.message import MessagePage, Partition
 
 
 class LogTail(PartitionTail):
-    """The readers of one partition. The tail watches the log for appended records until ``close``."""
+    """The shared reader of one partition of the embedded log. It watches the log for appended records until
+    ``close``."""
 
     def __init__(
         self,
@@ -31,7 +32,7 @@ class LogTail(PartitionTail):
 
     @property
     def gone(self) -> bool:
-        """Return True if the topic was deleted. A later topic of the same name needs a new tail."""
+        """Return True if the topic was deleted. A later topic of the same name needs a new shared reader."""
         topic = self._engine.topics().get(self.place.topic)
         return topic is None or self._log not in topic.partitions
 

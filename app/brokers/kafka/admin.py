@@ -52,7 +52,7 @@ class KafkaAdmin:
         """Prepare requests to one cluster, without connecting to it.
 
         Args:
-            settings: How to reach the cluster.
+            settings: The settings with which to reach the cluster.
             shared_client: A client for all requests. Without it, each request opens a client of its own.
         """
         self._settings = settings
@@ -60,7 +60,7 @@ class KafkaAdmin:
 
     @property
     def patience(self) -> float:
-        """Return the seconds for which a request is repeated while the cluster is not ready."""
+        """Return the number of seconds for which a request is repeated while the cluster is not ready."""
         return self._settings.request_timeout
 
     async def places(self, topics: Collection[str]) -> list[TopicPartition]:
@@ -93,7 +93,7 @@ class KafkaAdmin:
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic, or do nothing if it exists. Return when the cluster reports the topic.
 
-        A broker does not know a new topic for a moment.
+        The wait is needed because a broker does not know a new topic for a moment.
         """
         new = NewTopic(topic, partitions, self._settings.replication)
         async with self._client() as client:
@@ -128,8 +128,8 @@ class KafkaAdmin:
         )
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Return, for each topic that cannot take events now, the reason. Topics without a problem are left
-        out."""
+        """Return the topics that cannot take events now, each with the reason. Topics without a problem are
+        left out."""
         async with self._client() as client:
             try:
                 described = await describe(client, list(topics))
@@ -180,7 +180,8 @@ class KafkaAdmin:
         return _only(found, partition)
 
     async def offset_back(self, partition: Partition, count: int) -> int:
-        """Return the offset ``count`` before the end of the partition, or the first offset if it is later."""
+        """Return the offset that is ``count`` before the end of the partition. Return the first offset of the
+        partition if it is later."""
         earliest, latest = await self.ends(partition)
         return max(earliest, latest - count)
 
@@ -248,7 +249,7 @@ async def _committed(client: AIOKafkaAdminClient, group: str) -> Offsets:
 
 
 async def _committed_now(client: AIOKafkaAdminClient, group: str) -> Offsets:
-    """Return the committed offsets of the group, or nothing if its coordinator is not ready.
+    """Return the committed offsets of the group. Return nothing if the group's coordinator is not ready.
 
     A cluster that has just started has no group coordinator for a moment.
     """

@@ -1,8 +1,8 @@
 """The queue of records for one partition, and the wire batch that is in flight.
 
-Callers that wait for room in one batch of aiokafka wake each other in quadratic time (aiokafka issue 528).
-So no caller waits here: a record is an entry in a plain queue. When the leader is free, the whole queue
-becomes the next wire batch. The next batch forms while one is in flight.
+Callers that wait for room in one batch of aiokafka wake each other in quadratic time (aiokafka issue 528). In
+this module no caller waits for room: a record is an entry in a plain queue. When the leader is free, the
+whole queue becomes the next wire batch. The next batch forms while one is in flight.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DOUBTS = 1_000  # most doubted records of a topic
 
 class Batcher:
     """The records of one partition that wait to be sent or are in flight. At most one wire batch of the
-    partition is in flight at a time, so the order per key holds."""
+    partition is in flight at a time, so records of one key stay in order."""
 
     __slots__ = (
         "failed_alone",
@@ -67,8 +67,8 @@ class Batcher:
 
     def fill(self, batch: Any) -> bool:
         """Move records from the queue into ``batch``. Return True if the batch has records. A record whose
-        caller has an answer or was cancelled is dropped, because cancelling aiokafka's futures later
-        would not stop a send."""
+        caller has a result already, or was cancelled, is dropped. It must be dropped now, because a batch
+        that aiokafka has cannot be recalled."""
         queue, in_flight, append = self.queue, self.in_flight, batch.append
         most, topic = self.most, self.topic
         bounded = topic.knows_bounds()
@@ -104,8 +104,8 @@ class Batcher:
         return bool(in_flight)
 
     def succeed(self, broker: str, offset: int | None) -> None:
-        """Resolve all records in flight as stored, with receipts of ``broker``. ``offset`` is that of the
-        first record, or None if the broker did not return it."""
+        """Resolve all records in flight as stored, with receipts of ``broker``. ``offset`` is the offset of
+        the first record, or None if the broker did not return it."""
         in_flight = self._unload()
         self.failed_alone = 0
         self.topic.count_stored(in_flight)
@@ -119,14 +119,15 @@ class Batcher:
             offset += 1
 
     def narrow(self) -> None:
-        """Halve the number of records of the next batch, to find the record that the broker rejects."""
+        """Halve the number of records of the next batch. Repeated halving finds the record that the broker
+        rejects."""
         if not self.suspects:
             self.suspected_at, self.failed_alone = self.topic.taken, 0
         self.suspects = max(self.suspects, len(self.in_flight))
         self.most = max(1, len(self.in_flight) // 2)
 
     def learn_size(self, *, compressed: bool) -> None:
-        """Remember a size limit of the topic, because the batch in flight was too large. The limit of
+        """Remember a size limit of the topic, because the batch in flight was too large. A limit for single
         records is learnt only without compression, because compressed sizes of records differ too much."""
         largest = max(size_of(record) for _, _, record in self.in_flight)
         if len(self.in_flight) == 1:
@@ -136,7 +137,7 @@ class Batcher:
             self.topic.learn(max_bytes=self.size // 2)
 
     def requeue(self) -> None:
-        """Return the unanswered records in flight to the head of the queue, in their order."""
+        """Return the records in flight that have no result to the head of the queue, in their order."""
         in_flight, self.in_flight = self.in_flight, []
         self.queue.extendleft(reversed(unanswered(in_flight)))
 
@@ -159,15 +160,16 @@ class Batcher:
         return bool(culprits)
 
     def is_at_fault(self) -> bool:
-        """Return True if the only record in flight is at fault, because the topic has stored others since
-        it first failed. The broker rejected the record with a code that does not name a cause."""
+        """Return True if the record in flight is at fault. The batch has only this record, and the broker
+        rejected it with a code that does not name a cause. The record is at fault if the topic has stored
+        other records since it first failed."""
         [(_, _, record)] = self.in_flight
         among_others = self.suspects > 0 and self.topic.taken > self.suspected_at
         return self.topic.doubts(record) or among_others
 
     def give_up_suspects(self, error: BrokerError) -> None:
-        """Fail the only record in flight. After three such records in a row, fail all suspects. Called when
-        the topic has stored no batch meanwhile, so the topic is probably at fault."""
+        """Fail the only record in flight. After three such records in a row, fail all suspects. The topic has
+        stored no batch in the meantime, so the topic is probably at fault, not the records."""
         self.failed_alone += 1
         rest = self.suspects - 1 if self.failed_alone >= ALONE else 0
         self.fail(error)
@@ -183,7 +185,7 @@ class Batcher:
         return in_flight
 
     def drop_answered(self) -> int:
-        """Remove queued records whose caller has an answer already. Return how many were removed."""
+        """Remove queued records whose caller has a result already. Return the number of removed records."""
         before = len(self.queue)
         self.queue = deque(unanswered(self.queue))
         return before - len(self.queue)
@@ -194,13 +196,13 @@ class Batcher:
         answer(queue, error)
 
     def holds_answered(self) -> bool:
-        """Return True if the caller of a record in flight has an answer already. The batch must not be sent
+        """Return True if the caller of any record in flight has a result already. The batch must not be sent
         then."""
         return any(submission.done() for submission, _, _ in self.in_flight)
 
 
 class TopicBatchers:
-    """The batchers of one topic, and what the broker is known to reject."""
+    """The batchers of one topic, and the sizes and keys that the broker is known to reject."""
 
     __slots__ = (
         "_doubted", "_keyed", "_keyed_until", "_keyless", "_known_until", "batchers", "max_bytes", "name", "taken",
@@ -221,15 +223,15 @@ class TopicBatchers:
         self._known_until = 0.0
 
     def count_stored(self, entries: Sequence[Entry]) -> None:
-        """Note that a wire batch was stored. Its records are no longer doubted."""
+        """Note that a wire batch was stored. Its records are no longer suspected to be at fault."""
         self.taken += 1
         if self._doubted:
             for _, _, record in entries:
                 self._doubted.pop(_digest(record), None)
 
     def doubts(self, record: Record) -> bool:
-        """Return True if the record failed before in a batch of one, and the topic has stored other batches
-        since. Otherwise note its failure. The broker's code does not name a cause."""
+        """Return True if the record has failed alone in a batch before, and the topic has stored other
+        batches since then. Otherwise remember this failure. The broker's error code does not name a cause."""
         digest = _digest(record)
         if digest not in self._doubted and len(self._doubted) >= DOUBTS:
             del self._doubted[next(iter(self._doubted))]
@@ -243,13 +245,13 @@ class TopicBatchers:
         self._known_until = monotonic() + LIMIT_KNOWN
 
     def demand_keys(self, error: BrokerRefused) -> None:
-        """Reject records without a key for a moment, because each attempt costs a producer. An operator may
-        change the topic at any time."""
+        """Reject records without a key for a moment, because each attempt to send one costs a whole producer.
+        An operator may change the topic at any time."""
         self._keyed, self._keyed_until = error, monotonic() + REFUSED_FOR
 
     def knows_bounds(self) -> bool:
-        """Return True if limits of the topic are known. Limits expire after a while, so that they are tried
-        again."""
+        """Return True if size limits of the topic are known. A limit is forgotten after a while, so that
+        larger records are tried again."""
         if self._keyed is not None and monotonic() >= self._keyed_until:
             self._keyed = None
         return self._knows_sizes() or self._keyed is not None
@@ -270,7 +272,8 @@ class TopicBatchers:
         return self.batchers[partition_of(key, len(self.batchers))]
 
     def refusal(self, record: Record) -> BrokerRefused | None:
-        """Return an error for a record that the topic is known to reject: too large, or without a key."""
+        """Return an error if the topic is known to reject the record, because it is too large or has no key.
+        Otherwise return None."""
         if record.key is None and self._keyed is not None:
             return self._keyed
         if not self.too_large or size_of(record) < self.too_large:
@@ -281,7 +284,7 @@ class TopicBatchers:
         )
 
     def on_batch_sent(self, batcher: Batcher) -> None:
-        """Note that a wire batch of a partition was sent: the next records without a key go to the next
+        """Note that a wire batch of a partition was sent. The next records without a key go to the next
         partition."""
         if batcher.number == self._keyless:
             self._keyless = (batcher.number + 1) % len(self.batchers)
@@ -292,7 +295,8 @@ class TopicBatchers:
 
 
 def _digest(record: Record) -> bytes:
-    """Return a digest that is equal for each sending of one event, although trace headers may differ."""
+    """Return a digest of the record. Two sendings of one event have the same digest, although their trace
+    headers may differ."""
     named = [pair for pair in record.headers if pair[0] in _IDENTITY]
     parts = [record.key, record.body, *(named or record.headers)]
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).digest()

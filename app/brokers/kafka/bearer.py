@@ -24,11 +24,12 @@ _LARGEST_ANSWER = 1 << 20  # bytes
 _MECHANISM = b"OAUTHBEARER"
 
 Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
-"""A function that opens a connection to one broker, with TLS if it is set. It may raise OSError."""
+"""A function that opens a connection to one broker, with TLS if the settings require it. It may raise
+OSError."""
 
 
 class ProvenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
-    """The access tokens of one client, each checked at a broker before its first use.
+    """The access tokens of one client. Each token is checked at a broker before its first use.
 
     ``token`` raises SaslAuthenticationFailed with the broker's message if the broker rejects the token.
     """
@@ -59,7 +60,7 @@ class ProvenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has
     async def _prove(self, token: str) -> bool:
         """Return True if a broker accepted the token.
 
-        Return False if no broker answered, because the client then finds the cause itself.
+        Return False if no broker answered. The client then finds the cause itself.
         """
         for host, port in addresses_of(self._servers):
             try:

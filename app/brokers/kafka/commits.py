@@ -1,4 +1,5 @@
-"""The commits of a group member: soon after messages are settled, on request, and at least once a day."""
+"""The commits of a group member. They follow soon after messages are settled, on request, and at least once a
+day."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ PUT_OFF = 1.0  # seconds before a failed commit is retried
 
 
 class CommitScheduler:
-    """The commits of one group member.
+    """The scheduler of the commits of one group member.
 
     Args:
         consumer: The AIOKafkaConsumer of the member.
         group: The name of the group.
         settings: The time limits and intervals.
-        owned: Returns the partitions that the member owns now.
+        owned: A function that returns the partitions that the member owns now.
         failed: Called with an unexpected error, so that commits do not stop unnoticed.
         monotonic: A clock in seconds.
     """
@@ -65,10 +66,11 @@ class CommitScheduler:
         self._settled.set()
 
     async def now(self) -> bool:
-        """Commit what is due, within a time limit. Return False if the commit failed and will be retried.
+        """Commit the positions that must be committed, within a time limit. Return False if the commit failed
+        and will be retried.
 
-        A commit that the group rejects counts as done. It means that the group rebalances: ``poll`` reports
-        that, and uncommitted messages are read again.
+        A commit that the group rejects counts as done. The rejection means that the group rebalances:
+        ``poll`` reports that, and uncommitted messages are read again.
         """
         async with self._lock:
             owned, now = self._owned(), self._monotonic()
@@ -91,8 +93,8 @@ class CommitScheduler:
     async def _commit_when_settled(self) -> None:
         """Commit after messages were settled, delayed so that one commit covers many messages.
 
-        If nothing is settled for long, as in a paused subscription, positions are committed again daily.
-        Otherwise the cluster would delete them.
+        If no message is settled for long, as in a paused subscription, positions are committed again daily.
+        Otherwise the cluster would delete these positions.
         """
         try:
             while True:
@@ -107,8 +109,8 @@ class CommitScheduler:
             self._failed(error)
 
     async def _wait_until_idle_or_due(self) -> None:
-        """Wait until no message is open, so that the reported lag is soon correct; at most one commit
-        interval."""
+        """Wait until no message is unfinished, at most one commit interval. The commit then shows the correct
+        lag soon."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._settings.commit_interval
         while (left := due - loop.time()) > 0:

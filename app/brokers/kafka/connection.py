@@ -1,9 +1,9 @@
 """One idempotent producer of aiokafka: started, watched, and closed for good after a failure.
 
-aiokafka's idempotent producer retries without end. So it would send records whose callers have an answer
-already. After a gap in its sequence numbers it fails until it is replaced (aiokafka issue 1017). So this
-module checks every produce request before it is sent, and any failure taints the producer. The next
-producer has a new id and sends only unanswered records.
+aiokafka's idempotent producer retries without end. So it would send records whose callers have a result
+already. After a gap in its sequence numbers the producer fails until it is replaced (aiokafka issue 1017). So
+this module checks every produce request before it is sent, and gives up a producer after any failure. The
+next producer has a new id and sends only records without a result.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class ProducerConnection:
         """Create the producer without connecting it.
 
         Args:
-            settings: How to reach the cluster.
-            may_leave: Returns False if the batch of a partition must not be sent. Called directly before
-                the send.
+            settings: The settings with which to reach the cluster.
+            may_leave: A function that returns False if the batch of a partition must not be sent. It is
+                called directly before the send.
             refused: Called with the code of each error that Kafka returns for a wire batch.
         """
         self.tainted = False  # True: no produce request may be sent any more
@@ -191,8 +191,8 @@ class ProducerConnection:
         return answer
 
     def _note(self, answer: Any) -> None:
-        """Keep the errors of an answer as they were on the wire, because the client has no class for many
-        codes."""
+        """Store the error codes of an answer as they were on the wire. The client would lose them, because it
+        has no class for many codes."""
         for topic, partitions in answer.topics:
             for number, code, *more in partitions:
                 if code:
@@ -205,9 +205,10 @@ class ProducerConnection:
 
 
 async def _tls_alert(host: str, port: int, tls: ssl.SSLContext | None) -> Exception | None:
-    """Return the TLS alert with which a broker closes a connection, such as a missing certificate, or None.
+    """Return the TLS alert with which a broker closes a connection, such as a missing certificate. Return
+    None if there is no alert.
 
-    With TLS 1.3 the alert comes after the handshake, and the client does not report it.
+    With TLS 1.3 the alert comes after the handshake, and the client library does not report it.
     """
     if tls is None:
         return None
@@ -224,9 +225,10 @@ async def _tls_alert(host: str, port: int, tls: ssl.SSLContext | None) -> Except
 
 
 async def shut(what: Any, client: Any, within: float) -> None:
-    """Stop a producer or consumer of aiokafka, and the ``client`` inside it, whatever its state.
+    """Stop a producer or consumer of aiokafka, and the ``client`` inside it, in any state.
 
-    During an outage its own stop may hang, or end in CancelledError with sockets still open.
+    During an outage the library's own stop may hang. It may also end in CancelledError with sockets still
+    open.
     """
     for stopping in (what.stop, client.close):
         task = asyncio.create_task(stopping())
@@ -239,8 +241,8 @@ async def shut(what: Any, client: Any, within: float) -> None:
 
 
 def _newest(request: Any, newest: Any, versions: Mapping[int, tuple[int, int]]) -> Any:
-    """Return ``newest`` if the broker supports its version (Kafka 2.4), else the request as the client
-    prepares it."""
+    """Return ``newest`` if the broker supports the version of this request (Kafka 2.4). Otherwise return
+    ``request``, which the client prepared."""
     low, high = versions.get(PRODUCE, (0, 0))
     if low <= NAMES_RECORDS <= high:
         return newest

@@ -48,12 +48,13 @@ class KafkaConsumer(ConsumerRebalanceListener, PartitionReadingMember[PartitionR
     """A ``Consumer`` in a Kafka consumer group.
 
     Args:
-        settings: How to reach the cluster, and the time limits.
+        settings: The settings with which to reach the cluster, and the time limits.
         joining: The group and its topics.
-        tail: Returns the tail of a partition, which all members of the process share.
+        tail: A function that returns the shared reader of a partition. All members of the process use the
+            same one.
         gone: Called when this member is closed.
         monotonic: A clock in seconds.
-        beats: Sends the heartbeats of all members of the process together.
+        beats: The timer that sends the heartbeats of all members of the process together.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class KafkaConsumer(ConsumerRebalanceListener, PartitionReadingMember[PartitionR
         )
 
     async def start(self) -> None:
-        """Join the group. Raises KafkaError, or PositionOutOfRange if a partition does not hold the start
+        """Join the group. Raises KafkaError. Raises PositionOutOfRange if a partition does not hold the start
         position."""
         try:
             await prepare(self._admin, self._group, self._joining.topics, self._joining.start)
@@ -178,13 +179,13 @@ class KafkaConsumer(ConsumerRebalanceListener, PartitionReadingMember[PartitionR
             self._enqueue(Assigned(held.partitions, held.epoch))
 
     def _give_up(self) -> None:
-        """Forget all owned partitions."""
+        """Give up all owned partitions at once."""
         self._disown()
         self._held = NOTHING
 
     async def _places(self, assigned: list[TopicPartition]) -> dict[Partition, FinishedRuns]:
-        """Return the position of each assigned partition: its commit, or its start position, committed
-        first."""
+        """Return the position of each assigned partition. It is the group's commit. For a partition without a
+        commit, the start position is committed first."""
         self._membership.stop_fetching(assigned)
         committed = dict(await self._membership.committed(assigned))
         new = [place for place in assigned if place not in committed]
@@ -216,7 +217,7 @@ class KafkaConsumer(ConsumerRebalanceListener, PartitionReadingMember[PartitionR
         return ready
 
     def _owned_with_skipped(self) -> OwnedPartitions:
-        """Return the owned partitions, with skipped messages counted as finished."""
+        """Return the owned partitions. Messages that the filter skipped are counted as finished first."""
         for place, owned in self._owned.items():
             owned.count()
             self._skip_to_position(place)

@@ -1,8 +1,8 @@
 """The meaning of errors of Kafka and of aiokafka, for the caller of publish and for the publisher.
 
-The table ``CODES`` defines the meaning of Kafka's answers to Produce. A code outside the table does not
-show whether the record is at fault. Then ``TopicBatchers.doubts`` decides by what the topic stores
-meanwhile.
+The table ``CODES`` defines the meaning of Kafka's answers to Produce. A code outside the table does not show
+whether the record is at fault. Then ``TopicBatchers.doubts`` decides: if the topic stores other records in
+the meantime, the record is at fault.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from app.errors import (
 
 
 class Abandoned(kafka.KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """The client was kept from sending a batch, because the caller of a record in it has an answer already."""
+    """Skybridge kept the client from sending a batch, because the caller of a record in the batch has a
+    result already."""
 
     retriable = False
 
@@ -38,8 +39,8 @@ class FailureAction(enum.Enum):
 
 
 class CodeMeaning(NamedTuple):
-    """The meaning of an error code. ``kind`` is that of the BrokerRefused for callers, empty for a
-    temporary error."""
+    """The meaning of an error code. ``kind`` is the kind of the BrokerRefused that callers get. It is empty
+    for a temporary error."""
 
     name: str
     next: FailureAction
@@ -167,13 +168,13 @@ class KafkaRefusal(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the kind for a BrokerRefused. It is empty for a temporary error, or for a code outside the
-        table."""
+        """Return the kind of the BrokerRefused that callers get. It is empty for a temporary error, or for a
+        code outside the table."""
         return CODES[self.code].kind if self.code in CODES else ""
 
     @property
     def is_clear(self) -> bool:
-        """Return True if the table has the meaning of the code."""
+        """Return True if the table ``CODES`` has the meaning of the code."""
         return self.code in CODES
 
     def demands_key(self, index: int) -> bool:
@@ -190,8 +191,8 @@ def refusal_of(error: BaseException, answered: KafkaRefusal | None = None) -> Ka
 
     Args:
         error: The error that the client raised.
-        answered: The answer as it was on the wire. The client has no class for many codes, and drops
-            messages.
+        answered: The answer as it was on the wire. The error of the client is incomplete, because the client
+            has no class for many codes and drops the broker's messages.
     """
     if not isinstance(error, kafka.BrokerResponseError):
         return None
@@ -244,7 +245,7 @@ def refused(
 def translate(error: BaseException, broker: str) -> BrokerError | None:
     """Return the broker error for the caller, or None if ``error`` is a bug of Skybridge.
 
-    An error code of Kafka is taken for the answer to a request other than Produce.
+    An error code of Kafka gets the meaning that it has in the answer to a request other than Produce.
     """
     if isinstance(error, BrokerError):
         return error

@@ -20,7 +20,8 @@ _ABORTED_FIRST = (
 
 
 class PendingFetch(NamedTuple):
-    """A request for the records of one partition from a position, and the future for its answer."""
+    """A pending request for the records of one partition from a position on. It has the future for the
+    answer."""
 
     place: TopicPartition
     position: int
@@ -28,7 +29,8 @@ class PendingFetch(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """The records of one partition in an answer: batches as bytes, and the aborted transactions in them."""
+    """The records of one partition in an answer: the batches as bytes, and the list of aborted
+    transactions."""
 
     raw: bytes
     aborted: Any
@@ -39,8 +41,8 @@ class FetchedPartition(NamedTuple):
 
 
 def request_for(wants: dict[TopicPartition, list[PendingFetch]], wait: float) -> Any:
-    """Build one fetch request for all partitions in ``wants``. The node may wait ``wait`` seconds for
-    records."""
+    """Build one fetch request for all partitions in ``wants``. The node may wait for records for at most
+    ``wait`` seconds."""
     topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for place, (want, *_) in wants.items():
         topics[place.topic].append((place.partition, want.position, MOST_OF_PARTITION))

@@ -1,8 +1,8 @@
 """Fetch records for all group members of a process, with as few requests to each node as possible.
 
-A node answers the requests of one connection in order, and a fetch without new records waits there. So
-requests made meanwhile use an additional connection. Its fetch returns no later than the waiting one;
-afterwards one request covers all partitions again.
+A node answers the requests of one connection in order, and a fetch without new records waits at the node. So
+requests that come during this wait use an additional connection. The additional fetch returns no later than
+the waiting fetch. Afterwards one request covers all partitions again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PERMANENT = (OffsetOutOfRangeError, TopicAuthorizationFailedError, CorruptRecord
 
 
 class NodeFetcher:
-    """The fetch requests to one node."""
+    """The sender of fetch requests to one node."""
 
     def __init__(self, number: int, client: AIOKafkaClient, at_rest: float = IDLE_WAIT) -> None:
         self._number = number
@@ -60,7 +60,8 @@ class NodeFetcher:
         self._closed = False
 
     async def fetch(self, place: TopicPartition, position: int) -> FetchedRecords:
-        """Return records of the partition from ``position`` on, once there are any. Raises KafkaError."""
+        """Return records of the partition from ``position`` on, as soon as the node has any. Raises
+        KafkaError."""
         answer: asyncio.Future[FetchedRecords] = asyncio.get_running_loop().create_future()
         self._wants.append(PendingFetch(place, position, answer))
         self._answered.discard(place)
@@ -80,8 +81,8 @@ class NodeFetcher:
         return list(self._channels.values())
 
     def _begin(self) -> None:
-        """Start a fetch on a free connection. If none is free, the next fetch that returns takes the new
-        requests along."""
+        """Start a fetch on a free connection. If no connection is free, the new requests are sent when the
+        next fetch returns."""
         free = (number for number in range(MOST_CONNECTIONS) if number not in self._channels)
         if (number := next(free, None)) is not None and not self._soon_back():
             self._channels[number] = asyncio.create_task(
@@ -110,7 +111,7 @@ class NodeFetcher:
                 self._begin()  # requests that arrived while all connections were in use
 
     async def _regroup(self) -> None:
-        """Wait a moment, so that answered callers can ask again and share the next fetch."""
+        """Wait a moment, so that callers that just got records can ask again and share the next fetch."""
         self._asked.clear()
         if self._answered:
             with contextlib.suppress(TimeoutError):
@@ -119,8 +120,8 @@ class NodeFetcher:
         self._answered.clear()
 
     def _take(self) -> dict[TopicPartition, list[PendingFetch]]:
-        """Return the waiting requests of the next fetch: one position for each partition, as Kafka
-        requires."""
+        """Remove and return the waiting requests that the next fetch covers. A fetch has one position for
+        each partition, as Kafka requires."""
         taken: dict[TopicPartition, list[PendingFetch]] = {}
         left: list[PendingFetch] = []
         for want in self._wants:
@@ -161,13 +162,15 @@ class NodeFetcher:
         return max(0.0, min([WAIT, *(left - TOGETHER for left in self._seconds_left())]))
 
     async def _found(self, group: str, request: Any) -> dict[TopicPartition, Any]:
-        """Send a fetch request and return its answer by partition. Raises KafkaError."""
+        """Send a fetch request on the connection named ``group``. Return the answer by partition. Raises
+        KafkaError."""
         if not await self._client.ready(self._number, group=group) or self._closed:
             raise NodeNotReadyError(f"node {self._number}")
         return found_in(await self._client.send(self._number, request, group=group))
 
     def _resolve(self, place: TopicPartition, wants: list[PendingFetch], found: Any) -> None:
-        """Resolve the callers of one partition with its records or error. Without new records, ask again."""
+        """Resolve the callers of one partition with its records or its error. If there are no new records,
+        request them again."""
         if found is None:
             self._fail({place: wants}, LeaderNotAvailableError(str(place)))
         elif isinstance(found, KafkaError):
@@ -196,7 +199,7 @@ class NodeFetcher:
 
 
 class Fetcher:
-    """All fetch requests of this process to one cluster.
+    """The sender of all fetch requests of this process to one cluster.
 
     The first fetch opens the client. A failed fetch is retried for as long as its caller waits.
     """
@@ -209,7 +212,7 @@ class Fetcher:
         self._nodes: dict[int, NodeFetcher] = {}
 
     async def records(self, place: TopicPartition, position: int) -> FetchedRecords:
-        """Return records of the partition from ``position`` on, once there are any.
+        """Return records of the partition from ``position`` on, as soon as there are any.
 
         Raises the permanent errors in ``PERMANENT``, or a KafkaError of the client that is permanent.
         """
@@ -290,7 +293,8 @@ def _is_temporary(error: Exception) -> bool:
 
 
 async def _within(seconds: float, *endings: Awaitable[None]) -> None:
-    """Run closing coroutines for at most ``seconds``, because closing hangs if the peer does not read."""
+    """Run coroutines that close connections, for at most ``seconds``. The limit is needed because closing
+    hangs if the peer does not read."""
     tasks = {asyncio.ensure_future(ending) for ending in endings}
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)

@@ -2,9 +2,10 @@
 node.
 
 A hundred members send a hundred heartbeats in six seconds. With a timer and a connection for each member,
-they were most of the cost of idle members. Each member's client is set to send heartbeats without pause,
-and waits here for the next common departure. Kafka accepts a heartbeat on any connection. If one fails on
-the shared connection, it is sent on the member's own.
+heartbeats were most of the cost of idle members. Each member's client is set to send heartbeats without
+pause. This module makes each heartbeat wait for the next common send time (departure). Kafka accepts a
+heartbeat on any connection. If a heartbeat fails on the shared connection, it is sent on the member's own
+connection.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ Send = Callable[[int, Any], Awaitable[Any]]
 
 
 class Heartbeats:
-    """The common timer for the heartbeats of all members. ``send`` uses the connection that they share."""
+    """The common timer for the heartbeats of all members. ``send`` is a function that uses the shared
+    connection."""
 
     def __init__(self, interval: float, send: Send) -> None:
-        """Create the timer. ``interval`` is the time between two departures, in seconds."""
+        """Create the timer. ``interval`` is the time between two common send times, in seconds."""
         self.send = send
         self._interval = interval
         self._waiting: list[asyncio.Future[None]] = []
 
     async def depart(self) -> None:
-        """Wait for the next departure. No timer runs while no member waits."""
+        """Wait for the next common send time. No timer runs while no member waits."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_later(self._interval, self._leave)

@@ -1,4 +1,4 @@
-"""Join a consumer group with aiokafka, and know until when the group counts on the member."""
+"""Join a consumer group with aiokafka, and compute until when this member's lease is valid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_consumer(
     Args:
         settings: How to reach the cluster, and the time limits.
         group: The name of the group.
-        client_id: The client id. If empty, that of the settings.
+        client_id: The client id. If it is empty, the settings give the client id.
         paced: Whether ``Heartbeats`` decides when a heartbeat is sent.
     """
     heartbeat = interval_of(settings)
@@ -69,8 +69,8 @@ def _ms(seconds: float) -> int:
 
 
 class KafkaMembership:
-    """The state of a member that aiokafka does not publish: generation, commit metadata, and the time of
-    the last sign of life."""
+    """The state of a member that aiokafka does not publish: generation, commit metadata, and the time of the
+    last answered heartbeat."""
 
     def __init__(
         self,
@@ -101,17 +101,18 @@ class KafkaMembership:
         return self.generation == NO_GENERATION
 
     def has_lease(self) -> bool:
-        """Return True if the group cannot yet have given this member's partitions away, by the local clock.
+        """Return True if the group cannot yet have given this member's partitions to other members, by the
+        local clock.
 
-        The session is counted from when the last answered heartbeat was *sent*. The group's own clock for
-        the session started later.
+        The session is measured from the moment when the last answered heartbeat was *sent*. The group
+        measures the session from a later moment.
         """
         return self._monotonic() < self._sure_until
 
     def stop_fetching(self, places: Collection[TopicPartition]) -> None:
-        """Stop the consumer from fetching these partitions, because the shared tails read them.
+        """Stop the consumer from fetching these partitions, because shared readers read them.
 
-        Raises IllegalStateError if the member does not own them now.
+        Raises IllegalStateError if the member does not own the partitions now.
         """
         self._consumer.pause(*places)
 
@@ -133,7 +134,8 @@ class KafkaMembership:
         return await self._sent(self._send(node, request, **options), request)
 
     async def _beat(self, beats: Heartbeats, node: int, request: Any, **options: Any) -> Any:
-        """Send a heartbeat at the common departure, or on the member's own connection if that fails."""
+        """Send a heartbeat at the next common send time. If that fails, send it on the member's own
+        connection."""
         if not self._beat_failed:
             await beats.depart()
         self._beat_failed = True

@@ -12,7 +12,7 @@ from app.model.message import Message, Partition
 
 
 class OwnedPartitions:
-    """The partitions that a member owns in one generation. A new generation makes a new object."""
+    """The partitions that a member owns in one generation of the group. Each generation has a new object."""
 
     def __init__(self, epoch: int, runs: Mapping[Partition, FinishedRuns]) -> None:
         self.epoch = epoch
@@ -31,19 +31,19 @@ class OwnedPartitions:
 
     def take(self, partition: Partition, offset: int) -> bool:
         """Mark a message as handed out. Return False if its partition is not owned, or if the message was
-        finished already."""
+        already finished."""
         runs = self._runs.get(partition)
         return runs is not None and runs.take(offset)
 
     def skip_to(self, partition: Partition, position: int) -> None:
-        """Count all messages before ``position`` that were not handed out as finished, because a filter
+        """Count messages before ``position`` as finished if they were not handed out, because a filter
         excluded them."""
         runs = self._runs.get(partition)
         if runs is not None:
             runs.pass_over(position)
 
     def settle(self, messages: Iterable[Message]) -> None:
-        """Note that messages are finished. Messages of an older epoch are ignored."""
+        """Mark messages as finished. Messages of an older epoch are ignored."""
         for message in messages:
             if message.epoch == self.epoch and message.partition in self._runs:
                 self._runs[message.partition].finish(message.offset)
@@ -61,18 +61,18 @@ class OwnedPartitions:
 
     @property
     def open(self) -> bool:
-        """Return True if a message that was handed out is not finished."""
+        """Return True if any message that was handed out is not finished."""
         return any(runs.open for runs in self._runs.values())
 
     def due(self, before: float = -inf) -> dict[TopicPartition, tuple[int, str]]:
-        """Return the commits that are due, with the offset and metadata of each partition.
+        """Return the positions that must be committed now, as the offset and metadata of each partition.
 
         The offset is that of the lowest unfinished message. The metadata lists the finished ranges above
         it.
 
         Args:
-            before: Commits written before this time, in seconds of the local clock, are due even if
-                unchanged.
+            before: A time in seconds of the local clock. Positions that were committed before this time are
+                committed again, even if unchanged.
         """
         return {
             TopicPartition(place.topic, place.number): commit

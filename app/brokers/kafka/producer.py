@@ -1,8 +1,8 @@
 """Publish records to Kafka: choose the batcher of each record, send wire batches, and resolve the results.
 
-One task sends all batches. A batch is sent when the leader of its partition has no request in flight. So
-all records that arrived meanwhile are sent together, in one request for all partitions of that leader. A
-deliberate wait (a linger) only costs time.
+One task sends all batches. A batch is sent when the leader of its partition has no request in flight. Records
+that arrive while a request is in flight are sent together afterwards, in one request for all partitions of
+that leader. A deliberate wait (a linger) would only cost time.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class KafkaPublisher:
             self.topics.ask(submission)
 
     async def health(self) -> LogHealth:
-        """Return the health of the cluster. A broker is asked, so that an idle publisher notices an outage
-        too."""
+        """Return the health of the cluster. The call asks a broker, so an idle publisher also notices an
+        outage."""
         if self._connection is not None and not self._cause:
             try:
                 await self._connection.probe()
@@ -108,8 +108,8 @@ class KafkaPublisher:
 
     @property
     def _away(self) -> bool:
-        """Return True if the cluster is known to be unreachable. New records then fail at once instead of
-        after the time-out."""
+        """Return True if the cluster was unreachable at the last attempt. New records then fail at once
+        instead of after the time-out."""
         return self._connection is None and bool(self._cause)
 
     def _join(self, topic: TopicBatchers, submission: Submission) -> None:
@@ -154,7 +154,7 @@ class KafkaPublisher:
         self._wake.set()
 
     def _lose(self, error: BaseException) -> None:
-        """Note that the cluster is unreachable, and fail all queued records, which were never sent."""
+        """Note that the cluster is unreachable, and fail all queued records. None of them was ever sent."""
         cause, self._cause = self._cause, self._away_text(error)
         if self._cause != cause:
             log.warning("%s", self._cause)
@@ -182,8 +182,8 @@ class KafkaPublisher:
                     self._requeue_unsent(batcher)
 
     def _requeue_unsent(self, batcher: Batcher) -> None:
-        """Queue the records of a batch that was not passed to the client before an error, for the next
-        producer."""
+        """Queue the records of a batch again for the next producer. An error occurred before the client got
+        the batch, so they were not sent."""
         flight = self._in_flight.get(batcher.tp)
         if batcher.in_flight and (flight is None or flight[0] is not batcher):
             batcher.requeue()
@@ -208,7 +208,8 @@ class KafkaPublisher:
                 await self._send(connection, batcher, leader)
 
     def _await_leader(self, connection: ProducerConnection, batcher: Batcher) -> None:
-        """Keep a partition without a leader waiting, while other partitions are sent."""
+        """Let the records of a partition wait until it has a leader. Other partitions are sent in the
+        meantime."""
         self._waiting.append(batcher)
         batcher.drop_answered()
         if not self._looking:  # one scheduled look is enough
@@ -241,8 +242,8 @@ class KafkaPublisher:
     def _on_answer(
         self, connection: ProducerConnection, batcher: Batcher, future: asyncio.Future[Any]
     ) -> None:
-        """Handle the answer for one batch. Its leader is now free, because one request carries all its
-        batches."""
+        """Handle the answer for one batch. Its leader is free for the next request, because one request
+        carries all batches of a leader."""
         self._busy.discard(batcher.leader)
         self._in_flight.pop(batcher.tp, None)
         error = None if future.cancelled() else future.exception()
@@ -262,8 +263,8 @@ class KafkaPublisher:
     def _failed(
         self, connection: ProducerConnection, batcher: Batcher, error: BaseException
     ) -> None:
-        """Handle a failed batch. The client retries what it can, so this error has left a gap in its
-        sequence numbers."""
+        """Handle a failed batch. The client retries temporary errors itself, so this error has left a gap in
+        the client's sequence numbers."""
         refusal = refusal_of(error, connection.refusals.pop(batcher.tp, None))
         self._taint(connection, f"{batcher.tp.topic}: {refusal.name}" if refusal else repr(error))
         verdict = judge(error, refusal)
@@ -280,8 +281,9 @@ class KafkaPublisher:
             self._await_turn(batcher)
 
     def _refuse(self, batcher: Batcher, refusal: KafkaRefusal) -> None:
-        """Handle a batch of which the broker rejects records: those that it names, or one that is searched
-        for."""
+        """Handle a batch in which the broker rejects a record. If the broker names the rejected records, they
+        fail and the others are sent again. Otherwise smaller batches are sent until the rejected record is
+        found."""
         topic = batcher.topic.name
 
         def named(index: int, record: Record) -> BrokerError:
@@ -332,8 +334,8 @@ class KafkaPublisher:
         await connection.close()
 
     def _on_topic_deleted(self, topic: TopicBatchers) -> None:
-        """Replace the producer if it holds batches of a deleted topic, which it would send if the topic was
-        created again."""
+        """Replace the producer if it holds batches of a deleted topic. It would send these batches if the
+        topic was created again."""
         if self._connection is not None and any(batcher.in_flight for batcher in topic.batchers):
             self._taint(self._connection, f"{topic.name} was deleted")
 
@@ -353,4 +355,4 @@ class KafkaPublisher:
 
 
 class NoMetadata(KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """A connected broker does not return the metadata of the topics."""
+    """A connected broker does not return the metadata of the topics in use."""

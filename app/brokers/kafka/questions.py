@@ -1,7 +1,7 @@
 """Single requests to a cluster, sent through the client inside an admin client.
 
-The admin client's own describe_topics may create the topics that it asks about, and it cannot list
-offsets. It also asks one random node and fails if that node is down, although other nodes could answer.
+The admin client's own describe_topics may create the topics that it asks about, and it cannot list offsets.
+It also sends a request to one random node and fails if that node is down, although other nodes could answer.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ async def retry_other_nodes(question: Callable[[], Awaitable[Answer]]) -> Answer
 async def controller_ready(client: AIOKafkaAdminClient, within: float) -> None:
     """Wait until the controller of the cluster can be reached. Raise TimeoutError after ``within`` seconds.
 
-    The cluster may name a node that has just died, and the admin client would wait for that node alone.
+    The wait is needed because the cluster may name a node that has just died. The admin client would then
+    wait for this node alone.
     """
     wire = client_of(client)
     async with asyncio.timeout(within):
@@ -99,8 +100,8 @@ async def describe(
 async def offsets(client: AIOKafkaAdminClient, leaders: Leaders, time_ms: int) -> Offsets:
     """Return, for each partition, the offset of the first record stored at ``time_ms`` or later.
 
-    A partition without such a record is left out. So is one whose leader does not answer, because the other
-    answers are still useful.
+    A partition without such a record is left out. A partition whose leader does not answer is also left out,
+    because the other answers are still useful.
 
     Args:
         client: The admin client.

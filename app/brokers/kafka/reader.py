@@ -58,9 +58,10 @@ def message_of(raw: Any, partition: Partition, epoch: int) -> Message:
 async def position_lost(
     consumer: Any, error: OffsetOutOfRangeError, within: float
 ) -> PositionOutOfRange:
-    """Return the error for a fetch outside the partition, with the offsets that are valid.
+    """Return the error for a fetch at an offset that the partition does not have. The error has the offsets
+    that are valid.
 
-    The subscription stops and asks an operator.
+    After this error the subscription stops until an operator acts.
     """
     [(place, offset)] = error.args[0].items()
     partition = Partition(place.topic, place.partition)

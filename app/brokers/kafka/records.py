@@ -1,9 +1,9 @@
 """Iterate over the records of one fetch, also if their header names are not UTF-8.
 
-Kafka allows any bytes as a header name, but aiokafka's parser raises for names that are not UTF-8. The
-partition could then never be read further. So such a batch is parsed again here, with invalid bytes as lone
-surrogates (``surrogateescape``), which no valid name contains. The reader decides what to do with the
-record. Batches that aiokafka can parse cost nothing extra.
+Kafka allows any bytes as a header name, but aiokafka's parser raises for names that are not UTF-8. Without
+this module, such a partition could never be read further. A batch that raises is parsed again here. Invalid
+bytes become lone surrogates (``surrogateescape``), which no valid name contains. The reader decides what to
+do with the record. Batches that aiokafka can parse cost nothing extra.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class FetchedRecords:
         return batch.is_transactional and producer in self._aborted
 
     def _records_of(self, batch: Any, data: bytes) -> Iterator[Any]:
-        """Yield the records from ``next_fetch_offset`` on. Parse the batch again if aiokafka cannot."""
+        """Yield the records from ``next_fetch_offset`` on. If aiokafka cannot parse the batch, it is parsed
+        again leniently."""
         try:
             yield from self._from_position(batch)
         except (UnicodeDecodeError, CorruptRecordException):
@@ -110,8 +111,8 @@ def _complete_batches(raw: bytes) -> Iterator[bytes]:
 
 
 def _parse_leniently(data: bytes, base: int) -> Iterator[LenientRecord]:
-    """Yield the records of a batch of format 2, with any bytes as header names. Older formats have no
-    headers."""
+    """Yield the records of a batch of format 2. Header names may be any bytes. Batches of older formats need
+    no such parsing, because they have no headers."""
     try:
         fields = _HEADER.unpack_from(data)
         codec = fields[_ATTRIBUTES] & _CODEC

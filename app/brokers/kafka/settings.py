@@ -34,7 +34,7 @@ class SaslCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TokenSource = Callable[[], Awaitable[str]]
-"""A function that returns a valid access token, a new one if needed. It may raise OSError."""
+"""A function that returns a valid access token. It requests a new token if needed. It may raise OSError."""
 
 
 class OAuthBearer(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,15 +51,16 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
             (no broker), no guarantee holds.
         create_topics: Whether missing topics are created, with ``partitions`` and ``replication``.
             Otherwise publishing to them fails.
-        request_timeout: The time limit of an answer. It must be at least the publish time-out, because a
-            late answer is better than "unknown".
+        request_timeout: The time limit of an answer. It must be at least the publish time-out, because the
+            client would otherwise give up early and the result would be "unknown".
         session_timeout: The silence after which the group gives a member's partitions to other members.
-        commit_interval: The longest wait of a settled message for its commit while other messages are open.
-            With the cluster's answer it stays below the promised 250 ms.
-        rest_interval: The same wait for a member without open messages.
-        passed_interval: The same wait for positions that only skipped messages have moved. After a kill
-            those are read again, without a repeated delivery.
-        handover: The time in which a revocation waits until messages in work are settled.
+        commit_interval: The longest time between settling a message and its commit, while other messages are
+            unfinished. Together with the time of the cluster's answer it stays below the promised 250 ms.
+        rest_interval: The longest time between settling a message and its commit, for a member without
+            unfinished messages.
+        passed_interval: The longest time until a position is committed that only skipped messages have moved.
+            After a kill the skipped messages are read again, but nothing is delivered again.
+        handover: The time for which a revocation waits until messages in delivery are settled.
         instance_id: The id for static membership. A member that returns within the session time-out keeps
             its partitions without a rebalance. Each process needs its own id.
         max_record: The largest record. It is just below Kafka's default limit of a wire batch.

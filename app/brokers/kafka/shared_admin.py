@@ -25,10 +25,10 @@ class _OpenClient:
 
 
 class SharedAdminClient:
-    """An admin client that all requests share. The first request opens it, and the first one after a
-    failure reopens it.
+    """An admin client that all requests share. The first request opens it. After a failure the next request
+    opens it again.
 
-    A failed client is closed when its last request has ended.
+    A failed client is closed when the last request that uses it has ended.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:

@@ -1,8 +1,8 @@
 """Commit the start position of a group that has no position, before any message is handed out.
 
 The start is committed for *all* partitions of a topic before the member joins. Kafka accepts such commits
-from any client only while the group is empty. So a second member fails without harm, and cannot move a
-position that is in use.
+from any client only while the group is empty. So if a second member tries the same, its commit fails and
+cannot move a position that is in use.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from app.model.start import EARLIEST, StartAt
 async def prepare(admin: KafkaAdmin, group: str, topics: Sequence[str], start: StartAt) -> None:
     """Commit the start of every topic in which ``group`` has no position.
 
-    Raises PositionOutOfRange if a partition does not hold the start, and KafkaError if the cluster does not
-    answer.
+    Raises PositionOutOfRange if a partition does not hold the start position, and KafkaError if the cluster
+    does not answer.
     """
     committed = await _committed(admin, group)
     fresh = set(topics) - {place.topic for place in committed}
@@ -69,7 +69,7 @@ async def resolve_new(
     started: Collection[str],
     start: StartAt,
 ) -> dict[TopicPartition, int]:
-    """Return the start offset of partitions that have no position.
+    """Return the start offset of partitions in which the group has no position.
 
     A partition added to a topic in ``started`` begins at the earliest offset, so that no record published
     before its discovery is skipped.

@@ -26,8 +26,8 @@ _NO_EPOCH = 0
 
 
 class FetchedTail(PartitionTail):
-    """The readers of one Kafka partition. A cursor at the end keeps a fetch waiting, because only a fetch
-    finds new records."""
+    """The shared reader of one Kafka partition. A cursor at the end of the partition always has a fetch
+    waiting at the cluster, because only a fetch finds new records."""
 
     end = 2**63
 
@@ -98,9 +98,9 @@ class PositionListener(Protocol):
 
 
 class PartitionTails:
-    """The tails of all partitions of a cluster that members of this process read.
+    """The shared readers of all partitions of a cluster that members of this process read.
 
-    Positions that only skipped messages have moved are reported to the members periodically.
+    If only skipped messages have moved a position, the members are notified periodically instead of at once.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -117,7 +117,8 @@ class PartitionTails:
         return self._tails[place]
 
     async def beat(self, node: int, request: Any) -> Any:
-        """Send a heartbeat on a connection of its own, because a connection with a fetch waits for records."""
+        """Send a heartbeat on a connection of its own, because a connection with a waiting fetch would delay
+        it."""
         return await self._fetches().ask(node, request, "heartbeats")
 
     def _fetches(self) -> Fetcher:
@@ -129,7 +130,7 @@ class PartitionTails:
         self._members.append(member)
 
     def tidy(self) -> None:
-        """Remove the tails of topics that no open member reads. Called when a member was closed."""
+        """Remove the shared readers of topics that no open member reads. Called when a member was closed."""
         self._members = [each for each in self._members if not each.closed]
         topics = {topic for each in self._members for topic in each.topics}
         self._tails = {place: tail for place, tail in self._tails.items() if place.topic in topics}

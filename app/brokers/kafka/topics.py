@@ -1,6 +1,8 @@
-"""The topics that the publisher uses: looked up once, then kept fresh by the client's metadata.
+"""The topics that the publisher uses. Each topic is looked up once. Afterwards the client's metadata keep it
+up to date.
 
-Only topics in use are known, because aiokafka gets slow with thousands of topics (its issue 943).
+The client has metadata only of topics in use, because aiokafka gets slow with thousands of topics (its issue
+943).
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ ASK_AGAIN, ASK_AGAIN_LONGEST = 0.02, 1.0
 
 
 class KnownTopics(TopicResolver[TopicBatchers]):
-    """The known topics of one cluster.
+    """The topics of one cluster that the publisher has looked up.
 
-    Unknown topics are looked up, created if the settings allow it, and rejected for a moment after a
-    failure.
+    A new topic is looked up, and created if the settings allow it. After a failed look-up it is rejected for
+    a moment.
     """
 
     def __init__(
@@ -36,11 +38,11 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         join: Callable[[TopicBatchers, Submission], None],
         deleted: Callable[[TopicBatchers], None] = lambda _topic: None,
     ) -> None:
-        """Start without known topics. No request is made.
+        """Start without any topics. No request is made.
 
         Args:
-            settings: How to reach the cluster, and whether topics are created.
-            join: Publishes a submission to a topic that was found.
+            settings: The settings with which to reach the cluster, and whether topics are created.
+            join: A function that publishes a submission to a topic that was found.
             deleted: Called with a topic that no longer exists.
         """
         super().__init__(settings.name, self._find, join, translate)
@@ -62,7 +64,7 @@ class KnownTopics(TopicResolver[TopicBatchers]):
             batcher.fail_queued(error)
 
     def refresh(self, cluster: Any) -> None:
-        """Apply fresh metadata: partitions may have been added, and topics deleted."""
+        """Apply new metadata of the cluster. Partitions may have been added, and topics deleted."""
         for name, topic in list(self.known.items()):
             partitions = cluster.partitions_for_topic(name)
             if partitions is None:
@@ -83,8 +85,8 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         return topic
 
     async def _partitions(self, name: str) -> int:
-        """Return the number of partitions. Wait for a topic that was just created, which has no leaders for
-        a moment."""
+        """Return the number of partitions of a topic. Wait if the topic was just created and has no leaders
+        for a moment."""
         created = False
         delay = ASK_AGAIN
         while True:

@@ -74,8 +74,8 @@ class PulsarAdmin:
         return count.partitions
 
     async def wires(self, topic: str) -> dict[int, str]:
-        """Return the full names of the topic's partitions, by number. Raise AdminError if the topic does
-        not exist."""
+        """Return the full names of the topic's partitions, by number. Raise AdminError if the topic does not
+        exist."""
         wires = await self.wires_if_there(topic)
         if not wires:
             raise AdminError(httpx.codes.NOT_FOUND, f"topic {topic} not found")
@@ -121,9 +121,9 @@ class PulsarAdmin:
                 raise
 
     async def _check_created(self, topic: str) -> None:
-        """Raise AdminError unless all partitions of a new topic are known.
+        """Raise AdminError unless the broker knows all partitions of a new topic.
 
-        A topic is known before its partitions, because the broker may first need a bookie for them.
+        The broker knows the topic before its partitions, because it may first need a bookie for them.
         """
         wires = await self.wires_if_there(topic)
         held = await ask_each(self.internal_if_there, wires.values())
@@ -159,8 +159,8 @@ class PulsarAdmin:
             return None
 
     async def place_at(self, wire: str, time_ms: int) -> Position:
-        """Return the position of the first message stored at ``time_ms`` or later, or one after the last
-        message if there is none."""
+        """Return the position of the first message stored at ``time_ms`` or later. If there is none, return
+        the position after the last message."""
         found = await self._get(f"{_path_of(wire)}/messageid/{time_ms}", MessageIdAnswer)
         return Position(found.ledger_id, found.entry_id, found.batch_index)
 
@@ -170,8 +170,8 @@ class PulsarAdmin:
         """Create a subscription that begins with the message at ``place``. Return False if it exists
         already.
 
-        The broker creates it at the latest message, and then moves it. ``properties`` are stored together
-        with its creation.
+        The broker creates the subscription at the latest message, and then moves it to ``place``.
+        ``properties`` are stored together with the creation.
         """
         body = _at(place) | ({"properties": properties} if properties else {})
         try:
@@ -201,7 +201,8 @@ class PulsarAdmin:
         return found.broker_url or found.broker_url_tls or found.native_url or None
 
     async def retains(self, topic: str) -> bool:
-        """Return True if published messages would be kept, by a subscription or a retention."""
+        """Return True if the topic would keep published messages, because it has a subscription or a
+        retention."""
         for stats in (await self.stats(topic)).values():
             if stats.subscriptions:
                 return True
@@ -286,8 +287,9 @@ async def ask_each(question: Callable[[S], Awaitable[T]], subjects: Iterable[S])
 
 
 async def ask_until(question: Callable[[], Awaitable[T]], within: float) -> T:
-    """Return the answer, repeating the request while the broker answers with a temporary error. A request
-    that changes something must be safe to repeat. Raise the last AdminError after ``within`` seconds."""
+    """Return the answer to a request. The request is repeated while the broker answers with a temporary
+    error, so a request that changes something must be safe to repeat. Raise the last AdminError after
+    ``within`` seconds."""
     deadline = asyncio.get_running_loop().time() + within
     while True:
         try:

@@ -31,13 +31,13 @@ class PartitionedStats(msgspec.Struct):
 
 
 class PartitionCount(msgspec.Struct):
-    """The number of partitions of a topic; 0 for a topic without partitions."""
+    """The number of partitions of a topic. It is 0 for a topic without partitions."""
 
     partitions: int
 
 
 class LedgerSize(msgspec.Struct, rename="camel"):
-    """A ledger of a partition. ``entries`` is not counted for the open ledger."""
+    """A ledger of a partition. The broker does not count ``entries`` of the open ledger."""
 
     ledger_id: int
     entries: int = 0
@@ -68,11 +68,12 @@ class PartitionInternals(msgspec.Struct, rename="camel"):
 
     @property
     def latest(self) -> Position:
-        """Return the position of the next message, if it is stored in the same ledger."""
+        """Return the position of the next message to be published. The position is right if that message is
+        stored in the same ledger."""
         return self.last.next
 
     def committed(self, group: str) -> Position | None:
-        """Return the lowest position that ``group`` has not finished, or None if the group has no
+        """Return the lowest position that ``group`` has not finished. Return None if the group has no
         subscription."""
         cursor = self.cursors.get(quote(group, safe=""), self.cursors.get(group))
         if cursor is None:
@@ -82,7 +83,7 @@ class PartitionInternals(msgspec.Struct, rename="camel"):
 
 
 class MessageIdAnswer(msgspec.Struct, rename="camel"):
-    """The id of a message. ``batch_index`` is -1 outside a batch."""
+    """The id of a message. ``batch_index`` is -1 for a message that is not in a batch."""
 
     ledger_id: int
     entry_id: int
@@ -98,7 +99,8 @@ class BrokerLookup(msgspec.Struct, rename="camel"):
 
 
 class RetentionPolicy(msgspec.Struct, rename="camel"):
-    """The time and size up to which a topic is kept after all subscriptions have acknowledged its messages."""
+    """The time and size limits of retention. Messages are kept within these limits after all subscriptions
+    have acknowledged them."""
 
     retention_time_in_minutes: int = 0
     retention_size_in_mb: int = msgspec.field(default=0, name="retentionSizeInMB")

@@ -1,4 +1,5 @@
-"""The publishing state of a topic's partitions: records that wait for a producer, and records in flight."""
+"""The publishing state of a topic's partitions: records that wait for a producer of the client, and records
+in flight."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ class QueuedRecord:
 
     Attributes:
         batcher: The batcher of the partition.
-        tried: True once a client had the record, so that it may be stored.
-        failed: True if that client did not publish the record.
-        gone: True if the entry has a result, or another entry replaces it. Later answers for it are
+        tried: True as soon as a client had the record, because the broker may then have stored it.
+        failed: True if the last client reported that it did not publish the record.
+        gone: True if the entry has a result, or another entry replaces it. Later answers for this entry are
             ignored.
     """
 
@@ -43,11 +44,12 @@ class QueuedRecord:
         self.submission.resolve(self.index, result)
 
     def fail(self, error: BrokerError) -> None:
-        """Resolve the record with ``error``, or with "unknown" if it may be stored."""
+        """Resolve the record with ``error``. If the broker may have stored the record, resolve it with
+        "unknown"."""
         self.resolve(UNKNOWN if self.tried else error)
 
     def copy_for_retry(self) -> QueuedRecord:
-        """Return a new entry of the same record for the next client. Answers of the last client are then
+        """Return a new entry of the same record for the next client. Late answers of the last client are then
         ignored."""
         self.gone = True
         entry = QueuedRecord(self.batcher, self.submission, self.index, self.record)
@@ -56,8 +58,8 @@ class QueuedRecord:
 
 
 class Batcher:
-    """The publishing state of one partition. ``in_flight`` has the order of sending, which is the order of
-    answers."""
+    """The publishing state of one partition. ``in_flight`` has the records in the order of sending, in which
+    the answers also arrive."""
 
     __slots__ = ("cause", "in_flight", "number", "opening", "producer", "queue", "topic", "wire")
 
@@ -75,14 +77,14 @@ class Batcher:
         return self.producer is not None and bool(self.producer.is_connected())
 
     def holds_answered(self) -> bool:
-        """Return True if the client still holds a record whose caller has an answer already."""
+        """Return True if the client still holds a record whose caller has a result already."""
         return bool(self.in_flight) and self.in_flight[0].submission.done()
 
     def succeed(self, entry: QueuedRecord, receipt: Receipt) -> None:
         """Resolve a record as stored.
 
-        Earlier records of the partition that failed must not be sent any more, because that would change
-        their order. Their result is unknown.
+        Earlier records of the partition that failed are resolved as "unknown". They must not be sent again,
+        because that would change the order.
         """
         in_flight = self.in_flight
         while (first := in_flight.popleft()) is not entry:
@@ -96,16 +98,18 @@ class Batcher:
         entry.resolve(error)
 
     def recall(self) -> None:
-        """Take the records in flight back from the client, which is replaced.
+        """Take the records in flight back from the client, because the client is replaced.
 
-        Unanswered records return to the head of the queue in their order. Answered records are dropped.
+        Records without a result return to the head of the queue in their order. Records with a result are
+        dropped.
         """
         in_flight, self.in_flight, self.producer = self.in_flight, deque(), None
         waiting = [entry.copy_for_retry() for entry in _unanswered(in_flight)]
         self.queue.extendleft(reversed(waiting))
 
     def fail_queued(self, error: BrokerError) -> None:
-        """Resolve all queued records with ``error``, or with "unknown" if they may be stored."""
+        """Resolve all queued records with ``error``. Records that the broker may have stored are resolved
+        with "unknown"."""
         queue, self.queue = self.queue, deque()
         for entry in _unanswered(queue):
             entry.fail(error)

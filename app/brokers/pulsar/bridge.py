@@ -1,8 +1,8 @@
 """Connect the threads of Pulsar's client with the event loop, in both directions.
 
-The C++ client calls back on its own threads, which know nothing of the loop (pulsar-client issue 184). A
-callback only appends to a queue here, so it holds the interpreter briefly, and many callbacks share one
-wake-up of the loop. Blocking calls of the client run in threads.
+The C++ client runs callbacks on its own threads, not on the loop (pulsar-client issue 184). Here a callback
+only appends to a queue. So it holds the interpreter lock briefly, and many callbacks share one wake-up of the
+loop. Blocking calls of the client run in threads.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _CHECK_EVERY = 0.01  # seconds between checks for running threads
 
 
 class Bridge:
-    """The bridge of one event loop. ``post`` may be called from any thread, the other methods on the loop
-    only."""
+    """The bridge between one event loop and the client's threads. ``post`` may be called from any thread, and
+    all other methods on the loop only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -55,8 +55,8 @@ class Bridge:
     async def ask(self, call: Callable[..., Any], *arguments: Any, within: float) -> Any:
         """Run a blocking call of the library in a thread of its own, and return its result.
 
-        A handle that is returned after the time limit of ``within`` seconds is closed. Raises ClientError
-        or TimeoutError.
+        If the call returns after the time limit of ``within`` seconds, its result is closed. Raises
+        ClientError or TimeoutError.
         """
         answer: asyncio.Future[Any] = self._loop.create_future()
         thread = threading.Thread(
@@ -78,7 +78,7 @@ class Bridge:
     async def wait_for_threads(self, within: float) -> None:
         """Wait until no blocking call is in progress, for at most ``within`` seconds.
 
-        A thread that returns from the library while the interpreter ends would crash the process.
+        Otherwise a thread that returns from the library while the interpreter ends would crash the process.
         """
         end = self._loop.time() + within
         while self._threads and self._loop.time() < end:  # noqa: ASYNC110 - threads set no event

@@ -18,9 +18,9 @@ async def describe(
     """Return metadata of the existing topics, sorted by name, and the lag of the groups. None means all
     topics.
 
-    The broker that serves a partition counts as its leader and only replica. Brokers hold no data, and
-    Pulsar does not report the bookies that do. Brokers have no numbers, so this answer numbers them by
-    address. A lag counts entries; a batch of another producer is one entry.
+    The broker that serves a partition counts as its leader and only replica. Brokers hold no data, and Pulsar
+    does not report the bookies that do. Brokers have no numbers, so this answer numbers them by address. A
+    lag counts entries. If another producer writes batches, a whole batch is one entry.
     """
     asked = sorted(topics) if topics is not None else await admin.topics()
     partitioned = zip(asked, await ask_each(admin.wires_if_there, asked), strict=True)
@@ -84,7 +84,8 @@ def _lags(
 
 
 async def position_at(admin: PulsarAdmin, partition: Partition, time_ms: int) -> str:
-    """Return the position of the first message stored at ``time_ms`` or later, or the end if there is none."""
+    """Return the position of the first message stored at ``time_ms`` or later. If there is none, return the
+    end of the partition."""
     wire = await wire_of(admin, partition)
     place = await admin.place_at(wire, time_ms)
     held = await admin.internal(wire)
@@ -92,12 +93,14 @@ async def position_at(admin: PulsarAdmin, partition: Partition, time_ms: int) ->
 
 
 async def position_back(admin: PulsarAdmin, partition: Partition, count: int) -> str:
-    """Return the position ``count`` entries before the end. A batch of another producer is one entry."""
+    """Return the position that is ``count`` entries before the end. If another producer writes batches, a
+    whole batch is one entry."""
     return before_end(await admin.internal(await wire_of(admin, partition)), count).text
 
 
 def before_end(held: PartitionInternals, count: int) -> Position:
-    """Return the position ``count`` entries before the end, counted by ledger from the newest one."""
+    """Return the position that is ``count`` entries before the end. Entries are counted ledger by ledger,
+    from the newest ledger."""
     missing = count
     for ledger in reversed(held.ledgers):
         is_open = ledger.ledger_id == held.last.ledger  # its ``entries`` is not counted yet

@@ -1,8 +1,9 @@
 """One client of Pulsar's C++ library, with time limits for its blocking calls and its close.
 
-Blocking calls are rare and run in threads (``bridge``); publishing and acknowledging do not block.
-``pulsar.asyncio`` is not used, because it wakes the loop for each record (43 instead of 28 us of CPU for a
-publish). After its loop is closed, a callback raises on a thread of the library, which ends the process.
+Blocking calls are rare and run in threads (``bridge``); publishing and acknowledging do not block. The
+library's module ``pulsar.asyncio`` is not used, for two reasons. It wakes the loop for each record (43
+instead of 28 us of CPU for a publish). And a callback after the loop was closed raises on a thread of the
+library, which ends the process.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class PulsarConnection:
         self.closed = False
 
     async def producer(self, topic: str) -> Any:
-        """Open a producer for one partition, so that Skybridge chooses the partition of a record.
+        """Open a producer for one partition. A producer for the whole topic would choose partitions itself.
 
         The client's batching is off. It adds waits, saved no CPU when measured, and mixes keys in a batch.
         Raises ClientError or TimeoutError.
@@ -71,8 +72,8 @@ class PulsarConnection:
     ) -> Any:
         """Join a Failover subscription in one partition.
 
-        A listener is used, because a message that arrives during a ``receive`` can be overtaken by the next
-        one. Raises ClientError or TimeoutError.
+        Messages go to a listener, because with ``receive`` a message can be overtaken by the next one. Raises
+        ClientError or TimeoutError.
 
         Args:
             topic: The full name of the partition.
@@ -96,7 +97,7 @@ class PulsarConnection:
         )
 
     async def reader(self, topic: str, start: Any) -> Any:
-        """Open a reader that begins with the message at the id ``start``. Raises ClientError."""
+        """Open a reader that begins with the message that has the id ``start``. Raises ClientError."""
         return await self._ask(
             lambda client: client.create_reader(topic, start, start_message_id_inclusive=True)
         )
@@ -108,12 +109,12 @@ class PulsarConnection:
     async def close(self) -> None:
         """Close the client within a time limit. Pending records are not sent after its sockets are shut.
 
-        What a broker does not answer is closed in the background, within the client's own time limit.
+        If a broker does not answer, closing continues in the background, within the client's own time limit.
 
         The library's ``close`` runs in a thread here, for two reasons found by test. Its ``shutdown`` waits
-        for its threads while it holds the interpreter, which those threads may need for a callback: nothing
-        runs for ten seconds. And the callback of its asynchronous close runs on a thread that cannot be
-        waited for. If the interpreter ends meanwhile, the process aborts.
+        for its threads while it holds the interpreter lock. Those threads may need the lock for a callback,
+        so nothing runs for ten seconds. The callback of its asynchronous close runs on a thread that cannot
+        be waited for. If the interpreter ends before that thread, the process aborts.
         """
         if self.closed:
             return
@@ -162,8 +163,8 @@ def _close(client: list[Any], bridge: Bridge, done: asyncio.Event, _copies: obje
 def _client(settings: PulsarSettings, copies: Copies | None) -> Any:
     """Create a client of the library. ``copies`` of the TLS files must exist as long as the client.
 
-    The library reads the files at each connection. For a key that was encrypted meanwhile it would ask for
-    a pass phrase on the terminal.
+    The library reads the files at each connection. If the original key file was encrypted in the meantime,
+    the library would ask for a pass phrase on the terminal.
     """
     tls = Pems(setting="") if copies is None else copies.pems
     return pulsar.Client(

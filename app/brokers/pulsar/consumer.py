@@ -1,8 +1,8 @@
 """A member of a Failover subscription that its caller polls at its own pace.
 
-Each partition has a consumer of its own in the client library, so that one partition can be paused. A
-message is acknowledged as soon as it is finished; unfinished messages are delivered to the next owner.
-Key_Shared is not used, because a partition has one owner on every log.
+Each partition has a consumer of its own in the client library, so that one partition can be paused. A message
+is acknowledged as soon as it is finished; unfinished messages are delivered to the next owner. Pulsar's
+Key_Shared subscriptions are not used, because on every log a partition has one owner.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ class PulsarConsumer(GroupMember):
     # The methods of ``ownership.OwnershipListener``.
 
     def busy(self, topic: str) -> bool:
-        """Return True if the topic has open or waiting messages, or a change of ownership in progress."""
+        """Return True if the topic has unfinished or waiting messages, or a change of ownership in
+        progress."""
         return any(owned.busy for owned in self._owned.values() if owned.partition.topic == topic)
 
     async def apply_ownership(
@@ -154,7 +155,8 @@ class PulsarConsumer(GroupMember):
     ) -> bool:
         """Apply the owners that the broker reported. Return True if anything has changed.
 
-        A partition without an owner is left as it is, because its owner may just be starting.
+        If the broker reports no owner for a partition, nothing is changed, because its owner may just be
+        starting.
 
         Args:
             topic: The topic.
@@ -207,10 +209,11 @@ class PulsarConsumer(GroupMember):
             gone.append(owned)
 
     async def check_connections(self) -> None:
-        """Give up partitions whose connection was lost, and rejoin those that do not recover.
+        """Give up partitions whose connection was lost. Join a partition again if its connection does not
+        recover.
 
-        The library retries only once a minute. The rejoin runs in a task of its own, so that one
-        unreachable topic does not let the leases of other topics expire.
+        Without the new join, the library would retry only once a minute. The join runs in a task of its own.
+        Otherwise an unreachable topic would let the leases of other topics expire.
         """
         now = time.monotonic()
         for owned in list(self._owned.values()):
@@ -234,8 +237,8 @@ class PulsarConsumer(GroupMember):
         self._enqueue(Assigned(_partitions(owned_partitions), self._epoch))
 
     def _revoke_partitions(self, owned_partitions: Iterable[PulsarPartition]) -> None:
-        """Revoke partitions, because another member reads them now or soon. No new delivery starts;
-        finished ones still count."""
+        """Revoke partitions, because another member reads them now or soon. No new delivery starts.
+        Deliveries that finish still count."""
         by_epoch: dict[int, list[PulsarPartition]] = {}
         for owned in owned_partitions:
             owned.leaving = True
@@ -249,8 +252,8 @@ class PulsarConsumer(GroupMember):
         self._enqueue(Lost((owned.partition,), epoch))
 
     def _rewound(self, owned: PulsarPartition) -> None:
-        """Begin again with all unfinished messages, because another member owned the partition between two
-        checks."""
+        """Begin again with all unfinished messages of a partition. Another member has owned the partition
+        between two checks."""
         self._lose(owned)
         self._gain([owned])
 
@@ -267,8 +270,8 @@ class PulsarConsumer(GroupMember):
             self._owners.ask_soon()
 
     async def _batch(self) -> tuple[Message, ...]:
-        """Return messages of all owned partitions that are not paused. The first partition differs each
-        time."""
+        """Return messages of all owned partitions that are not paused. Each call begins with another
+        partition."""
         owned_partitions = [
             owned
             for owned in self._owned.values()
@@ -329,8 +332,8 @@ class PulsarConsumer(GroupMember):
     def _numbered(self, topic: str, stats: Mapping[str, PartitionStats]) -> list[tuple[int, str]]:
         """Return number and full name of the partitions in ``stats``.
 
-        The broker leaves out partitions that do not exist yet or were deleted, so their count cannot be
-        used.
+        The numbers cannot be computed from the count, because the broker leaves out partitions that do not
+        exist yet or were deleted.
         """
         alone = wire_name(topic, self._settings.namespace, None)
         found = []

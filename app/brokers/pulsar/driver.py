@@ -38,8 +38,8 @@ CAPABILITIES = Capabilities(
 class PulsarDriver:
     """The ``Driver`` of one Pulsar cluster.
 
-    One client publishes, and another one consumes and reads. An outage makes the publishing client
-    unusable; replacing it must not disturb consumers.
+    One client publishes, and another client consumes and reads. So consumers are not disturbed when the
+    publishing client is replaced, which is necessary after an outage.
     """
 
     def __init__(self, settings: PulsarSettings) -> None:
@@ -99,7 +99,7 @@ class PulsarDriver:
         """Return the health of the cluster. Brokers and the administration are asked, so that an idle
         publisher notices outages.
 
-        The cluster is unhealthy too if a topic in use would not keep what is published to it.
+        The cluster is also unhealthy if a topic in use would not keep published events.
         """
         health = self._producer.health()
         if not health.healthy:
@@ -114,7 +114,8 @@ class PulsarDriver:
         return health
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Return, for each topic that does not exist or would keep no event, the reason for an operator."""
+        """Return the topics that do not exist or would keep no event, each with the reason. The reason is for
+        an operator."""
         found = {topic: await self._unfit(topic) for topic in topics}
         return {topic: why for topic, why in found.items() if why}
 

@@ -1,8 +1,9 @@
 """One partition of one member: messages that have arrived, are open, or are finished.
 
 A broker sends all unfinished messages again, in order, to a new owner and to a member that reconnects. So
-arriving messages are compared with those taken under the same ownership, and each message is handed out
-once. This depends on the order of arrival, which the library keeps for listeners only.
+each arriving message is compared with the messages that this member took under the same ownership. Each
+message is then handed out once. The comparison needs the order of arrival, which the library keeps for
+listeners only.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ STANDBY = 0  # the epoch of a partition that the member does not own
 
 
 class ListenerCounts:
-    """Counts of messages of one consumer of the library: given to its listener, and seen by the event loop."""
+    """Counts of messages for one consumer of the library. They count messages that the listener got, and
+    messages that the event loop has seen."""
 
     __slots__ = ("given", "seen")
 
@@ -36,7 +38,7 @@ class ListenerCounts:
 
 
 class PulsarPartition:
-    """A partition in which a member takes part. The member owns the partition while ``epoch`` is not
+    """A partition in which this member takes part. The member owns the partition while ``epoch`` is not
     STANDBY.
 
     Args:
@@ -45,8 +47,8 @@ class PulsarPartition:
         bridge: The bridge between the library's threads and the event loop.
         ahead: Most messages that are prefetched.
         arrived: Called for each message that has arrived.
-        rewound: Called when the broker went back to before the first message of this ownership. Another
-            member owned the partition in between.
+        rewound: Called when the broker sends messages again from before the first message of this ownership.
+            Another member has then owned the partition in between.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class PulsarPartition:
         self._forget()
 
     def new_listener(self) -> Callable[[Any, Any], None]:
-        """Return the listener for the next consumer of the library. Messages of the last consumer are
+        """Return the listener for the next consumer of the library. Messages for an earlier listener are
         ignored from now on."""
         self._counts = ListenerCounts()
         self._early.clear()
@@ -93,7 +95,7 @@ class PulsarPartition:
         self.lost_since = None
 
     def own(self, epoch: int) -> None:
-        """Begin an ownership. Messages that arrived before it was known belong to it."""
+        """Begin an ownership. Messages that arrived before the ownership was known belong to it too."""
         early, self._early = self._early, []
         self._forget()
         self.epoch, self.leaving = epoch, False
@@ -101,10 +103,11 @@ class PulsarPartition:
             self._accept(raw)
 
     def belongs_to_another(self, asked: float) -> None:
-        """Note that another member owns the partition, by an answer to a question of the time ``asked``.
+        """Note that another member owns the partition. The broker reported this in the answer to a request at
+        the time ``asked``.
 
-        Messages that arrived earlier are dropped, because they belong to a past ownership. Later ones are
-        kept, because this member may own the partition by now.
+        Messages that arrived before this time are dropped, because they belong to a past ownership. Later
+        messages are kept, because this member may own the partition by now.
         """
         self._early = [each for each in self._early if each[0] >= asked]
         self._resume_if_room()
@@ -143,8 +146,8 @@ class PulsarPartition:
 
     @property
     def busy(self) -> bool:
-        """Return True if the owner of the partition should be checked soon, because messages or changes are
-        pending."""
+        """Return True if the owner of the partition should be checked soon, because messages or changes of
+        ownership are pending."""
         under_way = self._open or self._waiting or self._early
         return bool(under_way) or self.leaving or self.lost_since is not None
 
@@ -165,7 +168,7 @@ class PulsarPartition:
     def _on_listener(self, counts: ListenerCounts, handle: Any, raw: Any) -> None:
         """Pass a message to the event loop. Called on a thread of the library.
 
-        Messages on their way to the loop count as prefetched, even while the loop is busy.
+        A message counts as prefetched before it reaches the loop, even while the loop is busy.
         """
         counts.given += 1
         self._bridge.post(self._on_loop, counts, raw)
@@ -179,8 +182,8 @@ class PulsarPartition:
         return counts.given - counts.seen + len(self._waiting) + len(self._early)
 
     def _resume_if_room(self) -> None:
-        """Resume the listener if at most half of the prefetch limit is used. This has no effect unless it
-        is paused."""
+        """Resume the listener if at most half of the prefetch limit is used. Do nothing if the listener is
+        not paused."""
         if self.handle is not None and self._prefetched(self._counts) <= self._ahead // 2:
             self.handle.resume_message_listener()
 

@@ -1,15 +1,15 @@
 """Find the owner of each partition by asking the broker.
 
-The broker chooses the owner among the consumers of a Failover subscription. It notifies them, but the
-client library does not pass that on. So the administration is asked twice a second, once for each topic on
-behalf of all members. It is asked at once when a member joins, or when a message arrives at a member that
-owns no partition. A topic with no open message and no recent change is asked about every two seconds only.
-There, a member without messages cannot deliver beyond its ownership, and an arriving message triggers a
-check.
+The broker chooses the owner among the consumers of a Failover subscription. It notifies the consumers, but
+the client library does not pass the notification on. So Skybridge asks the administration for the owners
+twice a second, once for each topic on behalf of all members. It also asks at once when a member joins, or
+when a message arrives at a member that owns no partition. For a topic with no unfinished message and no
+recent change it asks only every two seconds. That is safe: a member without messages cannot deliver after its
+ownership has ended, and an arriving message triggers a check.
 
-So an owner learns of its loss up to ``ownership_check`` seconds late. The broker waits one second before
-the next owner reads. If the answer takes longer, because the administration is slow or this process was
-stopped, two owners may overlap until the lease ends.
+An owner therefore notices the end of its ownership up to ``ownership_check`` seconds late. The broker waits
+one second before the next owner reads. If an answer takes longer, because the administration is slow or this
+process was stopped, two owners may overlap until the lease ends.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OwnershipListener(Protocol):
 
 
 class OwnershipChecker:
-    """Asks for the owners of partitions on behalf of all members of one process."""
+    """A task that asks for the owners of partitions on behalf of all members of one process."""
 
     def __init__(self, settings: PulsarSettings, admin: PulsarAdmin) -> None:
         self._settings = settings
@@ -126,6 +126,6 @@ class OwnershipChecker:
                 self._expect_changes(topic)
 
     def _expect_changes(self, topic: str) -> None:
-        """Ask about the topic often for a while. Changes come in series, because members join one after the
-        other."""
+        """Ask for the owners of the topic's partitions often for a while. Changes come in series, because
+        members join one after the other."""
         self._moving[topic] = time.monotonic() + self._settings.lease

@@ -2,9 +2,9 @@
 resolve its result.
 
 One client at a time publishes. A client that loses its connection keeps its records and sends them after
-reconnecting. By then their callers may have an answer, and the client retries once a minute only. So the
-client is watched and replaced: its sockets are closed, and the next client gets the unanswered records. A
-record that was on the wire may then be stored twice.
+reconnecting. By then the callers may have a result already. The client also retries only once a minute. So
+the client is watched and replaced: its sockets are closed, and the next client gets the records without a
+result. A record that was on the wire may then be stored twice.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class PulsarPublisher:
         ]
 
     async def stop(self) -> None:
-        """Stop publishing. Queued records fail as not sent, and records that a client has as unknown."""
+        """Stop publishing. Queued records fail as not sent, and records that a client has already taken fail
+        as unknown."""
         for task in [*self._tasks, *self._opening]:
             task.cancel()
         if self._tasks:
@@ -121,7 +122,7 @@ class PulsarPublisher:
                 self._open(batcher)
 
     def _send(self, batcher: Batcher, entry: QueuedRecord) -> None:
-        """Pass a record to the client, unless its caller has an answer already."""
+        """Pass a record to the client, unless its caller has a result already."""
         if entry.submission.done():
             entry.resolve(DROPPED)
             return
@@ -181,7 +182,8 @@ class PulsarPublisher:
             task.add_done_callback(self._opening.discard)
 
     async def _open_soon(self, batcher: Batcher, connection: PulsarConnection) -> None:
-        """Open the producer of a partition. Retry until the topic is rejected or the client is replaced."""
+        """Open the producer of a partition. Retry until it is open, the topic is rejected, or the client is
+        replaced."""
         delay = FIRST_DELAY
         known = self.topics.known
         while connection is self._connection and known.get(batcher.topic.name) is batcher.topic:
@@ -204,7 +206,8 @@ class PulsarPublisher:
             self._send(batcher, batcher.queue.popleft())
 
     def _not_opened(self, batcher: Batcher, error: BaseException) -> None:
-        """Fail waiting and later records at once, instead of after the publish time-out."""
+        """Fail the waiting records of a partition whose producer cannot be opened, and later records too. So
+        they do not wait for the publish time-out."""
         if isinstance(error, ClientError):
             error = ClientError(error.result, batcher.wire)
         meaning = self._meaning(error)
@@ -240,9 +243,10 @@ class PulsarPublisher:
                 lost_since = None
 
     async def _replace(self) -> None:
-        """Close the client, and pass its unanswered records to a new one.
+        """Close the client, and pass its records without a result to a new one.
 
-        This can be repeated after an error in the middle: batchers without a producer keep their records.
+        After an error in the middle, the call can be repeated, because batchers without a producer keep their
+        records.
         """
         used = [
             batcher

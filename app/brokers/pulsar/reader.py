@@ -64,7 +64,8 @@ async def _messages(
 
 
 def _at_hand(reader: Any) -> list[Any]:
-    """Read available messages by blocking calls, in a thread. Calls that do not block can change the order.
+    """Return the messages that a reader has already, by blocking calls in a thread. The library's calls that
+    do not block can change the order.
 
     Raises ClientError, or TimeoutError if the first message does not arrive.
     """

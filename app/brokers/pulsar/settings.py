@@ -24,15 +24,15 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
         namespace: The namespace of topics that name none.
         create_topics: Whether missing topics are created, with ``partitions``. Otherwise publishing to them
             fails.
-        send_timeout: The time after which the client drops a record. It must not exceed the publish
-            time-out, because an answered record must not be sent.
+        send_timeout: The time after which the client drops a record. It must not exceed the publish time-out,
+            because a record must not be sent after its caller has a result.
         operation_timeout: The time limit of one answer of the client or the administration.
-        reconnect_within: The time in which a lost connection may recover. Then the client is replaced,
-            because it waits up to a minute between attempts.
-        ownership_check: The time between two questions about owners. It must be less than the broker's
-            delay before a new owner reads (1 s), so that two owners do not overlap.
-        quiet_check: The same time for a topic without open messages or changes. It must be less than
-            ``lease``.
+        reconnect_within: The time in which a lost connection may recover. Afterwards the client is replaced,
+            because it waits up to a minute between its attempts.
+        ownership_check: The time between two requests for the owners of partitions. It must be less than the
+            broker's delay before a new owner reads (1 s), so that two owners do not overlap.
+        quiet_check: The time between two requests for the owners, for a topic without unfinished messages or
+            changes. It must be less than ``lease``.
         lease: How long an answer about owners is valid, by the monotonic clock.
         receiver_queue: Most messages of one partition that the client prefetches.
         client_log: The log file of the client library. None discards its log.

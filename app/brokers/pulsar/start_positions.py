@@ -1,13 +1,14 @@
 """Create the subscription of a group at its start position, before any message is handed out.
 
 A Pulsar subscription holds its own position. So the start is committed by creating the subscription through
-the administration, before any member joins. Two crashes could spoil this. If this process dies between two
-partitions, the next member would take the remaining ones for new partitions. And a broker creates a
-subscription at the latest message before it moves it, so it may die in between, or find no bookie.
+the administration, before any member joins. Two kinds of crash could leave this unfinished. If this process
+dies between two partitions, the next member would take the remaining partitions for new ones. And a broker
+creates a subscription at the latest message and then moves it, so the broker may die in between, or find no
+bookie.
 
 So all start positions are first stored as a property of the subscription in the first partition, together
-with its creation. A member that finds this property completes the work and then removes the property. That
-may be the same process, after the broker has reported a partial failure.
+with its creation. A member that finds this property completes the work and then removes the property. The
+member may be the same process, after the broker reported a partial failure.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ async def prepare(
     start: StartAt,
     patience: float = OTHERS_WITHIN,
 ) -> None:
-    """Create the subscription ``group`` in each topic where no partition has it, beginning at ``start``.
+    """Create the subscription ``group``, beginning at ``start``, in each topic of which no partition has this
+    subscription.
 
-    If some partitions have it, the other ones are new. A member creates the subscription there by joining,
-    at the earliest message. Raises PositionOutOfRange, or AdminError if a temporary error of the broker
-    lasts too long.
+    If only some partitions of a topic have it, the other partitions are new. A member creates the
+    subscription in a new partition by joining, at the earliest message. Raises PositionOutOfRange, or
+    AdminError if a temporary error of the broker lasts too long.
     """
 
     async def begin() -> None:
@@ -83,8 +85,8 @@ async def _existing(
 ) -> dict[str, SubscriptionStats]:
     """Return the subscriptions of the group, by the full name of the partition.
 
-    Raise AdminError if the broker left out a partition. Taking that partition for new would skip an
-    unfinished start.
+    Raise AdminError if the broker left out a partition. If that partition counted as new, messages from an
+    unfinished start position on would be skipped.
     """
     stats = await admin.stats(topic)
     for wire in wires.values():
@@ -100,7 +102,8 @@ async def _existing(
 async def _when_others_are_done(
     admin: PulsarAdmin, group: str, topic: str, wires: Mapping[int, str], patience: float
 ) -> dict[str, SubscriptionStats]:
-    """Wait until another member that began the work has finished it, for at most ``patience`` seconds.
+    """Wait until another member has finished creating the subscriptions that it began to create, for at most
+    ``patience`` seconds.
 
     Return the subscriptions of the group, by the full name of the partition.
     """
@@ -124,10 +127,11 @@ async def _finish(
     places: Places,
     there: Mapping[str, SubscriptionStats],
 ) -> None:
-    """Create or move all subscriptions to their start positions, then remove the property with those
-    positions.
+    """Create all subscriptions of the group or move them to their start positions. Then remove the property
+    that has these positions.
 
-    ``there`` are subscriptions that exist already. Another member began them and perhaps never moved them.
+    ``there`` has the subscriptions that exist already. Another member created them, but perhaps never moved
+    them.
     """
 
     async def begin(number: int) -> None:
@@ -149,7 +153,8 @@ async def _resolve(
 ) -> Places:
     """Return the start positions of all partitions, before any subscription is created.
 
-    So an invalid start changes nothing, and another member can complete the work with the same positions.
+    So an invalid start position changes nothing. After a crash, another member can complete the work with the
+    same positions.
     """
 
     async def place(number: int) -> Position:

@@ -1,4 +1,5 @@
-"""The topics that the publisher uses: looked up in the administration, then refreshed periodically."""
+"""The topics that the publisher uses. Each topic is looked up in the administration, and then refreshed
+periodically."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ ASK_AGAIN, ASK_AGAIN_LONGEST = 0.1, 1.0
 
 
 class KnownTopics(TopicResolver[TopicBatchers]):
-    """The known topics of one cluster.
+    """The topics of one cluster that the publisher has looked up.
 
-    Unknown topics are looked up, created if the settings allow it, and rejected for a moment after a
-    failure. A failed look-up is repeated until the topic is found or rejected, so that an outage ends by
-    itself. ``trouble`` reports the failure meanwhile.
+    A new topic is looked up, and created if the settings allow it. A topic that the broker rejects fails at
+    once for a moment. If a look-up fails for another reason, it is repeated until the topic is found or
+    rejected. So publishing resumes by itself after an outage, and ``trouble`` reports the failure until then.
     """
 
     def __init__(
@@ -31,13 +32,13 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         found: Callable[[TopicBatchers], None],
         join: Callable[[TopicBatchers, Submission], None],
     ) -> None:
-        """Start without known topics. No request is made.
+        """Start without any topics. No request is made.
 
         Args:
-            settings: Whether and how topics are created.
+            settings: The settings for creating topics.
             admin: The administration of the cluster.
             found: Called once with each topic that was found.
-            join: Publishes a waiting submission to its topic.
+            join: A function that publishes a waiting submission to its topic.
         """
         super().__init__(settings.name, self._find, join, translate)
         self.known: dict[str, TopicBatchers] = {}
@@ -53,7 +54,8 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         return next((str(error) for error in self._failing.values()), "")
 
     def ask(self, submission: Submission) -> None:
-        """Queue the submission until its topic is found. Fail it at once if the look-up keeps failing."""
+        """Queue the submission until its topic is found. If earlier look-ups of the topic have failed, fail
+        the submission at once."""
         failure = self._failing.get(submission.topic)
         if failure is not None:
             submission.fail(failure)
@@ -91,7 +93,8 @@ class KnownTopics(TopicResolver[TopicBatchers]):
             topic.grow(wires.values())
 
     async def _find(self, name: str) -> TopicBatchers:
-        """Look the topic up until it is found or rejected. The first failure fails the waiting submissions."""
+        """Look the topic up again and again until it is found or rejected. The first failure fails the
+        submissions that wait."""
         delay = ASK_AGAIN
         try:
             while not isinstance(found := await self._try(name), TopicBatchers):

@@ -23,7 +23,8 @@ THE_CLUSTER = 0
 """The node number in metadata. AMQP does not number nodes, so one number represents the whole cluster."""
 
 Unsettled = Callable[[str, Partition], int]
-"""A function that returns how many messages members of this process have not settled, for a group and a partition."""
+"""A function of a group and a partition. It returns how many messages the members in this process have
+received and not settled."""
 
 
 class RabbitAdmin:
@@ -60,14 +61,15 @@ class RabbitAdmin:
             await connection.hang_up()
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
-        """Return the offset of the first message of a stream stored at ``time_ms`` or later, or up to a
-        second before."""
+        """Return the offset of the first message of a stream stored at ``time_ms`` or later. The result may
+        be up to a second too early."""
         async with self._connection() as connection:
             queue = await self._place(connection, partition)
             return str(await offset_at(connection, queue, time_ms))
 
     async def position_back(self, partition: Partition, count: int) -> str:
-        """Return the offset ``count`` before the end of a stream, or the first offset if it is later."""
+        """Return the offset that is ``count`` before the end of a stream. Return the first offset of the
+        stream if it is later."""
         async with self._connection() as connection:
             ends = await ends_of(connection, await self._place(connection, partition))
         return str(max(ends.earliest, ends.latest - count))
@@ -79,7 +81,7 @@ class RabbitAdmin:
         return self._topology.queue(partition.topic, partition.number, "")
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Return, for each topic that lacks a queue or exchange, what is missing."""
+        """Return the topics that lack a queue or an exchange, each with a text that names what is missing."""
         async with self._connection() as connection:
             found = {topic: await self._topology.missing_for(connection, topic) for topic in topics}
         return {topic: lacking for topic, lacking in found.items() if lacking}
@@ -118,8 +120,8 @@ class RabbitAdmin:
         """Return the first and next offset of each queue by its number, or None if the topic does not
         exist.
 
-        In a queue that is no stream, the offsets count from the head, so the next offset is the depth. If
-        each group has its own queues and no group is given, the answer has zeros.
+        A queue that is not a stream has no offsets. Its messages are counted from the head, so the next
+        offset is the depth. If each group has its own queues and no group is given, all offsets are 0.
         """
         age = self._settings.metadata_age
         try:
@@ -182,8 +184,8 @@ class RabbitAdmin:
 def _lag(
     group: str, place: Partition, commit: Commit | None, ends: StreamEnds, *, begun: bool
 ) -> GroupLag:
-    """Return the lag of a group. If the group has begun the topic, a partition without a commit counts from
-    its first message."""
+    """Return the lag of a group in one partition. If the group has begun to read the topic, a partition
+    without a commit counts from its first message."""
     if commit is None:
         lag = ends.latest - ends.earliest if begun else None
         return GroupLag(group, place.topic, place.number, None, lag)

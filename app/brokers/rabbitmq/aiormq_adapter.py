@@ -1,13 +1,13 @@
 """The fast path below aio-pika and aiormq, which handles frames of publishing and consuming channels
 itself.
 
-aio-pika creates a task for each delivery and walks all open confirms for a confirm of many. It drops
-returned messages without an id. aiormq awaits three times for each frame, and hides why a broker rejects a
-virtual host or blocks publishers.
+The libraries are slow and hide errors. aio-pika creates a task for each delivery, and looks at all open
+confirms when one confirm covers many records. It drops returned messages without an id. aiormq awaits three
+times for each frame, and hides why a broker rejects a virtual host or blocks publishers.
 
-So a connection reads through ``FrameReader``, which the library uses as its stream. Confirms, returns and
-deliveries of fast channels end there, and the library gets all other frames. Only public names are used: a
-transport factory, and channels that the library opens (ADR 0046).
+So a connection reads through ``FrameReader``, which the library uses as its stream. ``FrameReader`` handles
+the confirms, returns and deliveries of fast channels, and the library gets all other frames. Only public
+names are used: a transport factory, and channels that the library opens (ADR 0046).
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ _log = logging.getLogger(__name__)
 
 Delivered = Callable[[DeliveredMessage], None]
 Confirmed = Callable[[int, bool, bool], None]
-"""A callback with the delivery tag, whether all earlier tags are included, and whether the records are stored."""
+"""A callback for a confirm. Its arguments are the delivery tag, whether all earlier tags are confirmed too,
+and whether the records are stored."""
 
 
 def _methods(*frames: Any) -> frozenset[bytes]:
@@ -76,10 +77,11 @@ def _methods(*frames: Any) -> frozenset[bytes]:
 
 
 class FastChannel(abc.ABC):
-    """A channel whose frequent methods, and the content that follows them, are handled here."""
+    """A channel whose frequent methods are handled by Skybridge, with the content that follows them. The
+    library handles the other methods."""
 
     methods: frozenset[bytes]
-    """The class and method ids of the handled methods, as a frame has them."""
+    """The class and method ids of the methods that Skybridge handles, in the form of a frame."""
 
     def __init__(self) -> None:
         self.channel: AbstractChannel | None = None
@@ -102,11 +104,11 @@ class FastChannel(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, method: Any) -> None:
-        """Handle a method without content, or call ``expect`` for a method with content."""
+        """Handle a method without content. For a method with content, call ``expect``."""
 
     @abc.abstractmethod
     def complete(self, message: DeliveredMessage) -> None:
-        """Handle a method together with its content."""
+        """Handle a method whose content has arrived completely."""
 
     def expect(self, method: Any) -> None:
         self._method, self._header = method, None
@@ -131,7 +133,7 @@ class FastChannel(abc.ABC):
 
 
 class ConfirmChannel(FastChannel):
-    """A publishing channel. Confirms and returned messages are passed to two callbacks."""
+    """A channel for publishing. It passes confirms and returned messages to two callbacks."""
 
     methods = _methods(spec.Basic.Ack, spec.Basic.Nack, spec.Basic.Return)
 
@@ -152,7 +154,8 @@ class ConfirmChannel(FastChannel):
 
 
 class DeliveryChannel(FastChannel):
-    """A channel that consumes one queue and its guard. Deliveries are passed to a callback."""
+    """A channel that consumes one queue and the guard queue that marks the owner. It passes deliveries to a
+    callback."""
 
     methods = _methods(spec.Basic.Deliver)
 
@@ -169,16 +172,17 @@ class DeliveryChannel(FastChannel):
 
 
 class FrameReader:
-    """The stream that the library reads: all frames except those that fast channels handle, in their order.
+    """The stream from which the library reads. It contains all frames in their order, except those that fast
+    channels handle.
 
-    It has the methods of ``asyncio.StreamReader`` that the library uses.
+    The class has the methods of ``asyncio.StreamReader`` that the library uses.
     """
 
     def __init__(
         self, reader: asyncio.StreamReader, noticed: Callable[[Any], bool] = lambda _: False
     ) -> None:
-        """Read from ``reader``. ``noticed`` gets each method of the connection itself, and returns True to
-        hide it from the library."""
+        """Read from ``reader``. ``noticed`` is called with each method of the connection itself, not of a
+        channel. If it returns True, the library does not see the method."""
         self.hot: dict[int, FastChannel] = {}
         self._reader = reader
         self._noticed = noticed
@@ -190,7 +194,7 @@ class FrameReader:
         self._passed = asyncio.get_running_loop().time()  # time of the last frame for the library
 
     def at_eof(self) -> bool:
-        """Return False always. ``readexactly`` raises at the end of the connection instead."""
+        """Return False always. At the end of the connection ``readexactly`` raises an error instead."""
         return False
 
     async def readexactly(self, size: int) -> bytes:
@@ -273,10 +277,10 @@ def _is_readable(raw: bytes) -> bool:
 
 
 def _without_properties(raw: bytes, error: Exception) -> ContentHeader:
-    """Return a content header without properties, because the library cannot decode them.
+    """Return a content header without its properties, which the library cannot decode.
 
-    Examples are a time in the year 57868, a name that is not UTF-8, and tables nested 500 deep. Otherwise
-    the connection would end, and the broker would deliver the message again without end.
+    Examples are a time in the year 57868, a name that is not UTF-8, and tables nested 500 deep. Without this
+    replacement the connection would end, and the broker would deliver the message again without end.
     """
     _log.warning(
         "a message is read without its properties, because they cannot be decoded: %s", error
@@ -286,8 +290,8 @@ def _without_properties(raw: bytes, error: Exception) -> ContentHeader:
 
 
 class Transport(TransportFactory):
-    """The socket of one connection. It is read through ``FrameReader``, and written to between frames of the
-    library."""
+    """The socket of one connection. Frames are read through ``FrameReader``. Skybridge writes its own frames
+    between those of the library."""
 
     def __init__(
         self, context: ssl.SSLContext | None, changed: Callable[[], None] = lambda: None
@@ -319,7 +323,8 @@ class Transport(TransportFactory):
             self._writer.transport.abort()
 
     def refusal(self) -> Exception | None:
-        """Return why the broker ended the login, or None. The library hides this for a virtual host."""
+        """Return why the broker ended the login, or None. The library hides the reason if the broker rejects
+        the virtual host."""
         frame = self._close_method
         if frame is None:
             return None
@@ -330,7 +335,7 @@ class Transport(TransportFactory):
     async def open(
         self, connection: AbstractConnection, hot: FastChannel, *, confirms: bool = False
     ) -> AbstractChannel:
-        """Open a channel whose frames ``hot`` handles."""
+        """Open a channel. ``hot`` handles its frequent frames."""
         incoming = self._incoming
         if incoming is None:
             raise ConnectionError("the connection is closed")
@@ -345,7 +350,8 @@ class Transport(TransportFactory):
             del self._incoming.hot[number]
 
     def _notice(self, method: Any) -> bool:
-        """Note close and block methods of the connection. Return True to hide a block from the library.
+        """Remember that the broker closes the connection or blocks publishers. Return True to hide a block
+        from the library.
 
         The library would not open channels while publishers are blocked.
         """

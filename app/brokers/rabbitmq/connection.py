@@ -1,8 +1,8 @@
 """One aio-pika connection to one node.
 
-The connection does not reconnect by itself. The publisher and each group member decide when to connect
-again and what to send again. Requests and declarations use channels of aio-pika; records and deliveries use
-those of ``aiormq_adapter``.
+The connection does not reconnect by itself. The publisher and each group member decide when to connect again
+and which records to send again. Requests and declarations use channels of aio-pika. Records and deliveries
+use channels of ``aiormq_adapter``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _same(transport: Any) -> Any:
 
 
 class RabbitConnection(aio_pika.Connection):
-    """A connection to one node. It connects once, and a lost connection stays lost."""
+    """A connection to one node. If the connection is lost, it is not opened again; a new object is needed."""
 
     PARAMETERS = (
         *aio_pika.Connection.PARAMETERS,
@@ -105,7 +105,7 @@ class RabbitConnection(aio_pika.Connection):
         self.socket.write(frames)
 
     async def open_channel(self, hot: FastChannel, *, confirms: bool = False) -> AbstractChannel:
-        """Open a channel of the fast path, whose frames ``hot`` handles."""
+        """Open a channel of the fast path. ``hot`` handles its frequent frames."""
         self._still_open()
         return await self.socket.open(self.aiormq_connection, hot, confirms=confirms)
 
@@ -119,7 +119,7 @@ class RabbitConnection(aio_pika.Connection):
             await close_channel(channel)
 
     async def control(self) -> aio_pika.abc.AbstractChannel:
-        """Return the shared channel for requests that do not close the channel."""
+        """Return the shared channel. It is for requests that cannot make the broker close the channel."""
         if self._control is None or self._control.is_closed:
             self._control = await self.open_plain()
         return self._control
@@ -158,13 +158,14 @@ class RabbitConnection(aio_pika.Connection):
             closing.exception()  # marks the exception as retrieved
 
     async def drop(self) -> None:
-        """Abort the connection at once, so that no buffered data is sent."""
+        """Abort the connection at once. Buffered data is not sent."""
         self.socket.abort()
         await self.hang_up()
 
 
 def counts(queue: AbstractQueue) -> tuple[int, int]:
-    """Return the numbers of ready messages and of consumers in the broker's answer to a declaration."""
+    """Return the number of ready messages and the number of consumers, which the broker's answer to a
+    declaration contains."""
     found = queue.declaration_result
     return found.message_count or 0, found.consumer_count or 0
 

@@ -63,7 +63,8 @@ class RabbitConsumer(GroupMember):
         self._task = asyncio.create_task(self._run())
 
     async def settle(self, messages: Collection[Message]) -> None:
-        """Acknowledge the messages at once, one by one where an earlier message is still open."""
+        """Acknowledge the messages at once. One acknowledgement covers several messages, except where an
+        earlier message is still unfinished."""
         finished: dict[Partition, list[int]] = {}
         for message in messages:
             owned = self._owned.get(message.partition)
@@ -77,8 +78,8 @@ class RabbitConsumer(GroupMember):
         return 0 if owned is None else owned.window
 
     def unsettled(self, partition: Partition) -> int:
-        """Return the number of messages of a queue that this member has received and not settled. The
-        queue's depth lacks them."""
+        """Return the number of messages of a queue that this member has received and not settled. The depth
+        that the broker reports does not include these messages."""
         owned = self._owned.get(partition)
         return 0 if owned is None else owned.unsettled
 
@@ -94,7 +95,8 @@ class RabbitConsumer(GroupMember):
 
     @property
     def trouble(self) -> str:
-        """Return the queues of the topics that are not read, and why, or an empty text."""
+        """Return the names of queues that this member's group does not read, and the reason. Return an empty
+        text if all are read."""
         return self._queues.unread
 
     def holds(self, message: Message) -> bool:
@@ -152,7 +154,8 @@ class RabbitConsumer(GroupMember):
             await connection.drop()
 
     async def _balance(self) -> None:
-        """Take a fair share of the free queues, and hand over surplus queues to other members."""
+        """Take a fair share of the queues without owner. Hand over queues beyond this share to other
+        members."""
         connection = self._connection
         if connection is None:
             return
@@ -196,7 +199,8 @@ class RabbitConsumer(GroupMember):
     async def _check_owned(self, connection: RabbitConnection) -> None:
         """Give up queues of which this member is no longer the consumer.
 
-        RabbitMQ 3.10 does not always report a deletion if a queue of the same name is created at once.
+        The check is needed because RabbitMQ 3.10 does not always report that a queue was deleted. That
+        happens if a queue of the same name is created at once.
         """
         now = asyncio.get_running_loop().time()
         if now < self._asked + self._settings.metadata_age:
@@ -216,8 +220,8 @@ class RabbitConsumer(GroupMember):
                 self._give_up(owned)
 
     def _candidates(self) -> list[Partition]:
-        """Return the partitions that this member does not own. Each member begins at another one to avoid
-        collisions."""
+        """Return the partitions that this member does not own. Each member begins the list with another
+        partition, so that members seldom try the same one."""
         others = [partition for partition in self._queues.names if partition not in self._owned]
         first = id(self) // 64 % len(others) if others else 0
         return others[first:] + others[:first]
@@ -249,7 +253,8 @@ class RabbitConsumer(GroupMember):
             self._enqueue(Assigned(_partitions(alive), self._epoch))
 
     async def _hand_over(self, owned_partitions: Sequence[OwnedQueue]) -> None:
-        """Hand queues over: revoke them, wait until the caller has handled it, and close their channels."""
+        """Hand queues over to other members. Revoke the queues, wait until the caller has handled the
+        revocation, and close their channels."""
         if not owned_partitions:
             return
         for owned in owned_partitions:
@@ -279,8 +284,8 @@ class RabbitConsumer(GroupMember):
         ]
 
     def _lose(self, owned_partitions: Sequence[OwnedQueue]) -> None:
-        """Report partitions whose channels were closed as lost. The broker has requeued their open
-        messages."""
+        """Report to the caller that partitions were lost because their channels were closed. The broker has
+        requeued their unfinished messages."""
         gone = [each for each in owned_partitions if self._owned.get(each.partition) is each]
         for owned in gone:
             del self._owned[owned.partition]
@@ -293,7 +298,7 @@ class RabbitConsumer(GroupMember):
     def _cancelled(
         self, owned: OwnedQueue, _frame: spec.Basic.Cancel | spec.Basic.CancelOk
     ) -> None:
-        """Give up a queue after the broker has cancelled its consumer: the queue was deleted or moved to
+        """Give up a queue. The broker has cancelled its consumer, because the queue was deleted or moved to
         another node."""
         self._give_up(owned)
 
@@ -309,8 +314,8 @@ class RabbitConsumer(GroupMember):
             self._lose(list(self._owned.values()))
 
     async def _batch(self) -> tuple[Message, ...]:
-        """Return messages of the next owned queue that is not paused. The queue then goes to the end of the
-        order."""
+        """Return messages of the next owned queue that is not paused. Then put the queue at the end of the
+        turns."""
         most = self._settings.max_poll_records
         for partition, owned in list(self._owned.items()):
             if owned.revoking or partition in self._paused:

@@ -21,8 +21,8 @@ _NO_LIMIT_SINCE = (4, 0)  # older versions have no limit and reject the argument
 
 
 class Declarations:
-    """Declares exchanges and queues that do not exist. Existing ones stay as they are. Methods raise errors
-    of aio-pika."""
+    """A client that declares missing exchanges and queues. Existing exchanges and queues are not changed.
+    Methods raise errors of aio-pika."""
 
     def __init__(self, settings: RabbitSettings) -> None:
         self._settings = settings
@@ -54,7 +54,7 @@ class Declarations:
     ) -> None:
         """Warn about queues that other clients declared with weaker guarantees.
 
-        Only a declaration that differs makes the broker return how a queue was declared.
+        The broker reports the arguments of a queue only in the error for a different declaration.
         """
         for queue in queues:
             try:

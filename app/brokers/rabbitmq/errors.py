@@ -39,12 +39,14 @@ def error_text(error: BaseException) -> str:
 
 
 def missing_exchange(error: BaseException) -> str | None:
-    """Return the exchange whose absence made a publish close its channel, or None."""
+    """Return the name of an exchange that does not exist, so that a publish to it closed the channel. Return
+    None for any other error."""
     return _first(_NO_EXCHANGE, error) if isinstance(error, amqp.ChannelNotFoundEntity) else None
 
 
 def refused_exchange(error: BaseException) -> str | None:
-    """Return the exchange without write permission that made a publish close its channel, or None."""
+    """Return the name of an exchange for which Skybridge has no write permission, so that a publish to it
+    closed the channel. Return None for any other error."""
     return (
         _first(_REFUSED_EXCHANGE, error) if isinstance(error, amqp.ChannelAccessRefused) else None
     )
@@ -59,7 +61,8 @@ def largest_body(error: BaseException) -> int | None:
 
 
 def is_out_of_reach(error: BaseException) -> bool:
-    """Return True if a "not found" entity exists on a node that is down or starting, and will come back."""
+    """Return True if an entity that was "not found" exists on a node that is down or starting, so that it
+    will be available again."""
     return isinstance(error, amqp.ChannelNotFoundEntity) and _OUT_OF_REACH in error_text(error)
 
 

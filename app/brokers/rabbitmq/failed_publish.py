@@ -1,4 +1,4 @@
-"""Find the records in flight that made the broker close a channel.
+"""Find the record in flight that made the broker close a channel.
 
 The broker names the exchange or the size, and never the record. All other records in flight fail too,
 although they are valid.

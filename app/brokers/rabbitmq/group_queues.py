@@ -1,4 +1,4 @@
-"""A member's view of the queues of its topics: which exist, and which are not read."""
+"""The queues of a member's topics. They show which queues exist, and which of them no member reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class GroupQueues:
 
     @property
     def unread(self) -> str:
-        """Return the queues that are not read, and the cure, or an empty text."""
+        """Return the names of queues that no member reads, and the cure. Return an empty text if there are
+        none."""
         return "; ".join(filter(None, (self._missing, self._occupied)))
 
     async def refresh(self, connection: RabbitConnection, owned: Collection[Partition]) -> None:
@@ -61,13 +62,15 @@ class GroupQueues:
         self.names = names
 
     def expire(self, partition: Partition) -> None:
-        """Count the queues of a topic again at the next refresh, because one does not exist."""
+        """Count the queues of a topic again at the next refresh, because the queue of this partition does not
+        exist."""
         self._topology.expire(partition.topic, self._group)
 
     def note_free(self, places: Collection[Partition], now: float) -> None:
-        """Note the partitions that are not owned although this member is the only one of its group.
+        """Remember partitions that this member could not take, although it is the only member of its group.
 
-        Such a queue probably has a consumer outside Skybridge, if it stays so for the metadata age.
+        If a queue cannot be taken for as long as the setting ``metadata_age``, it probably has a consumer
+        outside Skybridge.
         """
         self._unowned_since = {place: self._unowned_since.get(place, now) for place in places}
         late = [
@@ -80,8 +83,8 @@ class GroupQueues:
     async def _layout(self, connection: RabbitConnection, topic: str) -> QueueLayout:
         """Return the layout of a topic.
 
-        Queues of the group's own are created by its members. So no new ones appear, and a member notices a
-        deletion itself.
+        If the group has its own queues, only its members create them. Then no new queues appear, and a member
+        notices by itself if one is deleted.
         """
         age = FOR_GOOD if self._topology.by_group(topic) else self._age
         return await self._topology.layout(connection, topic, self._group, age=age)

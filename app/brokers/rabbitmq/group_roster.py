@@ -1,7 +1,7 @@
-"""Count the members of a group by an empty queue, the roster, of which every member is a consumer.
+"""Count the members of a group. Every member is a consumer of one empty queue, which is called the roster.
 
-AMQP reports how many consumers a queue has, and nothing more. The count is enough to share queues evenly.
-An answer also proves that the broker still knows this member.
+AMQP reports only the number of consumers of a queue. This number is enough to share queues evenly. An answer
+also proves that the broker still knows this member.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORGOTTEN_MS = 86_400_000  # the broker deletes a roster that was unused for a d
 
 
 class GroupRoster:
-    """The roster of one group, as one member uses it on successive connections."""
+    """The roster queue of one group. One member uses it on successive connections to count the members."""
 
     def __init__(
         self, group: str, heartbeat: float, monotonic: Callable[[], float] = time.monotonic
@@ -49,13 +49,14 @@ class GroupRoster:
 
     @property
     def counts(self) -> bool:
-        """Return True if members can be counted."""
+        """Return True if the members of the group can be counted."""
         return not self._alone
 
     def has_lease(self) -> bool:
-        """Return True if the broker cannot yet have given this member's queues away, by the local clock.
+        """Return True if the broker cannot yet have given this member's queues to other members, by the local
+        clock.
 
-        The broker waits for the heartbeat time after it last heard of this member.
+        The broker waits for the heartbeat time after it last heard from this member.
         """
         return self._monotonic() < self._lease_until
 
@@ -88,4 +89,4 @@ class GroupRoster:
 
 
 async def _ignore(_message: object) -> None:
-    """Ignore a message. No client writes to the roster."""
+    """Ignore a message. The roster queue normally has none, because no client writes to it."""

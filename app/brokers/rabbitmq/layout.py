@@ -1,6 +1,8 @@
-"""Remember which queues a topic has, and count them again while the topic is in use (ADR 0013).
+"""Remember the queues of each topic, and count them again from time to time while the topic is in use (ADR
+0013).
 
-Publisher, members and admin of one process share the answers, and one request serves all of them.
+The publisher, the members and the admin client of one process share one cache, so one request serves all of
+them.
 """
 
 from __future__ import annotations
@@ -18,16 +20,17 @@ from app.errors import BrokerRefused
 AHEAD = 16
 """The longest gap of numbers without a queue. A queue after a longer gap is not found."""
 WIDE = 6
-"""Every sixth count asks for all queues, and ``AHEAD`` numbers beyond. The other counts ask for missing queues and for the
-next number, because RabbitMQ logs each question for a queue that does not exist."""
+"""Every sixth count of a topic's queues asks for all queues, and for ``AHEAD`` numbers after the last one.
+The other counts ask only for missing queues and the next number. RabbitMQ logs each request for a queue
+that does not exist."""
 NEVER = float("-inf")
 
 Name = tuple[str, str]
-"""The topic, and the group that owns the queues; "" if groups share the queues."""
+"""The topic, and the group that has its own queues. The group is "" if all groups share the queues."""
 
 
 class QueueLayout(msgspec.Struct, frozen=True):
-    """The partitions 0 to ``count`` - 1 of a topic. Those in ``missing`` have no queue now."""
+    """The partitions of a topic, from 0 to ``count`` - 1. The partitions in ``missing`` have no queue now."""
 
     count: int
     missing: tuple[int, ...] = ()
@@ -38,8 +41,8 @@ class QueueLayout(msgspec.Struct, frozen=True):
 
 
 class QueueProbe(NamedTuple):
-    """The queues to ask for: numbers below ``least`` that are not in ``there``, and ``ahead`` more after
-    the last one found."""
+    """The queue numbers to ask for. They are the numbers below ``least`` that are not in ``there``, and
+    ``ahead`` numbers after the last queue that was found."""
 
     least: int = 0
     there: frozenset[int] = frozenset()
@@ -56,7 +59,8 @@ def next_probe(known: QueueLayout | None, *, wide: bool) -> QueueProbe:
 
 
 class KnownLayout:
-    """The last known layout of one topic, with its time by the event loop's clock."""
+    """The result of the last count of one topic's queues, and when it was counted, by the event loop's
+    clock."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -65,7 +69,8 @@ class KnownLayout:
 
 
 class LayoutCache:
-    """The known layouts of all topics. ``age`` is the time between counts, in seconds."""
+    """The last counts of the queues of all topics. ``age`` is the time in seconds after which a topic is
+    counted again."""
 
     def __init__(self, age: float) -> None:
         self._age = age
@@ -74,11 +79,11 @@ class LayoutCache:
     async def of(
         self, name: Name, age: float, ask: Callable[[QueueProbe], Awaitable[QueueLayout]]
     ) -> QueueLayout:
-        """Return the layout of a topic, if it was counted in the last ``age`` seconds, else count its
-        queues.
+        """Return the queues of a topic. They are counted again unless the last count is at most ``age``
+        seconds old.
 
-        With age 0, all queues are counted. A queue that was seen once is counted until the whole topic is
-        gone, so that keys keep their partitions.
+        With age 0, all queues are counted. A queue that was seen once counts as a partition until the whole
+        topic is deleted, so that keys keep their partitions.
         """
         seen = self._of(name)
         async with seen.lock:
@@ -98,9 +103,9 @@ class LayoutCache:
 
     @contextlib.asynccontextmanager
     async def changing(self, name: Name) -> AsyncIterator[QueueLayout | None]:
-        """Prevent counting while the caller creates queues, and expire the layout afterwards.
+        """Prevent that queues are counted while the caller creates some. Afterwards discard the last count.
 
-        Yield the last known layout, if any.
+        Yield the result of the last count, or None.
         """
         seen = self._of(name)
         async with seen.lock:

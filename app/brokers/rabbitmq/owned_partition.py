@@ -1,4 +1,4 @@
-"""A queue that this member owns: messages received, handed out and settled."""
+"""A queue that this member owns, with its messages: received, handed out, or settled."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _OF_THE_BROKER = ("x-delivery-count", STREAM_OFFSET)
 class OwnedQueue:
     """A queue that this member owns, for as long as its channel is open.
 
-    Closing the channel requeues all unsettled messages in their order. Offsets are delivery tags, which
-    count from 1 in each channel. A position is the epoch and the tag, so a redelivery has another position.
+    Closing the channel requeues all unsettled messages in their order. Offsets are delivery tags, which begin
+    at 1 in each channel. A position consists of the epoch and the tag, so a message that is delivered again
+    has another position.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class OwnedQueue:
         return messages
 
     def settle(self, offsets: Iterable[int]) -> None:
-        """Acknowledge messages: one frame for those at the head, and one frame for each after a gap."""
+        """Acknowledge messages. One frame covers all settled messages at the head of the queue. Each message
+        after an unsettled one needs its own frame."""
         finished = {offset for offset in offsets if offset in self._open}
         if not finished or self.channel is None:
             return
@@ -86,8 +88,8 @@ class OwnedQueue:
 
 
 def record_of(delivered: DeliveredMessage) -> Record:
-    """Return the record of a delivery, without the broker's own headers. Text that is not UTF-8 is kept as
-    text."""
+    """Return the record of a delivery, without the headers that the broker added. Text that is not UTF-8 is
+    still kept as text."""
     properties = delivered.header.properties
     table: Table = properties.headers or {}  # type: ignore[assignment]  # both list what AMQP has
     if any(name in table for name in _OF_THE_BROKER):
@@ -111,7 +113,8 @@ def record_of(delivered: DeliveredMessage) -> Record:
 def message_of(
     delivered: DeliveredMessage, partition: Partition, offset: int, position: str, epoch: int
 ) -> Message:
-    """Return the message of a delivery. Without a time of the publisher, the time is that of arrival here."""
+    """Return the message of a delivery. If the publisher set no time, the time is that of arrival in this
+    process."""
     record = record_of(delivered)
     time_ms = time.time_ns() // 1_000_000 if record.time_ms is None else record.time_ms
     return Message(record, partition, position, offset, time_ms, epoch)

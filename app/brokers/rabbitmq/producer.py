@@ -1,7 +1,8 @@
-"""Publish records to RabbitMQ through one connection after another, each with one channel with confirms.
+"""Publish records to RabbitMQ through one connection at a time. Each connection has one channel with
+confirms.
 
-A watchdog closes a connection whose confirms are overdue. The next connection sends only unanswered
-records.
+A watchdog closes a connection whose confirms are overdue. The next connection sends only records without a
+result.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class RabbitPublisher:
             self.outbox.join(batchers, submission)
 
     async def health(self) -> LogHealth:
-        """Return the health of the cluster. The broker is asked, so that an idle publisher notices an
-        outage too."""
+        """Return the health of the cluster. The call asks the broker, so an idle publisher also notices an
+        outage."""
         connection = self.outbox.connection
         if connection is not None and connection.blocked:
             return LogHealth(healthy=False, cause=str(self._blocked(connection.blocked)))
@@ -119,7 +120,8 @@ class RabbitPublisher:
             await asyncio.sleep(FIRST_DELAY * random())  # noqa: S311 - spread, no secret
 
     async def _publish_through(self, connection: RabbitConnection) -> None:
-        """Publish through one channel after another, until the connection is lost. Then raise the cause."""
+        """Publish through one channel after another, until the connection is lost. Then raise the error that
+        ended the connection."""
         while True:
             self._broken = asyncio.get_running_loop().create_future()
             channel = await self._open(connection)
@@ -178,9 +180,10 @@ class RabbitPublisher:
             self._broken.set_result(error)
 
     async def _watch(self, connection: RabbitConnection) -> None:
-        """Close the connection if the broker has stopped to confirm.
+        """Close the connection if the broker no longer confirms records.
 
-        A broker that blocks publishers is not closed. It reports the block and continues by itself.
+        The connection stays open if the broker blocks publishers. The broker reports the block and continues
+        by itself.
         """
         within = self.settings.request_timeout
         overtaken = 0

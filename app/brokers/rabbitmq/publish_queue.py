@@ -1,8 +1,8 @@
-"""Records that wait to be published or confirmed. They are sent in their order, and a confirm resolves
-each.
+"""Records that wait to be published or confirmed. They are sent in their order, and each is resolved by its
+confirm.
 
-Records that were submitted in one step of the event loop are sent with one write. Unconfirmed records of a
-lost connection are sent again first.
+Records that were submitted in one step of the event loop are sent with one write. After a connection was
+lost, its unconfirmed records are sent again before all others.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PublishQueue:
             asyncio.get_running_loop().call_soon(self._ship)
 
     def _ship(self) -> None:
-        """Send all records for which the window has room, in one write."""
+        """Send queued records in one write, as many as the limits of unconfirmed records permit."""
         self._shipping = False
         connection, channel = self.connection, self.channel
         if connection is None or channel is None or connection.blocked or channel.is_closed:
@@ -131,8 +131,8 @@ class PublishQueue:
         self.resend = kept
 
     def _suspect(self, error: BaseException) -> None:
-        """Fail the record that was the only one in flight. If there were several, send them one by one from
-        now on."""
+        """Fail the record that was the only one in flight, because it made the broker close the channel. If
+        several were in flight, send them one by one from now on."""
         suspects = unanswered(self.unconfirmed.remove_all())
         if len(suspects) == 1:
             submission, index, *_ = suspects[0]
@@ -146,7 +146,8 @@ class PublishQueue:
         self.resend.extendleft(reversed(unanswered(self.unconfirmed.remove_all())))
 
     def fail_all(self, error: BrokerError) -> None:
-        """Fail all records: those that were on a connection as unknown, the others with ``error``."""
+        """Fail all records. The result of records that were sent on a connection is "unknown", and that of
+        the others is ``error``."""
         unknown = PublishUnknown(
             f"the record was in flight when the connection was lost: {error}", broker=self.name
         )

@@ -1,11 +1,11 @@
 """Become the only consumer of a queue.
 
-The broker does not report which consumer of a queue is active, and counts only that one. So each queue has
-a *guard*, an empty queue. A member owns the queue while it is the only consumer of the guard, which the
-broker reports reliably.
+The broker counts only the active consumer of a queue, and does not report which consumer that is. So each
+queue has an empty second queue, its *guard*. A member owns the queue while it is the only consumer of the
+guard. The broker reports the consumers of a guard reliably.
 
-A member checks the guard, consumes it, checks again, and gives up if another member came at the same time.
-The queue's single active consumer ensures that two members never both receive messages.
+A member checks the guard, consumes it, and checks it again. It gives up if another member came at the same
+time. The queue's single active consumer ensures that two members never both receive messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ CONSUME_WITHIN = 2.0  # seconds
 
 
 class QueueOwnership:
-    """Takes queues for one member. Methods raise BrokerRefused, or the errors in ``errors.EXPECTED``."""
+    """A client that makes one member the owner of queues. Methods raise BrokerRefused, or the errors in
+    ``errors.EXPECTED``."""
 
     def __init__(self, settings: RabbitSettings, topology: Topology) -> None:
         self._settings = settings
@@ -58,20 +59,21 @@ class QueueOwnership:
         return True
 
     async def still_owned(self, connection: RabbitConnection, queue: str) -> bool:
-        """Return False if an owned queue has no consumer any more, or was deleted."""
+        """Return False if an owned queue no longer has a consumer, or was deleted."""
         try:
             return await self._occupied(connection, queue)
         except BrokerRefused:
             return False
 
     async def _occupied(self, connection: RabbitConnection, queue: str) -> bool:
-        """Return True if the queue has a consumer. The broker counts only the active one."""
+        """Return True if the queue has an active consumer. The broker does not count waiting consumers."""
         return (await self._topology.depth(connection, queue))[1] > 0
 
     async def _free_guard(self, connection: RabbitConnection, queue: str) -> str | None:
-        """Create the guard of a queue, and return its name if it has no consumer.
+        """Create the guard of a queue. Return its name if the guard has no consumer, so that the queue is
+        free.
 
-        Return None also if Skybridge may not create guards.
+        Otherwise return None. Return None also if Skybridge may not create guards.
         """
         if self._unguarded:
             return None
@@ -89,7 +91,7 @@ class QueueOwnership:
         return None if counts(found)[1] else guard
 
     def _guarded(self, queue: str) -> str:
-        """Return the name of what has one owner, which is the queue itself."""
+        """Return the name of the entity that must have only one owner. For a queue it is the queue itself."""
         return queue
 
     async def _consume(
@@ -97,7 +99,7 @@ class QueueOwnership:
     ) -> bool:
         """Consume the guard and the queue. Return True if this member is now the owner.
 
-        A queue that is electing a leader may never answer. Then the request times out, and the member tries
+        A queue may never answer while it elects a leader. Then the request times out, and the member tries
         again on another channel.
         """
         try:

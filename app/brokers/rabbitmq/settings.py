@@ -27,28 +27,28 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
         auth: With "external", the client certificate identifies Skybridge.
         create_topics: Whether the exchange and queues of a missing topic are created. Otherwise publishing
             to it fails.
-        queue: The name of each queue of a topic. With ``{group}``, each group has its own queues, created
-            when it subscribes, and gets all later messages. Without it, groups share the queues, and each
-            message goes to one group.
+        queue: The name of each queue of a topic. With ``{group}`` in the name, each group has its own queues,
+            which are created when the group subscribes. It then gets all later messages. Without ``{group}``,
+            all groups share the queues, and each message goes to one group.
         kind: With "stream", queues keep messages that were read, so that they can be read again.
         partitions: The number of queues of a topic that Skybridge creates.
-        dead_letters: The queue for messages that the broker gives up. Queues of Skybridge never give up by
-            themselves.
+        dead_letters: The queue for messages that the broker gives up. In queues that Skybridge declares, the
+            broker never gives up a message by itself.
         hash_exchange: Whether ``<topic>.hash`` is created, which spreads records of other publishers by
             ``x-skybridge-key``. It needs the plugin rabbitmq_consistent_hash_exchange.
         request_timeout: The time limit of one answer, and of a confirm.
         window: Most records without a confirm.
         window_bytes: Most bytes without a confirm.
         prefetch: Most messages of one queue that are received and not settled.
-        handover: The time in which a revocation waits until messages in work are settled.
-        rest_interval: The longest wait of a settled stream message for its commit when none is open.
-            Otherwise it is ``balance_interval``.
-        balance_interval: The time between checks for queues that are free, or due to another member.
-        metadata_age: The time between counts of the queues of a topic in use.
+        handover: The time for which a revocation waits until messages in delivery are settled.
+        rest_interval: The longest time between settling a message of a stream and its commit, if no message
+            is unfinished. While a message is unfinished, this time is ``balance_interval``.
+        balance_interval: The time between two checks whether this member should take or hand over queues.
+        metadata_age: The time after which the queues of a topic in use are counted again.
         give_back: The time after which a paused queue is given back with all unsettled messages. The broker
-            closes a channel with a message unsettled for 30 minutes.
-        confirms: Whether records are confirmed. False is for control runs only, because stored records are
-            then unknown.
+            closes a channel if a message is unsettled for 30 minutes.
+        confirms: Whether records are confirmed. False is for control runs only, because it is then unknown
+            which records are stored.
     """
 
     name: str

@@ -34,12 +34,12 @@ log = logging.getLogger(__name__)
 class OwnedStream(OwnedQueue):
     """A partition of a stream that this member owns.
 
-    Messages are acknowledged when they are handed out, which makes the broker send more. The commit holds
-    the group's position.
+    A message is acknowledged when it is handed out, because the broker sends more only after that. The
+    group's position is committed separately.
     """
 
     newest: DeliveredMessage | None = None
-    """The last message that was handed out, if any."""
+    """The last message that was handed out, or None."""
 
     def begin(self, commit: Commit) -> None:
         self._runs = FinishedRuns.restore(commit.offset, commit.metadata)
@@ -75,15 +75,15 @@ class OwnedStream(OwnedQueue):
 
 
 class StreamOwnership(QueueOwnership):
-    """Takes streams for one member. A stream has one owner in each group."""
+    """A client that makes one member the owner of streams. A stream has one owner in each group."""
 
     def __init__(self, settings: RabbitSettings, topology: Topology, group: str) -> None:
         super().__init__(settings, topology)
         self._group = group
 
     async def still_owned(self, connection: RabbitConnection, queue: str) -> bool:
-        """Return True if the stream exists. The broker does not count consumers of a stream, and always
-        reports its end."""
+        """Return True if the stream exists. The consumers of a stream need no check, because the broker
+        always reports the end of a consumer."""
         try:
             await self._topology.depth(connection, queue)
         except BrokerRefused:
@@ -105,7 +105,7 @@ class StreamOwnership(QueueOwnership):
         channel: AbstractChannel,  # noqa: ARG002
         queue: str,  # noqa: ARG002
     ) -> bool:
-        """Return True. The stream is consumed later, when the start position is known."""
+        """Return True without consuming. The stream is consumed later, when the start position is known."""
         return True
 
 
@@ -128,7 +128,7 @@ class StreamConsumer(RabbitConsumer):
         self._places = StreamPositions(settings.name, joining.group, offsets)
 
     async def settle(self, messages: Collection[Message]) -> None:
-        """Note finished messages. They are committed soon if none is open, otherwise every
+        """Mark messages as finished. They are committed soon if no message is unfinished, otherwise every
         ``balance_interval`` seconds."""
         await super().settle(messages)
         at_rest = not any(each.open for each in self._streams())
@@ -180,8 +180,8 @@ class StreamConsumer(RabbitConsumer):
     async def _prepare(
         self, connection: RabbitConnection, owned_partitions: Sequence[OwnedQueue]
     ) -> None:
-        """Begin each partition at its commit. A partition without one begins at the start, which is
-        committed first."""
+        """Begin to read each partition at the group's commit. For a partition without a commit, the start
+        position is committed first."""
         try:
             await self._places.start(connection, self._queues.names, self._start)
             for owned in owned_partitions:

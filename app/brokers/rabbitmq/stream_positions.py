@@ -1,7 +1,7 @@
 """Find the position at which a group begins in each stream.
 
-It is the group's commit, or the start of the subscription. In a stream that replaced a deleted one, it is
-the first message.
+The position is the group's commit, or the start position of the subscription. In a stream that replaced a
+deleted stream, it is the first message.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 class StreamPositions:
     """The positions of one group in the streams of one broker.
 
-    A stream that was deleted and created again counts its offsets from 0 again. So a position in the old
-    stream must not skip messages of the new one. Methods raise StoreUnavailable, PositionOutOfRange, and
-    the errors in ``errors.EXPECTED``.
+    If a stream is deleted and created again, its offsets begin at 0 again. A position in the old stream must
+    not skip messages of the new stream. Methods raise StoreUnavailable, PositionOutOfRange, and the errors in
+    ``errors.EXPECTED``.
     """
 
     def __init__(self, broker: str, group: str, offsets: OffsetStore) -> None:
@@ -36,12 +36,13 @@ class StreamPositions:
         self._newest: dict[Partition, DeliveredMessage] = {}
 
     def on_stream_missing(self, partition: Partition) -> None:
-        """Note that a stream does not exist. A later stream of this name is another one."""
+        """Note that a stream does not exist. A later stream of this name is a new stream, whose offsets begin
+        at 0."""
         self._vanished.add(partition)
 
     def on_stream_lost(self, partition: Partition, newest: DeliveredMessage) -> None:
-        """Note the last message of a stream whose channel was lost. A later stream of this name may be
-        another one."""
+        """Remember the last message of a stream whose channel was lost. A later stream of this name may be a
+        new stream."""
         self._newest[partition] = newest
 
     async def start(
@@ -104,7 +105,8 @@ class StreamPositions:
 
 
 async def _holds(connection: RabbitConnection, queue: str, newest: DeliveredMessage) -> bool:
-    """Return False if the stream cannot hold this message, because its offset has another message or none.
+    """Return False if the stream cannot contain this message, because it has another message or no message at
+    its offset.
 
     If retention may have removed the message, return True.
     """

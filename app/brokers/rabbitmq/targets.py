@@ -1,4 +1,4 @@
-"""The targets that the publisher uses. Each is looked up once for a connection, then remembered."""
+"""The targets that the publisher uses. Each target is looked up once per connection, and then remembered."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ RECREATE_EVERY = 1.0  # seconds between attempts to create the queues of one top
 
 
 class TargetPartitions:
-    """The partitions of one target: their publish frames and receipts, and the partition for records
-    without a key."""
+    """The partitions of one target: the frame and the receipt of each, and the partition that records without
+    a key use now."""
 
     __slots__ = ("channel", "found_on", "keyless", "methods", "receipts", "target")
 
@@ -51,12 +51,12 @@ class TargetPartitions:
         return self.methods[partition]
 
     def partition(self, key: bytes | None) -> int:
-        """Return the partition for a key. Records without a key stay on one partition until a submission
-        was queued."""
+        """Return the partition for a key. Records without a key stay on one partition until the next
+        submission."""
         return self.keyless if key is None else partition_of(key, len(self.receipts))
 
     def grow(self, count: int) -> None:
-        """Add partitions, up to ``count``, that were found later."""
+        """Add partitions that were found later, so that there are ``count``."""
         target = self.target
         numbers = range(len(self.receipts), count)
         broker = self.receipts[0].broker
@@ -70,7 +70,7 @@ class TargetPartitions:
 
 
 class RabbitTargets(TopicResolver[TargetPartitions]):
-    """The known targets of one cluster, looked up through the connection in use."""
+    """The targets of one cluster that the publisher has looked up, through the connection in use."""
 
     def __init__(
         self,
@@ -106,9 +106,10 @@ class RabbitTargets(TopicResolver[TargetPartitions]):
             self.work_on(ALL, self._refresh)
 
     def on_returned(self, exchange: str) -> None:
-        """Create the queues of a topic again, if the settings allow it, because a record was returned.
+        """Create the queues of a topic again, because a record was returned. Do nothing if the settings
+        forbid that.
 
-        A returned record means that a queue or its binding is missing.
+        The broker returns a record if a queue or its binding is missing.
         """
         for name, batchers in self.known.items():
             if batchers.target.exchange == exchange and batchers.target.is_numbered:
@@ -117,14 +118,14 @@ class RabbitTargets(TopicResolver[TargetPartitions]):
                     self.work_on(name, partial(self._recreate, name))
 
     def is_recreated(self, batchers: TargetPartitions) -> bool:
-        """Return True if missing queues of the target are created again by Skybridge."""
+        """Return True if Skybridge creates missing queues of the target again."""
         target = batchers.target
         return target.is_numbered and self._topology.recreates(target.topic)
 
     async def _refresh(self) -> None:
         """Count the queues of all topics in use. A failed request changes nothing.
 
-        Templates may produce a thousand topics, so this pauses most of the time.
+        Topic templates may produce a thousand topics, so the count pauses between topics.
         """
         age, now = self._settings.metadata_age / 2, asyncio.get_running_loop().time
         for name, batchers in list(self.known.items()):

@@ -4,8 +4,9 @@ A plain name (``orders``) is a topic of Skybridge. It has the direct exchange ``
 ``orders.0`` to ``orders.7``, bound by their numbers. A record goes to the queue of the number that murmur2
 of its key gives, as on every log.
 
-Two other forms name entities of other clients. ``queue:NAME`` is that queue, as a topic of one partition.
-``exchange:NAME:ROUTING KEY`` publishes there, and the broker's bindings decide the queues.
+Two other forms name queues and exchanges of other clients. ``queue:NAME`` is the queue NAME, as a topic with
+one partition. ``exchange:NAME:ROUTING KEY`` publishes to the exchange NAME, and the broker's bindings decide
+which queues get the record.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from app.routing.places import EXCHANGE, QUEUE
 log = logging.getLogger(__name__)
 
 RECREATE_AFTER = 0.5
-"""Seconds before a deleted queue is created again. RabbitMQ 3.10 confuses a queue that follows at once with the deleted
-one. It does not cancel the old consumers, and sends them no messages of the new queue."""
+"""Seconds before a deleted queue is created again. RabbitMQ 3.10 confuses a queue that follows at once with
+the deleted one. It then does not cancel the old consumers, but sends them no messages of the new queue."""
 
 
 class RabbitTarget(msgspec.Struct, frozen=True):
@@ -43,12 +44,12 @@ class RabbitTarget(msgspec.Struct, frozen=True):
 
     @property
     def has_known_queues(self) -> bool:
-        """Return True if the queues are known, and not the exchange alone."""
+        """Return True if the queues of the target are known, False if only its exchange is known."""
         return not self.topic.startswith(EXCHANGE)
 
     @property
     def is_numbered(self) -> bool:
-        """Return True for a topic of Skybridge, whose queues have numbers."""
+        """Return True for a topic that Skybridge declares, whose queues have numbers."""
         return not self.topic.startswith((EXCHANGE, QUEUE))
 
 
@@ -90,7 +91,8 @@ class Topology:
         return text
 
     async def find(self, connection: RabbitConnection, topic: str) -> RabbitTarget:
-        """Return where records of a topic are published. Create a missing topic if the settings allow it."""
+        """Return the exchange and routing keys for records of a topic. Create a missing topic if the settings
+        allow it."""
         named = parse_exchange(topic)
         if named is not None:
             await self._exchange_is_there(connection, named[0], topic)
@@ -101,10 +103,10 @@ class Topology:
         return RabbitTarget(topic, topic, tuple(str(number) for number in range(layout.count)))
 
     async def missing_for(self, connection: RabbitConnection, topic: str) -> str:
-        """Return what is missing so that records of a topic are kept, or an empty text.
+        """Return the name of a missing entity without which records of a topic are lost, or an empty text.
 
-        The text is empty too if the first record creates what is missing. Nothing is created here. Bindings
-        of an exchange cannot be checked.
+        The text is also empty if the first record creates the missing entity. Nothing is created here.
+        Bindings of an exchange cannot be checked.
         """
         named = parse_exchange(topic)
         try:
@@ -128,7 +130,7 @@ class Topology:
         return ""
 
     async def queues_there(self, connection: RabbitConnection, topic: str) -> list[str]:
-        """Return the existing queues of a topic that groups share. Nothing is created."""
+        """Return the existing queues of a topic. All groups share these queues. Nothing is created."""
         if topic.startswith(EXCHANGE) or self.by_group(topic):
             return []
         try:
@@ -154,8 +156,8 @@ class Topology:
         Args:
             connection: The connection for requests.
             topic: The topic.
-            group: The group whose own queues are meant, if groups have their own.
-            age: The age in seconds up to which a known layout is returned without a request.
+            group: The group whose queues are returned, if each group has its own queues.
+            age: The age in seconds up to which the result of an earlier count is returned without a request.
         """
         if topic.startswith(EXCHANGE):
             raise BrokerRefused(f"{topic} can only be published to", kind="not-capable")
@@ -194,7 +196,8 @@ class Topology:
     async def _look(
         self, connection: RabbitConnection, topic: str, own: str, look: QueueProbe
     ) -> QueueLayout:
-        """Count the queues. Create missing ones of a group always, others if the settings allow it."""
+        """Count the queues of a topic. Missing queues of a group are always created, and other missing queues
+        if the settings allow it."""
         if topic.startswith(QUEUE):
             await self.depth(connection, self.queue(topic, 0, ""))
             return QueueLayout(1)
@@ -236,8 +239,8 @@ class Topology:
     ) -> bool:
         """Declare and bind queues. With ``whole``, declare the exchange too.
 
-        Return False if the server refuses this and other queues of the topic exist (``known``), which still
-        work.
+        Return False if the server refuses the declaration although other queues of the topic exist
+        (``known``). These queues still work.
         """
         queues = {number: self.queue(topic, number, own) for number in numbers}
         names = ", ".join(queues.values())
@@ -288,7 +291,8 @@ class Topology:
     async def _lost_exchange(
         self, connection: RabbitConnection, topic: str
     ) -> BrokerRefused | None:
-        """Return why the exchange of a topic cannot be used, or None if it exists."""
+        """Return the error because of which the exchange of a topic cannot be used, or None if the exchange
+        exists."""
         try:
             await self._exchange_is_there(connection, topic)
         except BrokerRefused as error:
@@ -298,9 +302,10 @@ class Topology:
     async def _numbers(
         self, connection: RabbitConnection, topic: str, group: str, look: QueueProbe
     ) -> set[int]:
-        """Return the numbers that have a queue.
+        """Return the numbers for which a queue of the topic exists.
 
-        AMQP cannot list queues, so each is asked for. A number without a queue costs a channel.
+        AMQP cannot list queues, so each number needs a request. If its queue does not exist, the request also
+        costs a channel.
         """
 
         def name(number: int) -> str:
@@ -323,7 +328,8 @@ class Topology:
         return found
 
     def _missing(self, what: str, error: amqp.ChannelNotFoundEntity, topic: str) -> BrokerError:
-        """Return the error for a missing entity. It is temporary if the node that has it is down."""
+        """Return the error for an entity that was not found. The error is temporary if the node with the
+        entity is down."""
         name = self._settings.name
         if is_out_of_reach(error):
             return BrokerUnavailable(f"RabbitMQ {name} answered: {error_text(error)}", broker=name)
@@ -332,7 +338,8 @@ class Topology:
     def _unknown(self, what: str, topic: str) -> BrokerRefused:
         """Return the error for an unknown topic, with a cure that applies.
 
-        Skybridge never creates entities of other clients, and a setting that is on already is no cure.
+        The cure depends on the topic. Skybridge never creates entities of other clients, and a setting that
+        is already on is no cure.
         """
         never = topic.startswith((QUEUE, EXCHANGE)) or self._settings.create_topics
         name = self._settings.name

@@ -1,4 +1,4 @@
-"""The records that are in flight on one channel without a confirm, in the order of their delivery tags."""
+"""The records of one channel that were sent and have no confirm yet, in the order of their delivery tags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Entry = tuple[Submission, int, Record, TargetPartitions, int]
 
 
 class UnconfirmedRecords:
-    """The unconfirmed records of one channel. Tags count from 1 in each channel, as the broker counts them."""
+    """The unconfirmed records of one channel. Delivery tags begin at 1 in each channel, as the broker counts
+    them."""
 
     def __init__(
         self,
@@ -31,8 +32,8 @@ class UnconfirmedRecords:
 
         Args:
             broker: The name of the broker, for errors.
-            certain: Returns True if a returned record of a target would be returned again.
-            is_recreated: Returns True if missing queues of a target are created again.
+            certain: A function that returns True if a returned record of a target would be returned again.
+            is_recreated: A function that returns True if Skybridge creates missing queues of a target again.
             in_order: Whether the targets are streams, which confirm in order; see ``StreamOrder``.
         """
         self.bytes = 0
@@ -55,8 +56,8 @@ class UnconfirmedRecords:
             self._lines.join(self.tag, entry)
 
     def confirmed(self, tag: int, multiple: bool, stored: bool) -> None:
-        """Handle a confirm of one tag, or of all tags up to it. RabbitMQ confirms returned records too,
-        which are not stored."""
+        """Handle a confirm of one delivery tag, or of all tags up to it. RabbitMQ also confirms records that
+        it returned; they are not stored."""
         in_flight = self._in_flight
         if not multiple:
             if tag in in_flight:
@@ -72,7 +73,8 @@ class UnconfirmedRecords:
                 self._confirm(each, stored)
 
     def overtaken(self) -> int:
-        """Return the tag of a record whose successor in the same stream has a confirm, or 0."""
+        """Return the delivery tag of a record that is still unconfirmed although a later record of the same
+        stream has a confirm. Return 0 if there is none."""
         return 0 if self._lines is None else self._lines.overtaken()
 
     def _confirm(self, tag: int, stored: bool) -> None:
@@ -84,10 +86,10 @@ class UnconfirmedRecords:
             self._resolve(due, stored=known)
 
     def returned(self, message: DeliveredMessage) -> None:
-        """Note that a record is unroutable. Its confirm follows and resolves it.
+        """Mark a record as unroutable. The confirm that follows resolves the record.
 
-        The broker does not return the tag. So the record is the first in flight with the same target, id
-        and body.
+        The broker does not return the delivery tag. So the first record in flight with the same target, id
+        and body is taken.
         """
         for tag, (entry, _) in self._in_flight.items():
             if tag not in self._returned and _matches(entry, message):
@@ -135,10 +137,10 @@ class UnconfirmedRecords:
 class StreamOrder:
     """The order of confirms in each stream, to detect records that RabbitMQ 3 confirms without storing.
 
-    A stream confirms records in their order. When its leader changes, RabbitMQ 3 sends open records to the
-    new leader under numbers that are too high. It then takes as many later records for copies: it confirms
-    them and stores none (fixed by its pull request 12236). The records that were sent again never get a
-    confirm. So a confirm counts only when all earlier records of its stream have theirs.
+    A stream confirms records in their order. When its leader changes, RabbitMQ 3 sends unconfirmed records to
+    the new leader under numbers that are too high. It then takes the same number of later records for copies:
+    it confirms them without storing them (fixed by its pull request 12236). The records that were sent again
+    never get a confirm. So a confirm counts only when all earlier records of its stream are confirmed.
     """
 
     def __init__(self) -> None:
@@ -151,7 +153,7 @@ class StreamOrder:
         self._open.setdefault((entry[3], entry[4]), deque()).append(tag)
 
     def confirmed(self, tag: int, entry: Entry, stored: bool) -> list[tuple[int, bool]]:
-        """Return the tags that are resolved now, each with whether its record is stored."""
+        """Return the delivery tags that are resolved now. Each has True if its record is stored."""
         place = entry[3], entry[4]
         line, early = self._open[place], self._early
         early[tag] = stored, place
@@ -164,7 +166,8 @@ class StreamOrder:
         return due
 
     def overtaken(self) -> int:
-        """Return the tag of a record whose successor in the same stream has a confirm, or 0."""
+        """Return the delivery tag of a record that is still unconfirmed although a later record of the same
+        stream has a confirm. Return 0 if there is none."""
         for _, place in self._early.values():
             return self._open[place][0]
         return 0

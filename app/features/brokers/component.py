@@ -31,14 +31,16 @@ HEALTH_KEPT = 1.0  # seconds that a health is cached, as anyone may request read
 
 
 class BrokersComponent(Component[Config]):
-    """The logs of the brokers, and one more log for each weaker acknowledgement that a route asks for.
+    """The component with the logs of all brokers. A route that asks for weaker acknowledgements has one more
+    log.
 
     Attributes:
         logs: The log of each broker, by name.
-        every: These logs, and those of routes with relaxed durability.
-        publishing: The logs through which routes publish: ``every``, and the spools, which add themselves.
+        every: All of ``logs``, and the logs of routes with relaxed durability.
+        publishing: The logs through which routes publish: ``every``, and the logs of spools, which the spools
+            add.
         kinds: The protocol of each broker.
-        manners: How events are written to a broker, for brokers that have a choice.
+        manners: How events are written to each broker whose protocol permits several ways.
         attested: Names of the brokers whose records prove which producer sent them.
     """
 
@@ -56,8 +58,8 @@ class BrokersComponent(Component[Config]):
     ) -> None:
         """Create the logs without opening them.
 
-        ``subscriptions`` returns all subscriptions that exist now. ``logs`` replaces those of the
-        configuration, for tests.
+        ``subscriptions`` is a function that returns all subscriptions that exist now. Tests pass ``logs`` in
+        place of the logs of the configuration.
         """
         self._config = config
         self._subscriptions = subscriptions
@@ -72,8 +74,8 @@ class BrokersComponent(Component[Config]):
         self._asking = SingleFlight(HEALTH_KEPT, clock.monotonic)
 
     async def start(self) -> None:
-        """Start all logs. A broker that is unavailable does not prevent the start: its health reports it, and
-        its log reconnects by itself."""
+        """Start all logs. If a broker is unavailable, the start succeeds anyway: ``health`` reports the
+        broker, and its log reconnects by itself."""
         async with stop_if_start_fails(self):
             for name, log in self.every.items():
                 await log.start()
@@ -81,7 +83,7 @@ class BrokersComponent(Component[Config]):
                 await self._declare(name.broker, self._subscriptions())
 
     async def stop(self, drain: float) -> None:
-        """Stop all logs at once, so that several unavailable brokers take the time of one."""
+        """Stop all logs at the same time. So several unavailable brokers do not take longer than one."""
         steps = (
             stop_part(f"broker {name.broker}", log.stop(), drain) for name, log in self._opened
         )
@@ -96,14 +98,14 @@ class BrokersComponent(Component[Config]):
         bound_logs(prepared, self.every)
 
     async def declare(self, subscriptions: Sequence[Subscription]) -> None:
-        """Declare the current subscriptions to the embedded logs, whose retention then keeps what these have
-        not read."""
+        """Declare the current subscriptions to the embedded logs. Retention then keeps the records that these
+        subscriptions have not read."""
         for name in self.logs:
             await self._declare(name, subscriptions)
 
     async def forget(self, subscription: Subscription) -> None:
-        """Delete the committed position of a deleted subscription, so that a new one with its id starts
-        without a position."""
+        """Delete the committed position of a deleted subscription. So a new subscription with the same id
+        starts without a position."""
         await forget_group(self._config, self.logs, subscription)
 
     async def healths(self) -> Mapping[LogName, BrokerHealth]:
@@ -111,8 +113,8 @@ class BrokersComponent(Component[Config]):
         return await self._asking.ask("logs", self._ask_healths)
 
     async def faults(self) -> Faults:
-        """Return why nothing can be published to a place, by broker and place. Brokers that do not answer are
-        missing."""
+        """Return the reason why nothing can be published to a topic or exchange, by broker and name. Brokers
+        that do not answer are missing."""
         healths = await self.healths()
         names = [name for name in self.logs if healths[LogName(name)].healthy]
         found = await asyncio.gather(
@@ -148,5 +150,5 @@ class BrokersComponent(Component[Config]):
         await declare_subscriptions(self._config, name, self.logs[name], subscriptions)
 
     def _config_with_all_subscriptions(self) -> Config:
-        """Return the configuration with all current subscriptions, also those that the API created."""
+        """Return the configuration with all current subscriptions, including those that the API created."""
         return self._config.model_copy(update={"subscriptions": self._subscriptions()})

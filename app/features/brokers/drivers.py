@@ -115,7 +115,7 @@ def open_pulsar(name: str, broker: PulsarBroker, bounds: PublishBounds) -> Porta
 
 
 def _common_settings(settings: type[msgspec.Struct], *parts: BaseModel) -> dict[str, Any]:
-    """Return the settings of a driver that have the same name in the configuration."""
+    """Return the settings in the configuration that have the name of a driver's setting."""
     return {
         name: getattr(part, name)
         for part in parts

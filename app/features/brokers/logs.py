@@ -36,8 +36,8 @@ def open_logs(
 def with_relaxed_logs(
     config: Config, logs: Mapping[str, PortableLog], counters: Counters
 ) -> dict[LogName, PortableLog]:
-    """Return the logs of the brokers, and those of routes with relaxed durability. Each of these has its own
-    producer, so that other routes keep full acknowledgements."""
+    """Return the logs of the brokers, and those of routes with relaxed durability. Each log with relaxed
+    durability has its own producer, so that other routes keep full acknowledgements."""
     relaxed = {
         log_of(route, target)
         for route in config.routes
@@ -56,8 +56,8 @@ def with_relaxed_logs(
 async def declare_subscriptions(
     config: Config, name: str, log: PortableLog, subscriptions: Sequence[Subscription]
 ) -> None:
-    """Declare subscriptions to an embedded log, which is the only kind that uses this. Its retention keeps
-    what these subscriptions have not read and what spools have not drained."""
+    """Declare subscriptions to an embedded log. Its retention then keeps the records that these subscriptions
+    have not read and that spools have not published. Logs of other brokers ignore the call."""
     broker = config.brokers.get(name)
     if not isinstance(broker, EmbeddedBroker):
         return
@@ -86,8 +86,8 @@ async def declare_subscriptions(
 async def forget_group(
     config: Config, logs: Mapping[str, PortableLog], subscription: Subscription
 ) -> None:
-    """Delete the group of a deleted subscription in an embedded log, so that a new one with its id starts
-    without a position. Other brokers keep groups as long as their own settings demand."""
+    """Delete the group of a deleted subscription in an embedded log. So a new subscription with the same id
+    starts without a position. Other brokers keep groups as long as their own settings demand."""
     log = logs.get(subscription.source.broker)
     if log is None or not has_embedded(config):
         return
@@ -109,7 +109,8 @@ def routes_with_spools(config: Config) -> frozenset[str]:
 
 
 def bound_logs(config: Config, logs: Mapping[LogName, PortableLog]) -> None:
-    """Apply the limits of a configuration to everything published from now on."""
+    """Apply the publishing limits of a configuration to the logs. They hold for everything that is published
+    from now on."""
     for name, log in logs.items():
         log.bounds = _bounds(config.brokers[name.broker], config)
 
@@ -131,7 +132,7 @@ def _open(
 
 
 def _bounds(broker: Broker, config: Config) -> PublishBounds:
-    """Return the limits of one broker: its own, or the general ones."""
+    """Return the publishing limits of one broker. They are its own, or else the general limits."""
     return PublishBounds(
         records=broker.in_flight.records or config.limits.in_flight_records,
         bytes=broker.in_flight.bytes or config.limits.in_flight_bytes,

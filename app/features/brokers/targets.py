@@ -1,7 +1,7 @@
 """Check whether the topics and exchanges that a configuration publishes to exist and store events.
 
-Only a place that is the same for every event can be checked in advance. A place that a template makes is
-checked by the answer to its first event.
+Only a topic or exchange that is the same for every event can be checked in advance. If a template computes
+the name, the answer to the first event shows whether it exists.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ ASK_AGAIN = 3.0  # seconds that the answer of a broker is cached
 WITHIN = 2.0  # seconds to wait for a broker, as readiness must answer in any case
 
 Faults = Mapping[str, Mapping[str, str]]
-"""The reason why nothing can be published to a place, by broker and place."""
+"""The reason why nothing can be published to a topic or exchange, by broker and name."""
 NO_FAULTS: Mapping[str, str] = MappingProxyType({})
 
 _log = logging.getLogger(__name__)
 
 
 class PublishedPlace(NamedTuple):
-    """A place that is published to, and the setting that names it. ``text`` is its name as the log expects
-    it."""
+    """A topic or exchange to which events are published, and the setting that names it. ``text`` is the name
+    in the form that the log expects."""
 
     broker: str
     text: str
@@ -42,8 +42,8 @@ class PublishedPlace(NamedTuple):
 
 
 def written_places(config: Config) -> Iterator[PublishedPlace]:
-    """Yield the fixed places of routes, mirrors, dead-letter topics and operator events. Places that a
-    template makes are left out."""
+    """Yield the topics and exchanges of routes, mirrors, dead letters and operator events. Those whose name a
+    template computes are left out."""
     for n, route in enumerate(config.routes):
         for target in route.to:
             if is_fixed(target):
@@ -61,9 +61,9 @@ def written_places(config: Config) -> Iterator[PublishedPlace]:
 
 
 class TargetCheck:
-    """A check of the places that a configuration publishes to. Answers are cached for a few seconds, because
-    readiness is requested often. ``config`` returns the current configuration with the subscriptions of the
-    API."""
+    """A check of the topics and exchanges to which a configuration publishes. Answers are cached for a few
+    seconds, because readiness is requested often. ``config`` is a function that returns the current
+    configuration with the subscriptions of the API."""
 
     def __init__(
         self, config: Callable[[], Config], logs: Mapping[str, PortableLog], clock: Clock
@@ -74,12 +74,12 @@ class TargetCheck:
         self._asking = SingleFlight(ASK_AGAIN, clock.monotonic)
 
     async def faults(self, broker: str) -> Mapping[str, str]:
-        """Return why nothing can be published to the places of a broker, by place. If the broker does not
-        answer, the last known faults are returned."""
+        """Return the topics and exchanges of a broker to which nothing can be published, each with the
+        reason. If the broker does not answer, return the last known faults."""
         return await self._asking.ask(broker, partial(self._ask, broker))
 
     async def _ask(self, broker: str) -> Mapping[str, str]:
-        """Ask the broker about all its places."""
+        """Ask the broker about all topics and exchanges to which the configuration publishes."""
         written = (each.text for each in written_places(self._config()) if each.broker == broker)
         places = list(dict.fromkeys(written))
         try:

@@ -106,7 +106,8 @@ def _expects(case: Case, what: str) -> bool:
 
 
 def _refusal(case: Case, error: SenderError | None, why: tuple[str, ...]) -> Iterator[Mismatch]:
-    """Yield a mismatch if the event is refused and should not be, or the reverse, or with another code."""
+    """Yield a mismatch about the refusal of an event: it is refused unexpectedly, not refused, or refused
+    with another code."""
     expected = case.expect.refused
     if error is None:
         yield Mismatch("refused", expected, "accepted", why)
@@ -147,7 +148,8 @@ def _requests(case: Case, journey: Journey) -> Iterator[Mismatch]:
 
 
 def _members(request: ShapedPreview, headers: Mapping[str, str]) -> dict[str, Any]:
-    """Return the members of a request as a case writes them; of its headers those that the case names."""
+    """Return the members of a request in the form in which a test case writes them. Only the headers that the
+    case names are included."""
     sent = {name.lower(): value for name, value in request.headers}
     try:
         body: Any = json.loads(request.body)
@@ -199,13 +201,15 @@ def _subscription_decisions(journey: Journey, named: set[str]) -> Iterator[str]:
 
 
 def _deciding_filters(filters: Sequence[FilterVerdict]) -> str:
-    """Return the filters that decided: those that failed, or all."""
+    """Return the filters that decided about the event. If some rejected it, these are the filters that did,
+    otherwise all."""
     failed = [each for each in filters if not each.passes] or filters
     return "".join(f": {each.decided_by} ({each.because})" for each in failed)
 
 
 def _all_subscriptions(hops: Sequence[JourneyHop]) -> Iterator[SubscriptionVerdict]:
-    """Yield the subscriptions of all hops, also those of mirrors."""
+    """Yield the subscriptions of all topics that the event reaches, including topics to which mirrors copy
+    it."""
     for hop in hops:
         for each in hop.subscriptions:
             yield each

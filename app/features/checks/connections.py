@@ -81,8 +81,8 @@ async def _check(loaded: Loaded, name: str, log: PortableLog, within: float) -> 
 
 
 async def _until_healthy(log: PortableLog, bound: asyncio.Timeout) -> str:
-    """Wait until a broker is healthy and return "". Return the cause if time is left only for closing the
-    connection."""
+    """Wait until a broker is healthy and return "". If that takes too long, return the cause, early enough to
+    close the connection in time."""
     leave = (bound.when() or 0.0) - FAREWELL
     while True:
         health = await log.health()
@@ -132,8 +132,8 @@ async def _check_sources(loaded: Loaded, name: str, log: PortableLog) -> list[Fi
 async def _queue_warnings(
     loaded: Loaded, log: PortableLog, sources: Sequence[tuple[Path, str]]
 ) -> list[Finding]:
-    """Return warnings about existing queues on RabbitMQ that promise less, such as one with a delivery limit,
-    which drops messages."""
+    """Return warnings about existing queues on RabbitMQ that give weaker guarantees. An example is a queue
+    with a delivery limit, which drops messages."""
     if not isinstance(loaded.config.brokers[log.name], RabbitBroker):
         return []
     from app.brokers.rabbitmq import RabbitDriver  # noqa: PLC0415 - see ``brokers.drivers``
@@ -147,8 +147,8 @@ async def _queue_warnings(
 
 
 async def _check_starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
-    """Return warnings about start positions that the log does not have now. A subscription that has started
-    before does not need its start position."""
+    """Return warnings about start positions that the log does not have now. They are only warnings, because a
+    subscription that has started before does not need its start position."""
     found = []
     kind = loaded.config.brokers[log.name].kind
     for n, each in enumerate(loaded.config.subscriptions):

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 
 class EventsComponentPolicy(NamedTuple):
-    """The policies of publishing and of the listener, and the configuration from which they were made."""
+    """The policy of publishing and the policy of the listener, with the configuration from which they were
+    made."""
 
     config: Config
     publishing: PublishPolicy
@@ -62,8 +63,8 @@ class EventsComponent(Component[EventsComponentPolicy]):
         spools: SpoolsComponent | None = None,
         call_back: ConsentReceiver | None = None,
     ) -> None:
-        """Create the listener. ``spools`` is None if no broker is an embedded log. Raise SetupError if a
-        setting cannot be used."""
+        """Create the listener. ``spools`` is None if no broker of the configuration is an embedded log. Raise
+        SetupError if a setting cannot be used."""
         self._clock = clock
         self._counters = counters
         self._brokers = brokers
@@ -102,8 +103,8 @@ class EventsComponent(Component[EventsComponentPolicy]):
     async def start(self) -> None:
         """Start the listener.
 
-        A route whose spool was removed since the last run still publishes through it while the spool has
-        records. This is known only after the logs have started.
+        If the spool of a route was removed from the configuration since the last run, the route still uses
+        the spool until it is empty. Whether it is empty is known only after the logs have started.
         """
         config = self._config
         if self._spools is not None and self._spools.routes != routes_with_spools(config):

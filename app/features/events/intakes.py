@@ -17,7 +17,7 @@ from app.telemetry import Counters
 
 
 class IntakesComponent(Component[Intakes]):
-    """The intakes of the current configuration. Their counts survive a reload."""
+    """The component with the intakes of the current configuration. Their counts survive a reload."""
 
     name = "intakes"
 
@@ -38,7 +38,7 @@ class IntakesComponent(Component[Intakes]):
         prepared.take_effect()
 
     def _opened(self, config: Config, memories: Mapping[str, IntakeState]) -> Intakes:
-        """Compile the intakes of a configuration. Raise SetupError if one cannot be compiled."""
+        """Compile the intakes of a configuration. Raise SetupError if an intake cannot be compiled."""
         opened = [
             _opened(number, intake, self._clock, memories.get(intake.name))
             for number, intake in enumerate(config.intakes)

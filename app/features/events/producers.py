@@ -16,7 +16,7 @@ from app.interfaces import Clock
 
 
 class ProducersComponent(Component[ProducerDirectory]):
-    """The producers of the current configuration. Their counts survive a reload."""
+    """The component with the producers of the current configuration. Their counts survive a reload."""
 
     name = "producers"
 
@@ -55,8 +55,8 @@ def authenticator_of(
     clock: Clock,
     addresses: AddressQuotas | None,
 ) -> Authenticator | None:
-    """Return the authenticator of the events listener. Return None if everyone may send and nothing is
-    counted. Raise SetupError if other machines could send although ``access`` is not set.
+    """Return the authenticator of the events listener. Return None if everyone may send and no caller has a
+    quota. Raise SetupError if other machines could send although ``access`` is not set.
 
     ``addresses`` has the quotas of client addresses, or is None without quotas.
     """

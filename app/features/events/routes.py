@@ -18,7 +18,7 @@ from app.routing.plan import Resources
 
 
 class CurrentRoutes(NamedTuple):
-    """The routes, and the schemas and key mappers that they name (``resources``)."""
+    """The routes of a configuration. ``resources`` has the schemas and key mappers that the routes name."""
 
     routes: Sequence[Route]
     resources: Resources
@@ -56,7 +56,7 @@ class RoutesComponent(Component[CurrentRoutes]):
 
     async def health(self, role: Role) -> ComponentHealth:
         """Return the health for the gateway, which is ready if at least one route can accept events. The
-        causes name each route that cannot."""
+        causes name each route that cannot accept events."""
         if role != "gateway":
             return WELL
         return health_of_routes(
@@ -67,7 +67,8 @@ class RoutesComponent(Component[CurrentRoutes]):
 def health_of_routes(
     routes: Sequence[Route], healths: Mapping[LogName, BrokerHealth], faults: Faults
 ) -> ComponentHealth:
-    """Return the health of the routes, from the health of the brokers and the faults of their places."""
+    """Return the health of the routes, from the health of the brokers and the faults of their topics and
+    exchanges."""
     if not routes:
         return ComponentHealth(False, ["no route is configured. Cure: add one under routes"])
     hindered = {route.name: list(_route_problems(route, healths, faults)) for route in routes}
@@ -78,7 +79,7 @@ def health_of_routes(
 def _route_problems(
     route: Route, healths: Mapping[LogName, BrokerHealth], faults: Faults
 ) -> Iterator[str]:
-    """Yield why a route cannot accept events."""
+    """Yield the reasons why a route cannot accept events."""
     for target in route.to:
         health, spool = healths[log_of(route, target)], route.spool
         if not health.healthy and spool is not None and healths[LogName(spool.broker)].healthy:

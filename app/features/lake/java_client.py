@@ -1,4 +1,5 @@
-"""Convert the security settings of a broker to options of Kafka's Java client, with which Spark reads.
+"""Convert the security settings of a broker to options of Kafka's Java client, which Spark uses to read
+Kafka.
 
 Certificates are passed as PEM text, because executors on other machines do not have the files.
 """
@@ -48,8 +49,8 @@ def options(security: Security, setting: str) -> dict[str, str]:
 def listener_options(
     listener: KafkaListener, producers: Sequence[Producer], setting: str
 ) -> dict[str, str]:
-    """Return the options for a Kafka listener of Skybridge: a user that may read, and trust in the listener's
-    own certificate. Raise SetupError if no user may read."""
+    """Return the options for a Kafka listener of Skybridge: the login of a user that may read, and the
+    listener's own certificate as trusted. Raise SetupError if no user may read."""
     logins, tls = reader_logins(listener, producers, setting), listener.tls
     found = {"security.protocol": _protocol(sasl=logins is not None, tls=tls is not None)}
     if tls is not None:
@@ -65,7 +66,7 @@ def _protocol(*, sasl: bool, tls: bool) -> str:
 
 
 def _client_tls(tls: ClientTls, setting: str) -> dict[str, str]:
-    """Return the TLS options. Without ``ca``, Java's own authorities are trusted."""
+    """Return the TLS options. Without ``ca``, Java's own certificate authorities are trusted."""
     found = _trust(_text(tls.ca, f"{setting}.ca")) if tls.ca is not None else {}
     if tls.cert is not None and tls.key is not None:
         found |= {
@@ -124,7 +125,7 @@ def _client(oauth: OAuth) -> dict[str, str]:
 
 
 def _jaas(module: str, words: Mapping[str, str]) -> str:
-    """Return a JAAS configuration with these options."""
+    """Return a JAAS configuration (Java's login settings) with these options."""
     options_text = "".join(f" {name}={_quoted(value)}" for name, value in words.items())
     return f"{module} required{options_text};"
 

@@ -37,8 +37,8 @@ def target_log(config: Config, name: str, setting: str = "--to") -> Log:
 
 
 def archived(config: Config) -> list[tuple[str, str]]:
-    """Return broker and topic of everything that ``archive`` reads. The list is empty if the configuration
-    names no topics."""
+    """Return the broker and the name of each topic that ``archive`` reads. The list is empty if the
+    configuration names no topics."""
     try:
         name = archived_place(config).broker
         return [(name, topic) for topic in archived_topics(config, name)]

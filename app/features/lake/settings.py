@@ -156,8 +156,9 @@ def _archived_topics(config: Config, broker: str) -> tuple[str, ...]:
 
 
 def _only_broker(config: Config) -> str:
-    """Return the only broker that Spark may read. Kafka and embedded brokers precede Pulsar. An embedded log
-    without a listener is returned only if no other broker is left, so that the error names the cure."""
+    """Return the only broker from which Spark may read. A Kafka or embedded broker has precedence over
+    Pulsar. An embedded log without a listener is returned only if there is no other broker. The error
+    about the missing listener then names the cure."""
     readable = [n for n, b in config.brokers.items() if isinstance(b, KafkaBroker | EmbeddedBroker)]
     readable = readable or [n for n, b in config.brokers.items() if isinstance(b, PulsarBroker)]
     listening = [name for name in readable if not _lacks_listener(config, name)]
@@ -201,7 +202,8 @@ def _folder(text: str) -> Path | None:
 
 
 def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> LakeCatalog:
-    """Return the settings of the catalog. Raise SetupError if a lake on another machine has no catalog."""
+    """Return the settings of the catalog. Raise SetupError if the lake is on another machine and no catalog
+    is configured."""
     uri = settings.uri or ""
     if settings.kind == "jdbc" and not uri:
         if folder is None:
@@ -223,7 +225,7 @@ def reroute_of(
     config: Config, broker: str, topics: Sequence[str], rejects: str | None = None
 ) -> Reroute:
     """Return the settings of a reroute. Raise SetupError if Spark cannot read the broker. Targets that Spark
-    cannot reach are left out, and ``reroute.plan.checked`` reports them."""
+    cannot write are left out, and ``reroute.plan.checked`` reports them."""
     return Reroute(
         source=kafka_place(config, broker, "--from"),
         topics=tuple(topics),
@@ -234,7 +236,7 @@ def reroute_of(
 
 
 def _places(config: Config) -> dict[str, KafkaPlace]:
-    """Return the brokers of all routes that Spark can reach."""
+    """Return the brokers of all routes that Spark can read or write."""
     found: dict[str, KafkaPlace] = {}
     for name in dict.fromkeys(target.broker for route in config.routes for target in route.to):
         try:

@@ -1,7 +1,7 @@
 """Back up and restore the files of an installation, the embedded logs and the SQLite store, while it runs.
 
-The logs are copied before the store. A message that is parked in between is then in both copies and is
-delivered twice after a restore. In the other order, it would be lost.
+The logs are copied before the store. If a message is parked between the two copies, both copies contain it,
+and it is delivered twice after a restore. In the other order, the message would be lost.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _STORE = "store.db"
 
 
 class BackupPart(msgspec.Struct, frozen=True):
-    """A log or the store of an installation. ``name`` is for people, ``file`` is its file in the backup, and
-    ``place`` its file or folder in the installation."""
+    """A log or the store of an installation. ``name`` is its name for users. ``file`` is its file in the
+    backup, and ``place`` is its file or folder in the installation."""
 
     name: str
     file: str
@@ -112,7 +112,7 @@ def back_up(
 
 
 def _clear_unfinished(made: Path, files: set[str]) -> None:
-    """Delete an interrupted backup. Raise SetupError if the folder contains other files."""
+    """Delete the files of an interrupted backup. Raise SetupError if the folder contains other files."""
     if not made.exists():
         return
     own_files = tuple({*files, SUMS})
@@ -126,8 +126,8 @@ def _clear_unfinished(made: Path, files: set[str]) -> None:
 
 
 def restore(config: Config, folder: Path) -> list[Restored]:
-    """Restore a backup. Nothing is changed unless every file is unchanged and belongs to a part of the
-    configuration.
+    """Restore a backup. First check that every file matches its checksum and belongs to a part of the
+    configuration. If a check fails, nothing is changed.
 
     Raises:
         SetupError: The backup is incomplete, does not fit the configuration, or a service is running.

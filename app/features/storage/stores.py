@@ -22,9 +22,10 @@ from app.telemetry import Histogram
 def open_store(
     config: Config, roles: Collection[str] = (), took: Histogram | None = None
 ) -> stores.SqlStore:
-    """Return the store, which is not started yet. A process with workers uses an SQLite file alone.
+    """Return the store, which is not started yet. If this process has workers and the store is an SQLite
+    file, no other process with workers may use the file.
 
-    ``took`` measures the duration of operations.
+    ``took`` is a histogram of the duration of operations.
     """
     kept, timeout = config.store, config.timeouts.store
     max_letters = kept.dead_letters.max_rows

@@ -1,7 +1,8 @@
 """The catalogue of all subscriptions: those of the file, and those that the API has stored.
 
-The store is read again when its revision has grown, through any process. A stored document that can no longer
-run, for example because its broker left the file, is kept and reported. Other subscriptions are not affected.
+The store is read again when any process has changed it, which its revision shows. A stored subscription may
+become unable to run, for example because its broker was removed from the file. It is then kept and reported,
+and other subscriptions are not affected.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class _File(NamedTuple):
 
 
 class PreparedCatalog(NamedTuple):
-    """Another configuration, and the stored subscriptions judged by it. ``revision`` is that of the store at
-    that time."""
+    """Another configuration, and the stored subscriptions as checked against it. ``revision`` is the revision
+    of the store at that time."""
 
     file: _File
     made: Mapping[str, SubscriptionEntry]
@@ -50,7 +51,8 @@ class PreparedCatalog(NamedTuple):
 
 
 class SubscriptionCatalog(Component[PreparedCatalog]):
-    """All subscriptions as of the last ``refresh``. ``halts`` has why some deliver nothing."""
+    """All subscriptions as of the last ``refresh``. ``halts`` has the reason for each subscription that
+    delivers nothing."""
 
     name = "subscriptions of file and store"
 
@@ -92,8 +94,8 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         return self._file.entries.get(subscription) or self._made.get(subscription)
 
     def decrypted(self, subscription: str) -> Document | None:
-        """Return the document of a stored subscription with its secrets in clear text, which must never be
-        shown. Return an empty one if it cannot be read, and None if it does not exist."""
+        """Return the document of a stored subscription with its secrets in clear text. It must never be
+        shown. Return an empty document if it cannot be read, and None if it does not exist."""
         stored = self._stored.get(subscription)
         if stored is None:
             return None
@@ -139,8 +141,9 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         self._demand_distinct_ids(self._file.entries)
 
     async def prepare(self, change: ConfigChange) -> PreparedCatalog:
-        """Judge the stored subscriptions by another configuration. Raise SetupError if it has the id of one,
-        and StoreUnavailable if the store does not answer."""
+        """Check the stored subscriptions against another configuration. Raise SetupError if that
+        configuration declares the id of a stored subscription. Raise StoreUnavailable if the store does
+        not answer."""
         await self.refresh()
         file = _File(change.loaded, _file_entries(change.loaded))
         self._demand_distinct_ids(file.entries)
@@ -149,8 +152,8 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         return PreparedCatalog(file, made, stored, revision)
 
     def apply(self, prepared: PreparedCatalog) -> None:
-        """Use the prepared configuration. If the store has changed since, the next ``refresh`` reads it
-        again."""
+        """Use the prepared configuration. If the store has changed in the meantime, the next ``refresh``
+        reads it again."""
         is_present = prepared.revision == self.revision
         self._file, self._made, self._stored = prepared.file, prepared.made, prepared.stored
         self.revision = self.revision if is_present else UNREAD
@@ -166,7 +169,7 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         await self._store.subscriptions.delete(name, expected=expected)
 
     async def _reseal(self) -> None:
-        """Encrypt with the current key all secrets that were encrypted with the previous one."""
+        """Encrypt all secrets again that were encrypted with the previous key."""
         for stored in await self._store.subscriptions.all():
             try:
                 renewed = reencrypted(stored, self.vault)
@@ -177,7 +180,7 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
                     await self.put(stored.id, renewed, stored.version)
 
     def _demand_distinct_ids(self, file: Mapping[str, SubscriptionEntry]) -> None:
-        """Raise SetupError if the file and the store have the same id."""
+        """Raise SetupError if the file and the store have a subscription with the same id."""
         for name in self._made:
             if name in file:
                 raise SetupError(
@@ -190,8 +193,8 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
     def _read(
         self, stored: Sequence[StoredSubscription], file: _File
     ) -> dict[str, SubscriptionEntry]:
-        """Return the entries of stored documents. The newest are judged first, so that the last subscription
-        of a loop of mirrors is refused."""
+        """Return the entries of stored documents. If mirrors form a loop, the subscription that closed it
+        must be refused, so the newest documents are checked first."""
         opened = {each.id: self._decrypt(each) for each in stored}
         readable = [each.id for each in reversed(stored) if isinstance(opened[each.id], dict)]
         judged = examine(
@@ -206,7 +209,8 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         }
 
     def _decrypt(self, stored: StoredSubscription) -> dict[str, Any] | str:
-        """Return the document with its secrets in clear text, or why it cannot be read."""
+        """Return the document with its secrets in clear text. If it cannot be read, return the reason as
+        text."""
         try:
             found: dict[str, Any] = _map_secrets(_decode(stored), self.vault.open)
         except SecretUnreadable as error:
@@ -241,8 +245,8 @@ def _entry_of(
 
 
 def _decode(stored: StoredSubscription) -> dict[str, Any]:
-    """Return the stored document, or an empty one if it is not a JSON object, because another program changed
-    the store."""
+    """Return the stored document. Return an empty document if it is not a JSON object, which can happen only
+    if another program changed the store."""
     try:
         found = msgspec.json.decode(stored.document)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -251,7 +255,7 @@ def _decode(stored: StoredSubscription) -> dict[str, Any]:
 
 
 def _map_secrets(value: Any, change: Any) -> Any:
-    """Return the value with each encrypted secret replaced by the result of ``change``."""
+    """Return the value with each encrypted secret in it replaced by the result of ``change``."""
     if is_sealed(value):
         return change(value)
     if isinstance(value, dict):
@@ -268,8 +272,8 @@ def _without_secrets(document: Document) -> Document:
 
 
 def reencrypted(stored: StoredSubscription, vault: Vault) -> bytes | None:
-    """Return the document with all secrets encrypted with the current key, or None if they are already. Raise
-    Unreadable if one cannot be decrypted."""
+    """Return the document with all secrets encrypted with the current key. Return None if they have that key
+    already. Raise Unreadable if a secret cannot be decrypted."""
     old: list[object] = []
 
     def renewed(sealed: dict[str, str]) -> dict[str, str]:
@@ -301,8 +305,8 @@ def _file_entries(loaded: Loaded) -> dict[str, SubscriptionEntry]:
 
 
 def _as_written(loaded: Loaded, n: int, subscription: Subscription) -> Document:
-    """Return the document of a subscription as the file has it. References to secrets are kept, because they
-    do not reveal the secret."""
+    """Return the document of a subscription as the file has it. References to secrets are shown, because they
+    do not reveal the secrets."""
     written = loaded.as_written("subscriptions", n)
     document: Document = (
         written

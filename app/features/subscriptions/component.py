@@ -1,4 +1,4 @@
-"""The subscriptions that this process runs, and the status of all."""
+"""The subscriptions that this process runs, and the status of all subscriptions."""
 
 from __future__ import annotations
 
@@ -46,14 +46,15 @@ _log = logging.getLogger(__name__)
 
 
 class PreparedDeliveries(NamedTuple):
-    """A factory of sinks for another configuration, and the change that brings that configuration."""
+    """The factory of sinks for another configuration, and the change to that configuration."""
 
     sink_for: SinkFor
     change: ConfigChange
 
 
 class SubscriptionsComponent(Component[PreparedDeliveries]):
-    """The deliveries of this process if it is a worker. In any role, it knows all subscriptions."""
+    """The component that delivers the events of subscriptions if this process is a worker. In any role, it
+    knows all subscriptions."""
 
     name = "subscriptions"
 
@@ -116,7 +117,7 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         await self._watcher.look()
 
     async def groups_joined(self, broker: str) -> None:
-        """Return when the subscriptions of a log have joined their groups, or have ended."""
+        """Wait until the subscriptions of a log have joined their groups, or have ended."""
         if self.supervisor is not None:
             await self.supervisor.taken(broker)
 
@@ -149,20 +150,22 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         return [here.get(each.id) or self._status_elsewhere(each) for each in entries]
 
     def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
-        """Return attempts that this process remembers, the newest first, of one subscription or of all."""
+        """Return delivery attempts that this process remembers, the newest first. ``subscription`` is an id,
+        or None for all subscriptions."""
         return () if self.supervisor is None else self.supervisor.remembered(subscription, limit)
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[WaitingEvent]:
-        """Return events with this id that this process holds and has not tried."""
+        """Return events with this id that this process holds and has not yet tried to deliver."""
         return [] if self.supervisor is None else self.supervisor.waiting(subscription, event_id)
 
     async def declared(self) -> Sequence[Subscription]:
-        """Return every declared subscription, also those that this process does not run."""
+        """Return every declared subscription, including those that this process does not run."""
         await self._catalog.refresh()
         return self._catalog.subscriptions
 
     def halts(self) -> Mapping[str, Halt]:
-        """Return why some subscriptions deliver nothing, by id, as of the last call of ``declared``."""
+        """Return the subscriptions that deliver nothing, each with the reason, by id. The result is that of
+        the last call of ``declared``."""
         return self._catalog.halts
 
     async def lag(self) -> Sequence[GroupLag]:
@@ -206,7 +209,8 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         return group_name(self._catalog.loaded.config.installation, subscription)
 
     async def _running(self, names: Collection[str] | None) -> Sequence[SubscriptionStatus]:
-        """Return the status of the subscriptions that this process runs, of all or of those named."""
+        """Return the status of the subscriptions that this process runs. ``names`` limits the result to some
+        of them."""
         supervisor = self.supervisor
         if supervisor is None:
             return ()
@@ -253,8 +257,9 @@ def budget_of(config: Config) -> tuple[int, int, int]:
 
 
 def _needs_new_sink(change: ConfigChange, subscription: Subscription) -> bool:
-    """Return True if a change of other settings requires a new sink for the subscription. This includes a
-    changed schema file, because the route of its replies names only the file."""
+    """Return True if a change of other settings requires a new sink for the subscription. A changed schema
+    file is also such a change. The route of the replies only names the file, so a comparison of settings
+    does not show it."""
     routes = (
         ()
         if subscription.reply == IGNORE
@@ -267,7 +272,7 @@ def _needs_new_sink(change: ConfigChange, subscription: Subscription) -> bool:
 
 
 async def _try_sinks(sink_for: SinkFor, change: ConfigChange) -> None:
-    """Create and close the sinks of all changed subscriptions."""
+    """Create and close the sink of each changed subscription, as a test."""
     found = change.found
     named = {each.name for each in found.changes if each.setting.startswith("subscriptions.")}
     for each in change.config.subscriptions:
@@ -277,7 +282,8 @@ async def _try_sinks(sink_for: SinkFor, change: ConfigChange) -> None:
 
 
 def _health_of_subscriptions(subscriptions: Sequence[SubscriptionStatus]) -> tuple[bool, list[str]]:
-    """Return whether the subscriptions let the worker be ready, and their problems."""
+    """Return True if no subscription prevents the worker from being ready. Return also the problems of
+    subscriptions."""
     causes = [_problem_of(each) for each in subscriptions if not each.ready or each.cause]
     return all(each.ready or each.state in _ASKING for each in subscriptions), causes
 
@@ -296,8 +302,8 @@ def _problem_of(each: SubscriptionStatus) -> str:
 def _health_of_sinks(
     subscriptions: Sequence[Subscription], faults: Faults
 ) -> tuple[bool, list[str]]:
-    """Return whether all mirrors have their topics, and the missing topics. A missing dead-letter topic
-    delays dead letters only, so it is listed but does not count."""
+    """Return True if all mirrors have their topics. Return also the missing topics. A missing dead-letter
+    topic is listed too, but does not make the result False, because it delays dead letters only."""
     mirrors, letters = [], []
     for each in subscriptions:
         if isinstance(each.sink, Target | Exchange) and (fault := _fault(each.sink, faults)):
@@ -308,14 +314,15 @@ def _health_of_sinks(
 
 
 def _fault(target: Target | Exchange, faults: Faults) -> str:
-    """Return why nothing can be published to a target, or "" if it is usable or unknown."""
+    """Return the reason why nothing can be published to a target. Return "" if the target is usable or its
+    state is unknown."""
     if not is_fixed(target):
         return ""
     return faults.get(target.broker, {}).get(fixed_place(target), "")
 
 
 def _last_error(attempts: Sequence[Attempt]) -> str:
-    """Return the newest failed attempt as text, with what the target answered."""
+    """Return the newest failed attempt as text, with the target's answer."""
     failed = next((each for each in attempts if each.outcome != "delivered"), None)
     if failed is None:
         return ""

@@ -38,8 +38,8 @@ class ApiSubscriptionRegistry:
         forget: Callable[[Subscription], Awaitable[None]],
         look: Callable[[], Awaitable[None]],
     ) -> None:
-        """Take the catalogue and two actions. ``forget`` deletes the group that an earlier subscription with
-        the same id may have left. ``look`` makes the workers of this process read the store now."""
+        """Store the catalogue and two functions. ``forget`` deletes the group that an earlier subscription
+        with the same id may have left. ``look`` makes the workers of this process read the store now."""
         self._catalog = catalog
         self._forget = forget
         self._look = look
@@ -78,7 +78,8 @@ class ApiSubscriptionRegistry:
     async def change(
         self, entry: SubscriptionEntry, document: Document, demand: Demand = accept_all
     ) -> SubscriptionEntry:
-        """Check and store another document. Raise VersionConflict if ``entry`` is not the stored version."""
+        """Check and store another document. Raise VersionConflict if the version of ``entry`` is no longer
+        the stored one."""
         if (given := document.get("id", entry.id)) != entry.id:
             raise _invalid([Fault("other-id", f"is {given!r}, but the id cannot change", "/id")])
         current, before = self._catalog.entry(entry.id), self._catalog.decrypted(entry.id)
@@ -95,7 +96,8 @@ class ApiSubscriptionRegistry:
         return await self._store(kept, judged, entry.version)
 
     async def remove(self, entry: SubscriptionEntry) -> None:
-        """Delete a subscription of the API. Raise VersionConflict if ``entry`` is not the stored version."""
+        """Delete a subscription of the API. Raise VersionConflict if the version of ``entry`` is no longer
+        the stored one."""
         if entry.origin == "file":
             raise refuse_file_change(entry)
         await self._catalog.delete(entry.id, entry.version)
@@ -127,7 +129,7 @@ class ApiSubscriptionRegistry:
         self, document: Document, replaces: str | None, before: Document
     ) -> Subscription:
         """Check a document and return its subscription. Raise SenderError with 422 and all faults. A setting
-        that ``before`` has too is not treated as new."""
+        that ``before`` also has does not count as new."""
         others = [each for each in self._catalog.subscriptions if each.id != replaces]
 
         def is_new(at: Path) -> bool:
@@ -146,7 +148,8 @@ class ApiSubscriptionRegistry:
         return found.subscription
 
     def _secret_faults(self, document: Document, found: Examined) -> Iterator[Fault]:
-        """Yield a fault for each secret that cannot be stored: a placeholder, or any secret without a key."""
+        """Yield a fault for each secret that cannot be stored. A placeholder cannot be stored, nor can any
+        secret if no key for encryption is configured."""
         for at in paths_of(FileSecret, found.subscription):
             if value_at(document, at) == HIDDEN:
                 yield _secret_fault(
@@ -180,7 +183,8 @@ def _with_kept_secrets(
     document: Document, before: Document, subscription: Subscription | None
 ) -> tuple[Document, list[Fault]]:
     """Replace placeholders by the stored secrets, and return the document with faults. A secret is kept only
-    if its target stays the same, so that a caller cannot send it to another address.
+    if the target of the subscription stays the same. Otherwise a caller could have the secret sent to
+    another address.
 
     Args:
         document: The new document, with placeholders.
@@ -209,7 +213,8 @@ def _replacement(value: object, _: object) -> object:
 
 
 def _targets(document: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the addresses to which a document sends credentials. A hidden URL is the one of ``before``."""
+    """Return the addresses to which a document sends credentials. If a URL is hidden, it is the URL in
+    ``before``."""
     sink = document.get("sink")
     if isinstance(sink, dict) and sink.get("url") == HIDDEN:
         sink = before.get("sink")
@@ -217,7 +222,7 @@ def _targets(document: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[ob
 
 
 def _origin(sink: object) -> object:
-    """Return scheme, host and port of a URL, or the sink itself if it is not a URL."""
+    """Return scheme, host and port of a sink that is a URL. Return any other sink unchanged."""
     if isinstance(sink, dict) and isinstance(sink.get("url"), str):
         sink = sink["url"]
     if not isinstance(sink, str):
@@ -246,7 +251,8 @@ def _id_taken(name: str) -> RequestRefused:
 
 
 def refuse_file_change(entry: SubscriptionEntry) -> RequestRefused:
-    """Return the refusal of a change to a subscription that the file declares."""
+    """Return the error for a change of a subscription that the file declares, which the API may not
+    change."""
     return RequestRefused(
         409,
         "made-by-file",

@@ -94,11 +94,12 @@ def open_sink(
     callbacks: ConsentCallbacks | None = None,
     counters: Counters | None = None,
 ) -> Sink:
-    """Create the sink of a subscription. It has its own connections, so that a target that hangs takes none
-    from others.
+    """Create the sink of a subscription. Each sink has its own connections, so that a target that hangs takes
+    no connections from other sinks.
 
     Raises:
-        SetupError: The broker or the route does not exist, or the place is invalid on the broker.
+        SetupError: The broker or the route does not exist, or the name of the topic or exchange is invalid on
+            the broker.
     """
     target = subscription.sink
     if not isinstance(target, Target | Exchange | Pull):

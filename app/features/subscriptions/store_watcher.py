@@ -1,7 +1,7 @@
-"""Apply what any process changed in the store: subscriptions, halts, commands, consents, replays.
+"""Apply the changes that any process made in the store: subscriptions, halts, commands, consents, replays.
 
-The revision of the store is read once a second, which is cheap, and at once after a change by this process.
-While the store does not answer, running subscriptions continue.
+The revision of the store is read once a second, which is cheap. After a change by this process it is read at
+once. While the store does not answer, running subscriptions continue.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class StoreWatcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def renew(self) -> asyncio.Task[None]:
-        """Apply another configuration: subscriptions that differ, or whose sink differs, end and start again.
-        Return the task that does so."""
+        """Apply another configuration. Subscriptions end and start again if they or their sinks differ.
+        Return the task that does this work."""
         self._wanted += 1
         return self._spawn(self._logging_trouble("subscriptions", self._change))
 
@@ -96,11 +96,12 @@ class StoreWatcher:
         self._seen = seen
 
     def _is_unfinished(self) -> bool:
-        """Return True if an earlier change failed halfway and no change is running now."""
+        """Return True if an earlier change was not completed because of a failure, and no change is running
+        now."""
         return self._supervisor is not None and self._differs() and not self._changing.locked()
 
     def _differs(self) -> bool:
-        """Return True if the running subscriptions are not those of the catalogue."""
+        """Return True if the running subscriptions are not the subscriptions of the catalogue."""
         catalog = self._catalog
         known = self._applied, self._incarnations
         wanted = catalog.subscriptions, catalog.incarnations
@@ -109,9 +110,9 @@ class StoreWatcher:
     async def _change(self) -> None:
         """Make the supervisor run the subscriptions of the catalogue.
 
-        A subscription that was deleted and created again loses its old position in between. One that left the
-        file continues at its position when it returns. Progress is recorded step by step, so that a later
-        call continues after a failure.
+        A subscription that was deleted and created again does not keep its old position. A subscription that
+        was removed from the file continues at its old position when it is added again. Each completed step is
+        remembered, so that a later call continues after a failure.
         """
         async with self._changing:
             if self._supervisor is None or not self._differs():
@@ -147,7 +148,8 @@ class StoreWatcher:
     async def _logging_trouble(
         self, what: str, step: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Run a step. Log each new problem once instead of every second; the next call tries again."""
+        """Run a step and log its problems. A problem that repeats every second is logged only once. After a
+        failure, the next call tries the step again."""
         try:
             await step()
         except SkybridgeError as error:

@@ -63,7 +63,8 @@ def webhook_for(
 
 
 def _requests(subscription: Subscription, config: Config) -> RequestWriter:
-    """Return the writer of the requests: CloudEvents, or shaped by the setting ``request``."""
+    """Return the writer of the requests. It writes CloudEvents, or requests in the form that the setting
+    ``request`` defines."""
     if subscription.request is None:
         return CloudEventRequests(subscription)
     return ShapedRequests(subscription, config.limits.body + SPARE)

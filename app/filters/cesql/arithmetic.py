@@ -30,8 +30,8 @@ def _remainder(x: int, y: int) -> int:
 
 
 def exact_decimal(sign: str, x: Decimal, y: Decimal) -> Decimal:
-    """Return the exact result of a decimal operation. Raise Failure if a Decimal cannot hold it: nothing is
-    rounded.
+    """Return the exact result of a decimal operation. Raise Failure if a Decimal cannot hold the exact
+    result, because nothing is rounded.
     """
     result = exact_result(OPERATIONS[sign], x, y)
     if result is None:

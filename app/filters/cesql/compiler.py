@@ -1,6 +1,8 @@
-"""Compile an expression tree to one closure over the event. Decisions that need no event are made here.
+"""Compile an expression tree to one closure over the event. Decisions that need no event are made during
+compilation.
 
-All operands are evaluated before a cast, so that a missing attribute is reported as such (CESQL 3.2)."""
+All operands are evaluated before any of them is cast. So a missing attribute is reported as missing, not as a
+failed cast (CESQL 3.2)."""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from app.filters.cesql.values import (
 T = TypeVar("T")
 _NO_EVENT = CloudEvent({})
 Evaluator = Callable[[CloudEvent], T]
-"""A function from an event to a value. It raises Failure if the evaluation ends with an error."""
+"""A function that returns a value for an event. It raises Failure if the evaluation ends with an error."""
 
 
 def compile_node(node: nodes.ExpressionNode) -> Evaluator[Value]:
@@ -52,7 +54,7 @@ def compile_node(node: nodes.ExpressionNode) -> Evaluator[Value]:
 
 
 def compile_boolean(node: nodes.ExpressionNode) -> Evaluator[bool]:
-    """Return the evaluator of an expression, with its value cast to Boolean."""
+    """Return the evaluator of an expression whose value is cast to Boolean."""
     value = compile_node(node)
     if result_type(node) is bool:
         return cast("Evaluator[bool]", value)
@@ -107,7 +109,8 @@ def _attribute(name: str) -> Evaluator[Value]:
 
 
 def _text(node: nodes.ExpressionNode) -> Evaluator[str]:
-    """Return the evaluator of an expression, cast to String. An attribute's canonical text needs no cast."""
+    """Return the evaluator of an expression whose value is cast to String. An attribute is already text and
+    needs no cast."""
     if not isinstance(node, nodes.Attribute):
         value = compile_node(node)
         return lambda event: to_text(value(event))
@@ -257,7 +260,8 @@ def _call(node: nodes.Call) -> Evaluator[Value]:
 
 
 def _decided(evaluate: Evaluator[Value]) -> Evaluator[Value]:
-    """Return a constant for a call with constant arguments: functions are pure."""
+    """Return a constant evaluator for a function call with constant arguments. It is computed once, because
+    functions are pure."""
     try:
         return _constant(evaluate(_NO_EVENT))
     except Failure:

@@ -1,4 +1,5 @@
-"""Evaluate AND, OR and XOR from left to right with short circuit (CESQL 3.4.2, 3.6), and the sets of IN (3.4.5)."""
+"""Evaluate AND, OR and XOR from left to right with short circuit (CESQL 3.4.2, 3.6). Test membership in the
+sets of IN (3.4.5)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Condition = Callable[[CloudEvent], bool]
 
 
 def all_of(operands: Sequence[Condition]) -> Condition:
-    """Return the condition that is true if all operands are, with short circuit."""
+    """Return the condition that is true if all operands are true, with short circuit."""
     if len(operands) == 2:  # noqa: PLR2004 - the usual case, without a loop
         left, right = operands
         return lambda event: left(event) and right(event)
@@ -19,7 +20,7 @@ def all_of(operands: Sequence[Condition]) -> Condition:
 
 
 def any_of(operands: Sequence[Condition]) -> Condition:
-    """Return the condition that is true if any operand is, with short circuit."""
+    """Return the condition that is true if any operand is true, with short circuit."""
     if len(operands) == 2:  # noqa: PLR2004 - the usual case, without a loop
         left, right = operands
         return lambda event: left(event) or right(event)
@@ -27,7 +28,8 @@ def any_of(operands: Sequence[Condition]) -> Condition:
 
 
 def left_to_right(first: Condition, rest: Sequence[tuple[str, Condition]]) -> Condition:
-    """Return the condition of several operators in order, each with the operand after it."""
+    """Return the condition of several operators, evaluated in order. Each operator in ``rest`` comes with the
+    operand that follows it."""
 
     def evaluate(event: CloudEvent) -> bool:
         value = first(event)
@@ -53,8 +55,8 @@ def as_set(values: Sequence[Value], target: Type, casts: Casts) -> frozenset[Val
 def constant_sets(values: Sequence[Value], casts: Casts) -> Callable[[Value], bool]:
     """Return a test whether a value is one of these constants.
 
-    The constants are cast in advance to each type that the value may have. A failed cast is raised when that
-    type occurs.
+    The constants are cast in advance to each type that the value may have. If a cast to some type fails, the
+    error is raised only when a value of this type is tested.
     """
     sets: dict[Type, frozenset[Value]] = {}
     failures: dict[Type, Failure] = {}

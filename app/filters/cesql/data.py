@@ -1,7 +1,7 @@
 """``DATA`` and ``HAS_DATA``, the extension functions of Skybridge that read JSON data.
 
-CESQL does not define access to data (CESQL 1) and lets engines add functions (3.5). The data is parsed during
-the call, and only the levels on the path.
+CESQL does not define access to data (CESQL 1) and permits additional functions (3.5). The data is parsed
+during the call, and only those levels that the pointer passes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ _WORDS: dict[bytes, bool] = {b"true": True, b"false": False}
 
 
 def compile_data(pointer: str) -> Callable[[CloudEvent], Value]:
-    """Return the function ``DATA`` for a JSON Pointer: it returns the value there.
+    """Return the function ``DATA`` for a JSON Pointer. The function returns the value in the data to which
+    the pointer leads.
 
-    The value is a String, a Boolean, an Integer if it is written as one of 32 bits, or a Decimal.
+    The value is a String, a Boolean, an Integer or a Decimal. A number is an Integer if it is written as a
+    32-bit integer.
 
-    Any other value is a functionEvaluation error: none, null, an object or an array. So is a number that no
-    Decimal holds and a text with an unpaired surrogate.
+    All other values cause a functionEvaluation error: a missing value, null, an object, and an array. So do a
+    number that no Decimal holds, and a text with an unpaired surrogate.
     """
     find = compile_lookup(pointer)
 
@@ -41,7 +43,8 @@ def compile_data(pointer: str) -> Callable[[CloudEvent], Value]:
 
 
 def compile_existence(pointer: str) -> Callable[[CloudEvent], bool]:
-    """Return the function ``HAS_DATA`` for a JSON Pointer: True if the data has a value there, even null."""
+    """Return the function ``HAS_DATA`` for a JSON Pointer. It returns True if the pointer leads to a value in
+    the data, even if this value is null."""
     find = compile_lookup(pointer)
     return lambda event: find(event) is not None
 

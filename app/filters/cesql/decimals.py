@@ -35,7 +35,8 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 def read(text: str) -> Decimal | None:
-    """Return the number, or None if the text is no number or cannot be held exactly."""
+    """Return the number as a Decimal. Return None if the text is no number, or if a Decimal cannot hold it
+    exactly."""
     if not _NUMBER.fullmatch(text):
         return None
     try:
@@ -45,7 +46,8 @@ def read(text: str) -> Decimal | None:
 
 
 def exact_result(operation: Operation, x: Decimal, y: Decimal) -> Decimal | None:
-    """Return the result of the operation, or None if there is none or it cannot be held exactly."""
+    """Return the result of the operation. Return None if it has no result, or if a Decimal cannot hold the
+    result exactly."""
     try:
         return operation(x, y)
     except DecimalException:

@@ -19,7 +19,7 @@ class Decision(NamedTuple):
     """The part of an expression that decided the result.
 
     Attributes:
-        part: The smallest part that decides the whole, as text.
+        part: The smallest part that alone decides the result, as text.
         because: The result of that part, and the values that it read.
     """
 
@@ -44,7 +44,8 @@ def _deciding(node: ExpressionNode, event: CloudEvent) -> ExpressionNode:
 
 
 def _settling(node: Logic, event: CloudEvent) -> ExpressionNode | None:
-    """Return the operand that decides the result alone, or None if several had to agree."""
+    """Return the operand that alone decides the result. Return None if the result depends on several
+    operands."""
     settling: ExpressionNode | None = node.operands[0]
     value = _boolean(node.operands[0], event)
     for word, operand in zip(node.operators, node.operands[1:], strict=True):
@@ -58,7 +59,7 @@ def _settling(node: Logic, event: CloudEvent) -> ExpressionNode | None:
 
 
 def _boolean(node: ExpressionNode, event: CloudEvent) -> bool | None:
-    """Return the value of a part, cast to Boolean, or None if it fails."""
+    """Return the value of a part, cast to Boolean. Return None if its evaluation fails."""
     try:
         return compile_boolean(node)(event)
     except Failure:

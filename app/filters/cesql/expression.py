@@ -21,18 +21,20 @@ class Error(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The value and the errors of an evaluation (CESQL 3.3). It fails fast, so there is at most one error."""
+    """The value and the errors of an evaluation (CESQL 3.3). Evaluation stops at the first error, so there is
+    at most one."""
 
     value: Value
     errors: tuple[Error, ...] = ()
 
 
 Failed = Callable[[CloudEvent, str, Failure], None]
-"""A function that is called for each failed expression: with the event, the expression's text, and the failure."""
+"""A function that is called for each failed expression. Its arguments are the event, the expression's text,
+and the failure."""
 
 
 def ignore(_event: CloudEvent, _expression: str, _failure: Failure) -> None:
-    """Ignore a failed expression."""
+    """Ignore the failure of an expression."""
 
 
 class Expression:
@@ -41,7 +43,7 @@ class Expression:
     Attributes:
         text: The expression as written.
         root: The expression as a tree.
-        matches: Returns True if an event matches.
+        matches: A function that returns True if an event matches.
     """
 
     def __init__(self, text: str) -> None:
@@ -78,7 +80,8 @@ class Expression:
 
 
 def evaluated(node: ExpressionNode, event: CloudEvent) -> Result:
-    """Compile a tree, or a part of one, and return its result for one event."""
+    """Return the result of an expression tree, or of a part of it, for one event. The tree is compiled
+    first."""
     return _evaluated(node, compile_node(node), event)
 
 
@@ -98,8 +101,8 @@ def _zero(node: ExpressionNode) -> Value:
 
 
 def _is_own(node: ExpressionNode, event: CloudEvent) -> bool:
-    """Return True if a function call failed itself, not in an argument: then the function's own value is the
-    result.
+    """Return True if a function call itself failed, and not one of its arguments. The result is then the
+    value that the function defines for this error.
     """
     function = function_of(node) if isinstance(node, Call) else None
     if function is None:

@@ -31,8 +31,9 @@ class Function(NamedTuple):
     Attributes:
         parameters: The types to which arguments are cast; None accepts any type.
         returns: The type of the result.
-        body: The implementation. It gets cast arguments, and may raise Failure.
-        rest: The type of any number of further arguments; None if there may be none.
+        body: The implementation. Its arguments are already cast, and it may raise Failure.
+        rest: The type of further arguments, of which there may be any number. None if further arguments are
+            not allowed.
     """
 
     parameters: tuple[Type | None, ...]

@@ -1,6 +1,8 @@
-"""Patterns of LIKE (CESQL 3.4.3), matched in time of at most text length times pattern length.
+"""Patterns of LIKE (CESQL 3.4.3). Matching takes time proportional to at most text length times pattern
+length.
 
-Each ``%`` but the last takes the first fit without backtracking, which is sufficient.
+The text after each ``%`` except the last is matched at its first occurrence, without backtracking. That is
+sufficient.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ def compile_like(pattern: str) -> Matcher:
 
 
 def pieces(pattern: str) -> Pieces:
-    """Return the parts of a pattern between the ``%``: lists of texts, with None for any one character."""
+    """Return the parts of a pattern between its ``%``. Each part is a list of texts, in which None means any
+    one character."""
     found: Pieces = [[]]
     for part in _PART.findall(pattern):
         if part == "%":

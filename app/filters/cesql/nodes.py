@@ -1,4 +1,5 @@
-"""The nodes of an expression tree. Trees with the same meaning are equal, wherever they are in the text."""
+"""The nodes of an expression tree. Trees with the same meaning are equal, even if their positions in the text
+differ."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Constant(ExpressionNode):
     value: Value
 
     def __eq__(self, other: object) -> bool:
-        """Return True for equal type and value: unlike in Python, true is not 1."""
+        """Return True if type and value are equal. Unlike in Python, true does not equal 1."""
         if not isinstance(other, Constant):
             return NotImplemented
         return (self.value.__class__, self.value) == (other.value.__class__, other.value)

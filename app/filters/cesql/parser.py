@@ -64,7 +64,8 @@ class _Parser:
         return self._bounded(nodes.Logic(tuple(operands), tuple(operators), at=operands[0].at))
 
     def _binary(self, least: int) -> nodes.ExpressionNode:
-        """Parse operators of at least this level. Those of one level associate to the left."""
+        """Parse operators of at least this level of precedence. Operators of one level associate to the
+        left."""
         left = self._postfix()
         while (
             self._now.kind is TokenKind.SIGN and (level := _LEVELS.get(self._now.text, 0)) >= least
@@ -131,7 +132,8 @@ class _Parser:
         return node
 
     def _is_signed_number(self) -> bool:
-        """Return True if a sign directly before a number belongs to it, at the start of a value (CESQL 2.2)."""
+        """Return True if a plus or minus sign directly before a number is a part of the number. This is so
+        where a value begins (CESQL 2.2)."""
         sign, number = self._now, self._tokens[min(self._next + 1, len(self._tokens) - 1)]
         is_sign = sign.kind is TokenKind.SIGN and sign.text in {"+", "-"}
         return is_sign and number.kind in _NUMBERS and number.at == sign.at + 1

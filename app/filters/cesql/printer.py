@@ -1,4 +1,4 @@
-"""Print a tree as text in one canonical form. Parsing that text gives the same tree."""
+"""Print a tree as text in one canonical form. If this text is parsed, the result is the same tree."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def _decimal(value: Decimal) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return the text as a literal, in the quotes that can hold it. For any parsed text one kind fits."""
+    """Return the text as a literal. The quotes are chosen so that the literal can hold the text. For any
+    parsed text, single or double quotes fit."""
     single = "'" + text.replace("'", "\\'") + "'"
     double = '"' + text.replace('"', '\\"') + '"'
     return single if _read(single) == text else double

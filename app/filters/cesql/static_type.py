@@ -37,7 +37,8 @@ def result_type(node: nodes.ExpressionNode) -> Type | None:
 def is_decimal(*operands: nodes.ExpressionNode) -> bool:
     """Return True if an operand is a decimal number, so that the whole calculation or comparison uses decimals.
 
-    The expression alone decides, not the event: 21 and 21.0 in the data give the same result.
+    The result depends on the expression alone, not on the event. So 21 and 21.0 in the data give the same
+    result.
     """
     return any(map(_is_decimal, operands))
 
@@ -67,7 +68,8 @@ def function_of(node: nodes.Call) -> Function | None:
 
 
 def lone_decimal(node: nodes.ExpressionNode) -> nodes.ExpressionNode | None:
-    """Return a decimal literal in a comparison without DATA and TIME, or None. Attributes have no decimals."""
+    """Return a decimal literal in a comparison that contains neither DATA nor TIME, or None. The parser
+    refuses such a comparison, because attributes are never decimals."""
     if isinstance(node, nodes.Logic | nodes.Not):
         return next(filter(None, map(lone_decimal, nodes.children(node))), None)
     parts = list(_parts(node))

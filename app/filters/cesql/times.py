@@ -1,6 +1,6 @@
 """``TIME``, the extension function of Skybridge that converts a time to a number, so that times can be compared.
 
-CESQL has no type for times, orders only numbers (3.1, 3.4.2) and lets engines add functions (3.5).
+CESQL has no type for times and orders only numbers (3.1, 3.4.2), but it permits additional functions (3.5).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def _offset(text: str) -> int:
 
 
 def _exact(whole: int, digits: str) -> Decimal | None:
-    """Return whole seconds plus the fraction, or None if a Decimal cannot hold it. Before 1970 the fraction
-    counts forward.
+    """Return whole seconds plus the fraction. Return None if a Decimal cannot hold the sum. The fraction is
+    added for times before 1970 too.
     """
     if len(digits) > DIGITS:
         return None

@@ -47,7 +47,8 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """A token of an expression. Keywords are in capitals and texts without quotes; other tokens are as written."""
+    """A token of an expression. A keyword is in capitals, and a text is without quotes. Any other token is as
+    written."""
 
     kind: TokenKind
     text: str
@@ -55,7 +56,7 @@ class Token(NamedTuple):
 
     @property
     def found(self) -> str:
-        """Return the token for a message."""
+        """Return the token in the form in which a message names it."""
         if self.kind is TokenKind.END:
             return "the end"
         return repr(self.text) if self.kind is TokenKind.TEXT else self.text
@@ -97,8 +98,8 @@ def _word(text: str, at: int) -> Token:
 
 
 def unquoted(text: str) -> str:
-    """Return the content of a quoted text. Only the quote itself can be escaped (CESQL 2.2); other backslashes
-    stay.
+    """Return the content of a quoted text. A backslash escapes only the quote itself (CESQL 2.2). All other
+    backslashes are kept.
     """
     quote, inner = text[0], text[1:-1]
     return re.sub(r"\\(.)", lambda m: quote if m[1] == quote else m[0], inner, flags=re.DOTALL)

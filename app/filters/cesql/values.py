@@ -47,8 +47,7 @@ class Failure(Exception):
     Attributes:
         kind: The kind of error in CESQL.
         message: The message, with values of the event.
-        value: The result that the function itself defines for this error; None means the zero value of its
-            type.
+        value: The result that a function defines for this error. None means the zero value of its type.
     """
 
     def __init__(self, kind: ErrorKind, message: str, value: Value | None = None) -> None:
@@ -76,7 +75,7 @@ def to_text(value: Value) -> str:
 
 
 def to_integer(value: Value) -> int:
-    """Return the value cast to Integer. Raises Failure if it is no 32-bit integer."""
+    """Return the value cast to Integer. Raises Failure if it is not a 32-bit integer."""
     if isinstance(value, Decimal):
         return _whole(value)
     if not isinstance(value, str):
@@ -97,7 +96,8 @@ def _whole(value: Decimal) -> int:
 
 
 def to_decimal(value: Value) -> Decimal:
-    """Return the value cast to Decimal. Raises Failure if it is no number that a Decimal holds exactly."""
+    """Return the value cast to Decimal. Raises Failure if it is not a number, or if a Decimal cannot hold it
+    exactly."""
     if isinstance(value, Decimal):
         return value
     if not isinstance(value, str):
@@ -109,7 +109,8 @@ def to_decimal(value: Value) -> Decimal:
 
 
 def to_boolean(value: Value) -> bool:
-    """Return the value cast to Boolean. Raises Failure for a text other than true and false, in any case."""
+    """Return the value cast to Boolean. A text must be true or false, in any case. Raises Failure for other
+    texts."""
     if not isinstance(value, str):
         return value != 0
     lowered = value.lower()
@@ -125,7 +126,7 @@ CASTS: Mapping[Type, Callable[[Value], Value]] = {
     Decimal: to_decimal,
 }
 DECIMAL_CASTS: Mapping[Type, Callable[[Value], Value]] = {**CASTS, int: to_decimal}
-"""The casts of an operation with a decimal: an Integer is compared as a Decimal."""
+"""The cast functions for an operation with a decimal. They cast an Integer to Decimal."""
 
 
 def cast(value: Value, target: Type) -> Value:
