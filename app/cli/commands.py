@@ -17,6 +17,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     pull,
     receive,
     replaying,
+    retry,
     secret,
     send,
     serve,
@@ -34,7 +35,7 @@ app = verbs.root
 verbs.SectionedGroup.sections = {
     "Run": ("serve", "status", "demo"),
     "Send and receive": ("send", "receive", "tail", "pull", "topics", "verify"),
-    "Subscriptions": ("subscriptions", "dead-letters", "parked"),
+    "Subscriptions": ("subscriptions", "retry", "dead-letters", "parked"),
     "Investigate": ("find", "explain", "attempts", "audit"),
     "Configure": (
         "init", "check", "test", "plan", "producers", "secret", "schema", "openapi", "asyncapi",

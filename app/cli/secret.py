@@ -81,8 +81,8 @@ def _shared() -> str:
 
 
 def _pair() -> dict[str, str]:
-    """Return a new Ed25519 pair. The secret has the private key followed by the public key, as in
-    libsodium.
+    """Return a new Ed25519 key pair. The secret contains the private key followed by the public
+    key, as in libsodium.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

@@ -19,6 +19,7 @@ export type DeadLetter = Schemas["DeadLetterView"];
 export type Replay = Schemas["ReplayView"];
 export type ReplayPlan = Schemas["ReplayPlan"];
 export type TestAnswer = Schemas["TestAnswer"];
+export type RetryAnswer = Schemas["RetryAnswer"];
 export type Remark = Schemas["RemarkView"];
 export type Topic = Schemas["TopicView"];
 export type Message = Schemas["MessageView"];
