@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.api.asked.registry import SubscriptionEntry
-from app.delivery.lag_trend import LagGrowth
+from app.access.who import ProducerDirectory
 from app.telemetry import Counters
 from fake_log import FakeLog
 from memory_store import MemoryStore
@@ -30,6 +29,7 @@ class FakeTopicsService:
         self.counters = Counters()
         self.clock = VirtualClock()
         self.store: Any = MemoryStore()
+        self.producers = ProducerDirectory(())
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         return {GROUP: "billing"} if (broker, topic) == ("log", "events") else {}
