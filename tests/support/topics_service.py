@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.access.who import ProducerDirectory
+from app.api.asked.registry import SubscriptionEntry
+from app.delivery.lag_trend import LagGrowth
 from app.telemetry import Counters
 from fake_log import FakeLog
 from memory_store import MemoryStore
