@@ -20,13 +20,28 @@ WITHIN = WITHIN_MS / 1000
 
 
 @pytest.fixture
-def away(own_kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
-    """Run a service whose Kafka was there at the start and is killed."""
+def making() -> Iterator[KafkaServer]:
+    """Run a Kafka that creates each topic that it is asked about."""
+    server = KafkaServer({"auto.create.topics.enable": "true"})
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def away(
+    kafka: str, making: KafkaServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ConsoleService]:
+    """Run a service whose Kafka was there at the start and is killed. (``kafka`` skips where there
+    is none to be had.)
+    """
 
     def change(settings: Settings) -> None:
         settings["brokers"]["main"] = {
             "kind": "kafka",
-            "bootstrap_servers": own_kafka.bootstrap_servers,
+            "bootstrap_servers": making.bootstrap_servers,
         }
         settings["routes"].insert(
             0,
@@ -46,7 +61,7 @@ def away(own_kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> It
         ]
 
     with ConsoleService(tmp_path_factory.mktemp("away"), change).running() as service:
-        own_kafka.kill()
+        making.kill()
         wait_until(lambda: not _healthy(service), "a broker that is away", WITHIN)
         yield service
 

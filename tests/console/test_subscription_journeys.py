@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.store.encryption import new_key
 from console import READER, WITHIN_MS, ConsoleService, Pages, with_tokens
 from console_stage import Stage, Targets, on_stage
+from reload_service import Settings
 from tcp_relay import TcpRelay
 from threaded_http import ThreadedServer
 from waiting import wait_until
@@ -151,7 +153,7 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
         page.get_by_label("Topics").fill("events")
         page.get_by_label("URL", exact=True).fill("ftp://billing.example")
         faults = page.get_by_role("list", name="What the check finds")
-        expect(faults).to_contain_text("sink has the wrong form")
+        expect(faults).to_contain_text("Begin it with https://")
         page.get_by_role("button", name="Create", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("sink")
         page.get_by_label("URL", exact=True).fill(f"{targets.address}/ok")
@@ -170,10 +172,21 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
         expect(row).to_contain_text("204")
 
 
+def _with_a_key(settings: Settings) -> None:
+    settings["store"]["encryption"] = {"key": new_key()}
+
+
+@pytest.fixture
+def keeping_secrets(tmp_path: Path) -> Iterator[Stage]:
+    with on_stage(tmp_path, _with_a_key) as found:
+        yield found
+
+
 def test_a_new_subscription_picks_topics_signs_and_groups_its_filters(
-    stage: Stage, pages: Pages
+    keeping_secrets: Stage, pages: Pages
 ) -> None:
     """All of it is in the fields: other settings are for what is rare."""
+    stage = keeping_secrets
     page = pages.open(stage.service, "#/subscriptions?make=1")
     page.get_by_role("textbox", name=re.compile("^Name")).fill("signed")
     picks = page.get_by_role("group", name="Pick from log")
@@ -197,6 +210,7 @@ def test_a_new_subscription_picks_topics_signs_and_groups_its_filters(
     page.get_by_role("button", name="Make a secret").click()
     page.get_by_text("Other settings, as YAML").first.click()
     page.get_by_label("Other settings, as YAML").fill("handshake: off\nretry:\n  schedule: [1s, 1m]")
+    expect(page.get_by_text("The check finds no fault")).to_be_visible()
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("running")
     document = stage.service.ask("GET", "/v1/subscriptions/signed")[1]
