@@ -10,9 +10,9 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from app.cli.commands import app
+from configuration import Settings
 from console import WITHIN_MS, ConsoleService, Pages
 from kafka_server import KafkaServer
-from reload_service import Settings
 from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka]
@@ -89,7 +89,9 @@ def test_with_kafka_away_its_topics_stay_and_its_subscriptions_say_so(
         re.compile("failing")
     )
 
-    told = CliRunner().invoke(app, ["find", "order-1", "--server", f"http://127.0.0.1:{away.admin}"])
+    told = CliRunner().invoke(
+        app, ["find", "order-1", "--server", f"http://127.0.0.1:{away.admin}"]
+    )
     lines = [line for line in told.output.splitlines() if "looked in main" in line]
     assert len(lines) == 1, told.output
     assert lines[0].count("KafkaConnectionError") <= 1

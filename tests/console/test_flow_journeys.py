@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from configuration import Settings
 from console import Pages
 from console_stage import Stage, on_stage
-from reload_service import Settings
 
 INTAKE = {
     "name": "parcel-service",
@@ -31,11 +31,15 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def node(page: Page, name: str) -> Locator:
-    return page.get_by_role("link", name=re.compile("^" + re.escape(name).replace("/", r"\/") + ": "))
+    return page.get_by_role(
+        "link", name=re.compile("^" + re.escape(name).replace("/", r"\/") + ": ")
+    )
 
 
 def line(page: Page, name: str) -> Locator:
-    return page.get_by_role("img", name=re.compile("^" + re.escape(name).replace("/", r"\/") + ": "))
+    return page.get_by_role(
+        "img", name=re.compile("^" + re.escape(name).replace("/", r"\/") + ": ")
+    )
 
 
 def test_the_flow_shows_every_part_with_its_rate_and_leads_to_it(
@@ -88,5 +92,3 @@ def test_at_400_pixels_the_flow_shows_all_five_columns(stage: Stage, pages: Page
     row = page.get_by_role("listitem").filter(has=node(page, "Subscription billing"))
     expect(row).to_contain_text("/paid-only")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-
-

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from configuration import Settings
 from console import Pages
 from console_stage import PAGES, Stage, on_stage
-from reload_service import Settings
 
 PHONE = {"width": 400, "height": 800}
 LONG = "the-subscription-of-the-accounting-department-in-the-north-western-region-0042"
@@ -121,9 +121,7 @@ _TEXTS = "each => [...each.lastChild.childNodes].filter(node => node.nodeType ==
 
 
 @pytest.mark.parametrize("fragment", ["#/audit", "#/events?broker=log&topic=orders"])
-def test_wide_tables_use_the_width_of_the_window(
-    stage: Stage, pages: Pages, fragment: str
-) -> None:
+def test_wide_tables_use_the_width_of_the_window(stage: Stage, pages: Pages, fragment: str) -> None:
     page = pages.open(stage.service, fragment, viewport={"width": 1900, "height": 800})
     expect(page.get_by_role("table").get_by_role("row").nth(1)).to_be_visible()
     assert width(page.get_by_role("table")) > 1500

@@ -38,7 +38,10 @@ def _dead(service: ConsoleService) -> int:
 def test_no_page_offers_a_change_to_a_reader(stage: Stage, pages: Pages) -> None:
     offered = {}
     page = pages.open(stage.service, token=READER)
-    more = {"letters-of-one": "#/subscriptions/billing/dead-letters", "mail": "#/subscriptions/mail"}
+    more = {
+        "letters-of-one": "#/subscriptions/billing/dead-letters",
+        "mail": "#/subscriptions/mail",
+    }
     for name, fragment in {**PAGES, **more}.items():
         page.evaluate("address => { location.hash = address }", fragment)
         expect(page.locator("main")).not_to_be_empty()

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.store.encryption import new_key
+from configuration import Settings
 from console import READER, WITHIN_MS, ConsoleService, Pages, with_tokens
 from console_stage import Stage, Targets, on_stage
-from reload_service import Settings
 from tcp_relay import TcpRelay
 from threaded_http import ThreadedServer
 from waiting import wait_until
@@ -209,7 +209,9 @@ def test_a_new_subscription_picks_topics_signs_and_groups_its_filters(
     page.get_by_label(re.compile("^Sign requests")).check()
     page.get_by_role("button", name="Make a secret").click()
     page.get_by_text("Other settings, as YAML").first.click()
-    page.get_by_label("Other settings, as YAML").fill("handshake: off\nretry:\n  schedule: [1s, 1m]")
+    page.get_by_label("Other settings, as YAML").fill(
+        "handshake: off\nretry:\n  schedule: [1s, 1m]"
+    )
     expect(page.get_by_text("The check finds no fault")).to_be_visible()
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("running")

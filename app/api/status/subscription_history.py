@@ -73,7 +73,9 @@ def _answers(counters: Counters) -> Mapping[str, Mapping[str, int]]:
     return found
 
 
-def _shorten(kept: Mapping[str, deque[SubscriptionSample]] | Mapping[str, deque[LagSample]]) -> None:
+def _shorten(
+    kept: Mapping[str, deque[SubscriptionSample]] | Mapping[str, deque[LagSample]],
+) -> None:
     """Remove the oldest samples beyond the bounds."""
     most = min(POINTS, max(2, MOST // max(1, len(kept))))
     for samples in kept.values():
