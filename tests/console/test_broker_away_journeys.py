@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from app.cli.commands import app
 from configuration import Settings
 from console import WITHIN_MS, ConsoleService, Pages
+from kafka_away import kafka_with
 from kafka_server import KafkaServer
 from waiting import wait_until
 
@@ -21,13 +22,8 @@ WITHIN = WITHIN_MS / 1000
 
 @pytest.fixture
 def making() -> Iterator[KafkaServer]:
-    """Run a Kafka that creates each topic that it is asked about."""
-    server = KafkaServer({"auto.create.topics.enable": "true"})
-    server.start()
-    try:
+    with kafka_with(["orders", "payments"]) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

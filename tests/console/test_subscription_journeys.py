@@ -212,7 +212,9 @@ def test_a_new_subscription_picks_topics_signs_and_groups_its_filters(
     page.get_by_label("Other settings, as YAML").fill(
         "handshake: off\nretry:\n  schedule: [1s, 1m]"
     )
-    expect(page.get_by_text("The check finds no fault")).to_be_visible()
+    found = page.get_by_role("list", name="What the check finds")
+    expect(found).to_contain_text("keeps order per key")
+    expect(found).not_to_contain_text("from any route")
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("running")
     document = stage.service.ask("GET", "/v1/subscriptions/signed")[1]

@@ -24,7 +24,7 @@ from configuration import Settings
 from console import READER, WITHIN_MS, ConsoleService, browsing, log_in, with_tokens
 from console_pictures import SCHEMES
 from console_stage import PAGES, Stage, on_stage
-from kafka_server import KafkaServer
+from kafka_away import kafka_with
 from waiting import wait_until
 
 WIDTHS = {1280: 800, 400: 800}  # pixels: heights by width
@@ -73,17 +73,13 @@ def _send_to_kafka(settings: Settings, servers: str) -> None:
 @contextmanager
 def _broker_away(folder: Path) -> Iterator[Scene]:
     """Run a service whose Kafka is killed after the start."""
-    kafka = KafkaServer({"auto.create.topics.enable": "true"})
-    kafka.start()
-    try:
-        with on_stage(
-            folder, lambda found: _send_to_kafka(found, kafka.bootstrap_servers)
-        ) as stage:
-            kafka.kill()
-            time.sleep(WARM)
-            yield Scene(stage.service)
-    finally:
-        kafka.stop()
+    with (
+        kafka_with(["invoices"]) as kafka,
+        on_stage(folder, lambda found: _send_to_kafka(found, kafka.bootstrap_servers)) as stage,
+    ):
+        kafka.kill()
+        time.sleep(WARM)
+        yield Scene(stage.service)
 
 
 @contextmanager

@@ -173,12 +173,13 @@ function addSubscription(graph: Graph, status: Status, listed: ListedSubscriptio
 
 /** Its attempts fail, or a person or its target stopped it. */
 function stateOf(status: Status, { document, health }: ListedSubscription, now: number | null, samples: Sample[]): State {
-  if (health.paused_for !== null && sinkKind(document) === "pull") return "paused"; // its queue is full
+  const pulled = sinkKind(document) === "pull";
+  if (health.paused_for !== null && pulled) return "paused"; // its queue is full
   if (["disabled", "broken", "restarting", "stopped"].includes(health.state)) return "failing";
   if (isAway(status, health, document)) return "failing";
   if (health.state === "paused" && health.paused_for === null) return "paused";
-  if (health.paused_for !== null || failsNow(samples, health, now)) return "failing";
-  if (health.parked.rows && sinkKind(document) !== "pull") return "failing";
+  if (pulled) return moving(now); // nothing is sent, so nothing fails
+  if (health.paused_for !== null || health.parked.rows || failsNow(samples, health, now)) return "failing";
   return moving(now);
 }
 

@@ -132,7 +132,8 @@ function causeOf({ cause, paused_for }: SubscriptionHealth): string {
   return paused_for === null ? text : capital(text);
 }
 
-function titleOf({ state, paused_for }: SubscriptionHealth): string {
+function titleOf({ state, paused_for, sink }: SubscriptionHealth): string {
+  if (state === "paused" && paused_for !== null && sink === "pull") return "Its queue is full";
   if (state === "paused" && paused_for !== null) return paused_for < 1 ? "Tries again now" : `Waits for ${duration(paused_for)}, then tries again`;
   return state[0]!.toUpperCase() + state.slice(1);
 }
