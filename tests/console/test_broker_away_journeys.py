@@ -71,7 +71,7 @@ def test_with_kafka_away_its_topics_stay_and_its_subscriptions_say_so(
     away: ConsoleService, pages: Pages
 ) -> None:
     page = pages.open(away, "#/events")
-    topics = page.get_by_label("Topic", exact=True)
+    topics = page.get_by_role("combobox", name="Topic")
     for name in ("orders", "payments"):
         option = topics.get_by_role("option", name=f"main/{name} (unreachable)")
         expect(option).to_be_attached()
