@@ -27,7 +27,7 @@ from app.api.openapi.document import complete, with_events
 from app.api.pull import routes as pull
 from app.api.status import configuration, history
 from app.api.status import routes as status
-from app.api.subscriptions import draft, event_stream, replays, verbs
+from app.api.subscriptions import draft, event_stream, replays, retry, verbs
 from app.api.subscriptions import routes as subscriptions
 from app.api.topics import produce, records
 from app.api.topics import routes as topics
@@ -86,6 +86,7 @@ def _operations() -> Sequence[BaseRoute]:
         pull,
         event_stream,
         verbs,
+        retry,
         replays,
         subscriptions,
         draft,

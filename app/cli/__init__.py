@@ -1,5 +1,5 @@
-"""Shell. The commands of ``skybridge``, one module each. A command imports its heavy modules inside
-its function.
+"""Shell. The commands of ``skybridge``, one module for each. A command imports modules that load
+slowly inside its function, so that other commands start fast.
 """
 
 from __future__ import annotations
@@ -7,12 +7,12 @@ from __future__ import annotations
 import sys
 
 INTERRUPTED = 130
-"""Exit code after Ctrl+C, as shells have it: 128 + SIGINT."""
+"""The exit code after Ctrl+C, as in shells: 128 + the number of SIGINT."""
 
 
 def main() -> None:
-    """Run the console script. Print an expected error as one sentence, without a traceback, and
-    exit with its code.
+    """Run the command line of ``skybridge``. If a command fails with an expected error, print the
+    error as one sentence, and exit with the exit code of the error.
     """
     try:
         if sys.argv[1:2] == ["serve"]:
@@ -32,8 +32,8 @@ def main() -> None:
 
 
 def _serve() -> None:
-    """Run ``skybridge serve`` without importing the other commands, whose memory the service would
-    keep.
+    """Run ``skybridge serve`` without importing the modules of other commands, which would stay in
+    the memory of the service.
     """
     from app.runtime.heap import begin_heap
 

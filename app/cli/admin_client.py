@@ -22,7 +22,7 @@ Server = Annotated[str, option("Send requests to this admin listener.", envvar="
 Token = Annotated[
     str,
     option(
-        "Use this token of server.admin; by default none.",
+        "Authenticate with this token, one of server.admin; by default none.",
         envvar="SKYBRIDGE_ADMIN_TOKEN",
         show_default=False,
     ),
@@ -77,8 +77,8 @@ _CURES_AT = (  # cures for paths that match a pattern; they replace those above
 
 
 class AdminClient(NamedTuple):
-    """The options --server, --token and --json of a command, and the requests to that admin
-    listener. An error answer ends the command.
+    """A client with the options --server, --token and --json of a command. It sends requests to the
+    admin listener at --server. An error answer ends the command.
     """
 
     server: Server = SERVER
@@ -135,11 +135,13 @@ class AdminClient(NamedTuple):
         return answer
 
     def show(self, found: Any, for_people: Callable[[Any], None]) -> None:
-        """Print one JSON document with --json; otherwise print with ``for_people``."""
+        """Print ``found`` as one JSON document if --json is set. Otherwise call ``for_people`` to
+        print ``found``.
+        """
         (printing.json_line if self.as_json else for_people)(found)
 
     def show_all(self, found: Iterable[Any], columns: Sequence[Column]) -> None:
-        """Print one JSON object per line with --json; otherwise a table."""
+        """Print one JSON object per line if --json is set. Otherwise print a table."""
         if self.as_json:
             for each in found:
                 printing.json_line(each)
@@ -148,7 +150,9 @@ class AdminClient(NamedTuple):
 
 
 def topic_path(broker: str, topic: str, what: str = "") -> str:
-    """Return the API path of a topic. Slashes in its name stay, because Pulsar names have some."""
+    """Return the API path of a topic. Slashes in the topic name are not escaped, because names of
+    Pulsar topics contain slashes.
+    """
     from urllib.parse import quote
 
     return f"/v1/topics/{quote(broker, safe='')}/{quote(topic)}{what}"
@@ -165,8 +169,8 @@ def authorization(token: str) -> dict[str, str]:
 
 
 def read(server: str, answer: httpx.Response) -> Any:
-    """Return the JSON of an answer. End the command if the body is not JSON, so the server is not
-    Skybridge.
+    """Return the JSON of an answer. If the body is not JSON, the server is not Skybridge, so end
+    the command.
     """
     from app.event import json_text
 
@@ -208,7 +212,9 @@ def fail_with_answer(
 def fail_with_problem(
     server: str, problem: Mapping[str, Any], cures: Mapping[int, str] | None = None
 ) -> NoReturn:
-    """End the command with the detail of a problem document and the cure for its status."""
+    """End the command. Print the detail of a problem document, and the cure for its status from
+    ``cures``.
+    """
     status = problem.get("status", 0)
     is_away = status in {502, 503, 504}
     printing.fail(

@@ -43,13 +43,18 @@ _ENTRIES: Sequence[Column] = (
 def audit(
     kind: Annotated[
         str,
-        option("Show only entries of this kind: change, login, look or refusal; by default all."),
+        option(
+            "Show only entries of this kind: change, login, look (event data was read) or refusal; by default all."
+        ),
     ] = "",
     who: Annotated[
         str, option("Show only requests made with the token of this name; by default all.")
     ] = "",
     operation: Annotated[
-        str, option("Show only this operation, an operationId of openapi.json; by default all.")
+        str,
+        option(
+            "Show only requests for this operation (an operationId of openapi.json); by default all."
+        ),
     ] = "",
     target: Annotated[
         str, option("Show only requests on this object, such as a subscription; by default all.")
@@ -67,10 +72,10 @@ def audit(
 ) -> None:
     """Show the audit log, the newest entry first.
 
-    Each entry has the token's name, the operation, the address, the object and the status of the answer.
-    Requests of the same kind within an hour share one entry, with their count and the time of the
-    last. A successful change always has an entry of its own. An entry without a status belongs to a
-    request that was never answered. Entries hold no event data and no secrets.
+    Each entry has the token's name, the operation, the client's address, the object and the status
+    of the answer. Equal requests within an hour share one entry, with their count and the time of
+    the last one. A successful change always has an entry of its own. If a request was never
+    answered, its entry has no status. Entries contain no event data and no secrets.
     """
     query = {
         "kind": kind,
@@ -84,7 +89,9 @@ def audit(
 
 
 def _entries(service: AdminClient, query: dict[str, str], limit: int) -> list[dict[str, Any]]:
-    """Return up to ``limit`` entries, the newest first, from as many pages as needed."""
+    """Return up to ``limit`` entries, the newest first. Request further pages until there are
+    enough entries.
+    """
     found: list[dict[str, Any]] = []
     before = None
     while len(found) < limit:

@@ -70,7 +70,9 @@ def run(
 
 
 def _connect(loaded: Loaded) -> Connected:
-    """Return the findings of the connection test, and a line for each server that answered."""
+    """Connect to the store and the brokers. Return a finding for each that failed, and a line of
+    text for each that answered.
+    """
     import asyncio
 
     from app.features.checks.connections import check_connections

@@ -1,8 +1,8 @@
-"""The client of the events listener. It posts events, waits as the answer demands, and repeats what
-failed.
+"""The client of the events listener. It posts events, waits as long as an answer demands, and
+repeats failed requests.
 
-Only events that were *not* accepted are sent again, so a 503 for half a batch does not duplicate
-the other half.
+Only events that were *not* accepted are sent again. So if a batch is answered 503 and half of its
+events were accepted, this half is not sent twice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class SendResult(NamedTuple):
 
     @property
     def is_worth_repeating(self) -> bool:
-        """Return True if the same request may succeed later without an action of a person."""
+        """Return True if a repetition of the same request may succeed, without a repair by a
+        person.
+        """
         return self.status in REPEATED and (self.problem or {}).get("retryable", True)
 
 
@@ -101,15 +103,15 @@ class EventsClient:
         await self._http.aclose()
 
     async def send_as(self, event: Decoded, message: HttpMessage) -> SendResult:
-        """Send ``message`` as it is, and repeat it while that may help. ``event`` is what the
-        service makes of it.
+        """Send ``message`` unchanged, and repeat it while a repetition may succeed. ``event`` is
+        the event that the service decodes from ``message``.
         """
         (result,) = await self._send([event], lambda _: message)
         return result
 
     async def send(self, events: Sequence[Decoded], mode: Mode) -> list[SendResult]:
-        """Send the events in one request, and repeat the failed ones while that may help. Modes
-        binary and structured take one event.
+        """Send the events in one request, and send failed events again while a repetition may
+        succeed. A request in mode binary or structured can contain only one event.
         """
         return await self._send(events, lambda waiting: encode(waiting, mode, self._format))
 
@@ -144,7 +146,9 @@ class EventsClient:
 
 
 def encode(events: Sequence[Decoded], mode: Mode, name: FormatName = "as_received") -> HttpMessage:
-    """Return the headers and body of one request. ``name`` is the format of documents."""
+    """Return the headers and body of one request. ``name`` is the format of the body in modes
+    structured and batch.
+    """
     if mode == "batch":
         return http.encode_batch(events, "json" if name == "as_received" else name)
     return http.encode(events[0], EncodeOptions(mode=mode, format=name))
@@ -202,8 +206,8 @@ def _document(answer: httpx.Response) -> Any:
 
 
 def _wait(answer: httpx.Response, attempt: int) -> float:
-    """Return the seconds of Retry-After if the answer has it, otherwise a growing wait. The events
-    listener writes no dates.
+    """Return the seconds to wait: the value of Retry-After, or else a wait that grows with each
+    attempt. A date in Retry-After is not parsed, because the events listener writes none.
     """
     said = answer.headers.get("retry-after", "")
     return min(float(said), LONGEST_WAIT) if said.isdecimal() else _backoff(attempt)

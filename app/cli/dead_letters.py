@@ -45,7 +45,7 @@ class DeadLetterSelection(NamedTuple):
     cause: Annotated[
         list[str] | None,
         option(
-            "Select this cause, as `count` shows it, such as status-415; may be repeated; by default all.",
+            "Select dead letters with this cause, as `dead-letters count` shows it, such as status-415; may be repeated; by default all.",
             "-c",
         ),
     ] = None
@@ -58,14 +58,21 @@ class DeadLetterSelection(NamedTuple):
     until: Annotated[
         str, option("Select dead letters before this time, in the same form as --since.")
     ] = ""
-    source: Annotated[str, option("Select events of this source; by default all.")] = ""
+    source: Annotated[
+        str, option("Select dead letters of events from this source; by default all.")
+    ] = ""
     type: Annotated[
         str,
-        option("Select events of this type, or com.example.* for a prefix; by default all.", "-t"),
+        option(
+            "Select dead letters of events with this type, or com.example.* for a prefix; by default all.",
+            "-t",
+        ),
     ] = ""
 
     def with_ids(self, ids: Sequence[int] | None) -> dict[str, Any]:
-        """Return the selection as parameters of the API, without those that were not set."""
+        """Return the selection as query parameters of the API. Options that were not set are left
+        out.
+        """
         return {name: it for name, it in {**self._asdict(), "id": ids}.items() if it}
 
 
@@ -93,7 +100,10 @@ def list_(
 @app.verb("show", "skybridge dead-letters show 17", "skybridge dead-letters show 17 --json")
 def show(
     letter: Annotated[
-        int, typer.Argument(help="Show the dead letter with this id of `list`.", min=1)
+        int,
+        typer.Argument(
+            help="Show the dead letter with this id, as `dead-letters list` shows it.", min=1
+        ),
     ],
     *,
     service: AdminClient,
@@ -129,7 +139,8 @@ def redrive(
     rate: Annotated[
         float,
         option(
-            "Send at most this many dead letters per second and subscription; 0: no limit.", min=0
+            "Send at most this many dead letters per second for each subscription; 0: no limit.",
+            min=0,
         ),
     ] = 0.0,
     yes: Yes = False,
@@ -142,10 +153,10 @@ def redrive(
 ) -> None:
     """Send dead letters to their subscriptions again.
 
-    The event and its id stay the same, and events of one key go one at a time. The command first
-    counts the letters and asks for confirmation. An event that fails again becomes a dead letter
-    again. Interrupting the command does not stop the redrive. With --json nothing is sent without
-    --yes.
+    The event and its id stay the same, and events of one key are sent one at a time. The command
+    first counts the dead letters and asks for confirmation. An event that fails again becomes a
+    dead letter again. If you interrupt the command, the redrive continues. With --json, --yes is
+    required too.
     """
     chosen = choice.with_ids(id_)
     found = redrive_progress.post_redrive(service, chosen, dry_run=True)
@@ -180,8 +191,8 @@ def discard(
 def _is_confirmed(count: int, question: str, *, yes: bool, service: AdminClient) -> bool:
     """Return True if the action is confirmed and at least one dead letter matches.
 
-    With --json only --yes confirms. Without a terminal and without --yes, or after the answer no,
-    the command ends.
+    With --json, only --yes confirms the action. The command ends if the user answers no, or if
+    there is neither a terminal nor --yes.
     """
     if not count or yes or service.as_json:
         return bool(count) and yes
@@ -211,7 +222,9 @@ def _pages(
 
 
 def _event_of(letter: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the attributes of the event, as far as the message was decoded."""
+    """Return the attributes of the event in a dead letter. If the message could not be decoded,
+    return the attributes that are known.
+    """
     message = letter["message"]
     found: Mapping[str, Any] = message.get("event") or message.get("attributes") or {}
     return found

@@ -31,7 +31,7 @@ def attempts(
     outcome: Annotated[
         str,
         option(
-            "Show only this outcome: delivered, retry, dead-letter, disable or unsent; by default all."
+            "Show only attempts with this outcome: delivered, retry, dead-letter, disable or unsent; by default all."
         ),
     ] = "",
     limit: Annotated[int, option("Show at most this many attempts.", "-n", min=1, max=1000)] = 50,
@@ -42,8 +42,9 @@ def attempts(
 
     Each row has the time, the duration, the answer and the wait until the next attempt. By default
     the store keeps failed attempts, and the last success of each subscription
-    (store.attempts.keep). The service also remembers its newest thousand of each. For an event
-    without an attempt, --event names the earlier event of its key that it waits for.
+    (store.attempts.keep). The service also keeps its newest thousand attempts of each subscription
+    in memory. If the event of --event has no attempt yet, the output names the earlier event of its
+    key for which it waits.
     """
     query = {"subscription": subscription, "event_id": event, "outcome": outcome, "limit": limit}
     answer = service.get("/v1/attempts", query)
@@ -61,16 +62,18 @@ def parked(
 ) -> None:
     """Show the parked keys, the longest wait first.
 
-    Each row has the number of messages, the cause and the time of the next attempt. A key parks
-    when its oldest message has used up its short waits (retry.hold), so that all other keys
-    continue. Redriven dead letters are also listed until they are sent.
+    Each row has the number of messages, the cause and the time of the next attempt. A key is parked
+    when its oldest message has failed too often (retry.hold). Its messages then wait in the store,
+    and all other keys continue. Redriven dead letters are also listed until they are sent.
     """
     query = {"subscription": subscription, "limit": limit}
     service.show_all(service.get("/v1/parked/keys", query)["keys"], _KEYS)
 
 
 def _as_attempt(waiting: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an event that waits in the form of an attempt row, with the outcome ``waits``."""
+    """Return an attempt row for an event that has no attempt yet and waits. The outcome in the row
+    is ``waits``.
+    """
     where, behind = "parked" if waiting["parked"] else "held", waiting["behind"]
     if behind is not None:
         where += f", after event {behind['id']} of {behind['source']}"
@@ -79,8 +82,8 @@ def _as_attempt(waiting: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _next_try(key: Mapping[str, Any]) -> str:
-    """Return the time of the next attempt, or ``due`` if that time has passed: the key then waits
-    for its endpoint or for earlier events.
+    """Return the time of the next attempt of a parked key. If this time has passed, return ``due``,
+    because the key then waits for its endpoint or for earlier events.
     """
     from app.runtime.clock import SystemClock
 

@@ -77,7 +77,7 @@ def asyncapi(
     config: Annotated[
         Path | None,
         option(
-            "Describe this configuration file; by default the one that serve uses without a file.",
+            "Describe this configuration file; by default the configuration that `skybridge serve` uses without a file.",
             "-c",
         ),
     ] = None,
@@ -85,9 +85,10 @@ def asyncapi(
 ) -> None:
     """Print an AsyncAPI document of a configuration.
 
-    In this AsyncAPI 3 document brokers are servers, topics are channels, routes and subscriptions
-    are operations, and events in each content mode are messages. It leaves out all credentials, and
-    subscriptions that the API created. skybridge openapi describes the HTTP interface.
+    In this AsyncAPI 3 document brokers are servers, and topics are channels. Routes and
+    subscriptions are operations, and events in each content mode are messages. The document
+    contains no credentials, and no subscriptions that the API created. For the HTTP interface, see
+    skybridge openapi.
     """
     from app.config.asyncapi import document
 

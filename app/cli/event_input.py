@@ -18,8 +18,8 @@ from app.formats import json
 
 
 class UnreadableEvents(SkybridgeError):
-    """A file of events has invalid content. The message continues the file's name: a line number
-    and the fault.
+    """A file of events has invalid content. The message has a line number and the fault; the caller
+    writes the name of the file before the message.
     """
 
 
@@ -47,7 +47,7 @@ def make(recipe: Recipe, count: int) -> list[Decoded]:
 
 
 def request(recipe: Recipe) -> HttpMessage:
-    """Return the HTTP request that posts one such event in binary mode."""
+    """Return the HTTP request that posts one event of the recipe in binary mode."""
     return http.encode(make(recipe, 1)[0], PLAIN)
 
 

@@ -24,10 +24,11 @@ _KEY = "try"
 
 
 def example_command(config: Config, url: str) -> str:
-    """Return a curl command that the gateway answers with 202, or empty text if no such event is
-    found.
+    """Return a curl command with an event that the gateway answers with 202. Return empty text if
+    the function finds no such event.
 
-    An event that the filters send to a route is preferred to a request that names the route.
+    An event that a route accepts by its filters is preferred. Otherwise the command posts to a
+    route by name.
     """
     try:
         guide = guide_of(config)
@@ -43,9 +44,7 @@ def example_command(config: Config, url: str) -> str:
 
 
 def _message(route: Route) -> http.HttpMessage:
-    """Return a request with the attributes, key and data that the route needs, as far as its
-    settings show them.
-    """
+    """Return a request with the attributes, key and data that the settings of the route require."""
     attributes = {**dict.fromkeys(_needed(route), _KEY), **_USUAL}
     attributes |= _wanted(route.filters)
     attributes.pop("specversion", None)
@@ -58,7 +57,7 @@ def _message(route: Route) -> http.HttpMessage:
 
 
 def _needed(route: Route) -> Iterator[str]:
-    """Yield the attributes that the key and the topics of the route are made of."""
+    """Yield the names of the attributes that the key and the topic names of the route use."""
     key = route.key
     if key.mapper == "partitionkey":
         yield "partitionkey"
@@ -82,7 +81,9 @@ def _wanted(filters: Sequence[Filter]) -> Mapping[str, str]:
 
 
 def _data(pointer: str | None) -> bytes:
-    """Return JSON data with text at the place of the key's JSON Pointer."""
+    """Return JSON data that has text at ``pointer``, the JSON Pointer of the record key. Return
+    other data for None.
+    """
     if not pointer:
         return b'{"hello": "world"}'
     value: object = _KEY

@@ -120,8 +120,8 @@ def _by_configuration(
     as_from: str | None,
     producer: str | None,
 ) -> list[Any]:
-    """Return the explanations by a configuration file alone. Partition numbers and running states
-    stay unknown, because no broker is asked.
+    """Return the explanations that follow from a configuration file alone. No broker is asked, so
+    the explanations have no partition numbers and no states of subscriptions.
     """
     from app.api.explain import journeys
     from app.api.http import problems
@@ -153,7 +153,9 @@ def _by_configuration(
 
 
 def text_lines(journey: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of an explanation for a person, indented by cause and effect."""
+    """Yield the lines of an explanation for a person. The effects of a decision are indented below
+    it.
+    """
     event = journey["event"]
     yield f"event   {event['type']}  id {event['id']}  source {event['source']}"
     for route in journey["routes"]:
@@ -182,8 +184,8 @@ def _route(route: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _filter(verdict: Mapping[str, Any], indent: str) -> Iterator[str]:
-    """Yield the verdict of a filter and its reason, then those of its inner filters if several
-    decided together.
+    """Yield a line for a filter: whether it matched, and why. If several inner filters decided the
+    result together, yield lines for these too.
     """
     word = "yes" if verdict["passes"] else "no "
     yield f"{indent}{word}  {verdict['decided_by']}  ({verdict['because']})"
@@ -232,8 +234,8 @@ def _subscription(each: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 
 def show_verdict(text: str) -> None:
-    """Print one record of ``tail --explain``, and below it the verdict of each filter with its
-    reason.
+    """Print one record of ``tail --explain``. Below the record, print for each filter whether it
+    matched, and why.
     """
     from app.event import json_text
 

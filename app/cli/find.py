@@ -37,9 +37,10 @@ def find(
 ) -> None:
     """Find an event and show what happened to it.
 
-    The output has its arrival and producer, its route, its position in each log, and its fate at
-    each subscription. A fate marked with * is computed from the filters and the position of the
-    subscription. Exits with 1 if nothing was found; the last lines name the searched ranges.
+    The output has the event's arrival, producer and route, and its position in each topic. It also
+    shows the result at each subscription, such as delivered. A result marked with * is not
+    recorded, but computed from the filters and the position of the subscription. Exits with 1 if
+    nothing was found; the last lines name the searched ranges.
     """
     query = {"id": event, "source": source, "since": _api_time(since)}
     found = service.get("/v1/events", query)
@@ -49,8 +50,8 @@ def find(
 
 
 def _api_time(since: str) -> str:
-    """Return a time for the API. A duration means the time that long ago, in milliseconds since
-    1970.
+    """Return the value of --since for the API. A duration such as 1h is converted to the time that
+    long ago, in milliseconds since 1970.
     """
     if not since or "T" in since or since.isdecimal():
         return since

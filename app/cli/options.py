@@ -1,5 +1,5 @@
-"""Options that several commands share: files, data, attributes, addresses, credentials; and their
-checks.
+"""Options that several commands share, with their checks: files, data, attributes, addresses and
+credentials.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def data(text: str) -> bytes | None:
 
 
 def argument(text: str) -> bytes:
-    """Return the text as bytes, or the content of the file for ``@FILE``."""
+    """Return the text as bytes. For ``@FILE``, return the content of the file."""
     return content(text[1:]) if text.startswith("@") else text.encode()
 
 
@@ -97,8 +97,8 @@ def configuration(file: Path | None) -> Config:
 
 
 def require_address(option: str, address: str, example: str) -> None:
-    """End the command if the address is not an HTTP URL, because starting a service would not help
-    then.
+    """End the command if the address is not an HTTP URL. Otherwise a later message would suggest
+    starting a service, which does not help.
     """
     from urllib.parse import urlsplit
 
@@ -116,8 +116,8 @@ def require_address(option: str, address: str, example: str) -> None:
 
 
 def needs_certificates(address: str) -> bool:
-    """Return True if requests to the address must verify a certificate. Loading the authorities
-    takes longer than most requests.
+    """Return True if requests to the address use TLS and so need the authorities. Other requests do
+    without them, because loading them takes longer than most requests.
     """
     return not address.lower().startswith("http://")
 
@@ -132,7 +132,7 @@ def now(timespec: str = "milliseconds") -> str:
 Credential = Annotated[
     str,
     option(
-        "Send this key or token of a producer; prefer the variable, which process lists do not show.",
+        "Send this key or token of a producer; prefer the environment variable, because process lists show options.",
         envvar="SKYBRIDGE_EVENTS_KEY",
         show_envvar=True,
     ),
@@ -140,8 +140,8 @@ Credential = Annotated[
 
 
 def authorization(credential: str, name: str = "--credential") -> dict[str, str]:
-    """Return the Authorization header for a credential, without the white space that its file may
-    have.
+    """Return the Authorization header for a credential. White space around the credential, such as
+    a line end from a file, is removed.
     """
     credential = require_header_value(name, credential.strip())
     return {"authorization": f"Bearer {credential}"} if credential else {}

@@ -33,10 +33,10 @@ def run(
 ) -> None:
     """Show what a reload to FILE would change.
 
-    The output has changed settings with old and new values, and the subscriptions that would end
-    and continue at their position. It also names the changes that need a restart. By default FILE
-    is compared with a running service. Secrets are never shown, and those of a running service are
-    not compared.
+    The output has the changed settings with their old and new values, and the subscriptions that
+    would restart at their position. It also names the changes that need a restart of the service.
+    By default FILE is compared with a running service. Secrets are never shown, and secrets of a
+    running service are not compared.
 
     Exits with 0 for no change and 4 for changes. Exits with 5 if a change needs a restart, because
     a reload would be refused. Exits with 2 if FILE is invalid.

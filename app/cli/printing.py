@@ -1,4 +1,4 @@
-"""Output of the commands: text for people, one JSON document per line for machines.
+"""The output of the commands: text for people, and one JSON document per line for programs.
 
 Results go to standard output and everything else to standard error, so a pipe gets results alone.
 """
@@ -30,7 +30,9 @@ def err() -> Console:
 
 
 def _console(*, to_stderr: bool) -> Console:
-    """Return a console that escapes text from outside; only its own styles control the terminal."""
+    """Return a console that escapes control characters in the text that it prints. So only the
+    styles of the console can control the terminal.
+    """
     from rich.console import Console
 
     class SafeConsole(Console):
@@ -41,8 +43,8 @@ def _console(*, to_stderr: bool) -> Console:
 
 
 def progress_bars(*fields: str, quiet: bool = False) -> Progress:
-    """Return progress bars with counts, elapsed and remaining time. ``fields`` are the task fields
-    to show.
+    """Return progress bars with counts, and with elapsed and remaining time. ``fields`` are the
+    names of further task fields that the bars show.
     """
     from rich import progress
 
@@ -65,8 +67,8 @@ def json_line(value: Any) -> None:
 
 
 def text_line(text: str) -> None:
-    """Print lines at once, because the reader of a pipe waits for them. Control characters of a
-    terminal are escaped, which keeps the meaning of JSON on one line.
+    """Print text and flush the output, because the reader of a pipe waits for each line. Control
+    characters of a terminal are escaped. In JSON on one line this does not change the meaning.
     """
     if sys.stdout is None:  # the shell closed standard output
         _unwritten("it is closed")
@@ -88,8 +90,8 @@ def _unwritten(why: str) -> NoReturn:
 
 
 def _forget_output() -> None:
-    """Point standard output to the null device, because Python would retry the failed write at exit
-    and complain.
+    """Redirect standard output to the null device. Otherwise Python would retry the failed write at
+    exit and print an error.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
@@ -108,8 +110,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 def print_rows(columns: Sequence[Column], found: Iterable[Any]) -> None:
     """Print a table with one row per object.
 
-    A column is a heading, or a heading with the name of a field or a function of the object.
-    ``event.id`` names a nested field. Without a field, the heading itself names it.
+    A column is a heading with the name of a field or with a function of the object. The name
+    ``event.id`` means a nested field. If a column is only a heading, the heading is also the name
+    of the field.
     """
     named = [(each, each) if isinstance(each, str) else each for each in columns]
     rows = [[_of(each, what) for _, what in named] for each in found]
@@ -144,24 +147,28 @@ def moment(milliseconds: int) -> str:
 
 
 def moment_of(field: str) -> Callable[[Any], str | None]:
-    """Return a column function: RFC 3339 of a field in milliseconds, or None if the field is None."""
+    """Return a function for a column. It returns a field in milliseconds as an RFC 3339 time, or
+    None if the field is None.
+    """
     return lambda found: None if found[field] is None else moment(found[field])
 
 
 def rounded(field: str, form: str = "{:.0f}") -> Callable[[Any], str | None]:
-    """Return a column function: the formatted number of a field, or None if the field is None."""
+    """Return a function for a column. It returns the number in a field as text in the given form,
+    or None if the field is None.
+    """
     return lambda found: None if found[field] is None else form.format(found[field])
 
 
 def escape_line(text: str) -> str:
-    """Return text from outside on one line, with the control characters of a terminal escaped."""
+    """Return untrusted text on one line, with the control characters of a terminal escaped."""
     from app.telemetry.printable import printable
 
     return printable(text.strip())
 
 
 def escape_lines(text: str) -> str:
-    """Return text from outside with its line ends, with other control characters of a terminal
+    """Return untrusted text with its line ends, and with all other control characters of a terminal
     escaped.
     """
     from app.telemetry.printable import printable_lines

@@ -31,8 +31,8 @@ _PREFIX = "sky_"  # lets secret scanners find a key in source code
 def list_(*, service: AdminClient) -> None:
     """List the producers of a running service.
 
-    Each row has the number of events, their rate per second, the refusals and the age of the last
-    event.
+    Each row has the number of accepted events, their rate per second, the number of refusals, and
+    the age of the last event.
     """
     service.show_all(service.get("/status")["producers"], _PRODUCERS)
 
@@ -58,8 +58,8 @@ def new(
 ) -> None:
     """Generate a key for a producer: 256 random bits.
 
-    The key is printed alone on its line, and nothing is stored. Write it into a file, name that
-    file in producers[].keys, and give the key to the sender.
+    The command prints the key alone on a line, and stores nothing. Write the key into a file, name
+    this file in producers[].keys, and give the key to the sender.
     """
     import secrets
 
@@ -88,25 +88,32 @@ def try_(
         str, option("Expect the credential in this request header.")
     ] = "Authorization",
     source: Annotated[
-        str, option("Check the right to send from this source; by default not checked.", "-s")
+        str,
+        option(
+            "Check whether the producer may send events of this source; by default not checked.",
+            "-s",
+        ),
     ] = "",
     type_: Annotated[
-        str, option("Check the right to send this type; by default not checked.", "-t")
+        str,
+        option(
+            "Check whether the producer may send events of this type; by default not checked.", "-t"
+        ),
     ] = "",
     route: Annotated[
-        str, option("Check the right to post to this route; by default not checked.")
+        str, option("Check whether the producer may post to this route; by default not checked.")
     ] = "",
     key: Annotated[
-        str, option("Check the right to use this record key; by default not checked.")
+        str, option("Check whether the producer may use this record key; by default not checked.")
     ] = "",
     as_json: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:
     """Show which producer a key or token belongs to.
 
-    The command also checks whether that producer may send to a route, from a source, of a type,
-    with a record key. Nothing is sent, and the credential is never printed. The keys of token
-    issuers are fetched, as the service does it. Exits with 1 if the credential is refused or the
-    producer has no right.
+    With --source, --type, --route or --key, the command also checks whether the producer may send
+    such an event. It sends no event and never prints the credential. It fetches the keys of token
+    issuers, as the service does. Exits with 1 if the credential is refused or the producer lacks a
+    right.
     """
     import asyncio
 
@@ -162,7 +169,7 @@ def _details(answer: HttpAnswer) -> list[str]:
 
 
 def _print_and_exit(as_json: bool, found: dict[str, Any]) -> NoReturn:
-    """Print the producer and the refusals, and end the command with the exit code."""
+    """Print the producer and the refused rights, and end the command with exit code 0 or 1."""
     if as_json:
         printing.json_line(found)
     else:

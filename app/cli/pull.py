@@ -50,16 +50,20 @@ def run(
         ),
     ] = True,
     delay: Annotated[
-        float, option("Hand out a released event again after this many seconds.", min=0, max=3600)
+        float,
+        option(
+            "Let a released event wait this many seconds before a consumer gets it again.",
+            min=0,
+            max=3600,
+        ),
     ] = 10.0,
     *,
     service: AdminClient,
 ) -> None:
     """Fetch events of a pull subscription.
 
-    The sink of the subscription is {pull: {}}. Each event is acknowledged after it is printed or
-    processed. An event that is not acknowledged, because this command or the one of --exec ended,
-    is handed out again.
+    The sink of the subscription must be {pull: {}}. The command acknowledges each event after it
+    was printed or processed. If the command ends before that, the event is handed out again.
     """
     import asyncio
 
@@ -94,7 +98,7 @@ def _printed(show: Callable[[dict[str, Any]], None]) -> Handler:
 
 
 def _show(received: dict[str, Any]) -> None:
-    """Print the event in a few words for a person."""
+    """Print the attributes and data of the event on a few lines for a person."""
     from rich.markup import escape
 
     from app.cli.tail import summary

@@ -16,8 +16,8 @@ from app.cli import admin_client, options, printing
 from app.libraries.httpx_client import httpx
 
 Handler = Callable[[dict[str, Any]], Awaitable[int]]
-"""Process one received event and return an exit code: 0 acknowledges, ``REJECT`` rejects, any other
-code releases.
+"""A function that processes one received event and returns an exit code. The code 0 acknowledges
+the event, ``REJECT`` rejects it, and any other code releases it.
 """
 
 REJECT = 65  # EX_DATAERR of sysexits.h: the input is wrong for good
@@ -32,9 +32,9 @@ _CURES = {404: "`skybridge subscriptions list` lists all subscriptions.", 409: "
 class PullOptions(NamedTuple):
     """The settings of one ``skybridge pull``.
 
-    ``most`` is the number of events per request, and ``limit`` the total, 0 for no limit.
-    ``follow`` waits for more events. ``delay`` is the time in seconds before a released event is
-    handed out again.
+    ``most`` is the largest number of events per request. ``limit`` is the number of events after
+    which the consumer ends; 0 means no limit. If ``follow`` is set, the consumer waits for more
+    events. ``delay`` is the time in seconds before a released event is handed out again.
     """
 
     most: int
@@ -47,7 +47,7 @@ class PullConsumer:
     """A client that handles the events of a pull subscription one after another, in the order of
     their arrival.
 
-    Meanwhile it renews the locks of the events that wait.
+    While it handles an event, it renews the locks of the received events that wait.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class PullConsumer:
         self._counts: Counter[str] = Counter()
 
     async def run(self, asked: asyncio.Event) -> Counter[str]:
-        """Consume until ``asked`` is set or no event is left, then release the events that are
-        still locked.
+        """Consume events until ``asked`` is set or no event is left. Then release the events that
+        are still locked.
 
         Returns:
             The number of events by result, such as ``acknowledged``.
@@ -107,7 +107,9 @@ class PullConsumer:
         return bool(events) or self._options.follow
 
     async def _receive(self, wanted: int) -> dict[str, Any] | None:
-        """Return one page of events, or None if the caller must ask again."""
+        """Return one page of events. Return None if the request failed for now, so that the caller
+        must ask again.
+        """
         body = {"max_events": wanted, "max_wait": WAIT if self._options.follow else 0}
         request = asyncio.create_task(self._post("receive", body))
         asked = asyncio.create_task(self._asked.wait())
@@ -137,8 +139,8 @@ class PullConsumer:
             printing.print_error(f"The service could not {verb} an event: {each['detail']}")
 
     async def _renew(self, every: float) -> None:
-        """Renew the locks every ``every`` seconds. A failed renewal shows later, when the event is
-        settled.
+        """Renew the locks every ``every`` seconds. A failed renewal is not reported here, because
+        acknowledging the event will then fail.
         """
         while True:
             await asyncio.sleep(every)

@@ -26,15 +26,15 @@ def run(
     ] = 9000,
     status: Annotated[int, option("Answer with this HTTP status.", min=200, max=599)] = 204,
     fail_first: Annotated[
-        int, option("Answer the first so many requests with --fail-status; 0: none.", min=0)
+        int, option("Answer this many first requests with --fail-status; 0: none.", min=0)
     ] = 0,
     fail_status: Annotated[
-        int, option("Set the HTTP status of --fail-first.", min=300, max=599)
+        int, option("Answer the requests of --fail-first with this HTTP status.", min=300, max=599)
     ] = 503,
     retry_after: Annotated[
         str,
         option(
-            "Send this Retry-After with each failure: seconds or an HTTP date; by default none."
+            "Send this header Retry-After with each answer of --fail-first: seconds or an HTTP date; by default none."
         ),
     ] = "",
     limit: Annotated[int, option("Stop after this many requests; 0: never.", min=0)] = 0,
@@ -49,8 +49,8 @@ def run(
 ) -> None:
     """Run a webhook that prints the requests it receives.
 
-    It accepts every handshake. The options let it fail, so that retries, pauses and dead letters
-    can be tried.
+    The webhook accepts every handshake. With the options it answers with errors, so that you can
+    try retries, pauses and dead letters.
     """
     import asyncio
 

@@ -20,8 +20,8 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class Arrival(NamedTuple):
-    """A request that the receiver got. Without a CloudEvent, ``events`` is empty and ``fault`` has
-    the reason.
+    """A request that the receiver got. If it contains no valid CloudEvent, ``events`` is empty and
+    ``fault`` has the reason.
     """
 
     path: str
@@ -39,7 +39,9 @@ class Reply(NamedTuple):
 
 
 class Receiver:
-    """The ASGI application. It calls ``answer`` once per request, in the order of their arrival."""
+    """An ASGI application that receives webhooks. It calls ``answer`` once for each request, in the
+    order in which the requests arrive.
+    """
 
     def __init__(self, answer: Callable[[Arrival], Reply]) -> None:
         self._answer = answer
@@ -59,7 +61,9 @@ class Receiver:
 
 
 def read(scope: Mapping[str, Any], body: bytes) -> Arrival:
-    """Decode a request. A request without a valid CloudEvent keeps its headers and body."""
+    """Decode a request. If it contains no valid CloudEvent, the result has the headers, the body
+    and the fault.
+    """
     headers = tuple((bytes(name), bytes(value)) for name, value in scope["headers"])
     try:
         events = tuple(http.decode(headers, body))
@@ -69,8 +73,8 @@ def read(scope: Mapping[str, Any], body: bytes) -> Arrival:
 
 
 def handshake_reply(headers: list[tuple[bytes, bytes]]) -> Reply:
-    """Return the answer to a webhook handshake: the sender may send at any rate (webhook
-    specification 4.2).
+    """Return the answer to a webhook handshake. The answer permits the sender to send at any rate
+    (webhook specification 4.2).
     """
     origin = next((value for name, value in headers if name == b"webhook-request-origin"), b"*")
     return Reply(

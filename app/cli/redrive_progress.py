@@ -1,4 +1,6 @@
-"""Order a redrive in portions, and follow it until its events are delivered or dead-lettered again."""
+"""Request a redrive in several portions. Show its progress until the events are delivered or are
+dead letters again.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,17 @@ class RedriveProgress(NamedTuple):
 def post_redrive(
     service: AdminClient, choice: Mapping[str, Any], *, dry_run: bool, **more: Any
 ) -> dict[str, Any]:
-    """Post a redrive request and return its answer. A dry run only counts."""
+    """Post a redrive request and return its answer. With ``dry_run`` the service only counts the
+    dead letters.
+    """
     found: dict[str, Any] = service.post(f"{PATH}:redrive", {**choice, **more, "dry_run": dry_run})
     return found
 
 
 def warn(found: Mapping[str, Any]) -> None:
-    """Print which dead letters are skipped, and which subscriptions deliver nothing now."""
+    """Print how many dead letters are skipped and why, and which subscriptions deliver nothing at
+    present.
+    """
     console = printing.err()
     for each in found["skipped"]:
         text = (
@@ -57,7 +63,9 @@ def run(
     rate: float,
     wait: bool,
 ) -> None:
-    """Redrive what the dry run ``found``, follow the progress with ``wait``, and print the result."""
+    """Redrive the dead letters that a dry run counted (``found``), and print the result. If
+    ``wait`` is set, show the progress until the end.
+    """
     begun = found["at_ms"]
     bounded = {"until": begun, **choice}  # skips events that fail again meanwhile
     moved = _redrive_all(service, bounded, found["left"], rate)
@@ -73,7 +81,7 @@ def run(
 
 
 def _redrive_all(service: AdminClient, choice: Mapping[str, Any], total: int, rate: float) -> int:
-    """Redrive portion after portion, and return how many events were redriven."""
+    """Request one portion of the redrive after another. Return how many events were redriven."""
     moved = 0
     while moved < total:
         limit = min(PORTION, total - moved)

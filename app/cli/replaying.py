@@ -56,7 +56,7 @@ def replay(
     """Deliver a range of a topic to a subscription again.
 
     New events are delivered meanwhile. The filters, the order per key and the retries of the
-    subscription apply, and its position does not move.
+    subscription apply. The position of the subscription stays as it is.
     """
     if cancel:
         service.request("DELETE", subscription_path(name, "/replays"))
@@ -104,8 +104,8 @@ def _show(plan: Mapping[str, Any]) -> None:
 
 
 def _follow(service: AdminClient, name: str, plan: Mapping[str, Any]) -> Sequence[Any]:
-    """Show the progress until the replay is done or the user presses Ctrl+C, and return what is
-    left.
+    """Show the progress until the replay is done or the user presses Ctrl+C. Return the ranges that
+    are not replayed yet.
     """
     left: Sequence[Any] = plan["replays"]
     with _progress(service.as_json) as bar:

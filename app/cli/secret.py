@@ -35,9 +35,9 @@ def run(
 ) -> None:
     """Generate a signing secret, or the key of the store.
 
-    By default it is a shared secret (whsec_) that signs requests to a webhook by Standard Webhooks.
-    The secret goes to standard output, alone on its line; a public key goes to standard error.
-    --kind store generates a key for store.encryption.key.
+    By default the command generates a shared secret (whsec_) that signs requests to a webhook, as
+    Standard Webhooks defines. The secret goes to standard output, alone on a line; a public key
+    goes to standard error. With --kind store, it generates a key for store.encryption.key.
     """
     if kind is SecretKind.store and ed25519:
         printing.fail(
@@ -71,8 +71,8 @@ def _shared() -> str:
 
 
 def _pair() -> dict[str, str]:
-    """Return a new Ed25519 pair. The secret has the private key followed by the public key, as in
-    libsodium.
+    """Return a new Ed25519 key pair. The secret contains the private key followed by the public
+    key, as in libsodium.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

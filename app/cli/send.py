@@ -93,8 +93,8 @@ def run(
 ) -> None:
     """Create and post one event, or post a file of events.
 
-    Requests go one after another, so the events keep their order. The receipt names the position of
-    each event.
+    Requests are sent one after another, so the events keep their order. The command prints the
+    position of each event.
     """
     from app.cli import event_input
 

@@ -38,7 +38,7 @@ def run(
         bool, option("Print the addresses of the listeners as one JSON object.", "--json")
     ] = False,
 ) -> None:
-    """Accept events, store them, deliver them.
+    """Run the service: accept events, store them, and deliver them.
 
     SIGTERM or Ctrl+C stops the service in order: it reports not ready, accepts nothing new,
     finishes or releases deliveries, and commits. A second signal stops it at once; no acknowledged

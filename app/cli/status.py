@@ -79,7 +79,7 @@ def _wait(service: AdminClient, within: float) -> None:
 def _status_with_rates(service: AdminClient, interval: float) -> Found:
     """Return the last answer, with the rate ``per_second`` of each route and subscription.
 
-    The rate is None after a single request, and if the service restarted between the two.
+    The rate is None if the interval is 0, or if the service restarted between the two requests.
     """
     import time
 
@@ -150,7 +150,9 @@ def _cause(each: Mapping[str, Any]) -> str | None:
 
 
 def _span(seconds: float) -> str:
-    """Return seconds as text, in the largest unit of which there are at least two."""
+    """Return a duration as text, in the largest unit of which it has at least two. For example, 119
+    seconds are shown in seconds and 120 seconds as 2 minutes.
+    """
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f}{unit}"

@@ -48,8 +48,8 @@ def status(config: ConfigFile = None, as_json: Json = False) -> None:
 def migrate(config: ConfigFile = None) -> None:
     """Create the store, or upgrade it to this release.
 
-    SQLite: stop all processes with workers first; the old file is kept in the same folder.
-    PostgreSQL: processes that start meanwhile wait.
+    Before you migrate an SQLite store, stop all processes with workers. The old file is kept in the
+    same folder. With PostgreSQL, processes that start meanwhile wait for the end of the migration.
     """
     import asyncio
 
@@ -73,9 +73,9 @@ def backup(
 ) -> None:
     """Copy the store and every embedded log into one folder.
 
-    Services may run meanwhile. Each file is checked; its SHA-256 is printed and written to
-    SHA256SUMS. Back up a PostgreSQL store and other brokers with their own tools: run pg_dump after
-    this command.
+    Services may run meanwhile. Each file is checked, and its SHA-256 is printed and written to
+    SHA256SUMS. For a PostgreSQL store, run pg_dump after this command. Back up other brokers with
+    their own tools.
     """
     from app.features.storage import backup as backups
 

@@ -81,8 +81,8 @@ def write(documents: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
 
 
 def _with_references(value: Any, at: tuple[str, ...], missing: list[str]) -> Any:
-    """Return the value with each hidden secret replaced by a reference. The variables are appended
-    to ``missing``.
+    """Return the value with each hidden secret replaced by a reference to an environment variable.
+    Append the names of these variables to ``missing``.
     """
     from app.model.secret import HIDDEN
 

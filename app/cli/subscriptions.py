@@ -58,7 +58,7 @@ def list_(
     state: Annotated[
         str,
         option(
-            "List only this state, such as running, paused, disabled or broken; by default all."
+            "List only subscriptions in this state, such as running, paused, disabled or broken; by default all."
         ),
     ] = "",
     *,
@@ -66,9 +66,10 @@ def list_(
 ) -> None:
     """List all subscriptions with their state.
 
-    These are the subscriptions of the file and those of the API. OLDEST is the age of the oldest
-    event that was read or parked and is not delivered. ANSWERS counts the attempts of this process
-    by status, or by fault if no answer came: the three most frequent.
+    The list has the subscriptions of the configuration file and those that the API created. OLDEST
+    is the age of the oldest event that was read or parked and is not delivered. ANSWERS has the
+    three most frequent results of attempts in the answering process, with their counts. A result is
+    the HTTP status, or the fault if no answer came.
     """
     service.show_all(service.get(PATH, {"broker": broker, "state": state}), _SUBSCRIPTIONS)
 
@@ -151,8 +152,8 @@ def _show(status: Mapping[str, Any]) -> None:
 )
 def create(
     file: File = "",
-    id_: Annotated[str, option("Set the id; by default a generated one.")] = "",
-    sink: Annotated[str, option("Post events to this URL.")] = "",
+    id_: Annotated[str, option("Set the id of the subscription; by default a generated one.")] = "",
+    sink: Annotated[str, option("Deliver events to this URL.")] = "",
     topic: Annotated[list[str] | None, option("Read this topic; may be repeated.")] = None,
     broker: Annotated[str, option("Read the topics of this broker.", "-b")] = admin_client.BROKER,
     type_: Annotated[
@@ -238,7 +239,9 @@ def _etag(service: AdminClient, name: str) -> str:
 
 
 def _change(service: AdminClient, method: str, path: str, done: str, **sent: Any) -> None:
-    """Send a change. Print the document of the answer, and the warning about events that wait."""
+    """Send a change to the service. Print the document of the answer, and the answer's warning
+    about waiting events, if any.
+    """
     answer = service.request(method, path, **sent)
     if warning := answer.headers.get("skybridge-warning"):
         printing.err().print(f"warning {warning}", markup=False)
@@ -296,8 +299,8 @@ def try_(
 ) -> None:
     """Send one test event to the target of a subscription.
 
-    The event is sent now, past filters, lanes and pauses. The command prints the answer, and exits
-    with 1 if the target refuses the event.
+    The event is sent at once: filters, pauses and the order of keys do not apply. The command
+    prints the answer, and exits with 1 if the target refuses the event.
     """
     sent: dict[str, Any] = {}
     if event:
@@ -314,6 +317,8 @@ def _show_attempt(found: Mapping[str, Any]) -> None:
     printing.text_line(f"{said}  in {found['duration_ms']:.0f} ms")
     if found["response"]:
         printing.text_line(printing.escape_line(found["response"]))
+    if found.get("next"):
+        printing.text_line(f"Events wait for their next attempt; try them now: {found['next']}")
 
 
 @app.verb(

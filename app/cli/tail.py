@@ -30,8 +30,8 @@ EXAMPLES = (
 Begin = Annotated[
     str,
     option(
-        "Start at earliest, latest, latest-20, a time such as 2026-01-01T00:00:00Z, a position of "
-        "--partition, or partition@position of several.",
+        "Start at earliest, latest, latest-20 (about 20 before the end), a time such as 2026-01-01T00:00:00Z, "
+        "a position in --partition, or positions 0@42,3@17 (partition@position).",
         "--from",
     ),
 ]
@@ -55,7 +55,7 @@ def run(
     explain: Annotated[
         bool,
         option(
-            "With --subscription, print every event with the verdict of each filter and its reason."
+            "With --subscription, print every event, and for each filter whether it matches and why."
         ),
     ] = False,
     limit: Annotated[int, option("End after this many messages; 0: never.", min=0)] = 0,
@@ -64,7 +64,8 @@ def run(
     config: Annotated[
         Path | None,
         option(
-            "Read the broker of this configuration file directly; by default ask a service.", "-c"
+            "Read directly from the broker in this configuration file; by default read through a running service.",
+            "-c",
         ),
     ] = None,
     raw: Raw = False,
@@ -165,8 +166,8 @@ async def _from_service(
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
-    """Yield lines that end as in server-sent events. Data may hold U+0085 and U+2028, which end
-    lines for httpx.
+    """Yield the lines of a stream of server-sent events. Data may contain U+0085 and U+2028, which
+    would end a line for httpx but do not end one in server-sent events.
     """
     rest = b""
     async for part in parts:
@@ -244,8 +245,8 @@ async def _from_broker(
 
 
 def _demand_one(topic: str, subscription: str, begin: str, *, alone: bool) -> None:
-    """Require a topic or a subscription. A subscription is read whole, from its earliest or latest
-    event.
+    """End the command unless exactly one of topic and subscription is set. With a subscription, all
+    partitions are read, beginning with the earliest or latest event.
     """
     if bool(topic) == bool(subscription):
         printing.fail(
@@ -272,8 +273,8 @@ def _show(text: str) -> None:
 
 
 def show(message: dict[str, Any]) -> None:
-    """Print position, key and the event in a few words for a person, and below them the record if
-    it is present.
+    """Print the position, the key and a summary of the event on one line. If the message includes
+    the raw record, print the record below.
     """
     from rich.markup import escape
 
@@ -296,7 +297,7 @@ def _value(header: dict[str, Any]) -> Any:
 
 
 def summary(message: dict[str, Any]) -> str:
-    """Return the event in a few words. A document that was not decoded shows its content type."""
+    """Return a summary of the event. For a document that was not decoded, return its content type."""
     import base64
 
     from rich.markup import escape

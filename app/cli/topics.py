@@ -1,5 +1,5 @@
-"""``skybridge topics`` reads and publishes to topics of any broker by the four operations of the
-protocol guide.
+"""``skybridge topics`` lists topics of any broker, reads messages and positions, and publishes to
+topics.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ def peek(
 ) -> None:
     """Print some messages of a topic.
 
-    They come partition after partition, with the position of the next ones.
+    The output has one partition after another. For each it also names the position of the next
+    message.
     """
     query = {"from": begin, "partition": partition, "limit": limit, "raw": raw}
     page = service.get(admin_client.topic_path(broker, topic, "/records"), query)
@@ -118,12 +119,15 @@ def offsets(
     time: Annotated[
         str,
         option(
-            "Also show the position at this time: RFC 3339, or milliseconds since 1970; by default not."
+            "Also show the position at this time: RFC 3339, or milliseconds since 1970; by default no further position."
         ),
     ] = "",
     group: Annotated[
         list[str] | None,
-        option("Show this group; may be repeated; by default the groups of subscriptions.", "-g"),
+        option(
+            "Show the positions of this group; may be repeated; by default the groups of subscriptions.",
+            "-g",
+        ),
     ] = None,
     partition: Partition = None,
     *,
@@ -170,7 +174,8 @@ def publish(
 ) -> None:
     """Publish one event to an existing topic.
 
-    No route applies. The receipt names the position of the event.
+    The event is published to the topic without a route. The command prints the position of the
+    event.
     """
     from app.cli import event_input
 

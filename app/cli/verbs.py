@@ -1,7 +1,8 @@
-"""Registration of commands, in the root or in a group, with the docstring and the examples as help.
+"""Functions that register a command at the top level or in a command group. The help of a command
+is its docstring with its examples.
 
-Options that several commands share are fields of a NamedTuple, which such a command has as one
-parameter.
+Options that several commands share are the fields of a NamedTuple. Such a command has this
+NamedTuple as one parameter.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _OPTION = type(typer.Option())
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
-    """Return a typer option with its help.
+    """Return a typer option with the help ``text``.
 
-    ``names`` are a short name, or long names that replace the one made from the parameter
-    (``--limit`` for ``limit``). ``more`` is passed to typer.
+    ``names`` are a short name, or long names. Long names replace the name that typer makes from the
+    parameter, such as ``--limit`` for ``limit``. ``more`` is passed to typer.
     """
     return typer.Option(*names, help=text or None, **more)
 
@@ -38,8 +39,8 @@ def option(text: str, *names: str, **more: Any) -> Any:
 class _LazyCommand(TyperCommand):
     """A command that reads the parameters of its function only when they are needed.
 
-    There are sixty commands, and reading the parameters of all of them takes longer than most
-    commands run. The command is registered with a factory of its function.
+    Reading the parameters of all sixty commands would take longer than most commands run. So a
+    command is registered with a function that returns its implementation.
     """
 
     def __init__(self, *given: Any, **more: Any) -> None:

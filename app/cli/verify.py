@@ -47,14 +47,15 @@ def run(
         float, option("Allow clocks to differ by this many seconds.", min=0)
     ] = _TOLERANCE,
     at: Annotated[
-        float | None, option("Verify as of this time, in seconds since 1970; by default now.")
+        float | None,
+        option("Verify as if this were the present time, in seconds since 1970; by default now."),
     ] = None,
     json_output: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:
     """Verify the signature of a webhook request.
 
-    Signatures are those of Standard Webhooks, v1 and v1a. The command prints the reason of its
-    verdict, and exits with 1 if the signature is invalid.
+    The signature is one of Standard Webhooks, v1 or v1a. The command prints whether the signature
+    is valid and why, and exits with 1 if it is invalid.
     """
     from app.delivery.verifying import verify
     from app.runtime.clock import SystemClock

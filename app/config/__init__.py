@@ -1,4 +1,4 @@
-"""Shell. The configuration file: its model, its loader, its checks.
+"""Shell. The configuration file: its model, its loader, and its checks.
 
 ========= ==========================================================================================
 model     the sections of the file as pydantic models; ``config`` is the root, ``schema`` the JSON Schema

@@ -22,6 +22,9 @@ the endpoint is ``doubtful``. Then some events that were never tried are consume
 A Retry-After is honoured to the second. A pause that the breaker chose starts at 1 s and doubles up to 60 s while
 probes fail.
 
+An operator may request the next probe at once (``retry``). A pause after a Retry-After ends early only by force. If
+the requested probe fails, the earlier pause goes on, so that many requests change nothing.
+
 After an answered probe the endpoint starts slowly. One attempt is in flight at first, then twice as many after each
 full round of answers, up to the caller's own bound. So a recovering target does not get all events at once."""
 
@@ -68,6 +71,8 @@ class Endpoint:
         self.flow = BreakerState.FLOWING
         self.until = 0.0
         self._not_before = 0.0  # end of the pause that the target asked for or the breaker chose
+        self._asked_until = 0.0  # end of the pause that the target asked for with Retry-After
+        self._earlier: float | None = None  # end of the pause before ``retry`` shortened it
         self.cause = ""
         self.allowed: int | None = None  # attempts in flight during the slow start; None: any
         self._answered = 0  # since ``allowed`` grew
@@ -88,8 +93,9 @@ class Endpoint:
         if probe:
             self._recent.clear()
             self._failures_in_a_row = self._probes_failed = 0
+            self._asked_until, self._earlier = 0.0, None
             self.flow, self.cause = BreakerState.FLOWING, ""
-            self.allowed, self._answered = 1, 0
+            self.start_slowly()
         elif self.allowed is not None and self.flow is BreakerState.FLOWING:
             self._grow(self.allowed)
 
@@ -105,30 +111,28 @@ class Endpoint:
             probe: whether the attempt was the probe.
         """
         self._recent.append(key)
-        self._probes_failed += probe
+        self._probes_failed += probe and self._earlier is None
         if not probe and self.flow is BreakerState.FLOWING and not self._most_failed():
             return False
         if probe or self.flow is BreakerState.FLOWING:
-            self._failures_in_a_row += 1
-            pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
-            self._not_before = now + pause
-            self._pause(now + pause, f"most attempts fail, the last with {code}")
+            self._pause_after_failure(f"most attempts fail, the last with {code}", now, jitter)
         return True
 
     def unreached(self, cause: str, now: float, jitter: float, *, probe: bool) -> float:
         """Pause, because an attempt ended before the first byte of its request. Return the end of the pause."""
         if probe or self.flow is BreakerState.FLOWING:
-            self._failures_in_a_row += 1
-            pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
-            self._not_before = now + pause
-            self._pause(now + pause, cause)
+            self._pause_after_failure(cause, now, jitter)
         return self.until
 
     def asked_to_wait(self, until: float, cause: str, *, by_sink: bool = False) -> None:
         """Pause until ``until``, because the target (Retry-After) or the sink asked for it."""
         if not by_sink:  # a pause of the sink has no meaning for the tried events
-            self._probes_failed += self.flow is BreakerState.PROBING
+            probing = self.flow is BreakerState.PROBING
+            self._probes_failed += probing and self._earlier is None
+            self._asked_until = until if probing else max(self._asked_until, until)
             self._not_before = max(self._not_before, until)
+            if probing:
+                self._earlier = None
         if self.flow is not BreakerState.PAUSED or until > self.until:
             self._pause(until, cause)
 
@@ -136,6 +140,17 @@ class Endpoint:
         """End the pause that the sink requested."""
         if self.flow is BreakerState.PAUSED:
             self.until = max(now, min(self.until, self._not_before))
+
+    def retry(self, now: float, *, force: bool) -> None:
+        """End the pause now, or at the end of the wait that the target asked for unless ``force``."""
+        until = now if force else max(now, self._asked_until)
+        if self.flow is BreakerState.PAUSED and until < self.until:
+            self._earlier = self._earlier or self.until
+            self._not_before = self.until = until
+
+    def start_slowly(self) -> None:
+        """Allow one attempt in flight at first."""
+        self.allowed, self._answered = 1, 0
 
     def probe_if_due(self, now: float) -> bool:
         """Return True if the pause is over, and expect exactly one attempt with ``probe=True``."""
@@ -151,7 +166,7 @@ class Endpoint:
     def nothing_to_probe(self) -> None:
         """Resume consumption, because no held event can be sent as a probe. A few more failures pause again at
         once."""
-        self.flow, self.cause = BreakerState.FLOWING, ""
+        self.flow, self.cause, self._earlier = BreakerState.FLOWING, "", None
 
     def _grow(self, allowed: int) -> None:
         self._answered += 1
@@ -159,6 +174,15 @@ class Endpoint:
             self.allowed, self._answered = allowed * 2, 0
             if self.allowed >= self._most:
                 self.allowed = None
+
+    def _pause_after_failure(self, cause: str, now: float, jitter: float) -> None:
+        """Pause, after a requested probe until the earlier end of the pause."""
+        until, self._earlier = self._earlier, None
+        if until is None:
+            self._failures_in_a_row += 1
+            until = now + doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
+        self._not_before = until
+        self._pause(until, cause)
 
     def _pause(self, until: float, cause: str) -> None:
         self.flow, self.until, self.cause = BreakerState.PAUSED, until, cause

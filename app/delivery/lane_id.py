@@ -50,6 +50,22 @@ def lane_id(
     return _bounded(b"o" + _place(partition) + position.encode())
 
 
+def order_value(lane: bytes) -> bytes | None:
+    """Return the key or the value of ``order_by`` in a lane id, or None if the lane has no order or is a digest."""
+    kind, rest = lane[:1], lane[1:]
+    if kind in (b"k", b"p"):
+        rest = _after_text(rest.partition(b":")[2])
+    if kind in (b"p", b"q"):
+        rest = _after_text(rest)
+    return rest if kind in (b"k", b"a", b"p", b"q") else None
+
+
+def _after_text(rest: bytes) -> bytes:
+    """Return what follows a text that is written as its length and itself, each with a colon."""
+    size, _, more = rest.partition(b":")
+    return more[int(size) + 1 :]
+
+
 def _bounded(lane: bytes) -> bytes:
     return lane if len(lane) <= LONGEST else b"d" + sha256(lane).digest()
 

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
+REQUESTED = -1  # the turn of a lane that an operator requested: a probe prefers it
 _READY, _IN_FLIGHT, _WAITING = "ready", "in flight", "waiting"
 
 
@@ -166,6 +167,25 @@ class Lanes(Generic[Item]):
     def holding(self) -> list[Lane[Item]]:
         """Return the waiting lanes."""
         return [lane for lane in self._lanes.values() if lane.state == _WAITING]
+
+    def all(self) -> list[Lane[Item]]:
+        """Return every lane."""
+        return list(self._lanes.values())
+
+    def retry(self, lane: Lane[Item], *, first: bool = False) -> bool:
+        """End the wait of a lane. Return False if the lane does not wait.
+
+        Args:
+            lane: the lane.
+            first: whether a probe prefers this lane.
+        """
+        waits = lane.state == _WAITING
+        if waits:
+            self._end_wait(lane)
+            self._make_ready(lane)
+        if first:
+            lane.since = REQUESTED
+        return waits
 
     def give_back(self, lane: Lane[Item], *, first: bool = False) -> None:
         """Make a lane in flight ready again with its head unfinished.

@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
+from app.delivery.lanes import REQUESTED
 from app.model.message import Partition
 
 START = -1  # before the first offset
@@ -29,7 +30,7 @@ class ParkedLaneState:
     ``places`` are the partitions with rows of the lane: one, unless an attribute orders across partitions. ``rows``
     is the known number of rows; a repeated write counts twice. ``due`` is when the head may be tried, in monotonic
     seconds. ``since`` is the turn of the last try (``lanes``). ``wait`` identifies the current wait; 0 means that
-    the lane is being drained.
+    the lane is being drained. ``earlier_due`` is ``due`` before an operator requested a try, else None.
 
     ``after`` is the offset of the last row that was read in ``places[0]``, or START. ``open`` counts rows that were
     read and are neither deleted nor returned to the store. ``writing`` counts rows that are being written. While
@@ -37,7 +38,18 @@ class ParkedLaneState:
     partitions of the lane were lost."""
 
     __slots__ = (
-        *("after", "due", "ending", "gone", "key", "open", "places", "rows", "since"),
+        *(
+            "after",
+            "due",
+            "earlier_due",
+            "ending",
+            "gone",
+            "key",
+            "open",
+            "places",
+            "rows",
+            "since",
+        ),
         *("wait", "writing"),
     )
 
@@ -46,6 +58,7 @@ class ParkedLaneState:
         self.places: tuple[Partition, ...] = (place,)
         self.rows = 0
         self.due = 0.0
+        self.earlier_due: float | None = None
         self.since = OWED
         self.wait = 0
         self.after = START
@@ -98,6 +111,22 @@ class ParkedLanes:
         self._wait += 1
         lane.due, lane.since, lane.wait = due, since, self._wait
         heapq.heappush(self._waits, (due, lane.wait, lane))
+
+    def retry(self, lane: ParkedLaneState, now: float, *, first: bool = False) -> bool:
+        """Let a lane be due at ``now`` (monotonic seconds). Return False if it does not wait or is due already.
+
+        Args:
+            lane: the lane.
+            now: the monotonic time in seconds.
+            first: whether a probe prefers this lane.
+        """
+        if first:
+            lane.since = REQUESTED
+        if not lane.wait or lane.due <= now:
+            return False
+        lane.earlier_due = lane.due
+        self.wait(lane, now, lane.since)
+        return True
 
     def take_due(self, now: float) -> ParkedLaneState | None:
         """Take the lane that has been due for longest, or None if none is due at ``now``.

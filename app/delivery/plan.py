@@ -19,6 +19,8 @@ retry          otherwise                                       RetryAt, one step
 RetryAt holds the lane: the later events of the lane wait in memory, and the partition pauses when its window is full.
 Park moves the wait and the lane to the store, and the partition goes on.
 
+A try that an operator requested (``restored``) takes no step, and the event then waits as before.
+
 A lane does not park if the whole schedule holds it, the endpoint is at fault, or the store is at its row bound. A
 lane beyond ``hold`` then parks afterwards. The Retry-After of a 429 is honoured also if the
 event becomes a dead letter, because the endpoint asked for it."""
@@ -154,6 +156,18 @@ def _again(
     if seconds is None:
         return DeadLetterIt(EXHAUSTED)
     return Park(now + seconds) if _parks(steps, policy, place) else RetryAt(now + seconds)
+
+
+def restored(decision: Decision, due: float, place: WaitPlace) -> Decision:
+    """Return the decision about a try that an operator requested before it was due at ``due`` (monotonic seconds).
+
+    A failure takes no step of the schedule, and the event waits until ``due`` as before."""
+    match decision:
+        case RetryAt() | Park() | PauseEndpoint() | DeadLetterIt(cause="schedule-exhausted"):
+            stored = place is WaitPlace.STORE
+            return Park(due, step=False) if stored else RetryAt(due, step=False)
+        case _:
+            return decision
 
 
 def wait_unsent(failures: int, now: float, jitter: float, place: WaitPlace) -> RetryAt | Park:

@@ -62,8 +62,8 @@ def _of_expression(root: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
     kind = result_type(root)
     if kind is not None and kind is not bool:
         yield (
-            f"is of type {NAMES[kind]}, not Boolean, and so never matches",
-            "compare it with a value",
+            f"is of type {NAMES[kind]}, not Boolean, so no event matches",
+            "compare the expression with a value",
         )
     yield from _of_node(root)
     yield from _failing(root)
@@ -75,8 +75,8 @@ def _failing(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
         for error in evaluated(node, CloudEvent({})).errors:
             if error.kind != "missingFunction":  # _no_function reports it
                 yield (
-                    f"{node_text(node)} always fails: {error.message}",
-                    "no event matches this part: correct or remove it",
+                    f"The part {node_text(node)} always fails: {error.message}",
+                    "correct or remove this part, because no event matches it",
                 )
         return
     if isinstance(node, nodes.Binary) and node.operator in NUMERIC:
@@ -94,17 +94,17 @@ def _no_number(node: nodes.Binary) -> Iterator[tuple[str, str]]:
             try:
                 cast(side.value)
             except Failure as failure:
-                message = f"{node_text(node)} always fails: {failure.message}"
+                message = f"The part {node_text(node)} always fails: {failure.message}"
                 yield message, _cure(node)
         elif isinstance(side, nodes.Attribute) and side.name in NO_NUMBERS:
-            message = f"{node_text(node)} always fails: {side.name} is no number"
+            message = f"The part {node_text(node)} always fails: {side.name} is no number"
             yield message, _cure(node)
 
 
 def _cure(node: nodes.Binary) -> str:
     if nodes.Attribute("time") in (node.left, node.right):
         return f"compare times: TIME(time) {node.operator} TIME('2026-01-01T00:00:00Z')"
-    return f"{node.operator} is for numbers; texts have =, != and LIKE"
+    return f"use {node.operator} only for numbers, and =, != or LIKE for texts"
 
 
 def _no_divisor(node: nodes.Binary) -> Iterator[tuple[str, str]]:
@@ -115,10 +115,16 @@ def _no_divisor(node: nodes.Binary) -> Iterator[tuple[str, str]]:
     if not isinstance(divisor, int | Decimal):
         return
     if not divisor:
-        yield f"{node_text(node)} always fails: it divides by 0", "divide by another number"
+        yield (
+            f"The part {node_text(node)} always fails: it divides by 0",
+            "divide by another number",
+        )
     elif node.operator == "/" and is_decimal(node) and _is_endless(divisor):
         cure = "multiply the other side instead, or divide whole numbers: INT(DATA('/n')) / 3"
-        yield f"{node_text(node)} fails where the result has no end of digits, as 1 / 3", cure
+        yield (
+            f"The part {node_text(node)} fails if the result has endless digits, as 1 / 3 has",
+            cure,
+        )
 
 
 def _is_endless(divisor: int | Decimal) -> bool:
@@ -139,7 +145,10 @@ def _reads_event(node: nodes.ExpressionNode) -> bool:
 def _of_node(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
     match node:
         case nodes.Attribute("data") | nodes.Exists("data"):
-            yield "an event has no attribute data", "read the data with DATA('/a/b')"
+            yield (
+                "The attribute data does not exist in any event",
+                "read the data with DATA('/a/b')",
+            )
         case nodes.Call() if find(node.name, len(node.arguments)) is None:
             yield _no_function(node)
     for each in nodes.children(node):
@@ -151,4 +160,9 @@ def _no_function(node: nodes.Call) -> tuple[str, str]:
     if node.name in FUNCTIONS:
         return message, f"give {node.name} the arguments that it takes"
     near = get_close_matches(node.name, [*FUNCTIONS, *DATA], n=1)
-    return message, f"did you mean {near[0]}?" if near else "known here: " + ", ".join(FUNCTIONS)
+    return (
+        message,
+        f"did you mean {near[0]}?"
+        if near
+        else "use one of these functions: " + ", ".join(FUNCTIONS),
+    )

@@ -32,6 +32,7 @@ from app.interfaces.log import (
     results_of,
 )
 from app.interfaces.notify import Notify, notify_nothing
+from app.interfaces.retrying import RetryRequest, RetryResult
 from app.interfaces.sink import (
     BatchSink,
     DeliveryRequest,
@@ -96,6 +97,8 @@ __all__ = [
     "Replay",
     "Replays",
     "ResultCallback",
+    "RetryRequest",
+    "RetryResult",
     "Sink",
     "SinkAnswer",
     "Store",

@@ -231,7 +231,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     subscription: str
-    kind: Literal["test"]
+    kind: Literal["test", "retry"]
     body: bytes
     asked_ms: int
     answer: bytes | None = None

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 from app.interfaces import kept
 from app.interfaces.audit import AuditTrail
+from app.interfaces.retrying import RetryResult
 from app.model.message import Partition
 from app.model.metadata import LogHealth
 
@@ -224,7 +225,15 @@ class Commands(Protocol):
         """Store a command for the worker of its subscription, and return its id."""
 
     async def take(self, subscriptions: Collection[str], now_ms: int) -> list[kept.Command]:
-        """Return commands for these subscriptions. Each command is given to one worker only."""
+        """Return commands for these subscriptions, except retries. Each command is given to one worker only."""
+
+    async def retries(self, subscriptions: Collection[str], now_ms: int) -> list[kept.Command]:
+        """Return the valid commands ``retry`` for these subscriptions. Every worker gets each of them, because
+        each delivers some of the keys.
+        """
+
+    async def add_result(self, command: int, result: RetryResult) -> None:
+        """Add the result of a worker to the answer to a command ``retry``."""
 
     async def answer(self, command: int, answer: bytes) -> None:
         """Store the worker's answer to a command, by the id of the command."""

@@ -18,7 +18,7 @@ from app.bindings.record import Record
 from app.brokers.aiokafka_adapter import batches_of
 from app.formats.content_coding import DecodedTooLarge
 from app.formats.kafka_compression import DamagedBatch, expand
-from app.kafka_listener.errors import RequestRefused
+from app.kafka_listener.errors import KafkaRequestRefused
 from app.kafka_listener.wire import ErrorCode
 from app.log.sequences import Batch
 
@@ -89,23 +89,25 @@ def read_batch(data: bytes, bound: int, room: int | None = None) -> ProducedBatc
         room: bytes that a compressed batch may become, if this is less than ``bound``.
     """
     if len(data) <= _MAGIC:
-        raise RequestRefused(ErrorCode.invalid_record, "there is no batch of records")
+        raise KafkaRequestRefused(ErrorCode.invalid_record, "there is no batch of records")
     if len(data) > bound:
         raise _too_large(bound)
     if data[_MAGIC] != FORMAT:
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.unsupported_for_message_format,
             f"messages of format {data[_MAGIC]}: only record batches, of format {FORMAT}, are accepted",
         )
     if len(data) < HEADER.size:
-        raise RequestRefused(ErrorCode.corrupt_message, "a batch ends within its header")
+        raise KafkaRequestRefused(ErrorCode.corrupt_message, "a batch ends within its header")
     _, length, _, _, crc, attributes, delta, _, _, producer, epoch, first, count = (
         HEADER.unpack_from(data)
     )
     _check_whole(data, length, crc)
     _check_kind(attributes)
     if count < 1 or delta != count - 1:
-        raise RequestRefused(ErrorCode.invalid_record, f"{count} records, numbered up to {delta}")
+        raise KafkaRequestRefused(
+            ErrorCode.invalid_record, f"{count} records, numbered up to {delta}"
+        )
     codec = attributes & _CODEC
     plain = _expanded(data, codec, bound if room is None else min(bound, room))
     _check_count(plain, count)
@@ -115,25 +117,25 @@ def read_batch(data: bytes, bound: int, room: int | None = None) -> ProducedBatc
 
 def _check_whole(data: bytes, length: int, crc: int) -> None:
     if length < len(data) - LENGTH_END:
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.invalid_record, "a request may hold one batch of a partition"
         )
     if length > len(data) - LENGTH_END or crc32c(memoryview(data)[CHECKED:]) != crc:
-        raise RequestRefused(ErrorCode.corrupt_message, "the checksum of a batch is wrong")
+        raise KafkaRequestRefused(ErrorCode.corrupt_message, "the checksum of a batch is wrong")
 
 
 def _check_kind(attributes: int) -> None:
     if attributes & (_TRANSACTIONAL | _CONTROL):
-        raise RequestRefused(ErrorCode.invalid_record, "transactions are not supported")
+        raise KafkaRequestRefused(ErrorCode.invalid_record, "transactions are not supported")
 
 
 def _check_count(plain: bytes, count: int) -> None:
     if (len(plain) - HEADER.size) // MIN_RECORD < count:
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.invalid_record, f"{count} records cannot be in {len(plain)} bytes"
         )
     if count > MAX_RECORDS:
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.message_too_large, f"a batch of more than {MAX_RECORDS} records"
         )
 
@@ -142,14 +144,14 @@ def _numbers(producer: int, epoch: int, first: int, count: int) -> Batch | None:
     if producer < 0:
         return None
     if epoch < 0 or first < 0:
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.invalid_record, "the sequence numbers of a producer are missing"
         )
     return Batch(producer, epoch, first, count)
 
 
-def _too_large(bound: int) -> RequestRefused:
-    return RequestRefused(ErrorCode.message_too_large, f"a batch of more than {bound} bytes")
+def _too_large(bound: int) -> KafkaRequestRefused:
+    return KafkaRequestRefused(ErrorCode.message_too_large, f"a batch of more than {bound} bytes")
 
 
 def _expanded(data: bytes, codec: int, bound: int) -> bytes:
@@ -158,14 +160,14 @@ def _expanded(data: bytes, codec: int, bound: int) -> bytes:
     try:
         records = expand(codec, data[HEADER.size :], bound)
     except KeyError:
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.unsupported_compression_type, f"there is no codec {codec}"
         ) from None
     except DecodedTooLarge:
         why = f"a batch would exceed the {bound} bytes that remain for its request"
-        raise RequestRefused(ErrorCode.message_too_large, why) from None
+        raise KafkaRequestRefused(ErrorCode.message_too_large, why) from None
     except DamagedBatch as error:
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.corrupt_message, f"a batch cannot be expanded: {error}"
         ) from error
     head = bytearray(data[: HEADER.size])
@@ -207,8 +209,8 @@ def _varint(plain: bytes, at: int) -> tuple[int, int]:
     return 0, at
 
 
-def _too_many_headers() -> RequestRefused:
-    return RequestRefused(
+def _too_many_headers() -> KafkaRequestRefused:
+    return KafkaRequestRefused(
         ErrorCode.message_too_large,
         f"a batch with more than {MAX_RECORD_HEADERS} headers of records",
     )
@@ -235,7 +237,7 @@ def _records(plain: bytes, count: int) -> tuple[Record, ...]:
         OverflowError,
         MemoryError,
     ) as error:
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.invalid_record, f"a record cannot be read: {error}"
         ) from error
 

@@ -14,7 +14,7 @@ _REFUSED = {
 }
 
 
-class RequestRefused(Exception):
+class KafkaRequestRefused(Exception):
     """The error for a part of a request that is answered with an error code. ``faults`` has pairs
     of a record index and a reason.
     """
@@ -30,7 +30,7 @@ class RequestRefused(Exception):
 def demand(code: ErrorCode, message: str) -> None:
     """Raise RequestRefused for any code except success."""
     if code is not ErrorCode.none:
-        raise RequestRefused(code, message)
+        raise KafkaRequestRefused(code, message)
 
 
 def code_of(error: Exception) -> ErrorCode:
@@ -38,7 +38,7 @@ def code_of(error: Exception) -> ErrorCode:
     storage error.
     """
     match error:
-        case RequestRefused():
+        case KafkaRequestRefused():
             return error.code
         case BrokerRefused():
             return _REFUSED.get(error.kind, ErrorCode.invalid_record)

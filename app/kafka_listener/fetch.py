@@ -10,7 +10,7 @@ from typing import Any
 
 from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.batch_writing import EncodedBatches, write_batches
-from app.kafka_listener.errors import RequestRefused, code_of
+from app.kafka_listener.errors import KafkaRequestRefused, code_of
 from app.kafka_listener.node import LEADER_EPOCH, KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_read
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest, write_answer
@@ -24,7 +24,7 @@ MAX_INLINE_ANSWER = (
 FULL_WITHIN = 8  # a response counts as full if less than this fraction (1/8) of its bound is free
 
 
-class FetchedPartition:
+class FetchPartition:
     """One partition of a Fetch request, and what has been read from it so far."""
 
     __slots__ = ("data", "error", "next", "place", "room", "size")
@@ -70,7 +70,7 @@ async def fetch(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -
 
 
 async def _read_until_enough(
-    node: KafkaNode, session: KafkaSession, payload: Any, wanted: Sequence[FetchedPartition]
+    node: KafkaNode, session: KafkaSession, payload: Any, wanted: Sequence[FetchPartition]
 ) -> None:
     loop = asyncio.get_running_loop()
     settings = node.settings
@@ -96,7 +96,7 @@ async def _read_until_enough(
 
 
 async def _read(
-    node: KafkaNode, session: KafkaSession, turns: Sequence[FetchedPartition], most: int
+    node: KafkaNode, session: KafkaSession, turns: Sequence[FetchPartition], most: int
 ) -> None:
     """Read all partitions as far as there is room. The first one with records yields at least one
     batch, whatever its size.
@@ -115,7 +115,7 @@ async def _read(
 
 
 async def _read_held_step(
-    node: KafkaNode, session: KafkaSession, each: FetchedPartition, room: int, *, first: bool
+    node: KafkaNode, session: KafkaSession, each: FetchPartition, room: int, *, first: bool
 ) -> None:
     """Count the room as used, then read into it, because other requests read at the same time."""
     room = max(1, min(room, each.room, STEP))
@@ -127,7 +127,7 @@ async def _read_held_step(
         session.hold(each.size - before - room)
 
 
-def _is_enough(wanted: Sequence[FetchedPartition], least: int, most: int) -> bool:
+def _is_enough(wanted: Sequence[FetchPartition], least: int, most: int) -> bool:
     """Return True if ``least`` bytes are read, the response is full, or a partition is full or
     failed.
     """
@@ -142,7 +142,7 @@ def _is_full(size: int, bound: int) -> bool:
     return bool(size) and bound - size < bound / FULL_WITHIN
 
 
-async def _read_step(node: KafkaNode, each: FetchedPartition, room: int, *, first: bool) -> None:
+async def _read_step(node: KafkaNode, each: FetchPartition, room: int, *, first: bool) -> None:
     try:
         log = node.engine.partition(each.place)
         log.check(each.next)
@@ -168,7 +168,7 @@ def _write(offset: int, room: int, runs: Iterator[StoredRun]) -> EncodedBatches:
 
 @contextmanager
 def _watching(
-    node: KafkaNode, session: KafkaSession, wanted: Sequence[FetchedPartition]
+    node: KafkaNode, session: KafkaSession, wanted: Sequence[FetchPartition]
 ) -> Iterator[asyncio.Event]:
     """Yield an event that is set when one of the partitions grows or waiting must end."""
     event = asyncio.Event()
@@ -187,8 +187,8 @@ def _watching(
 
 def _begin_partition(
     node: KafkaNode, session: KafkaSession, topic: str, asked: Any
-) -> FetchedPartition:
-    each = FetchedPartition(
+) -> FetchPartition:
+    each = FetchPartition(
         Partition(topic, asked.partition), asked.fetch_offset, asked.partition_max_bytes
     )
     if to_read(session, topic) is not ErrorCode.none:
@@ -199,7 +199,7 @@ def _begin_partition(
         check_epoch(getattr(asked, "current_leader_epoch", -1))
     except PositionOutOfRange:
         each.error = ErrorCode.unknown_topic_or_partition
-    except RequestRefused as refusal:
+    except KafkaRequestRefused as refusal:
         each.error = refusal.code
     else:
         if not log.earliest <= each.next <= log.next_offset:
@@ -210,13 +210,15 @@ def _begin_partition(
 def check_epoch(epoch: int) -> None:
     """Raise RequestRefused for a leader epoch that never existed (KIP-320)."""
     if epoch > LEADER_EPOCH:
-        raise RequestRefused(ErrorCode.unknown_leader_epoch, f"no leader has had epoch {epoch}")
+        raise KafkaRequestRefused(
+            ErrorCode.unknown_leader_epoch, f"no leader has had epoch {epoch}"
+        )
 
 
 def _answer(
     node: KafkaNode,
     request: KafkaRequest,
-    wanted: Sequence[FetchedPartition],
+    wanted: Sequence[FetchPartition],
     code: ErrorCode = ErrorCode.none,
 ) -> Any:
     shapes, by_topic = request.shapes, dict[str, list[Any]]()
@@ -233,7 +235,7 @@ def _answer(
     )
 
 
-def _partition(node: KafkaNode, shapes: Any, each: FetchedPartition) -> Any:
+def _partition(node: KafkaNode, shapes: Any, each: FetchPartition) -> Any:
     earliest = latest = -1
     if each.error is not ErrorCode.topic_authorization_failed:
         with suppress(PositionOutOfRange):

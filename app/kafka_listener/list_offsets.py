@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.errors import BrokerError, PositionOutOfRange
-from app.kafka_listener.errors import RequestRefused, code_of, demand
+from app.kafka_listener.errors import KafkaRequestRefused, code_of, demand
 from app.kafka_listener.fetch import check_epoch
 from app.kafka_listener.node import LEADER_EPOCH, KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_see
@@ -53,7 +53,7 @@ async def _partition(
         offset, time_ms = await _find(node, log, asked.timestamp)
     except PositionOutOfRange:
         code = ErrorCode.unknown_topic_or_partition
-    except (RequestRefused, BrokerError) as error:
+    except (KafkaRequestRefused, BrokerError) as error:
         code = code_of(error)
     return shapes.ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
@@ -78,7 +78,7 @@ async def _find(node: KafkaNode, log: PartitionLog, asked: int) -> tuple[int, in
         case _ if asked >= 0:
             return await _at_time(node, log, asked)
         case _:
-            raise RequestRefused(
+            raise KafkaRequestRefused(
                 ErrorCode.unsupported_version, f"timestamp {asked} is not supported"
             )
 

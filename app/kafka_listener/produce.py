@@ -23,7 +23,7 @@ from app.kafka_listener.batches import (
     is_zstd,
     read_batch,
 )
-from app.kafka_listener.errors import RequestRefused, code_of
+from app.kafka_listener.errors import KafkaRequestRefused, code_of
 from app.kafka_listener.node import KafkaNode, KafkaSession
 from app.kafka_listener.rights import attributed, not_allowed, to_write
 from app.kafka_listener.room import Reservation
@@ -45,7 +45,7 @@ class ParsedPartition(msgspec.Struct, frozen=True):
     """A partition with its parsed batch, or with the reason why the batch is refused."""
 
     place: Partition
-    batch: ProducedBatch | RequestRefused
+    batch: ProducedBatch | KafkaRequestRefused
 
 
 class ProduceResult(msgspec.Struct, frozen=True):
@@ -145,7 +145,7 @@ def _read_all(
     for place, data in parts:
         if version < ZSTD_SINCE and is_zstd(data):
             why = f"batches in zstd need version {ZSTD_SINCE} of Produce"
-            refusal = RequestRefused(ErrorCode.unsupported_compression_type, why)
+            refusal = KafkaRequestRefused(ErrorCode.unsupported_compression_type, why)
             asked.append(ParsedPartition(place, refusal))
         else:
             asked.append(_read_one(node, session, place, data, room))
@@ -162,16 +162,16 @@ def _read_one(
     code = to_write(session, place.topic)
     if code is not ErrorCode.none:
         return ParsedPartition(
-            place, RequestRefused(code, f"writing to {place.topic} is not allowed")
+            place, KafkaRequestRefused(code, f"writing to {place.topic} is not allowed")
         )
     try:
         node.engine.partition(place)
         batch = read_batch(data, node.settings.max_batch, room)
     except PositionOutOfRange as error:
         return ParsedPartition(
-            place, RequestRefused(ErrorCode.unknown_topic_or_partition, str(error))
+            place, KafkaRequestRefused(ErrorCode.unknown_topic_or_partition, str(error))
         )
-    except RequestRefused as refusal:
+    except KafkaRequestRefused as refusal:
         return ParsedPartition(place, refusal)
     faults = node.gate.refusals(place.topic, batch.records)
     if faults:
@@ -187,12 +187,12 @@ def _read_one(
 
 
 def _expanded(asked: ParsedPartition) -> int:
-    return 0 if isinstance(asked.batch, RequestRefused) else asked.batch.expanded
+    return 0 if isinstance(asked.batch, KafkaRequestRefused) else asked.batch.expanded
 
 
-def _refuse_records(what: str, faults: Mapping[int, str]) -> RequestRefused:
+def _refuse_records(what: str, faults: Mapping[int, str]) -> KafkaRequestRefused:
     first = next(iter(faults.values()))
-    return RequestRefused(
+    return KafkaRequestRefused(
         ErrorCode.invalid_record,
         f"{what}: {first}",
         tuple(faults.items()),
@@ -201,7 +201,7 @@ def _refuse_records(what: str, faults: Mapping[int, str]) -> RequestRefused:
 
 def _refused(payload: Any, code: ErrorCode, why: str) -> list[ParsedPartition]:
     return [
-        ParsedPartition(Partition(topic.name, data.index), RequestRefused(code, why))
+        ParsedPartition(Partition(topic.name, data.index), KafkaRequestRefused(code, why))
         for topic in payload.topic_data
         for data in topic.partition_data
     ]
@@ -210,7 +210,7 @@ def _refused(payload: Any, code: ErrorCode, why: str) -> list[ParsedPartition]:
 def _begin(
     node: KafkaNode, asked: ParsedPartition, owner: str
 ) -> asyncio.Future[StoredAppend] | Exception:
-    if isinstance(asked.batch, RequestRefused):
+    if isinstance(asked.batch, KafkaRequestRefused):
         return asked.batch
     return node.engine.append_to(asked.place, asked.batch.records, asked.batch.numbers, owner)
 
@@ -245,13 +245,13 @@ def _result(
     if error is not None:
         known = error if isinstance(error, Exception) else RuntimeError(str(error))
         return ProduceResult(asked.place, known)
-    records = 0 if isinstance(asked.batch, RequestRefused) else len(asked.batch.records)
+    records = 0 if isinstance(asked.batch, KafkaRequestRefused) else len(asked.batch.records)
     return ProduceResult(asked.place, each.result(), records)
 
 
 def _unanswered(fates: Iterable[ProduceResult]) -> None:
     for fate in fates:
-        if isinstance(fate.result, RequestRefused):
+        if isinstance(fate.result, KafkaRequestRefused):
             raise Malformed(f"a batch for {fate.place} with acks 0: {fate.result}")
 
 
@@ -264,7 +264,7 @@ def _count(node: KafkaNode, session: KafkaSession, fates: Iterable[ProduceResult
             continue
         code = code_of(fate.result).name
         node.counters.add("kafka_refused_batches", code)
-        if caller is not None and isinstance(fate.result, RequestRefused):
+        if caller is not None and isinstance(fate.result, KafkaRequestRefused):
             caller.tally.refused += 1
             node.counters.add("producer_refusals", caller.name, code)
 
@@ -296,9 +296,9 @@ def _partition(node: KafkaNode, shapes: Any, fate: ProduceResult) -> Any:
             start = node.engine.partition(fate.place).earliest
     else:
         code, base, time, start = code_of(result), -1, None, -1
-        if isinstance(result, BrokerError | RequestRefused | TimeoutError):
+        if isinstance(result, BrokerError | KafkaRequestRefused | TimeoutError):
             message = str(result)[:MAX_MESSAGE]
-        if isinstance(result, RequestRefused):
+        if isinstance(result, KafkaRequestRefused):
             faults = tuple(
                 shapes.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
                 for index, why in result.faults

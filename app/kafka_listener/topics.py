@@ -12,7 +12,7 @@ from typing import Any
 
 from app.errors import BoundReached, BrokerError, BrokerRefused
 from app.kafka_listener.configs import FROM_FILE, TopicConfigs, topic_configs
-from app.kafka_listener.errors import RequestRefused, code_of, demand
+from app.kafka_listener.errors import KafkaRequestRefused, code_of, demand
 from app.kafka_listener.node import NODE_ID, KafkaNode, KafkaSession
 from app.kafka_listener.rights import to_administer, to_delete, to_write
 from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
@@ -106,30 +106,34 @@ async def _create(
 def _validated_count(node: KafkaNode, topic: Any, configs: TopicConfigs, *, repeated: bool) -> int:
     """Check the request for a topic, and return its number of partitions. Raise RequestRefused."""
     if repeated:
-        raise RequestRefused(ErrorCode.invalid_request, f"{topic.name} is named twice")
+        raise KafkaRequestRefused(ErrorCode.invalid_request, f"{topic.name} is named twice")
     if not is_topic_name(topic.name):
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.invalid_topic_exception, "a name is 1 to 249 of A-Z a-z 0-9 . _ -"
         )
     if topic.name in node.engine.topics():
-        raise RequestRefused(ErrorCode.topic_already_exists, f"there is a topic {topic.name}")
+        raise KafkaRequestRefused(ErrorCode.topic_already_exists, f"there is a topic {topic.name}")
     partitions = _assigned_count(topic) if topic.assignments else _requested_count(node, topic)
     most = node.settings.max_partitions
     if not 0 < partitions <= most:
-        raise RequestRefused(ErrorCode.invalid_partitions, f"a topic has 1 to {most} partitions")
+        raise KafkaRequestRefused(
+            ErrorCode.invalid_partitions, f"a topic has 1 to {most} partitions"
+        )
     for config in topic.configs:
         held = configs.get(config.name)
         if held is None:
-            raise RequestRefused(ErrorCode.invalid_config, f"{config.name} cannot be set")
+            raise KafkaRequestRefused(ErrorCode.invalid_config, f"{config.name} cannot be set")
         if config.value is not None and config.value != held:
             what = f"{config.name} is {held}, by the configuration of Skybridge"
-            raise RequestRefused(ErrorCode.invalid_config, what)
+            raise KafkaRequestRefused(ErrorCode.invalid_config, what)
     return partitions
 
 
 def _requested_count(node: KafkaNode, topic: Any) -> int:
     if topic.replication_factor not in (NOT_GIVEN, REPLICAS):
-        raise RequestRefused(ErrorCode.invalid_replication_factor, "there is one node: one replica")
+        raise KafkaRequestRefused(
+            ErrorCode.invalid_replication_factor, "there is one node: one replica"
+        )
     asked = topic.num_partitions
     return node.engine.settings.partitions if asked == NOT_GIVEN else int(asked)
 
@@ -139,12 +143,12 @@ def _assigned_count(topic: Any) -> int:
     raise RequestRefused.
     """
     if (topic.num_partitions, topic.replication_factor) != (NOT_GIVEN, NOT_GIVEN):
-        raise RequestRefused(ErrorCode.invalid_request, "give either assignments or numbers")
+        raise KafkaRequestRefused(ErrorCode.invalid_request, "give either assignments or numbers")
     numbers = sorted(each.partition_index for each in topic.assignments)
     on_this_node = all(tuple(each.broker_ids) == (NODE_ID,) for each in topic.assignments)
     if not on_this_node or numbers != list(range(len(numbers))):
         what = f"each partition from 0 on is on node {NODE_ID} alone"
-        raise RequestRefused(ErrorCode.invalid_replica_assignment, what)
+        raise KafkaRequestRefused(ErrorCode.invalid_replica_assignment, what)
     return len(numbers)
 
 
@@ -159,18 +163,18 @@ async def _grow(
     demand(to_administer(session), NO_RIGHT)
     known = node.engine.topics().get(topic.name)
     if known is None:
-        raise RequestRefused(ErrorCode.unknown_topic_or_partition, f"no topic {topic.name}")
+        raise KafkaRequestRefused(ErrorCode.unknown_topic_or_partition, f"no topic {topic.name}")
     have, most = len(known.partitions), node.settings.max_partitions
     if repeated:
-        raise RequestRefused(ErrorCode.invalid_request, f"{topic.name} is named twice")
+        raise KafkaRequestRefused(ErrorCode.invalid_request, f"{topic.name} is named twice")
     if not have < topic.count <= most:
         what = f"{topic.name} has {have} partitions, and may have {most}"
-        raise RequestRefused(ErrorCode.invalid_partitions, what)
+        raise KafkaRequestRefused(ErrorCode.invalid_partitions, what)
     placed = topic.assignments
     if placed is not None and [tuple(p.broker_ids) for p in placed] != [(NODE_ID,)] * (
         topic.count - have
     ):
-        raise RequestRefused(
+        raise KafkaRequestRefused(
             ErrorCode.invalid_replica_assignment, f"one replica each, on node {NODE_ID}"
         )
     if not only_check:
@@ -185,7 +189,7 @@ async def _result_of(act: Awaitable[None]) -> tuple[ErrorCode, str | None]:
     except BrokerRefused as error:
         named = error.kind in ("unknown-topic", "not-authorised")
         return (code_of(error) if named else ErrorCode.policy_violation), str(error)
-    except (RequestRefused, BrokerError) as error:
+    except (KafkaRequestRefused, BrokerError) as error:
         return code_of(error), str(error)
     return ErrorCode.none, None
 

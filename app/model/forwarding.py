@@ -16,7 +16,9 @@ def _name(text: str) -> str:
         raise ValueError(_NOT_A_NAME)
     why = why_not(text)
     if why:
-        raise ValueError(f"The header {text} is never forwarded: it {why}. Cure: Remove it.")
+        raise ValueError(
+            f"The header {text} is never forwarded: it {why}. Cure: Remove the header."
+        )
     return text
 
 
@@ -24,7 +26,7 @@ def _exact_name(text: str) -> str:
     if text.endswith("*"):
         raise ValueError(
             "The list accepts only whole names, because with * a client could add any header to a message. "
-            "Cure: Write each name out."
+            "Cure: Write each header name in full."
         )
     return _name(text)
 
@@ -42,7 +44,7 @@ def _own_header(text: str) -> str:
         raise ValueError(_NOT_A_NAME)
     if text.startswith(_EVENTS) or (why_not(text) and text not in _CREDENTIALS):
         raise ValueError(
-            f"The header {text} has another meaning. Cure: Choose another, such as x-api-key."
+            f"The header {text} already has another meaning. Cure: Choose another header, such as x-api-key."
         )
     return text
 
@@ -54,11 +56,11 @@ def _static_header(text: str) -> str:
         raise ValueError(f"The header {text} is a credential. Cure: Set auth instead.")
     if text.startswith(APART):
         raise ValueError(
-            f"The header {text} has a prefix that is reserved for message headers. Cure: Rename it."
+            f"The header {text} has a prefix that is reserved for message headers. Cure: Rename the header."
         )
     why = why_not(text)
     if why and text not in _CREDENTIALS:
-        raise ValueError(f"The header {text} cannot be set: it {why}. Cure: Remove it.")
+        raise ValueError(f"The header {text} cannot be set: it {why}. Cure: Remove the header.")
     return text
 
 

@@ -61,7 +61,7 @@ def _text(value: object) -> str | SecretValue | SecretText:
             return value
         case {"secret": str(secret), **others} if not others:
             return SecretValue.model_validate({"secret": secret})
-    raise ValueError("should be text, or {secret: TEXT}")
+    raise ValueError("The value is neither text nor a secret. Cure: Write text, or {secret: TEXT}.")
 
 
 def _json(value: object) -> object:
@@ -77,7 +77,9 @@ def _json(value: object) -> object:
             return _text(value)
         case None | bool() | int() | float():
             return value
-    raise ValueError("should be JSON")
+    raise ValueError(
+        "The value is not JSON. Cure: Write text, numbers, true, false, null, lists or mappings."
+    )
 
 
 def _shown(value: object) -> object:
@@ -113,16 +115,20 @@ Json = Annotated[object, PlainValidator(_json), PlainSerializer(_shown), WithJso
 
 def _header_name(name: str) -> str:
     if not is_field_name(name) or name != name.lower():
-        raise ValueError("is not a header name in lower case (RFC 9110 5.1)")
+        raise ValueError(
+            "The value is not a header name in lower case (RFC 9110 5.1). Cure: Write one such as x-api-key."
+        )
     why = why_not(name)
     if why and name not in {"content-type", "user-agent", "prefer"}:
-        raise ValueError(f"{name} cannot be set: it {why}")
+        raise ValueError(f"The header {name} cannot be set: it {why}. Cure: Remove the header.")
     return name
 
 
 def _pointer(text: str) -> str:
     if text and POINTER.fullmatch(text) is None:
-        raise ValueError("is no JSON Pointer: it is empty, or begins with a slash (RFC 6901)")
+        raise ValueError(
+            "The value is not a JSON Pointer. Cure: Write for example /customer/email."
+        )
     return text
 
 
@@ -201,7 +207,9 @@ class AnswerTest(Strict):
     @model_validator(mode="after")
     def one_way(self) -> AnswerTest:
         if ("equals" in self.model_fields_set) == (self.any_of is not None):
-            raise ValueError("give either equals or in")
+            raise ValueError(
+                "The test has neither or both of equals and in. Cure: Set one of the two."
+            )
         return self
 
     @property

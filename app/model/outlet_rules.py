@@ -10,7 +10,15 @@ from app.model.outlet import RequestTemplates
 from app.model.outlet_presets import BATCHED, PresetRequest
 from app.model.webhook import ApiKey
 
-_OF_CLOUDEVENTS = ("content_mode", "format", "specversion", "reply", "strict_webhook", "handshake")
+_OF_CLOUDEVENTS = (
+    "content_mode",
+    "format",
+    "specversion",
+    "reply",
+    "strict_webhook",
+    "handshake",
+    "request_rate",
+)
 
 
 class WebhookSettings(Protocol):
@@ -43,20 +51,22 @@ def with_secret_sink(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def contradictions(
     request: RequestTemplates | PresetRequest, subscription: WebhookSettings
 ) -> Iterator[str]:
-    """Yield each setting that cannot be beside ``request``, with its cure."""
+    """Yield a message for each setting that contradicts ``request``. The message has a problem and
+    its cure.
+    """
     for name in _OF_CLOUDEVENTS:
         if name in subscription.model_fields_set and not _is_off(name, getattr(subscription, name)):
-            yield f"{name} is for CloudEvents, and request sends none: leave out {name}"
+            yield f"The setting {name} is only for CloudEvents, but request sends none. Remove {name}."
     if subscription.batch is not None and not isinstance(request, BATCHED):
-        yield "batch needs request.preset elasticsearch or splunk_hec: others take one event a request"
+        yield "The setting batch needs request.preset elasticsearch or splunk_hec: other requests contain one event. Remove batch."
     if isinstance(request, RequestTemplates):
         yield from _repeated_headers(request, subscription)
         both = sorted({*request.success.status} & subscription.retried_statuses)
         if both:
             listed = ", ".join(map(str, both))
             yield (
-                f"request.success.status and retry.statuses both list {listed}: leave it out of one of them; "
-                "without retry.statuses, 404, 408, 409, 425 and 429 are retried"
+                f"The settings request.success.status and retry.statuses both list {listed}. Remove it from one of them; "
+                "without retry.statuses, 404, 408, 409, 425 and 429 are retried."
             )
 
 
@@ -67,8 +77,8 @@ def _is_off(name: str, value: object) -> bool:
 def _repeated_headers(request: RequestTemplates, subscription: WebhookSettings) -> Iterator[str]:
     for name in request.headers:
         if name in subscription.headers:
-            yield f"request.headers: {name} is also in headers: leave it out of one of them"
+            yield f"The header {name} is set in request.headers and in headers. Remove it from one of them."
         if is_wanted(name, subscription.forwarded_names):
-            yield f"request.headers: {name} is also forwarded from the message: see forward_headers"
+            yield f"The header {name} is set in request.headers and also forwarded from the message. Remove it from request.headers or from forward_headers."
         if isinstance(subscription.auth, ApiKey) and subscription.auth.header == name:
-            yield f"request.headers: {name} is the header of auth"
+            yield f"The header {name} is set in request.headers and also by auth. Remove it from request.headers."

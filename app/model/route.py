@@ -202,7 +202,7 @@ class DataSchema(Strict):
     def one_source(self) -> DataSchema:
         if (self.file is None) == (self.dataschema is None):
             raise ValueError(
-                "The schema needs either file or dataschema. Cure: Set one of the two."
+                "The schema needs either file or dataschema. Cure: Set either file or dataschema."
             )
         return self
 

@@ -16,7 +16,7 @@ MEANINGS: Mapping[Scope, str] = MappingProxyType(
         "read": "see state, settings, topics and events that wait, without event data",
         "data": "see event data in the answers of read, and answers of webhooks",
         "pull": "take events of pull subscriptions and finish them; follow the events of a subscription",
-        "operate": "pause, resume, test, replay, redrive, resend, discard, publish by hand",
+        "operate": "pause, resume, test, retry, replay, redrive, resend, discard, publish by hand",
         "configure": "change subscriptions; check, plan and reload the configuration",
     }
 )

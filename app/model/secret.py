@@ -37,7 +37,7 @@ class FileText(str):
 
 
 class MixedText(str):
-    """A text that holds values of references, whole or beside other text: ``Bearer ${env:KEY}``.
+    """A text with the values of references, alone or among other text, such as ``Bearer ${env:KEY}``.
 
     Attributes:
         pieces: the text in order; the value of each reference is a ``FileSecret``.

@@ -58,7 +58,7 @@ def read_key(text: str) -> SigningKey:
     try:
         raw = base64.b64decode(text.removeprefix(kind.value), validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError(f"is not base64 after {kind.value}") from None
+        raise ValueError(f"is not base64 after its prefix {kind.value}") from None
     if len(raw) not in _SIZES[kind]:
         raise ValueError(f"has {len(raw)} bytes, which is not a key of kind {kind.value}")
     return SigningKey(kind, raw)

@@ -329,7 +329,7 @@ class Subscription(Strict):
     def request_fits(self) -> Subscription:
         """Refuse settings that contradict ``request``, all of them at once."""
         if self.request is not None and (faults := [*contradictions(self.request, self)]):
-            raise ValueError("; ".join(faults))
+            raise ValueError(" ".join(faults))
         return self
 
     @model_validator(mode="after")
@@ -338,12 +338,12 @@ class Subscription(Strict):
         for name in self.headers:
             if is_wanted(name, self.forwarded_names):
                 raise ValueError(
-                    f"The header {name} of headers is also forwarded from the message. "
-                    "Cure: Remove it from headers or from forward_headers."
+                    f"The header {name} is set in headers and also forwarded from the message. "
+                    "Cure: Remove the header from headers or from forward_headers."
                 )
             if isinstance(self.auth, ApiKey) and self.auth.header == name:
                 raise ValueError(
-                    f"The header {name} of headers is also the header of auth. Cure: Remove it from headers."
+                    f"The header {name} is set in headers and also by auth. Cure: Remove the header from headers."
                 )
         return self
 

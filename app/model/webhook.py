@@ -127,7 +127,9 @@ StaticHeaders = Annotated[dict[StaticHeader, HeaderValue], Field(max_length=MOST
 def _url(secret: FileSecret) -> FileSecret:
     """Refuse what is no URL. The message never quotes it."""
     if not _HTTP.match(secret.get_secret_value()):
-        raise ValueError("is not a URL that begins with https:// or http://")
+        raise ValueError(
+            "The value is not a URL that begins with https:// or http://. Cure: Write for example https://host/path."
+        )
     return secret
 
 

@@ -11,7 +11,7 @@ from app.event.json_text import encode_value
 from app.event.value import CloudEvent, DataForm
 from app.model.outlet import DataBody, FormBody, JsonBody, SecretText, SecretValue, TextBody
 from app.outlets.places import Compiler, Markup, Optional, RenderJson, ValueAbsent
-from app.outlets.values import EventView, Unshapeable
+from app.outlets.values import ShapingEvent, Unshapeable
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -67,7 +67,7 @@ def compile_json(
     """Compile a JSON document. ``markup`` has the escaping for strings of members, by member name."""
     pieces = _merged(_pieces(document, compiler, setting, markup or {}))
 
-    def render(event: EventView) -> bytes:
+    def render(event: ShapingEvent) -> bytes:
         made = b"".join([piece if isinstance(piece, bytes) else piece(event) for piece in pieces])
         return _demand_utf8(made, setting)
 
@@ -90,9 +90,9 @@ class _Member(NamedTuple):
     name: bytes
     pieces: list[Piece]
     may_lack: bool
-    """Whether this member is left out for an event without its value."""
+    """True if this member is left out for an event without its value."""
 
-    def render(self, event: EventView) -> bytes | None:
+    def render(self, event: ShapingEvent) -> bytes | None:
         """Return the member; None if it is left out."""
         try:
             pieces = [each if isinstance(each, bytes) else each(event) for each in self.pieces]
@@ -168,8 +168,8 @@ def _form(
 
 
 def pairs(
-    templates: Sequence[tuple[str, str | Callable[[EventView], str]]],
-    event: EventView,
+    templates: Sequence[tuple[str, str | Callable[[ShapingEvent], str]]],
+    event: ShapingEvent,
     *,
     omits: bool,
 ) -> Iterator[str]:
@@ -185,7 +185,7 @@ def pairs(
 def _value_at(pointer: str, setting: str) -> RenderJson:
     steps = steps_of(pointer)
 
-    def render(event: EventView) -> bytes:
+    def render(event: ShapingEvent) -> bytes:
         found = event.at(steps)
         if found is None:
             raise ValueAbsent(setting)
@@ -194,7 +194,7 @@ def _value_at(pointer: str, setting: str) -> RenderJson:
     return render
 
 
-def _data(event: EventView) -> bytes:
+def _data(event: ShapingEvent) -> bytes:
     data = event.event.data
     if data is None:
         raise ValueAbsent("body")

@@ -16,7 +16,7 @@ from app.event.json_text import FAULTS, encode_value, string
 from app.event.templates import parse
 from app.model.outlet import Missing, SecretText, SecretValue
 from app.model.secret import FileSecret
-from app.outlets.values import CURE, EventView, Find, Unshapeable, compile_value
+from app.outlets.values import CURE, Find, ShapingEvent, Unshapeable, compile_value
 
 MOST_PLACEHOLDERS = 64
 
@@ -25,9 +25,9 @@ Reveal = Callable[[FileSecret], str]
 Markup = Callable[[str], str]
 """Escape a text in the markup of a publisher, such as Slack's ``&lt;``."""
 Text = str | SecretValue | SecretText
-Render = Callable[[EventView], str]
+Render = Callable[[ShapingEvent], str]
 """Return the escaped text of a place. Raises ValueAbsent if the event lacks a value, and Unshapeable."""
-RenderJson = Callable[[EventView], bytes]
+RenderJson = Callable[[ShapingEvent], bytes]
 """Return JSON for a place. Raises ValueAbsent if the event lacks a value, and Unshapeable."""
 
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)*")
@@ -71,7 +71,7 @@ class Value(NamedTuple):
         """Return a function that returns the value as JSON. The function raises ValueAbsent."""
         find, setting = self.find, self.setting
 
-        def json(event: EventView) -> bytes:
+        def json(event: ShapingEvent) -> bytes:
             value = find(event)
             if value is None:
                 raise ValueAbsent(setting)
@@ -79,7 +79,7 @@ class Value(NamedTuple):
 
         return json
 
-    def plain(self, event: EventView) -> str:
+    def plain(self, event: ShapingEvent) -> str:
         """Return the value as text: a string as it means, any other value as it is written. Raises ValueAbsent for null."""
         value = self.find(event)
         if value is None or value == _NULL:
@@ -93,7 +93,7 @@ class Value(NamedTuple):
         """Return a function that returns the value as a part of a JSON string."""
         find, plain = self.find, self.plain
 
-        def inside(event: EventView) -> bytes:
+        def inside(event: ShapingEvent) -> bytes:
             value = find(event)
             if value is not None and value.startswith(b'"'):
                 return value[1:-1]
@@ -258,7 +258,7 @@ def _segment(parts: Sequence[Part], setting: str) -> str | Render:
     if all(type(part) is str for part in parts):
         return "".join(map(str, parts))
 
-    def render(event: EventView) -> str:
+    def render(event: ShapingEvent) -> str:
         segment = "".join([_coded(part, event, setting) for part in parts])
         if unquote(segment) in _NO_SEGMENT:
             detail = f"{setting} would have a segment that is empty, . or .., which names another resource."
@@ -268,7 +268,7 @@ def _segment(parts: Sequence[Part], setting: str) -> str | Render:
     return render
 
 
-def _coded(part: Part, event: EventView, setting: str) -> str:
+def _coded(part: Part, event: ShapingEvent, setting: str) -> str:
     if isinstance(part, Value):
         return quote(_encodable(part.plain(event), setting), safe="")
     return quote(part, safe="") if isinstance(part, Secret) else part

@@ -13,7 +13,7 @@ from app.event.value import CloudEvent
 from app.model.outlet import DataBody, DataPart, RequestTemplates, SecretText, SecretValue
 from app.outlets.body import BodyTemplate, compile_body, pairs
 from app.outlets.places import Compiler, Render, Reveal, Value, ValueAbsent
-from app.outlets.values import EventView, Unshapeable
+from app.outlets.values import ShapingEvent, Unshapeable
 
 SPARE = 64 * 1024  # bytes that a request may have beyond the largest body of an event
 
@@ -88,7 +88,7 @@ class RequestTemplate:
             Unshapeable: the event lacks values, all of which are listed; or a value does not fit its place; or the
                 request is too large.
         """
-        view = EventView(event)
+        view = ShapingEvent(event)
         try:
             target = self._target or self._target_of(view)
             body = b"" if self._body is None else self._body.render(view)
@@ -109,14 +109,14 @@ class RequestTemplate:
         message = HttpMessage.of(self._headers_of(_NO_EVENT), b"".join(bodies))
         return ShapedRequest(self._method, self._target or self._target_of(_NO_EVENT), message)
 
-    def _target_of(self, event: EventView) -> str:
+    def _target_of(self, event: ShapingEvent) -> str:
         behind = self._behind if isinstance(self._behind, str) else self._behind(event)
         path = self._path.removesuffix("/") + behind if behind else self._path
         own = [self._query] if self._query else []
         query = "&".join([*own, *pairs(self._parameters, event, omits=self._omits)])
         return f"{path}?{query}" if query else path
 
-    def _headers_of(self, event: EventView) -> list[tuple[str, str]]:
+    def _headers_of(self, event: ShapingEvent) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
         if self._body is not None and not self._has_type:
             found.append(("Content-Type", self._body.type_of(event.event)))
@@ -129,10 +129,10 @@ class RequestTemplate:
         return found
 
 
-_NO_EVENT = EventView(CloudEvent({}))
+_NO_EVENT = ShapingEvent(CloudEvent({}))
 
 
-def lacking(values: Sequence[Value], event: EventView, setting: str) -> Unshapeable:
+def lacking(values: Sequence[Value], event: ShapingEvent, setting: str) -> Unshapeable:
     """Return the error for an event that lacks values: it lists every placeholder that has none."""
     faults = [
         Fault("missing-value", f"The event has no value for {value.text}.", value.setting)

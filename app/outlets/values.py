@@ -34,7 +34,7 @@ CURE = (
 )
 
 
-class EventView:
+class ShapingEvent:
     """An event while its request is shaped. Its data is parsed once for all placeholders."""
 
     __slots__ = ("_members", "attributes", "event")
@@ -83,7 +83,7 @@ class EventView:
 
 _EMPTY: Mapping[str, Raw] = MappingProxyType({})
 
-Find = Callable[[EventView], bytes | None]
+Find = Callable[[ShapingEvent], bytes | None]
 """Return the JSON text of a value of the event; None if the event does not have the value."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -133,7 +133,7 @@ def _found(placeholder: Placeholder, setting: str) -> Find:
         case "time", form if form:
             return _time(form, setting)
         case "", "$data":
-            return EventView.data
+            return ShapingEvent.data
         case "", "$attributes":
             return attributes_of
         case "", name if is_name(name):
@@ -151,7 +151,7 @@ def attribute_of(event: CloudEvent, name: str) -> bytes | None:
     return _encode(text)
 
 
-def attributes_of(view: EventView) -> bytes:
+def attributes_of(view: ShapingEvent) -> bytes:
     """Return a JSON object of all attributes, in their order of arrival."""
     event = view.event
     pairs = [
@@ -180,7 +180,7 @@ def _time(form: str, setting: str) -> Find:
             cure = f"use {' '.join(_DIRECTIVES)}"
             raise SetupError(f"{directive} is no part of a time", setting=setting, cure=cure)
 
-    def find(event: EventView) -> bytes | None:
+    def find(event: ShapingEvent) -> bytes | None:
         at = _moment(event.attributes.get("time", ""))
         if at is None:
             return None

@@ -1,4 +1,4 @@
-"""What a webhook is sent: CloudEvents as its subscription asks, or requests shaped for a target that knows none.
+"""Write the requests of a webhook: CloudEvents, or requests shaped for a target that does not speak CloudEvents.
 
 A ``RequestWriter`` makes the requests of one subscription and judges their answers. It sends nothing.
 """
@@ -63,7 +63,7 @@ class RequestWriter(Protocol):
     """Writes the requests of one subscription."""
 
     batched: bool
-    """Whether a request may have several events."""
+    """True if a request may have several events."""
 
     def write(self, decoded: Decoded) -> WebhookRequest:
         """Return the request of one event. Raises SenderError for an event that cannot be written."""

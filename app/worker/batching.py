@@ -77,7 +77,14 @@ class BatchSender(DispatcherPart):
             await self._apply_each(request, answer, (started, now, self._clock.now()), probe=probe)
             return
         outcome = self._policy.judge(answer)
-        decisions = self._decisions(request, answer, outcome, now, probe=probe)
+        decisions = [
+            self._policy.keep_schedule(lane.head, decision)
+            for lane, decision in zip(
+                request.lanes,
+                self._decisions(request, answer, outcome, now, probe=probe),
+                strict=True,
+            )
+        ]
         self._note(request, answer, outcome, decisions, (started, now, self._clock.now()))
         if outcome.fate is Fate.DELIVERED:
             for lane in request.lanes:
@@ -109,13 +116,12 @@ class BatchSender(DispatcherPart):
         for lane in request.lanes:
             sent = self._lanes.sent_items(lane)
             taken = [*takewhile(lambda each: outcomes[id(each)].fate is Fate.DELIVERED, sent)]
-            if len(taken) == len(sent):
-                outcome = outcomes[id(lane.head)]
-                decision = self._policy.decide(lane, answer, outcome, times[1], probe=probe)
-            else:
+            if len(taken) < len(sent):
                 self._conclusions.delivered_first(lane, taken)
-                outcome = outcomes[id(lane.head)]
-                decision = self._policy.decide(lane, answer, outcome, times[1], probe=probe)
+            outcome = outcomes[id(lane.head)]
+            decided = self._policy.decide(lane, answer, outcome, times[1], probe=probe)
+            decision = self._policy.keep_schedule(lane.head, decided)
+            if len(taken) < len(sent):
                 verdict = verdict_of(decision, outcome, answer)
                 failed.append(self._conclusions.carry_out_batch(lane, verdict))
             self._note_each(sent, taken, answer, outcomes, decision, times, len(request.items))

@@ -29,6 +29,7 @@ from app.worker.parking import KeyParking
 from app.worker.redrive import Redrive
 from app.worker.replay import ReplayRunner
 from app.worker.request_bounds import lanes_in_flight
+from app.worker.retry import RetryNow
 from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherContext, TaskScope
 from app.worker.stored_rows import StoredRows
@@ -99,6 +100,7 @@ class Components:
         self.drain = drain = ParkedDrain(shared, reader, scheduler, gate, parking, rows, ready)
         self.redrive = redrive = Redrive(shared, reader, scheduler, rows, ready)
         self.replays = replays = ReplayRunner(shared, log, reader, scheduler, parking, ready)
+        self.retry_now = RetryNow(shared, lanes, gate, parking, redrive, ready)
         holding = (commits, scheduler, parking, rows, drain, redrive, replays)
         self.ownership = Ownership(shared, *holding, ready, hand_over, log.capabilities.generations)
         alarm = ExpiryAlarm(shared, log, notify, group, gate)

@@ -89,6 +89,8 @@ class Delivery:
     is the last verdict. ``store_pending`` is True if the store refused a write, so the same verdict is carried out
     again. ``refusals`` counts such refusals in a row.
 
+    ``earlier_due`` is when the next attempt was due before an operator requested it (monotonic seconds), else None.
+
     ``max_batch`` is the number of events of the largest request that may contain this delivery. ``size`` is its
     memory cost in bytes. Headers count twice, because they are held as headers and as attributes."""
 
@@ -103,6 +105,7 @@ class Delivery:
     last: Verdict = SETTLED
     store_pending: bool = False
     refusals: int = 0
+    earlier_due: float | None = None
     max_batch: int = sys.maxsize
     size: int = field(init=False)
 

@@ -19,6 +19,7 @@ from app.delivery.plan import (
     RetryPolicy,
     WaitPlace,
     conclude,
+    restored,
     retry_after_wait,
     wait_unsent,
 )
@@ -179,6 +180,15 @@ class DeliveryPolicy(DispatcherPart):
         until = self._endpoint.unreached(cause, now, self._jitter(), probe=probe)
         self._timekeeper.wake_at(until)
         return PauseEndpoint(until)
+
+    @staticmethod
+    def keep_schedule(delivery: Delivery, decision: Decision) -> Decision:
+        """Return the decision, in which a failed try that an operator requested restores the earlier due time."""
+        due, delivery.earlier_due = delivery.earlier_due, None
+        if due is None:
+            return decision
+        stored = delivery.origin.parked_since_ms is not None
+        return restored(decision, due, WaitPlace.STORE if stored else WaitPlace.LANE)
 
     def concluded(
         self, lane: Lane[Delivery], answer: SinkAnswer, outcome: AttemptOutcome, now: float

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from app.errors import PositionOutOfRange
-from app.interfaces import Consumer, WaitingEvent
+from app.interfaces import Consumer, RetryRequest, RetryResult, WaitingEvent
 from app.model.message import ConsumerEvent, Message
 from app.model.start import start_at
 from app.model.subscription_status import SubscriptionStatus
@@ -130,6 +130,17 @@ class Dispatcher:
         self._components.redrive.look()
         if replays or self._components.replays.busy:
             self._components.replays.look()
+
+    async def retry(self, request: RetryRequest) -> RetryResult:
+        """Try waiting events before they are due.
+
+        Raises:
+            StoreUnavailable: nothing was changed.
+        """
+        result = await self._components.retry_now.run(request)
+        if result.found:
+            self._nudge()
+        return result
 
     def status(self) -> SubscriptionStatus:
         return self._report.status(self._state, self._consumer)

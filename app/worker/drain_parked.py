@@ -215,6 +215,7 @@ class ParkedDrain(DispatcherPart):
             if sent and size > PAGE_BYTES:
                 break
             sent.append(delivery)
+        sent[0].earlier_due, lane.earlier_due = lane.earlier_due, None
         lane.after = sent[-1].message.offset
         page.begin(len(sent))
         for delivery in sent:

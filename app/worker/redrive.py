@@ -7,7 +7,7 @@ without a key, do not wait."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -46,11 +46,21 @@ class Redrive(DispatcherPart):
         self._returned: set[bytes] = set()  # lanes with rows that returned to the store since then
         self._blocked: set[bytes] = set()  # lanes whose first row waits in the store
         self._more = False  # more rows are due than were loaded
+        self._requested: Callable[[bytes], bool] | None = None  # lanes to try before they are due
+        self._requested_rows: set[int] = set()  # ids of the rows that were tried by this request
 
     def look(self) -> None:
         """Search for redriven rows soon, because there may be new ones."""
         self._look_at = self._clock.monotonic()
         self._timekeeper.wake_now()
+
+    def retry(self, wanted: Callable[[bytes], bool]) -> None:
+        """Try the rows of the wanted lanes whose last attempt failed before they are due.
+
+        Rows without an attempt keep the rate of their redrive."""
+        self._requested = wanted
+        self._requested_rows.clear()
+        self.look()
 
     def act(self, now: float) -> float | None:
         """Start a search if it is due, and return the time of the next one, or None during a search."""
@@ -98,7 +108,7 @@ class Redrive(DispatcherPart):
         self._search = None
         self._look_at = min(self._look_at, self._clock.monotonic() + pause)
         known |= self._landed
-        self._more = len(rows) == most
+        self._more = len(rows) == most and (self._requested is not None or self._is_due(rows[-1]))
         new = [row for row in rows if row.id not in known]
         self._send(sorted(new, key=lambda row: (row.due_ms, row.letter, row.id)))
         self._scheduler.wake()
@@ -106,6 +116,7 @@ class Redrive(DispatcherPart):
 
     def _send(self, rows: Sequence[Parked]) -> None:
         now, wall_ms = self._clock.monotonic(), self._clock.now() * 1000
+        tried = len(self._requested_rows)
         for row in rows:
             owned = self._ready.get(row.message.partition)
             if owned is None or owned.epoch != row.message.epoch:
@@ -113,14 +124,32 @@ class Redrive(DispatcherPart):
             if row.lane in self._returned:  # the answer may be older than the return; search again
                 self._look_at = now
                 continue
-            if row.due_ms > wall_ms:
-                self._look_at = min(self._look_at, now + (row.due_ms - wall_ms) / 1000)
-                self._more = False
-                return
+            due = now + (row.due_ms - wall_ms) / 1000
+            if due > now and not self._is_requested(row):
+                self._look_at = min(self._look_at, due)
+                continue
             crowded = self._loaded and not self._budget.may_hold()
             if len(self._loaded) >= self._most or crowded:
                 self._more = True
                 return
-            origin = StoredRow(row, owned, self._rows, self)
-            self._loaded.add(row.id)
-            self._scheduler.add(self._reader.read_back(row, origin), origin.goes_before)
+            self._load(row, owned, due if due > now else None)
+        if not self._more or len(self._requested_rows) == tried:
+            self._requested = None  # no other row can be tried early
+
+    def _is_due(self, row: Parked) -> bool:
+        return row.due_ms <= self._clock.now() * 1000
+
+    def _load(self, row: Parked, owned: OwnedPartition, earlier_due: float | None) -> None:
+        """Queue a row. ``earlier_due`` is its due time if an operator requested an earlier try, else None."""
+        origin = StoredRow(row, owned, self._rows, self)
+        self._loaded.add(row.id)
+        delivery = self._reader.read_back(row, origin)
+        if earlier_due is not None:
+            self._requested_rows.add(row.id)
+            delivery.earlier_due = earlier_due
+        self._scheduler.add(delivery, origin.goes_before)
+
+    def _is_requested(self, row: Parked) -> bool:
+        """Return True if an operator requested a try of this row and it was not tried since."""
+        asked = self._requested is not None and self._requested(row.lane)
+        return asked and row.attempts > 0 and row.id not in self._requested_rows

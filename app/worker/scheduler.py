@@ -274,7 +274,8 @@ class Scheduler(DispatcherPart):
     ) -> Verdict:
         now = self._clock.monotonic()
         outcome = self._policy.judge(answer)
-        decision = self._policy.decide(lane, answer, outcome, now, probe=probe)
+        decided = self._policy.decide(lane, answer, outcome, now, probe=probe)
+        decision = self._policy.keep_schedule(lane.head, decided)
         times = (started, now, self._clock.now())
         self._attempts.note(lane.head, answer, outcome, decision, times)
         lane.head.attempts -= not self._policy.counts(answer, outcome)

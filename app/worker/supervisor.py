@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import chain, islice
+from typing import Any
+
+import msgspec
 
 from app.errors import SetupError, StoreUnavailable
 from app.filters.selection import Selection
@@ -21,6 +24,7 @@ from app.interfaces import (
     Halt,
     Log,
     Notify,
+    RetryRequest,
     Sink,
     Store,
     WaitingEvent,
@@ -92,6 +96,9 @@ class Supervisor:
         self._halts: Mapping[str, Halt] = {}
         self._changing: dict[str, asyncio.Lock] = {}
         self._commands: set[asyncio.Task[None]] = set()
+        self._retried: frozenset[int] = (
+            frozenset()
+        )  # ids of the valid commands ``retry`` that were run
         self._leaving = False
 
     async def start(self) -> None:
@@ -172,10 +179,14 @@ class Supervisor:
     async def take_commands(self) -> None:
         """Take the pending commands of the running subscriptions from the store, and run each in a task of its own."""
         names = [name for name, run in self._runs.items() if run.begun]
-        for command in await self._store.commands.take(names, int(self._clock.now() * 1000)):
-            task = asyncio.create_task(self._obey(command))
-            self._commands.add(task)
-            task.add_done_callback(self._commands.discard)
+        now_ms = int(self._clock.now() * 1000)
+        for command in await self._store.commands.take(names, now_ms):
+            self._spawn(self._obey(command))
+        retries = {each.id: each for each in await self._store.commands.retries(names, now_ms)}
+        for number, command in retries.items():
+            if number not in self._retried:
+                self._spawn(self._retry(command))
+        self._retried = self._retried | retries.keys() if retries else frozenset()
 
     async def look(self) -> None:
         """Let the running dispatchers look for new replays and redriven rows in the store."""
@@ -285,6 +296,24 @@ class Supervisor:
             _log.warning("%s: the answer to a command is lost: %s", command.subscription, error)
         else:
             self._wakeups.tell(command.subscription)
+
+    async def _retry(self, command: Command) -> None:
+        run = self._runs.get(command.subscription)
+        if run is None or run.dispatcher is None:
+            return
+        request = msgspec.json.decode(command.body, type=RetryRequest)
+        try:
+            result = await run.dispatcher.retry(request)
+            await self._store.commands.add_result(command.id, result)
+        except StoreUnavailable as error:
+            _log.warning("%s: a retry is lost: %s", command.subscription, error)
+        else:
+            self._wakeups.tell(command.subscription)
+
+    def _spawn(self, command: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(command)
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
 
     def _check(self, subscription: Subscription) -> None:
         places = {"source.broker": subscription.source.broker}

@@ -95,10 +95,11 @@ STEPS = st.one_of(
     _step(
         *("commands", "ask"),
         st.builds(
-            Command, subscription=names, kind=st.just("test"), body=st.just(b""), asked_ms=times
+            Command, subscription=names, kind=st.sampled_from(["test", "retry"]), body=st.just(b""), asked_ms=times
         ),
     ),
     _step("commands", "take", st.lists(names), times.map(lambda at: at + 58_000)),
+    _step("commands", "retries", st.lists(names), times.map(lambda at: at + 58_000)),
     _step("commands", "answer", numbers, st.binary(max_size=2)),
     _step("commands", "get", numbers),
     _step("replays", "ask", st.lists(st.builds(house.a_replay, subscription=names), max_size=2)),

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from app.interfaces import (
     Commit,
     Halt,
     Replay,
+    RetryResult,
     StoredSubscription,
 )
 from app.interfaces.audit import FOLDED_MS
@@ -227,12 +229,28 @@ class CommandRows:
             row
             for row in self.rows.values()
             if row.subscription in subscriptions
+            and row.kind != "retry"
             and row.id not in self._taken
             and row.answer is None
             and row.asked_ms > now_ms - 60_000
         ]
         self._taken.update(row.id for row in taken)
         return taken
+
+    async def retries(self, subscriptions: Collection[str], now_ms: int) -> list[Command]:
+        return [
+            row
+            for row in self.rows.values()
+            if row.subscription in subscriptions
+            and row.kind == "retry"
+            and row.asked_ms > now_ms - 60_000
+        ]
+
+    async def add_result(self, command: int, result: RetryResult) -> None:
+        given = self.rows[command].answer if command in self.rows else None
+        if given is not None:
+            result = msgspec.json.decode(given, type=RetryResult).plus(result)
+        await self.answer(command, msgspec.json.encode(result))
 
     async def answer(self, command: int, answer: bytes) -> None:
         if command in self.rows:

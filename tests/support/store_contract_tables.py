@@ -7,6 +7,7 @@ import asyncio
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -21,6 +22,7 @@ from app.interfaces import (
     EventName,
     Halt,
     HttpExchange,
+    RetryResult,
 )
 from app.model.message import Partition
 from app.store.audit import STRIDE, AuditBounds
@@ -432,6 +434,22 @@ class CommandsContract:
         """The caller waits for the answer for a minute only."""
         await store.commands.ask(self.command())
         assert await store.commands.take([SUBSCRIPTION], NOW + MINUTE) == []
+
+    async def test_a_retry_reaches_every_worker_and_their_results_are_summed(self, store):
+        """A command that one worker takes would reach only some of the keys."""
+        asked = replace(self.command(), kind="retry")
+        number = await store.commands.ask(asked)
+        assert await store.commands.take([SUBSCRIPTION], NOW) == []
+        for _ in range(2):
+            assert await store.commands.retries([SUBSCRIPTION, "audit"], NOW) == [
+                replace(asked, id=number)
+            ]
+        assert await store.commands.retries(["audit"], NOW) == []
+        results = [RetryResult(keys=2), RetryResult(keys=3, probe=True, retry_after=1.5)]
+        await asyncio.gather(*(store.commands.add_result(number, each) for each in results))
+        answer = (await store.commands.get(number)).answer
+        assert msgspec.json.decode(answer) == {"keys": 5, "probe": True, "retry_after": 1.5}
+        assert await store.commands.retries([SUBSCRIPTION], NOW + MINUTE) == []
 
     async def test_old_answers_are_forgotten(self, store):
         old = await store.commands.ask(self.command())

@@ -45,7 +45,7 @@ FRAGMENTS = (
 )
 _FRAGMENT = re.compile(rf"(?:{FRAGMENTS})\b|``[\w.*, ]+``(?::| None| True| False|  )")
 _CODE = re.compile(r"``.+?``|`[^`\n]+`", re.DOTALL)
-_TABLE = re.compile(r"^ *=+ =+.*?^ *=+ =+[^\n]*$|^[^\n]*\|[^\n]*$", re.MULTILINE | re.DOTALL)
+_TABLE = re.compile(r"^ *=+ +=+.*^ *=+ +=+[^\n]*$|^[^\n]*\|[^\n]*$", re.MULTILINE | re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n\s*(?=``\w+``[: ]|\w+ {2,}\w)|\n\s*[-*] |:\n")
 _NAME = re.compile(r"(?<!`)``([A-Za-z_][\w.]*)(?:\(\))?``(?!`)")
 _WORD = re.compile(r"\w+")

@@ -97,6 +97,7 @@ RULES: Mapping[str, OperationRule] = {
     "pause_subscription": _OPERATE,
     "resume_subscription": _OPERATE,
     "test_subscription": _OPERATE,
+    "retry_subscription": _OPERATE,
     "replay_subscription": _OPERATE,
     "replays": _READ,
     "cancel_replays": _OPERATE,

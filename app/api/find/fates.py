@@ -16,7 +16,7 @@ from app.api.deliveries import views
 from app.api.deliveries.parked import ahead_of
 from app.api.find.answers import FateView
 from app.api.find.records import FoundRecord
-from app.api.find.rows import EventRows, offered_at
+from app.api.find.rows import FoundEventRows, offered_at
 from app.api.http.slices import ROW, Slices
 from app.api.status.asked import Spools
 from app.delivery.event_age import AgeLimits
@@ -100,7 +100,7 @@ def _lag_by_subscription(
 
 
 async def fates(
-    now: StateSnapshot, rows: EventRows, sightings: Sequence[FoundRecord], slices: Slices
+    now: StateSnapshot, rows: FoundEventRows, sightings: Sequence[FoundRecord], slices: Slices
 ) -> list[FateView]:
     """Return what happened at each subscription, for each record that it reads. Deleted subscriptions are
     included if rows name them."""
@@ -109,7 +109,7 @@ async def fates(
     for subscription in now.subscriptions:
         await slices.spend(1 + len(sightings))
         places = [each for each in sightings if _reads_record(subscription, each)]
-        mine = of_subscription.get(subscription.id, EventRows())
+        mine = of_subscription.get(subscription.id, FoundEventRows())
         if places:
             found += [
                 await _FateFinder(now, subscription, _rows_at(mine, each), each).view(slices)
@@ -132,14 +132,14 @@ def _reads_record(subscription: Subscription, place: FoundRecord) -> bool:
     return source.broker == place.broker and place.message.partition.topic in source.topics
 
 
-def _rows_at(rows: EventRows, place: FoundRecord) -> EventRows:
+def _rows_at(rows: FoundEventRows, place: FoundRecord) -> FoundEventRows:
     """Return the rows of one record, because the same event may have arrived several times. Return all rows
     if positions of the log do not last."""
     message = place.message
     if not message.position.isdecimal():
         return rows
     at = message.partition, message.position
-    return EventRows(
+    return FoundEventRows(
         *([each for each in table if _place_of(each) == at] for table in rows.tables())
     )
 
@@ -161,7 +161,7 @@ class _FateFinder:
         self,
         now: StateSnapshot,
         subscription: Subscription | str,
-        rows: EventRows,
+        rows: FoundEventRows,
         place: FoundRecord | None,
     ) -> None:
         self._now = now

@@ -42,7 +42,7 @@ from app.api.find.records import (
     message_at,
     unique_records,
 )  # fmt: skip
-from app.api.find.rows import EventRows, records_in_rows, rows_of
+from app.api.find.rows import FoundEventRows, records_in_rows, rows_of
 from app.api.http.bodies import json_answer
 from app.api.http.moments import now_ms
 from app.api.http.parameters import Moment, Text
@@ -122,7 +122,7 @@ async def find_events(
             wanted,
             source,
             by_source.get(source, ()),
-            of_source.get(source, EventRows()),
+            of_source.get(source, FoundEventRows()),
         )
         for source in sources[:MOST]
     ]
@@ -152,7 +152,7 @@ def _source_of(sighting: FoundRecord) -> str:
 async def _records_of_attempts(
     brokers: Brokers,
     now: StateSnapshot,
-    rows: EventRows,
+    rows: FoundEventRows,
     found: Sequence[FoundRecord],
     wanted: WantedEvent,
 ) -> list[FoundRecord]:
@@ -184,7 +184,7 @@ async def _event_view(
     wanted: WantedEvent,
     source: str,
     sightings: Sequence[FoundRecord],
-    mine: EventRows,
+    mine: FoundEventRows,
 ) -> EventFoundView:
     """Return the answer for one event."""
     attributes: Mapping[str, str] = {}

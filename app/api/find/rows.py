@@ -33,7 +33,7 @@ REMEMBERED = 10_000  # attempts that are read from the memory of this process
 WALKED = 100_000  # rows of the pull queues that are read, because they have no index by event
 
 
-class EventRows(msgspec.Struct):
+class FoundEventRows(msgspec.Struct):
     """Rows of the store and of memory with one event id. Attempts are sorted, the oldest first."""
 
     attempts: Sequence[Attempt] = ()
@@ -42,11 +42,11 @@ class EventRows(msgspec.Struct):
     offered: Sequence[PullMessage] = ()
     waiting: Sequence[WaitingEvent] = ()
 
-    async def by_source(self, slices: Slices) -> Mapping[str, EventRows]:
+    async def by_source(self, slices: Slices) -> Mapping[str, FoundEventRows]:
         """Return the rows of each source."""
         return await _grouped(self.tables(), attrgetter("event.source"), slices)
 
-    async def by_subscription(self, slices: Slices) -> Mapping[str, EventRows]:
+    async def by_subscription(self, slices: Slices) -> Mapping[str, FoundEventRows]:
         """Return the rows of each subscription."""
         return await _grouped(self.tables(), lambda each: str(each.subscription), slices)
 
@@ -66,7 +66,7 @@ class EventRows(msgspec.Struct):
 
 async def _grouped(
     tables: Sequence[Sequence[Any]], of: Callable[[Any], str], slices: Slices
-) -> Mapping[str, EventRows]:
+) -> Mapping[str, FoundEventRows]:
     """Return the rows by the name that ``of`` returns for each, in one pass."""
     found: dict[str, tuple[list[Any], ...]] = {}
     for number, table in enumerate(tables):
@@ -76,12 +76,12 @@ async def _grouped(
                 found[name] = tuple([] for _ in tables)
             found[name][number].append(row)
             await slices.spend(1)
-    return {name: EventRows(*each) for name, each in found.items()}
+    return {name: FoundEventRows(*each) for name, each in found.items()}
 
 
 async def rows_of(
     store: Store, subscriptions: Subscriptions, wanted: WantedEvent, now_ms: int, slices: Slices
-) -> tuple[EventRows, list[SearchReport]]:
+) -> tuple[FoundEventRows, list[SearchReport]]:
     """Return all rows of an event, and a report for each table. If a table does not answer, its report has
     the cause."""
     looked = list[SearchReport]()
@@ -91,7 +91,7 @@ async def rows_of(
         for each in await slices.each(subscriptions.attempts(None, REMEMBERED))
         if each.event.id == wanted.id and wanted.source in (None, each.event.source)
     ]
-    rows = EventRows(remembered, waiting=subscriptions.waiting(None, wanted.id))
+    rows = FoundEventRows(remembered, waiting=subscriptions.waiting(None, wanted.id))
 
     async def ask(table: str, asked: Awaitable[tuple[list[T], bool]]) -> list[T]:
         try:
@@ -151,7 +151,7 @@ async def offered_at(store: Store, subscription: str, sighting: FoundRecord) -> 
 
 
 async def records_in_rows(
-    kinds: Mapping[str, str], rows: EventRows, wanted: WantedEvent, slices: Slices
+    kinds: Mapping[str, str], rows: FoundEventRows, wanted: WantedEvent, slices: Slices
 ) -> list[FoundRecord]:
     """Return the records that the rows contain."""
     found = []

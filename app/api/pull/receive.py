@@ -42,7 +42,7 @@ LockedEvent = tuple[PullMessage, Decoded | None]
 """A row that is locked for a consumer, and the event in it, or None if it cannot be decoded."""
 
 
-class PullConsumer:
+class PullCaller:
     """A client that waits for events, by the name of its token. ``gone`` is set when the connection is lost."""
 
     def __init__(self, name: str = "") -> None:
@@ -79,7 +79,7 @@ class PullReceiver:
         settings: PullSettings,
         most: int,
         seconds: float,
-        caller: PullConsumer,
+        caller: PullCaller,
     ) -> list[LockedEvent]:
         """Return at least one event as soon as there is one, or none after ``seconds``. At most ``most``
         events are returned."""
@@ -94,7 +94,7 @@ class PullReceiver:
         finally:
             turn.release()
 
-    async def _take_turn(self, turn: asyncio.Lock, deadline: float, caller: PullConsumer) -> bool:
+    async def _take_turn(self, turn: asyncio.Lock, deadline: float, caller: PullCaller) -> bool:
         """Wait for the caller's turn to read the store. Return False if it did not come before the deadline;
         earlier callers found no events either."""
         asking = asyncio.ensure_future(turn.acquire())
@@ -112,7 +112,7 @@ class PullReceiver:
         settings: PullSettings,
         most: int,
         deadline: float,
-        caller: PullConsumer,
+        caller: PullCaller,
     ) -> list[LockedEvent]:
         """Read the store until there are events, the deadline passes, the caller is gone or the service
         stops."""
@@ -131,7 +131,7 @@ class PullReceiver:
             woken.cancel()
 
     async def _wait_until(
-        self, done: asyncio.Task[Literal[True]], moment: float, caller: PullConsumer
+        self, done: asyncio.Task[Literal[True]], moment: float, caller: PullCaller
     ) -> None:
         """Wait for the task until a moment of the loop's clock, or until the caller is gone or the service
         stops."""

@@ -20,7 +20,7 @@ from app.api.http import bodies
 from app.api.http.problems import RequestRefused
 from app.api.http.slices import Slices
 from app.api.pull.answers import Failed, Fates, Receive, ReceivedEvents, Reject, Release, Tokens
-from app.api.pull.receive import LockedEvent, PullConsumer, PullReceiver, trace_receive
+from app.api.pull.receive import LockedEvent, PullCaller, PullReceiver, trace_receive
 from app.api.subscriptions.routes import subscription_of
 from app.api.topics import messages
 from app.api.topics.messages import json_of
@@ -185,10 +185,10 @@ def _demand_running(subscriptions: Subscriptions, subscription: Subscription) ->
 
 
 @contextlib.asynccontextmanager
-async def _caller(request: Request) -> AsyncIterator[PullConsumer]:
+async def _caller(request: Request) -> AsyncIterator[PullCaller]:
     """Yield the client, and mark it as gone when its connection is lost, so that no events are locked for it."""
     known = caller_of(request.scope)
-    caller = PullConsumer("" if known is None else known.name)
+    caller = PullCaller("" if known is None else known.name)
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.api.status.answers import Attention, Status
-from app.api.subscriptions.answers import SubscriptionView
+from app.api.subscriptions.answers import SubscriptionView, retry_command
 
 LATE = 300.0  # seconds that an event may wait before its subscription is listed
 NEARLY_FULL = 0.15  # free share of a volume; the chart's alert has the same default
@@ -78,12 +78,13 @@ def _subscription(each: SubscriptionView) -> Iterator[Attention]:
         detail = f"its oldest event has waited for {_duration_text(each.oldest)}" + (
             why and f": {why}"
         )
-        command = f"skybridge attempts --subscription {name}"
+        paused = each.paused_for is not None
+        command = retry_command(each) if paused else f"skybridge attempts --subscription {name}"
         yield Attention(subject=subject, detail=detail, next=command)
     if (each.parked.oldest_seconds or 0.0) > LATE:
         waits = _duration_text(each.parked.oldest_seconds)
         detail = f"{each.parked.rows} events of {each.parked.keys} keys are parked, the oldest for {waits}"
-        command = f"skybridge parked --subscription {name}"
+        command = retry_command(each) or f"skybridge parked --subscription {name}"
         yield Attention(subject=subject, detail=detail, next=command)
     if each.dead_letters:
         causes = ", ".join(f"{cause}: {n}" for cause, n in sorted(each.dead_letters.items()))

@@ -63,6 +63,17 @@ class SubscriptionView(CopyingView):
     filter_errors: int = Field(description=FILTER_ERRORS)
 
 
+def retry_command(health: SubscriptionView) -> str:
+    """Return the command that tries the waiting events of a subscription now, or "" if none waits for its target.
+
+    A subscription that an operator or a 410 stopped has to be resumed instead."""
+    stopped = health.state == "paused" and health.paused_for is None
+    if stopped or health.state not in {"running", "paused", "elsewhere"}:
+        return ""
+    waits = health.parked.rows > 0 or health.waiting > 0 or health.paused_for is not None
+    return f"skybridge retry {health.id}" if waits else ""
+
+
 class Standing(CopyingView):
     """The status of a subscription: everything that is not in its document."""
 

@@ -21,7 +21,7 @@ from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.http import bodies
 from app.api.http.moments import now_ms, rfc3339
 from app.api.http.problems import RequestRefused
-from app.api.subscriptions.answers import Standing
+from app.api.subscriptions.answers import Standing, retry_command
 from app.api.subscriptions.routes import PATH, Id, StandingsDep, entry_of
 from app.api.subscriptions.standings import SubscriptionStatusReader
 from app.errors import InvalidEvent
@@ -71,6 +71,9 @@ class TestAnswer(BaseModel):
     duration_ms: float = Field(description="duration of the attempt in ms")
     response: str = Field(description="body of the answer, clipped")
     event: str = Field(description="id of the event that was sent")
+    next: str = Field(
+        description="command that tries waiting events now, if the target accepted the event and some wait; else empty"
+    )
 
 
 routes = router(PATH, tags=["subscriptions"])
@@ -137,17 +140,14 @@ async def test(
     process: ProcessDep,
     wakeups: WakeupsDep,
     by: CallerDep,
+    standings: StandingsDep,
     request: Request,
     id: Id,
 ) -> TestAnswer:
     """Send one event to the target now and return the target's answer. Filters, order, pauses and rates do
     not apply. 504 if no worker answers in time."""
     entry = await entry_of(registry, id)
-    subscription = runnable(entry)
-    if isinstance(subscription.sink, Pull):
-        raise RequestRefused(
-            409, "not-called", f"{entry.id} has a pull queue, so there is no target to call"
-        )
+    subscription = called_subscription(entry)
     given = await _event(request)
     if given is not None:
         demand_source(by, given.attributes.get("source"))
@@ -163,7 +163,9 @@ async def test(
     within = subscription.timeout + TAKEN_WITHIN
     every = LOOK if "worker" in process.roles else LOOK_ELSEWHERE
     answered = await _answer(store, wakeups, entry.id, number, within, every)
-    return TestAnswer(**msgspec.json.decode(answered), event=event.attributes["id"])
+    result = msgspec.json.decode(answered)
+    next_step = retry_command((await standings.one(entry)).health) if result["delivered"] else ""
+    return TestAnswer(**result, event=event.attributes["id"], next=next_step)
 
 
 async def _event(request: Request) -> CloudEvent | None:
@@ -211,6 +213,16 @@ async def _answer(
         "no-worker",
         f"no worker answered within {within:g} s. See /status of the subscription for its state",
     )
+
+
+def called_subscription(entry: SubscriptionEntry) -> Subscription:
+    """Return the subscription of an entry. Raise Refused with 409 if it cannot run or calls no target."""
+    subscription = runnable(entry)
+    if isinstance(subscription.sink, Pull):
+        raise RequestRefused(
+            409, "not-called", f"{entry.id} has a pull queue, so there is no target to call"
+        )
+    return subscription
 
 
 def runnable(entry: SubscriptionEntry) -> Subscription:

@@ -38,10 +38,10 @@ GENERATED = 329  # events, if the examples of GitHub cannot be fetched
 )
 def run(
     generated: Annotated[
-        bool, option("Use generated events, even if npm could fetch the examples of GitHub.")
+        bool, option("Use generated events, not the examples of GitHub that npm can fetch.")
     ] = False,
     count: Annotated[
-        int, option("Generate this many events, if generated events are used.", min=1)
+        int, option("Generate this many events, if the examples of GitHub are not used.", min=1)
     ] = GENERATED,
     keep: Annotated[
         Path | None, option("Work in this folder and keep it; by default a temporary folder.")
@@ -51,16 +51,16 @@ def run(
         option("Keep the service and its console running until Ctrl+C or SIGTERM."),
     ] = False,
     as_json: Annotated[
-        bool, option("Print one JSON object per event, and the account as the last one.", "--json")
+        bool, option("Print one JSON object per event, then one object with the totals.", "--json")
     ] = False,
 ) -> None:
     """Run a demonstration on this machine.
 
-    The service runs as a process of its own on an embedded log. It receives a real feed of events
-    and delivers them to three webhooks. The first refuses one type, which makes dead letters. The
-    second fails at first, which makes retries. The third asks for pauses with 429 and Retry-After.
-    Exits with 0 only if accepted = delivered + dead-lettered for each webhook, no byte was changed
-    and the order per key was kept.
+    The service runs as a separate process with an embedded log. It receives real events and
+    delivers them to three webhooks. The first webhook refuses one type of event, so dead letters
+    arise. The second fails at first, so the service retries. The third asks for pauses with 429 and
+    Retry-After. Exits with 0 only if accepted = delivered + dead-lettered for each webhook, no byte
+    was changed and the order per key was kept.
     """
     import os
     import tempfile
@@ -88,8 +88,8 @@ def _feed(environ: Mapping[str, str], *, generated: bool, count: int) -> Feed:
 
 
 def _play(feed: Feed, folder: Path, after: After, *, as_json: bool) -> Account:
-    """Run the demonstration and print a line per event. On a terminal a line below them shows the
-    progress.
+    """Run the demonstration and print a line for each event. On a terminal, a further line at the
+    bottom shows the progress.
     """
     import asyncio
     import os
@@ -133,7 +133,7 @@ def _play(feed: Feed, folder: Path, after: After, *, as_json: bool) -> Account:
 
 
 async def _end_now(_: Child) -> None:
-    """Print how to keep the service running, and return at once."""
+    """Print by which option the service keeps running, and return, so that the demo ends."""
     printing.err().print(
         "The service ends now. With --stay (make demo ARGS=--stay) it keeps running, with its console."
     )
@@ -155,7 +155,7 @@ async def _stay(child: Child) -> None:
 
 
 def _close(account: Account, feed: Feed, *, as_json: bool) -> None:
-    """Print the final account and whether it holds."""
+    """Print the final account, and whether every accepted event was delivered or dead-lettered."""
     from app.cli.demo import lines
 
     if as_json:

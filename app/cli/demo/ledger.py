@@ -1,8 +1,9 @@
 """The account of a demo: what was sent, accepted, delivered and dead-lettered. Pure.
 
-Deliveries are counted by the endpoints, not by the service. The order is that of arrival, and bytes
-are compared with those that were sent. Only the dead letters are counted by the service, and the
-sum must be right for every subscription.
+The endpoints of the demo count the deliveries, not the service. They check the order in which
+events arrive, and compare their bytes with the sent ones. Only the number of dead letters comes
+from the service. For every subscription, delivered and dead-lettered events must add up to the
+accepted ones.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from app.event.value import CloudEvent
 
 
 class EventTrace(msgspec.Struct):
-    """The history of one event in the demo. ``answers`` has the statuses of each endpoint, in the
-    order of the attempts.
+    """The history of one event in the demo. ``answers`` has, for each endpoint, the HTTP statuses
+    that it answered to this event, in the order of the attempts.
     """
 
     number: int
@@ -70,8 +71,8 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class DemoLedger:
-    """A record of what happened to each event. ``endpoints`` are the subscriptions, each of which
-    wants every event.
+    """A record of what happened to each event of the demo. Each of the ``endpoints`` has a
+    subscription that gets every event.
     """
 
     def __init__(self, events: Sequence[CloudEvent], endpoints: Sequence[str]) -> None:
@@ -95,13 +96,17 @@ class DemoLedger:
             self._taken[endpoint].append(trace)
 
     def account(self, dead_letters: Mapping[str, int]) -> Account:
-        """Return the account. ``dead_letters`` are the service's counts by subscription."""
+        """Return the account of the demo. ``dead_letters`` has the number of dead letters of each
+        subscription, as the service counts them.
+        """
         accepted = sum(trace.receipt is not None for trace in self.traces.values())
         lines = [self._line(name, accepted, dead_letters.get(name, 0)) for name in self.endpoints]
         return Account(sent=len(self.traces), accepted=accepted, lines=tuple(lines))
 
     def is_finished(self, trace: EventTrace, dead_lettered: Mapping[str, set[str]]) -> bool:
-        """Return True if every endpoint has accepted the event, or its dead letter is stored."""
+        """Return True if each endpoint has accepted the event, or the event is a dead letter of the
+        endpoint's subscription.
+        """
         return trace.receipt is not None and all(
             trace.delivered(name) or trace.event.id in dead_lettered.get(name, ())
             for name in self.endpoints

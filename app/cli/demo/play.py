@@ -1,5 +1,5 @@
-"""Run the demo: start the service and the endpoints, send the feed, show each event, and close the
-account.
+"""Run the demo: start the service and the endpoints, send the events, show each event, and print
+the final account.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def play(
         environ: The environment of the service.
         show: Called once per finished event.
         progress: Called several times per second.
-        begun: Called when the service listens.
+        begun: Called when the service accepts connections.
         close: Awaited with the account while the service still runs.
 
     Raises:
@@ -69,8 +69,8 @@ async def play(
 async def _run(
     ledger: DemoLedger, feed: Feed, child: Child, show: Show, progress: Progress
 ) -> Account:
-    """Send the feed and watch it. Return the account when every event is finished, or after
-    FINISH_WITHIN seconds.
+    """Send all events and watch their delivery. Return the account when every event is finished, or
+    after FINISH_WITHIN seconds.
     """
     sending = asyncio.create_task(_send(ledger, feed, child.events))
     shown: set[str] = set()
@@ -102,8 +102,8 @@ async def _run(
 async def _send(ledger: DemoLedger, feed: Feed, url: str) -> None:
     """Send one request after another, so that the order per key is defined.
 
-    The requests are webhooks if the feed has them. Otherwise a third of the events goes in each
-    content mode.
+    If the feed has signed webhook requests, send these. Otherwise send a third of the events in
+    each content mode.
     """
     if feed.webhooks:
         await _send_webhooks(ledger, feed, url)

@@ -1,7 +1,8 @@
 """Shell. Events for the demo and for tests: example webhooks of GitHub, or generated events.
 
-The generator is for machines without npm. It makes the orders of an imaginary shop: an order is
-placed, paid, then sent, so order matters per customer. The same seed gives the same feed.
+The generator is for machines without npm. It generates the orders of an imaginary shop. Each order
+is placed, then paid, then sent, so the events of one customer must keep their order. The same seed
+gives the same events.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ SECRET = "a-secret-of-the-demo"  # noqa: S105 - signs public examples
 class Feed(NamedTuple):
     """Events to send, with a description of their origin.
 
-    ``webhooks`` has the signed request of the publisher for each event. It is empty if the events
-    are sent as CloudEvents.
+    ``webhooks`` has a signed webhook request for each event. If the events are sent as CloudEvents,
+    ``webhooks`` is empty.
     """
 
     origin: str
@@ -56,7 +57,9 @@ def github_feed(environ: Mapping[str, str], received: str) -> Feed:
 
 
 def load_feed(environ: Mapping[str, str], received: str, count: int) -> Feed:
-    """Return GitHub's examples, or ``count`` generated events if the npm package cannot be fetched."""
+    """Return GitHub's example webhooks. If their npm package cannot be fetched, return ``count``
+    generated events.
+    """
     try:
         return github_feed(environ, received)
     except SetupError as why:
@@ -75,7 +78,7 @@ def orders(count: int, *, received: str, seed: int = 329) -> list[CloudEvent]:
 
 
 def _steps(chance: random.Random) -> Iterator[tuple[int, int, str]]:
-    """Yield customer, order and step without end. The orders of all customers interleave."""
+    """Yield customer, order and step, without end. The orders of different customers are mixed."""
     open_orders: list[tuple[int, int, int]] = []
     number = 0
     while True:

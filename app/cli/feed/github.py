@@ -1,5 +1,5 @@
-"""Make the request that GitHub sends for a webhook, and the event that the intake makes of that
-request.
+"""Make the request that GitHub sends for a webhook, and the event into which the intake converts
+this request.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ def webhook(name: str, payload: bytes, *, delivery: str, secret: str) -> HttpMes
 
 
 def delivery_of(name: str, index: int, payload: bytes) -> str:
-    """Return a delivery id made of a digest, always the same, because example payloads have none."""
+    """Return a delivery id for an example payload, which has none. The id is a digest, so the same
+    payload always gets the same id.
+    """
     digest = hashlib.sha256(b"%s/%d/" % (name.encode(), index) + payload).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"

@@ -1,7 +1,7 @@
-"""Example webhook payloads of GitHub, fetched from npm once into a cache folder, and never
-committed.
+"""Example webhook payloads of GitHub. They are fetched from npm once into a cache folder, and are
+not part of this repository.
 
-The package is one JSON document. Each payload keeps the bytes that it has there.
+The npm package contains one JSON document. Each payload has the same bytes as in this document.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class _Kind(msgspec.Struct):
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder ``SKYBRIDGE_CACHE``, or the cache folder of the user."""
+    """Return the folder that the variable ``SKYBRIDGE_CACHE`` names, or else the cache folder of
+    the user.
+    """
     if own := environ.get("SKYBRIDGE_CACHE"):
         return Path(own)
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skybridge"
@@ -53,7 +55,7 @@ def payloads(folder: Path) -> list[tuple[str, bytes]]:
 
 
 def read(tarball: Path) -> list[tuple[str, bytes]]:
-    """Return the event names and payloads of a package file, after its SHA-512 digest was checked."""
+    """Check the SHA-512 digest of a package file. Return the event names and payloads in the file."""
     if hashlib.sha512(tarball.read_bytes()).hexdigest() != SHA512:
         raise SetupError(f"{tarball} is not {PACKAGE}.", cure="Delete it and retry.")
     with tarfile.open(tarball) as archive:

@@ -1,5 +1,5 @@
 """``skybridge pipeline`` copies events into a lake of Iceberg tables, and sends them from there.
-One module per command.
+Each command has a module.
 """
 
 from __future__ import annotations

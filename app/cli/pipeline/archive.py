@@ -31,7 +31,10 @@ def run(
         bool, option("Copy the present records, then end; by default run until stopped.")
     ] = False,
     skip_lost: Annotated[
-        bool, option("Continue after a gap, where retention removed records that were not copied.")
+        bool,
+        option(
+            "Continue if retention removed records that were not copied; the lake then lacks them."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -42,8 +45,8 @@ def run(
     records, and events has one row per source and id. quarantine has the invalid records and their
     faults.
 
-    After a kill it continues where it stopped. SIGTERM and Ctrl-C end it after the current batch. A
-    lake has one archive at a time.
+    After a kill, the next archive continues where the killed one stopped. SIGTERM and Ctrl-C end
+    the archive after the current batch. Only one archive may write to a lake at a time.
     """
     settings = load_configuration(config)
     from app.pipeline.archive import run as archive
@@ -90,8 +93,8 @@ def _plan(config: Config, *, skip_lost: bool) -> ArchivePlan:
 
 @contextmanager
 def _stop_on_signal() -> Iterator[threading.Event]:
-    """Yield an event that SIGTERM or SIGINT sets. A second SIGINT ends the process at once, which
-    loses nothing either.
+    """Yield a threading event that SIGTERM or SIGINT sets. A second SIGINT ends the process at
+    once. No record is lost in either case.
     """
     import signal
 
@@ -111,7 +114,9 @@ def _stop_on_signal() -> Iterator[threading.Event]:
 
 @contextmanager
 def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[ArchiveProgress], None]]:
-    """Yield the function that shows the progress: nothing, bars, or a line per batch."""
+    """Yield the function that shows the progress. It shows progress bars or prints a line for each
+    batch; with ``quiet`` it does nothing.
+    """
     if quiet:
         yield lambda _: None
     elif once:
@@ -134,7 +139,7 @@ def _bars() -> Iterator[Callable[[ArchiveProgress], None]]:
 
 
 def _line(told: ArchiveProgress) -> None:
-    """Print one line per batch, for a log."""
+    """Print one line about a batch, in a form for log files."""
     if told.trouble:
         printing.print_error(
             f"Events could not be decoded: {told.trouble}", "None needed: the next batch retries."

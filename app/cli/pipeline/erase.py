@@ -29,7 +29,7 @@ def run(
     config: ConfigFile = None,
     subject: Annotated[str, option("Remove all events with this subject.")] = "",
     source: Annotated[str, option("Remove all events of this source.")] = "",
-    dry_run: Annotated[bool, option("Only count the rows.")] = False,
+    dry_run: Annotated[bool, option("Only count the rows that would be removed.")] = False,
     yes: Annotated[bool, option("Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -37,7 +37,7 @@ def run(
 
     The command removes rows, older snapshots, and the files that hold them. It first counts the
     rows, and asks for confirmation unless --yes is given. Erased rows cannot be restored, except
-    from the log, whose own retention removes them there. No archive, redrive or maintain may run
+    from the topic, until its retention deletes them. No archive, redrive or maintain may run
     meanwhile.
     """
     attribute, text = _chosen(subject, source)
@@ -66,7 +66,9 @@ def run(
 
 
 def _chosen(subject: str, source: str) -> tuple[Attribute, str]:
-    """Return the attribute and its value, or end the command unless exactly one option is given."""
+    """Return the attribute, ``subject`` or ``source``, and its value. End the command unless
+    exactly one of the two options is set.
+    """
     if bool(subject) == bool(source):
         printing.fail(
             "erase needs either --subject or --source.",
@@ -84,8 +86,8 @@ def _counted(session: SparkSession, lake: Lake, attribute: Attribute, text: str)
 
 
 def _ask(found: list[Erased], attribute: Attribute, text: str, *, yes: bool, quiet: bool) -> None:
-    """Print the row counts, and ask for confirmation unless ``yes``. With --yes the user can still
-    stop the command in time.
+    """Print the row counts, and ask for confirmation unless ``yes`` is set. With ``yes`` the counts
+    are also printed, so the user can still interrupt the command.
     """
     counts = ", ".join(f"{each.rows} of {each.table}" for each in found)
     if not quiet:

@@ -1,5 +1,5 @@
-"""The group ``skybridge pipeline`` and what its commands share. Each module registers its command
-with ``@verb(...)``.
+"""The command group ``skybridge pipeline`` and the functions that its commands share. The module of
+each command registers it with ``@verb(...)``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ Json = Annotated[bool, option("Print one JSON object and no progress bar.", "--j
 
 
 def load_configuration(file: Path | None) -> Config:
-    """Load the configuration, before the command imports its heavy modules.
+    """Load the configuration. A command calls this before it imports modules that load slowly, so
+    that a fault is reported at once.
 
     Raises:
-        SetupError: With every finding, or if Spark cannot run here.
+        SetupError: If the configuration is invalid (with every finding), or Spark cannot run on
+            this machine.
     """
     from app.pipeline.session import requirements
 
@@ -46,10 +48,10 @@ def open_lake(
 ) -> tuple[SparkSession, Lake]:
     """Start Spark and return its session and the lake of the configuration.
 
-    ``fills`` is True for a command that creates a missing lake.
+    Set ``fills`` for a command that creates the lake if it does not exist.
 
     Raises:
-        SetupError: As ``open_spark``; or before Spark starts, if the lake does not exist.
+        SetupError: If the lake does not exist, before Spark starts. Or if ``open_spark`` raises it.
     """
     from app.features.lake.settings import lake_of
     from app.pipeline.query.opening import demand_catalog
@@ -65,7 +67,7 @@ def open_spark(
 ) -> SparkSession:
     """Start Spark and return its session. Missing jars are downloaded first.
 
-    ``name`` is that of the command, and ``brief`` is passed to ``open_session``.
+    ``name`` is the name of the command. ``brief`` is passed to ``open_session``.
 
     Raises:
         SetupError: If the extra ``pipeline``, Java or a jar is missing.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Age = Annotated[float, option("Keep replaced snapshots readable for this many days.", min=0)]
 OrphanAge = Annotated[
-    float, option("Remove files that no snapshot names after this many days.", min=1)
+    float, option("Remove files that belong to no snapshot after this many days.", min=1)
 ]
 
 
@@ -37,8 +37,9 @@ def run(
 ) -> None:
     """Compact the lake, and remove old snapshots and files.
 
-    Run it about once a day. It rewrites small files as large ones, with events sorted by type and
-    source. It may run while an archive runs, because it keeps the snapshots that the archive needs.
+    Run this command about once a day. It combines small files into large ones, with events sorted
+    by type and source. It may run while an archive runs, because it keeps the snapshots that the
+    archive needs.
     """
     settings = load_configuration(config)
     session, lake = open_lake(settings, "maintain", quiet=as_json)

@@ -1,6 +1,8 @@
-"""Print the state of the lake after a command: its place, its counts, and a useful next command.
+"""Print the state of the lake after a command: the lake's folder or address, its row counts, and a
+useful next command.
 
-The lines go to standard error, apart from the command's own output. Nothing is printed with --json.
+The lines go to standard error, so they do not mix with the output of the command. With --json
+nothing is printed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ def print_next_step(lake: Lake, config: Path | None, *then: str, look: str = "")
         lake: The lake that the command worked on.
         config: The configuration file of the command, repeated in the next one.
         then: The arguments of the next command; by default a query on the lake.
-        look: The purpose of the next command.
+        look: A text that names the purpose of the next command.
     """
     found = _state(lake)
     where = f"the lake is in {lake.catalog.warehouse}, namespace {lake.namespace}"
@@ -39,7 +41,7 @@ def print_next_step(lake: Lake, config: Path | None, *then: str, look: str = "")
 
 
 def command(config: Path | None, *words: str) -> str:
-    """Return a command line of ``skybridge pipeline`` to copy."""
+    """Return a command line of ``skybridge pipeline`` that the user can copy."""
     options = () if config is None else ("--config", str(config))
     return shlex.join(("skybridge", "pipeline", *words, *options))
 
@@ -54,8 +56,8 @@ def _far(state: LakeState) -> str:
 
 
 def _state(lake: Lake) -> LakeState | None:
-    """Return the state of the lake, or None if only Spark can read it. The finished command must
-    not fail for this.
+    """Return the state of the lake, or None if only Spark can read the lake. No error is raised,
+    because the command itself has succeeded already.
     """
     from app.errors import SetupError
     from app.pipeline.state import state

@@ -58,10 +58,10 @@ def run(
 ) -> None:
     """Query the lake in SQL.
 
-    The tables are events, events_raw and quarantine. The SQL is DuckDB's, or Spark's with --engine
-    spark. The command only reads. It refuses a statement that would change anything, or that uses
-    files, the network or extensions. Binary values are shown as text if they are UTF-8, and as
-    base64 in json. Spark also has Iceberg's own tables, under long names:
+    The tables are events, events_raw and quarantine. The SQL dialect is that of DuckDB, or that of
+    Spark with --engine spark. The command refuses statements that change data or use files, the
+    network or extensions. Binary values are shown as text if they are UTF-8, and as base64 in json.
+    With Spark you can also query Iceberg's metadata tables by their full names, such as
     lake.skybridge.events.snapshots.
     """
     text = sys.stdin.read() if sql == "-" else sql
@@ -113,8 +113,8 @@ def _by_spark(
 
 
 def _asking() -> AbstractContextManager[object]:
-    """Return a spinner for a user at a terminal. Without a terminal rich is not imported, which
-    takes a while.
+    """Return a context manager that shows a spinner on a terminal. Without a terminal it does
+    nothing, so that rich, which loads slowly, is not imported.
     """
     if not sys.stderr.isatty():
         return nullcontext()
@@ -151,7 +151,7 @@ def _short(value: Any) -> str | None:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text. None is empty text, as usual in CSV."""
+    """Return a value as the text of a CSV cell. None becomes empty text."""
     match value:
         case None:
             return ""

@@ -39,7 +39,7 @@ def run(
     to: Annotated[
         str,
         option(
-            "Also send the records to BROKER/TOPIC, or to their own topics with the word topic; by default "
+            "Also send the records to BROKER/TOPIC; the word topic sends each to its own topic; by default "
             "only decode them."
         ),
     ] = "",
@@ -49,9 +49,10 @@ def run(
 ) -> None:
     """Decode quarantined records again.
 
-    Records that are valid now become events, for example because a newer Skybridge accepts or
-    decodes them. Existing events are not duplicated. With --to the original records are also sent,
-    at least once, with a header skybridge-redrive. Stop the archive meanwhile.
+    A newer release of Skybridge may accept records that an older one refused. The command adds the
+    events of these records to the lake, and duplicates no event. With --to, it also sends the
+    original records at least once, with a header skybridge-redrive. Stop the archive while this
+    command runs.
     """
     from app.pipeline.redrive import RedriveRequest
 
@@ -74,7 +75,7 @@ def run(
 def _done(
     config: Config, wanted: RedriveRequest, send: Send | None, *, dry_run: bool, quiet: bool
 ) -> RedriveResult:
-    """Redrive the wanted records, or only count them with ``dry_run``, and return the result."""
+    """Redrive the wanted records and return the result. With ``dry_run``, only count these records."""
     from app.pipeline.redrive import preview_redrive, redrive
 
     session, lake = open_lake(config, "redrive", quiet=quiet, brief=True)
@@ -97,7 +98,7 @@ def _send(config: Config, to: str) -> Send:
     """Return the function that sends the redriven records to ``to``.
 
     Raises:
-        SetupError: If ``to`` is not a target, before Spark starts.
+        SetupError: If ``to`` is not a valid target. The check is made before Spark starts.
     """
     import asyncio
 
@@ -123,7 +124,9 @@ def _send(config: Config, to: str) -> Send:
 async def _all(
     config: Config, batches: Iterable[Batch], place: tuple[str, str] | None
 ) -> Mapping[str, int]:
-    """Send the records to ``place``, or to their own topics, and return the refused ones by reason."""
+    """Send the records to ``place``, or for None each to its own topic. Return the number of
+    refused records by reason.
+    """
     from app.features.lake.replay import target_log
     from app.pipeline.replay.topic import REDRIVEN, TopicOutlet, writer
     from app.runtime.clock import SystemClock

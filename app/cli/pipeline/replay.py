@@ -70,15 +70,13 @@ def run(
     config: ConfigFile = None,
     to: Annotated[
         str,
-        option(
-            "Send to BROKER/TOPIC, or post to the events listener at --url with the word gateway."
-        ),
+        option("Send to BROKER/TOPIC; the word gateway posts to the events listener at --url."),
     ] = "",
     records: RecordSelection,
     form: Annotated[
         str,
         option(
-            "Send records byte for byte (recorded), or convert events of older versions to 1.0 (1.0).",
+            "recorded: send records byte for byte; 1.0: convert events of older versions to version 1.0.",
             "--as",
         ),
     ] = "recorded",
@@ -88,19 +86,19 @@ def run(
     speed: Annotated[
         float,
         option(
-            "Send at the original pace times this factor, such as 60 for an hour per minute; 0: no limit.",
+            "Send this many times as fast as the records were stored, such as 60 for an hour of records per minute; 0: no limit.",
             min=0,
         ),
     ] = 0.0,
     url: Annotated[
         str,
         option(
-            "Post to this events listener with --to gateway; the key is in SKYBRIDGE_EVENTS_KEY."
+            "Post to this events listener if --to is gateway; the variable SKYBRIDGE_EVENTS_KEY has the key."
         ),
     ] = _URL,
     unmarked: Annotated[bool, option("Send records without the header skybridge-replay.")] = False,
     allow_loop: Annotated[
-        bool, option("Allow a target topic that is archived in the lake.")
+        bool, option("Allow a target topic that the archive copies into the lake.")
     ] = False,
     resume: Annotated[str, option("Resume the interrupted replay with this id.")] = "",
     dry_run: Annotated[bool, option("Only count the records.")] = False,
@@ -110,9 +108,9 @@ def run(
     """Send records of the lake again.
 
     The target is a topic, or the events listener of a gateway. Records of one key keep their order;
-    between keys there is none. Each record gets a header skybridge-replay with the id of the
-    replay, outside the event. Delivery is at least once: after an interruption --resume repeats up
-    to a second of records.
+    records of different keys may not. Each record gets the header skybridge-replay with the id of
+    the replay; the event does not change. After an interruption, --resume continues, and sends the
+    records of up to one second again.
     """
     settings = load_configuration(config)
     order = None
@@ -174,7 +172,9 @@ def _order(to: str, form: str, records: RecordSelection, *, marked: bool) -> Lak
 
 
 def _check(config: Config, order: LakeReplayOrder) -> None:
-    """Raise SetupError if the target's broker cannot be used, before Spark starts."""
+    """Raise SetupError if Skybridge cannot write to the broker of the target. The check is made
+    before Spark starts.
+    """
     from app.features.lake.replay import target_log
 
     if order.topic:
@@ -184,7 +184,9 @@ def _check(config: Config, order: LakeReplayOrder) -> None:
 def _prepared(
     config: Config, session: SparkSession, lake: Lake, order: LakeReplayOrder | None, resume: str
 ) -> tuple[LakeReplayPlan, ChosenRecords, ReplayNotes]:
-    """Return the plan, the selected records and the notes of a new or a resumed replay."""
+    """Return the plan, the selected records, and the stored progress (notes) of a new or a resumed
+    replay.
+    """
     from app.features.lake.settings import checkpoint_of
     from app.pipeline.replay.chosen import ChosenRecords
     from app.pipeline.replay.notes import ReplayNotes
@@ -200,7 +202,7 @@ def _prepared(
 
 
 def _demand_no_loop(config: Config, plan: LakeReplayPlan) -> None:
-    """Raise SetupError if the target topic is archived in the same lake."""
+    """Raise SetupError if the archive copies the target topic into the same lake."""
     from app.features.lake.replay import archived
     from app.pipeline.replay.plan import demand_no_loop
 
@@ -228,7 +230,7 @@ def _show(plan: LakeReplayPlan, *, as_json: bool) -> None:
 
 
 def _ask(plan: LakeReplayPlan, *, yes: bool) -> None:
-    """Ask for confirmation unless ``yes``. Without a terminal the command ends."""
+    """Ask for confirmation unless ``yes`` is set. If there is no terminal to ask, end the command."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -250,8 +252,8 @@ def _sent(
     url: str,
     quiet: bool,
 ) -> ReplayResult:
-    """Send the records and return the outcome. After an interruption print how to resume, and end
-    the command.
+    """Send the records and return the result. After an interruption, print the command that resumes
+    the replay, and end the command.
     """
     import asyncio
 
@@ -281,7 +283,7 @@ def _sent(
 async def _outlet(
     config: Config, plan: LakeReplayPlan, url: str, clock: Any
 ) -> AsyncIterator[ReplayWriter]:
-    """Yield the target of the replay: a topic or a gateway."""
+    """Yield the writer to the target of the replay, which is a topic or a gateway."""
     import os
 
     from app.features.lake.replay import target_log

@@ -39,13 +39,15 @@ def run(
     ] = "",
     tables: Annotated[
         Path | None,
-        option("Also write the tables of the page into this folder, as CSV; by default not."),
+        option(
+            "Also write the tables of the page into this folder, as CSV; by default write no tables."
+        ),
     ] = None,
     against: Annotated[
         Path | None,
         option(
-            "Compare the schemas with those of an earlier report, in its --tables folder; "
-            "by default compare them within the range."
+            "Compare the schemas with those in the --tables folder of an earlier report; "
+            "by default compare them within the time range."
         ),
     ] = None,
     deliveries: Annotated[
@@ -60,9 +62,9 @@ def run(
 ) -> None:
     """Write one HTML page about the events of the lake.
 
-    The page shows volume, delay, duplicates, invalid records, sizes, hot keys, new types, changes
-    in the data of each type, and deliveries. It needs no network and runs no script. Nothing in the
-    lake is changed.
+    The page shows volume, delay, duplicates, invalid records and sizes. It also shows keys with
+    many events, new types, changed schemas of the data, and deliveries. The page needs no network
+    and runs no script. The command changes nothing in the lake.
     """
     from app.cli import options
     from app.cli.pipeline.signals import exit_on_signal, run_in_thread
@@ -107,7 +109,9 @@ def _demand_order(since: datetime | None, until: datetime | None) -> None:
 
 
 def _attempts(config: Config) -> Reader | None:
-    """Return the reader of the store's attempts, or None if the store file does not exist yet."""
+    """Return a reader of the delivery attempts in the store, or None if the file of the store does
+    not exist yet.
+    """
     from app.config.model.store import PostgresStore
     from app.store import attempt_log
 
@@ -118,7 +122,9 @@ def _attempts(config: Config) -> Reader | None:
 
 
 def _shapes(folder: Path | None) -> Shapes | None:
-    """Return the schemas of an earlier report, or None without ``folder``."""
+    """Return the schemas that an earlier report wrote into ``folder``. Return None if ``folder`` is
+    None.
+    """
     from app.pipeline.report.run import SCHEMAS
     from app.pipeline.report.samples import former
 
@@ -142,7 +148,9 @@ def _now() -> datetime:
 
 @contextmanager
 def _bar(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows the name of the running step and the number of finished steps."""
+    """Yield a function that shows progress: the name of the running step, and the number of
+    finished steps.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from app.pipeline.report.run import STEPS

@@ -38,7 +38,7 @@ def reroute(
         bool, option("Process the present records, then end; by default continue with new ones.")
     ] = False,
     dry_run: Annotated[
-        bool, option("Only count what would be written, from the earliest records on.")
+        bool, option("Only count the records that would be written, beginning with the earliest.")
     ] = False,
     rejects: Annotated[
         str | None,
@@ -49,7 +49,7 @@ def reroute(
     ] = None,
     seconds: Annotated[
         int,
-        option("Start a batch every so many seconds.", "--every", min=1),
+        option("Wait this many seconds between the starts of two batches.", "--every", min=1),
     ] = 10,
     most: Annotated[
         int, option("Read at most this many records per batch, over all partitions.", min=1)
@@ -58,9 +58,10 @@ def reroute(
 ) -> None:
     """Publish the records of topics again by the routes.
 
-    Filters, topics, keys, content modes and versions are as in the gateway. Routes that cannot run
-    on Spark are reported before any record is read. After an interruption the job continues where
-    it stopped; the interrupted batch may come twice.
+    Spark applies the routes as the gateway does, with the same filters, topics, keys, content modes
+    and versions. Routes that cannot run on Spark are reported before any record is read. After an
+    interruption the job continues where it stopped, and may write the records of the interrupted
+    batch twice.
     """
     settings = load_configuration(config)
     from app.pipeline.reroute.plan import check_job
@@ -89,7 +90,9 @@ def _job(config: Config, broker: str, topics: str, rejects: str | None) -> Rerou
 
 
 def _checkpoint(config: Config, job: Reroute) -> str:
-    """Return the checkpoint folder of a broker and its topics. Changed routes keep the checkpoint."""
+    """Return the checkpoint folder for the broker and the topics of a job. It does not depend on
+    the routes, so a job with changed routes continues from the same checkpoint.
+    """
     from app.features.lake.settings import checkpoint_of
 
     said = "\n".join([job.source.broker, *sorted(job.topics)])
@@ -97,7 +100,7 @@ def _checkpoint(config: Config, job: Reroute) -> str:
 
 
 def _counted(session: SparkSession, job: Reroute) -> Tally:
-    """Return the counts of a dry run."""
+    """Read all records without writing any. Return how many would be written."""
     from app.pipeline import source
     from app.pipeline.reroute.job import counted
 

@@ -1,9 +1,10 @@
-"""End a command that only reads the lake at the first signal, even while DuckDB and Arrow are busy.
+"""End a command at the first signal, even while DuckDB and Arrow are busy. Only commands that do
+not change the lake may use this module.
 
-Python handles a signal on its main thread. A call of DuckDB keeps its thread until the running task
-has ended, which takes minutes if a task spills to disk. So the query runs on a thread of its own. A
-process that a signal ends skips Python's finalization, which aborts while threads of DuckDB or
-Arrow are running.
+Python handles a signal on its main thread. A call of DuckDB blocks its thread until the running
+task has ended, which takes minutes if a task spills to disk. So the query runs on another thread.
+When a signal ends the process, Python's finalization is skipped, because it would abort while
+threads of DuckDB or Arrow run.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BY_SIGNAL: Final = 128  # plus the signal number is the exit code, as in shells
 
 
 class _Ended(BaseException):
-    """A signal asked the process to end."""
+    """An exception that ends the process because of a signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -68,7 +69,9 @@ def run_in_thread(work: Callable[[], T]) -> T:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    """Raise at the first signal, and restore the default so that the second one kills the process."""
+    """Raise an exception at the first signal. Restore the default handlers, so that a second signal
+    kills the process.
+    """
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_DFL)
     raise _Ended(number)
@@ -76,7 +79,9 @@ def _end(number: int, _: FrameType | None) -> None:
 
 @contextmanager
 def _scratch() -> Iterator[str]:
-    """Put all temporary files into one folder, because those of DuckDB can take gigabytes."""
+    """Yield a folder for all temporary files, and delete it at the end, because files of DuckDB can
+    take gigabytes.
+    """
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory(prefix="skybridge-") as folder:
         tempfile.tempdir = folder

@@ -1,4 +1,5 @@
-"""The AsyncAPI 3 document of a configuration: its topics, their publishers and their readers. Pure.
+"""The AsyncAPI 3 document of a configuration: its topics, and the routes and subscriptions that
+write and read them. Pure.
 
 ========= ====================================================================================
 document  the whole document, with the operations of routes and subscriptions

@@ -19,7 +19,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Channels:
-    """The channels that were created so far. ``made`` has them by the name that references use."""
+    """The channels of the document that were created so far. ``made`` maps the name of a channel,
+    which references use, to the channel.
+    """
 
     def __init__(self, config: Config, known: dict[str, Part]) -> None:
         self._config = config
@@ -28,7 +30,9 @@ class Channels:
         self.made: dict[str, Part] = {}
 
     def at(self, target: Target | Exchange) -> str:
-        """Return the name of the channel for a target. The channel is created at the first call."""
+        """Return the name of the channel for a target. The first call for a target creates the
+        channel.
+        """
         place = (target.broker, target.place)
         if place not in self._names:
             self._names[place] = self._free(_UNSAFE.sub("-", ".".join(place)).strip("-"))
@@ -94,6 +98,8 @@ def _amqp(broker: RabbitBroker, target: Target | Exchange) -> Part:
 
 
 def _namespace(broker: PulsarBroker, target: Target | Exchange) -> str:
-    """Return the namespace of a topic, which its name ``tenant/namespace/topic`` may have."""
+    """Return the Pulsar namespace of a target. It is part of a topic name of the form
+    ``tenant/namespace/topic``; otherwise it is that of the broker.
+    """
     own = target.place.removeprefix("persistent://").split("/")
     return own[1] if len(own) > 2 else broker.namespace.partition("/")[2]  # noqa: PLR2004 - tenant, namespace, topic

@@ -107,7 +107,9 @@ class _Document:
 
 
 def _possible(mode: str, format_: str, prefix: str) -> Sequence[Part]:
-    """Return the messages in which an event may be stored, by content mode and format."""
+    """Return the AsyncAPI messages for the forms in which a route may store an event. They depend
+    on the content mode and the format.
+    """
     structured = messages.structured(format_)
     if mode == "structured":
         return [messages.structured("json"), structured] if format_ == _EITHER else [structured]

@@ -1,4 +1,5 @@
-"""Check subscriptions of the API by the same model and the same checks as those of the file.
+"""Check subscriptions that callers of the API send. The model and the checks are the same as for
+subscriptions of the configuration file.
 
 Every fault is reported at once, with a JSON Pointer into the document. A caller of the API may not
 use references (``${env:…}``, ``${file:…}``) or name files of this machine.
@@ -38,8 +39,7 @@ class Examined(NamedTuple):
 
 
 IsNew = Callable[[Path], bool]
-"""Return True if the setting at this path of a document is written now, and was not there before.
-"""
+"""A function that returns True if a change adds the setting at this path to a document."""
 
 
 def examine(
@@ -48,10 +48,10 @@ def examine(
     others: Sequence[Subscription],
     is_new: IsNew = lambda _: False,
 ) -> list[Examined]:
-    """Check the documents and return one result each, in their order.
+    """Check the documents and return a result for each, in the same order.
 
     Args:
-        loaded: The configuration in force.
+        loaded: The configuration of the running service.
         documents: The subscriptions as JSON documents.
         others: The subscriptions that run already. A loop of mirrors is reported at the first document in it.
         is_new: Which settings are new. Some values are an error in a new setting and a warning in an old one.

@@ -17,7 +17,9 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class ExpectRequest(Strict):
-    """The expected shaped request of a subscription. Only the members that are set are compared."""
+    """The request that a subscription with the setting ``request`` is expected to send. Only the
+    members that are set are compared.
+    """
 
     method: str | None = Field(None, description="the method")
     url: str | None = Field(None, description="the URL, as explain shows it")
@@ -59,7 +61,9 @@ class Expect(Strict):
 
 
 class Case(Strict):
-    """A test case. ``route`` and ``key`` are those of the request."""
+    """A test case. ``route`` and ``key`` are the route and the record key that the request of the
+    case names.
+    """
 
     name: Text = Field(description="what the case shows, in words")
     event: Mapping[str, Any] = Field(
@@ -118,7 +122,7 @@ def read_cases(file: FilePath) -> Suite:
 
 
 def _problem(kind: str, message: str, path: Path) -> tuple[str, str]:
-    """Return the problem and its cure."""
+    """Return the problem and its cure for a pydantic error in the file of cases."""
     if kind == "missing":
         return "The setting is missing.", f"Set {path[-1]}."
     if kind == "extra_forbidden":
@@ -127,7 +131,7 @@ def _problem(kind: str, message: str, path: Path) -> tuple[str, str]:
 
 
 def _known(path: Path) -> list[str]:
-    """Return the names of the settings at ``path``."""
+    """Return the names of the settings that are allowed at ``path``."""
     names = [step for step in path if isinstance(step, str)]
     model: type[BaseModel] = Expect if "expect" in names else Case if names else Cases
     return [*model.model_fields]

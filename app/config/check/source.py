@@ -11,8 +11,8 @@ from app.config.load.loader import Loaded, content, load_text
 
 
 class ConfigSource:
-    """The file and environment of a configuration. ``path`` is None without a file. The environment
-    is that of the start.
+    """The file and the environment of a configuration. ``path`` is None if there is no file.
+    ``environ`` has the environment variables at the start of the process.
     """
 
     def __init__(self, path: Path | None, environ: Mapping[str, str]) -> None:
@@ -35,8 +35,8 @@ class ConfigSource:
         return load_text(raw, self.name, self._environ)
 
     def judge(self, raw: bytes | None) -> tuple[Loaded, list[Finding]]:
-        """Return the configuration and its warnings. Raise BadConfiguration for errors of the model
-        and of the checks.
+        """Return the configuration and its warnings. Raise BadConfiguration if the model or a check
+        reports an error.
         """
         loaded = self.load(raw)
         findings = lint(loaded)

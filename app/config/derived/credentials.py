@@ -14,7 +14,7 @@ from app.tls import mark_of
 
 
 def credentials(config: Config) -> Iterator[FileSecret]:
-    """Yield every credential that a caller may prove its identity with."""
+    """Yield every credential with which a caller of the service can log in."""
     admin = config.server.admin
     named = [text for each in admin.tokens for text in (each.token, each.previous_token)]
     yield from filter(None, (admin.token, *named))
@@ -29,8 +29,8 @@ def credentials(config: Config) -> Iterator[FileSecret]:
 
 
 def texts(config: Config) -> tuple[str, ...]:
-    """Return the text of every credential. Two secrets of one file compare equal, so reloads
-    compare the texts.
+    """Return the text of every credential. A reload compares these texts, because two secrets from
+    the same file compare equal even if the file changed.
     """
     return tuple(each.get_secret_value() for each in credentials(config))
 
@@ -39,15 +39,15 @@ Marks = tuple[Mark | None, ...]
 
 
 def marks(config: Config) -> Marks:
-    """Return marks of the files as they are on the disk: of credentials, issuer keys and schemas. A
-    changed file has another mark.
+    """Return the mark of each file with credentials, issuer keys or schemas, as the file is on the
+    disk now. The mark of a file changes when the file changes.
     """
     return (*map(mark_of, _paths(config)), *map(mark_of, _unread(config)))
 
 
 def marks_as_read(config: Config) -> Marks:
-    """Return the marks for a configuration that was just read. A credential's mark was taken before
-    it was read.
+    """Return the marks of the files of a configuration that was just read. The mark of a
+    credential's file was taken before the file was read, so a later change is noticed.
     """
     read = [each.mark for each in credentials(config) if each.path]
     return (*read, *map(mark_of, _unread(config)))

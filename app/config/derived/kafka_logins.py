@@ -1,4 +1,6 @@
-"""The logins of a Kafka listener: producers with ``kafka``, and ``sasl.users`` of the old form."""
+"""The logins of a Kafka listener. They are the producers with ``kafka``, and the users in the old
+setting ``sasl.users``.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from app.model.secret import FileSecret
 
 
 class KafkaLogins(NamedTuple):
-    """The logins of a Kafka listener: passwords by user, those of ``sasl.users`` first, and the
-    mechanisms by preference.
+    """The logins of a Kafka listener. ``passwords`` has the password of each user, with the users
+    of ``sasl.users`` first. ``mechanisms`` has the login mechanisms, the preferred one first.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -30,7 +32,7 @@ def kafka_logins(listener: KafkaListener, producers: Sequence[Producer]) -> Kafk
 
 
 class ReaderLogin(NamedTuple):
-    """The login of one client."""
+    """The mechanism, user and password with which the pipeline logs in to a Kafka listener."""
 
     mechanism: Mechanism
     user: str
@@ -40,7 +42,8 @@ class ReaderLogin(NamedTuple):
 def reader_logins(
     listener: KafkaListener, producers: Sequence[Producer], setting: str
 ) -> ReaderLogin | None:
-    """Return the login of the pipeline, or None if clients need not log in.
+    """Return the login with which the pipeline reads a Kafka listener, or None if clients need not
+    log in.
 
     The first user of ``sasl.users`` is preferred, then a producer that may read and write every
     topic, then one that may read every topic.
@@ -57,7 +60,7 @@ def reader_logins(
     for user in (*old, *(each.name for each in reading)):
         return ReaderLogin(logins.mechanisms[0], user, logins.passwords[user].get_secret_value())
     raise SetupError(
-        "The pipeline reads this log, and no producer may read all of it.",
+        "The pipeline reads this log, but no producer has the right to read every topic.",
         setting=setting,
         cure='Add a producer with kafka: {password: ..., read: ["*"], groups: ["*"]}.',
     )

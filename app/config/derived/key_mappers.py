@@ -20,8 +20,8 @@ GROUP = "skybridge.key_mappers"
 
 
 def known_mappers(wanted: str) -> Sequence[str]:
-    """Return the names that a route may give. If ``wanted`` is built in, only the built-in names
-    are returned.
+    """Return the names of the key mappers that a route may use. If ``wanted`` is a built-in mapper,
+    return only the built-in names.
     """
     if wanted in BUILT_IN_MAPPERS:
         return BUILT_IN_MAPPERS
@@ -29,8 +29,8 @@ def known_mappers(wanted: str) -> Sequence[str]:
 
 
 def load_key_mappers(routes: Iterable[Route]) -> dict[str, PlainMapper]:
-    """Import the mappers that the routes name, and return them by name. An unregistered one is left
-    out.
+    """Import the key mappers that the routes name, and return them by name. A mapper that is not
+    registered is left out.
 
     Raises:
         SetupError: If a mapper is registered twice, cannot be imported, or is not a plain callable.

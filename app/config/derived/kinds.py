@@ -1,5 +1,5 @@
-"""The kinds of the brokers in a configuration, by which events are written there, and the guide
-that explains events.
+"""Values that decide how events are written and explained: the kinds of the brokers, the rights of
+producers, and the explainer of events.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ def kinds_of(config: Config) -> dict[str, str]:
 
 
 def attested_brokers(config: Config) -> frozenset[str]:
-    """Return the brokers whose records prove which producer sent them.
+    """Return the names of the brokers on which a record's header ``skybridge-producer`` proves who
+    sent it.
 
-    These are embedded logs to which only Skybridge writes the header ``skybridge-producer``. A
-    Kafka listener without logins, or with a user that has every right, lets clients write it too.
+    These are embedded logs on which only Skybridge can write this header. If a Kafka listener has
+    no logins, or a user with every right, its clients can write the header too.
     """
     return frozenset(
         name
@@ -42,7 +43,9 @@ def _attests(listener: KafkaListener | None, config: Config) -> bool:
 
 
 def manners_of(config: Config) -> dict[str, PulsarProfile]:
-    """Return how events are written to each Pulsar broker, by its name."""
+    """Return the profile of each Pulsar broker by its name. The profile defines how events are
+    written to the broker.
+    """
     return {
         name: PulsarProfile(broker.names, broker.strings)
         for name, broker in config.brokers.items()
@@ -64,8 +67,8 @@ def rights_of(config: Config, producer: str) -> Rights:
 
 
 def guide_of(config: Config) -> EventExplainer:
-    """Return the guide that explains events by the routes and subscriptions of the file, without
-    those of the API.
+    """Return the explainer of events. It uses the routes and subscriptions of the configuration
+    file, without subscriptions that the API created.
     """
     return EventExplainer(
         config.routes,

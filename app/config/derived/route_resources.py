@@ -27,7 +27,7 @@ def load_resources(routes: Iterable[Route]) -> Resources:
 
 
 def load_check(setting: DataSchema, at: str) -> Check:
-    """Compile the schema check of a route. ``at`` is its setting, for errors."""
+    """Compile the schema check of a route. ``at`` is the path of the setting, which errors name."""
     return compile_check(setting, {str(file): _read(file, at) for file in setting.files}, at)
 
 

@@ -1,3 +1,3 @@
-"""Shell. Compare two configurations, and judge what a proposed one would change in the running
-service.
+"""Shell. Compare two configurations. Report what a proposed configuration would change in the
+running service.
 """

@@ -1,7 +1,8 @@
 """Compare two configurations setting by setting, and decide which changes need a restart. Pure.
 
-Routes and subscriptions are compared by name and id, so an inserted one does not move the others. A
-setting that is not in ``LIVE`` needs a restart.
+Two routes are compared if they have the same name, and two subscriptions if they have the same id.
+So if one is inserted, the others count as unchanged. A setting that is not in ``LIVE`` needs a
+restart.
 """
 
 from __future__ import annotations
@@ -50,11 +51,14 @@ LIVE = (
     "reload",
     "pipeline",
 )
-"""Settings that a reload applies, with all settings inside them. ``pipeline`` is read only by its
-own commands.
+"""The settings that a reload applies, with all settings inside them. ``pipeline`` is in the list
+because only the commands of the pipeline read it, not the service.
 """
 
-_WEBHOOKS = ("webhooks.allow_private", "webhooks.origin", "webhooks.proxy", "timeouts.webhook_")
+_WEBHOOKS = (
+    *("webhooks.allow_private", "webhooks.origin", "webhooks.proxy", "timeouts.webhook_"),
+    "limits.body",  # bounds a shaped request
+)
 _REPLIES = "limits.max_batch"
 _SCHEDULE = ".retry.schedule"
 _OVERRIDE = "${env:SKYBRIDGE_"
@@ -64,8 +68,8 @@ _ABSENT = object()
 class SettingChange(msgspec.Struct, frozen=True):
     """The change of one setting, or of a whole route or subscription.
 
-    ``old`` and ``new`` are redacted values, or None if the setting is absent. ``name`` is that of
-    the route or subscription.
+    ``old`` and ``new`` are redacted values, or None if the setting is absent. ``name`` is the name
+    of the changed route, or the id of the changed subscription.
     """
 
     setting: str
@@ -89,8 +93,8 @@ class SettingChange(msgspec.Struct, frozen=True):
 class Difference(NamedTuple):
     """The changes between two configurations.
 
-    ``restarted`` has the ids of subscriptions in the file that end and continue, because their
-    settings changed or settings that they use.
+    ``restarted`` has the ids of subscriptions that restart at their position. These are
+    subscriptions of the file whose settings changed, or that use another setting that changed.
     """
 
     changes: tuple[SettingChange, ...]
@@ -110,14 +114,14 @@ class Difference(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what the changes do to events that are already waiting."""
+        """Return warnings about the effect of the changes on events that already wait for delivery."""
         return tuple(filter(None, map(_spool_warning, self.changes))) + tuple(
             filter(None, map(_schedule_warning, self.changes))
         )
 
 
 def _spool_warning(change: SettingChange) -> str:
-    """Return a warning about events in a spool that a change affects, or empty text."""
+    """Return a warning if a change affects events that wait in a spool, or empty text."""
     section, _, rest = change.setting.partition(".")
     old = change.old if isinstance(change.old, dict) else {}
     if section == "routes" and change.what == "removed":
@@ -132,8 +136,8 @@ def _spool_warning(change: SettingChange) -> str:
 
 
 def _schedule_warning(change: SettingChange) -> str:
-    """Return a warning about waiting events if a shorter retry schedule gives them up, or empty
-    text.
+    """Return a warning if waiting events become dead letters because a change makes the retry
+    schedule shorter. Otherwise return empty text.
     """
     schedules = change.setting.startswith("subscriptions.") and change.setting.endswith(_SCHEDULE)
     match change.old, change.new:
@@ -143,7 +147,9 @@ def _schedule_warning(change: SettingChange) -> str:
 
 
 def difference(old: ConfigView, new: ConfigView) -> Difference:
-    """Return the changes from ``old`` to ``new``, and the subscriptions that restart by them."""
+    """Return the changes from ``old`` to ``new``, and the subscriptions that restart because of
+    these changes.
+    """
     unlike = _relaxed(new.exact) - _relaxed(old.exact)
     needing = {route for route, *connection in _relaxing(new.exact) if tuple(connection) in unlike}
     changes = tuple(
@@ -156,8 +162,8 @@ def difference(old: ConfigView, new: ConfigView) -> Difference:
 
 
 def without_overrides(found: Difference) -> Difference:
-    """Leave out settings that environment variables of the service override, because they would
-    still do so after a reload.
+    """Return the difference without settings that environment variables of the service override.
+    The variables would still override these settings after a reload.
     """
     kept = [
         each
@@ -171,8 +177,9 @@ def rebuilds(changes: Sequence[SettingChange], *, posts: bool, replies: Collecti
     """Return True if the sink of a subscription must be rebuilt although its own settings are
     equal.
 
-    That is so if a setting of all webhooks changed, or a route in ``replies`` that publishes events
-    from answers. ``posts`` is True if the sink is a webhook.
+    A sink must be rebuilt if it is a webhook (``posts``) and a setting of all webhooks changed. It
+    must also be rebuilt if a route in ``replies`` changed, which publishes events from the
+    webhook's answers.
     """
     if not posts:
         return False
@@ -195,7 +202,7 @@ def _changes(old: ConfigView, new: ConfigView) -> Iterator[SettingChange]:
 
 
 class _Side(NamedTuple):
-    """The exact and the redacted value of a setting on one side of the comparison."""
+    """The exact and the redacted value of a setting in one of the two compared configurations."""
 
     exact: Tree
     shown: Tree
@@ -207,7 +214,9 @@ class _Side(NamedTuple):
 
 
 def _of_list(section: str, before: _Side, after: _Side) -> Iterator[SettingChange]:
-    """Yield the changes of a list whose members have names. The order counts for routes."""
+    """Yield the changes of a list whose members have names. For routes, another order is a change
+    too.
+    """
     olds, news = _by_name(section, before), _by_name(section, after)
     for name in dict.fromkeys([*olds, *news]):
         setting = f"{section}.{name}"
@@ -266,7 +275,7 @@ def _restarted(old: Tree, new: Tree, changes: Sequence[SettingChange]) -> Iterat
 
 
 def _replies(tree: Tree, reply: str) -> set[str]:
-    """Return the routes that replies may be published by, like ``model.route.taking``."""
+    """Return the names of the routes that may publish the replies of a subscription."""
     if reply == IGNORE:
         return set()
     found = {reply}
@@ -278,8 +287,8 @@ def _replies(tree: Tree, reply: str) -> set[str]:
 
 
 def _relaxing(tree: Tree) -> Iterator[tuple[str, str, int]]:
-    """Yield name, broker and acks of each relaxed route target, whose producers are opened at the
-    start.
+    """Yield the route name, broker and acks of each target with relaxed durability. The Kafka
+    producers for these targets are opened at the start of the service.
     """
     for each in tree.get("routes", ()):
         is_reference = not isinstance(each["to"], list)
@@ -293,7 +302,9 @@ def _relaxed(tree: Tree) -> frozenset[tuple[str, int]]:
 
 
 def _text(value: Any) -> str:
-    """Return a value as JSON, without members that are not set. A filter has one of seven dialects."""
+    """Return a value as JSON, without members that are not set. For example, only one of the seven
+    dialects of a filter is set.
+    """
     return "nothing" if value is None else msgspec.json.encode(_set(value)).decode()
 
 

@@ -1,8 +1,8 @@
-"""Judge a proposed configuration against the one in force.
+"""Report what a proposed configuration would change in the running service.
 
-The admin API calls ``judge``. Its long calls into C block the interpreter on any thread: 840 kB of
-YAML stopped the event loop for 0.5 to 2 s. So ``main`` runs the same judgement as a program of its
-own, from standard input to standard output.
+The function ``judge`` makes long calls into C, which block all threads of the interpreter. 840 kB
+of YAML blocked the event loop for 0.5 to 2 s. So the admin API runs this module as a separate
+process. ``main`` reads the input from standard input and writes the result to standard output.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NICE = 10  # gives the service priority on a machine with few processors
 
 
 def judge(proposed: bytes, shown: Tree) -> Judgement:
-    """Return what a proposed configuration would change. ``shown`` is the redacted configuration in
-    force.
+    """Return what a proposed configuration would change. ``shown`` is the redacted configuration of
+    the running service.
     """
     try:
         loaded, findings = propose(proposed)
@@ -50,7 +50,7 @@ def judge(proposed: bytes, shown: Tree) -> Judgement:
 
 
 def _remarks(findings: Sequence[Finding]) -> list[Remark]:
-    """Return the first ``MOST`` findings, errors before warnings."""
+    """Return at most ``MOST`` findings as remarks, errors before warnings."""
     errors_first = sorted(findings, key=lambda each: each.level != "error")
     return [
         Remark(each.level, each.setting, each.line, each.message, each.cure)
@@ -67,8 +67,8 @@ def _more(every: Sequence[Any]) -> int:
 
 
 def main() -> None:
-    """Read the proposal's length on a line, the proposal, and the configuration in force as JSON;
-    write the judgement.
+    """Read three things from standard input: a line with the length of the proposal, the proposal,
+    and the running configuration as JSON. Write the result of ``judge``.
     """
     os.nice(_NICE)
     source = sys.stdin.buffer

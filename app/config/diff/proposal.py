@@ -49,8 +49,8 @@ def propose(raw: bytes) -> tuple[Loaded, list[Finding]]:
 
 
 class _Placeholders:
-    """The placeholder values for one reference: the words that the setting allows, then one value
-    of each form.
+    """The placeholder values to try in place of one reference. The first are the words that the
+    setting allows, then one value of each type, such as a number.
     """
 
     def __init__(self) -> None:
@@ -98,8 +98,8 @@ def _refused(
 def _replaced(
     document: Document, error: ValidationError, placeholders: Mapping[Path, _Placeholders]
 ) -> bool:
-    """Replace each reference that the model rejects by its next placeholder. Return False if every
-    placeholder was tried.
+    """Replace each reference that the model rejects by its next placeholder. Return False if all
+    placeholders were tried already.
     """
     replaced = False
     for detail in error.errors(include_url=False):
@@ -119,7 +119,9 @@ def _put(root: Any, path: Path, value: str) -> None:
 
 
 def _unjudged(finding: Finding) -> Finding:
-    """Return the finding with the message that a reference cannot be judged here."""
+    """Return the finding with another message: the setting is a reference, whose value the API does
+    not check.
+    """
     return structs.replace(
         finding,
         message="The value has a reference, which is not resolved here, so it cannot be checked.",

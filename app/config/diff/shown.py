@@ -1,9 +1,9 @@
 """A configuration as plain values with the names of its settings, defaults included.
 
-``exact`` has the compared values with secrets. ``shown`` is redacted for people: secrets are
-hidden, and a value from a reference or the environment is that reference. The digest is that of the
-redacted values, so it reveals no secret, and pods whose ``${env:HOSTNAME}`` differs have the same
-digest.
+``exact`` has the values for comparison, with secrets. ``shown`` has the values for people: secrets
+are hidden, and a value from a reference or an environment variable is shown as the reference. The
+digest is computed from ``shown``, so it reveals no secret. Two pods that differ only in the value
+of ``${env:HOSTNAME}`` have the same digest.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from app.config.load.finding import Path
 from app.config.load.loader import Loaded
 
 Tree = Any
-"""Mappings and lists of plain values."""
+"""A configuration as nested mappings, lists and plain values."""
 
 NAMED = {"routes": "name", "intakes": "name", "producers": "name", "subscriptions": "id"}
-"""Sections that are lists of named members, with the setting that is the name."""
+"""The sections that are lists of members with a name. The value is the setting that has the name.
+"""
 
 
 class ConfigView(NamedTuple):
@@ -68,8 +69,8 @@ def _tree(value: Any) -> Tree:
 def _redacted(shown: Tree, path: Path, origin: str) -> Tree:
     """Return the redacted value at ``path``.
 
-    If an environment variable replaces a named section as a whole, each of its settings but the
-    name is replaced.
+    ``origin`` is the reference that replaces the value. If an environment variable sets a whole
+    member of a list, each of its settings except its name is replaced.
     """
     match path:
         case (str(section), int(number)) if section in NAMED and number < len(shown[section]):
@@ -81,8 +82,9 @@ def _redacted(shown: Tree, path: Path, origin: str) -> Tree:
 def _with(tree: Tree, path: Path, origin: Tree) -> Tree:
     """Return the tree with the value at ``path`` replaced by ``origin``.
 
-    The file may be shorter than the model, such as one target instead of a list. Then the nearest
-    value above is replaced, so that no resolved reference is shown.
+    The path may not exist in the tree, because the file may have a short form, such as one target
+    instead of a list. Then the nearest value above is replaced, so that no resolved reference is
+    shown.
     """
     if not path:
         return origin

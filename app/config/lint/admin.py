@@ -1,5 +1,5 @@
-"""Checks of the admin listener: off loopback it needs a token, and tokens must be long and
-different.
+"""Checks of the admin listener. It needs a token if other machines can reach it, and tokens must be
+long and different.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def _check_strength(report: LintReport, path: Path, text: str) -> bool:
         report.error(
             path,
             f"The token has fewer than {MIN_TOKEN} characters, so it can be guessed.",
-            "Use a longer one, made for example by openssl rand -hex 16.",
+            "Use a longer token, made for example by openssl rand -hex 16.",
         )
     elif not is_field_value(text):
         report.error(
             path,
             "The token has a character that no header can carry.",
-            "Make a new one, for example by openssl rand -hex 16.",
+            "Make a new token, for example by openssl rand -hex 16.",
         )
     return len(text) >= MIN_TOKEN
 

@@ -41,8 +41,8 @@ def check_brokers(report: LintReport) -> None:
 
 
 def _check_in_flight(report: LintReport, name: str, own: InFlight) -> None:
-    """Warn if a request may be larger than the records in flight: it is answered 503 even if the
-    broker is idle.
+    """Warn if a request may be larger than the limit on records in flight. Such a request is
+    answered 503 even if the broker is idle.
     """
     limits = report.config.limits
     largest = max(_bodies_for(report, name), key=lambda body: body.size)
@@ -60,15 +60,15 @@ def _check_in_flight(report: LintReport, name: str, own: InFlight) -> None:
             report.warning(
                 path,
                 f"The limit is below {what} ({most}), so a request of that size is always refused.",
-                f"Raise it to several times {what}, or lower {what}.",
+                f"Raise this limit to several times {what}, or lower {what}.",
             )
 
 
 def _check_bodies(report: LintReport, name: str, broker: Broker) -> None:
     """Warn if a request body may be accepted that is too large for a record of the broker.
 
-    The default of limits.body is about the limit of every broker, so it is compared only if the
-    file sets it.
+    The default of ``limits.body`` is about as large as the largest record of every broker. So the
+    check applies only if the file sets ``limits.body``.
     """
     is_set = "body" in report.config.limits.model_fields_set
     most = EMBEDDED_RECORD if isinstance(broker, EmbeddedBroker) else broker.max_record
@@ -81,15 +81,15 @@ def _check_bodies(report: LintReport, name: str, broker: Broker) -> None:
             cure += f", or raise brokers.{name}.max_record and the limit of the broker itself"
         report.warning(
             body.path,
-            f"The limit is {body.size} bytes, and a record of broker {name!r} has at most {most}, so a larger "
+            f"The limit is {body.size} bytes, but a record of broker {name!r} has at most {most}, so a larger "
             "event is answered 413.",
             f"{cure}.",
         )
 
 
 def _bodies_for(report: LintReport, name: str) -> list[BodyLimit]:
-    """Return the body limits of requests that may become records of the broker, with limits.body
-    first.
+    """Return the body limits of requests whose events may go to the broker. The first is
+    ``limits.body``.
     """
     first, *others = bodies(report.config)
     return [first, *[each for each in others if each.is_for(name)]]
@@ -108,13 +108,15 @@ def _embedded(
         )
     taken.setdefault(place, name)
     if report.is_file(broker.path):
-        report.error(setting, "The path is a file.", "Name a folder; a missing one is created.")
+        report.error(
+            setting, "The path is a file.", "Name a folder. Skybridge creates a missing folder."
+        )
     check_persistent(report, setting, broker.path)
     if broker.partitions > broker.max_partitions:
         report.error(
             ("brokers", name, "max_partitions"),
             f"The limit is too low for one topic of {broker.partitions} partitions.",
-            "Raise it, or lower partitions.",
+            "Raise max_partitions, or lower partitions.",
         )
 
 
@@ -143,7 +145,7 @@ def _rabbitmq(report: LintReport, name: str, broker: RabbitBroker) -> None:
     if broker.queue_type == "stream" and "{group}" in broker.queue:
         report.error(
             ("brokers", name, "queue"),
-            "The queues of a stream belong to no group, because each group reads the whole stream.",
+            "The name has {group}, but all groups read the same queues of a stream.",
             "Remove {group} from the name.",
         )
     if security.mechanism == "PLAIN" and not _all_local(broker.addresses):
@@ -171,7 +173,7 @@ def _pulsar(report: LintReport, name: str, broker: PulsarBroker) -> None:
     if security.tls is not None and not any(encrypted.values()):
         report.error(
             (*setting, "tls"),
-            "The section has no effect, because neither address uses TLS.",
+            "The section has no effect, because neither service_url nor admin_url uses TLS.",
             f"{_ENCRYPTED['service_url']} {_ENCRYPTED['admin_url']}",
         )
     if security.oauth2 is not None:

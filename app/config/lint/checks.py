@@ -1,7 +1,8 @@
 """All checks of a valid configuration for mistakes.
 
-An *error* refuses the start, because the service would not do what the file demands. A *warning*
-may be intended. Each check is a function that adds its findings to a LintReport.
+An *error* prevents the start, because the service would not do what the file demands. A *warning*
+is about something that may be intended. Each check is a function that adds its findings to a
+LintReport.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Checks of intakes: their routes exist, their templates are valid, their secrets are keys."""
+"""Checks of intakes: their routes exist, their templates are valid, and their secrets are usable
+keys.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,8 @@ def _compiles(report: LintReport, path: Path, intake: Intake) -> None:
 
 
 def _check_encryption(report: LintReport, path: Path) -> None:
-    """Warn if a key or password of the intake crosses the network unencrypted. A signature may be
-    public.
+    """Warn if requests to the intake carry a key or password over an unencrypted connection.
+    Signatures need no encryption, because they reveal no secret.
     """
     events = report.config.server.events
     if not is_loopback(events.host) and events.tls is None:
@@ -59,6 +61,6 @@ def _only_on_loopback(report: LintReport, path: Path) -> None:
     if not is_loopback(host):
         report.error(
             (*path, "verify", "kind"),
-            f"The kind none accepts every request, and the events listener is on {host}.",
+            f"The kind none accepts every request, and other machines can reach the events listener on {host}.",
             "Verify a signature or a key, or set server.events.host to 127.0.0.1.",
         )

@@ -27,7 +27,7 @@ def check_kafka_listeners(report: LintReport) -> None:
             for other, at, its_port in taken:
                 if port == its_port != 0 and overlap(host, at):
                     report.error(
-                        setting, f"The port is also that of {other}.", "Choose another port."
+                        setting, f"The port is already used by {other}.", "Choose another port."
                     )
             taken.append((f"the Kafka listener of {name}", host, port))
 
@@ -68,14 +68,14 @@ def _old_users(report: LintReport, setting: Path, users: Mapping[str, object]) -
     report.warning(
         setting,
         "The section users is the old form, which gives each user every right.",
-        "Write producers with kafka: {password, write, read, groups}.",
+        "Write producers with kafka: {password, write, read, groups} instead.",
     )
     for each in report.config.producers:
         if each.kafka is not None and each.name in users:
             report.error(
                 (*setting, each.name),
                 f"The user {each.name!r} is also a producer with kafka.",
-                "Remove the user here.",
+                "Remove the user from this section.",
             )
 
 
@@ -86,13 +86,13 @@ def _bounded(report: LintReport, setting: Path, broker: EmbeddedBroker) -> None:
         report.error(
             (*setting, "min_session_timeout"),
             "The time is above max_session_timeout, so no member could join a group.",
-            "Lower it.",
+            "Lower min_session_timeout.",
         )
     if broker.partitions > listener.max_partitions:
         report.error(
             (*setting, "max_partitions"),
             f"The limit is below the {broker.partitions} partitions of a topic that its first event creates.",
-            "Raise it, or lower partitions of the broker.",
+            "Raise max_partitions, or lower partitions of the broker.",
         )
 
 
@@ -103,6 +103,6 @@ def _reachable(report: LintReport, setting: Path, listener: KafkaListener) -> No
     if host in EVERYWHERE and listener.advertised is None:
         report.error(
             setting,
-            f"The address {host} is one that clients cannot connect to.",
+            f"Clients cannot connect to the address {host}.",
             "Set advertised to an address that clients can reach.",
         )

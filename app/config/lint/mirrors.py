@@ -1,5 +1,5 @@
-"""Checks of mirrors, subscriptions whose sink is a topic: the broker exists, the topic is valid, no
-events loop.
+"""Checks of mirrors, which are subscriptions whose sink is a topic. The broker must exist, the
+topic must be valid, and no event may loop.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def check_mirrors(report: LintReport) -> None:
 def _loops_to_itself(report: LintReport, hop: Hop) -> bool:
     """Report a mirror into one of its own sources, which would copy its events forever.
 
-    A topic from a template is only a warning, because each event is checked again at delivery.
+    If the topic comes from a template, this is only a warning, because each event is checked again
+    at delivery.
     """
     n, subscription, target = hop
     if not _leads_to(hop, subscription):
@@ -52,15 +53,15 @@ def _loops_to_itself(report: LintReport, hop: Hop) -> bool:
     else:
         report.warning(
             at,
-            "The template can yield a source of the same subscription; such events become dead letters.",
-            "Write fixed text into the template, or filter by its attributes.",
+            "The template can produce a topic that the same subscription reads; events for this topic become dead letters.",
+            "Write fixed text into the template, or filter by the attributes in the template.",
         )
     return True
 
 
 def _check_loop(report: LintReport, number: int, start: Hop, graph: FlowGraph[Hop]) -> None:
-    """Report mirrors that feed each other in a loop, once for each loop, at its first mirror in the
-    file.
+    """Report mirrors that copy events to each other in a loop. Each loop is reported once, at its
+    first mirror in the file.
     """
     found = graph.cycles_from(number, _may_follow)
     cycle = next((each for each in found if len(each) > 1), None)

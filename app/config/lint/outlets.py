@@ -23,7 +23,9 @@ _DEEPEST = 64  # references that a pointer follows
 
 
 def check_outlets(report: LintReport) -> None:
-    """LintReport requests that cannot be compiled, and pointers that no event of their topics can have."""
+    """Report requests that cannot be compiled, and pointers that have no value in any event of the
+    subscription's topics.
+    """
     for n, subscription in enumerate(report.config.subscriptions):
         if subscription.request is None:
             continue
@@ -56,7 +58,9 @@ def _pointers(report: LintReport, at: Path, subscription: Subscription, outlet: 
 
 
 def _schemas(report: LintReport, subscription: Subscription) -> Iterator[Any]:
-    """Yield the schema of every route to the topics; nothing if one of them has none that can be read."""
+    """Yield the schema of every route to the topics of the subscription. If one of these routes has
+    no readable schema, yield nothing.
+    """
     found = []
     for route in report.config.routes:
         if not any(_feeds(target, subscription) for target in route.to):

@@ -1,4 +1,6 @@
-"""Checks of producers: who may send, and that each credential belongs to one producer."""
+"""Checks of producers: ``access`` is set, every producer can log in, and each credential belongs to
+only one producer.
+"""
 
 from __future__ import annotations
 
@@ -44,26 +46,25 @@ def _check_access(report: LintReport) -> None:
         report.error(
             path,
             "The setting is missing, and the events listener is reachable from other machines.",
-            "Set it to producers and list them under producers, or set it to open, which lets every client send.",
+            "Set access to producers and list the senders under producers, or set access to open, which lets every client send.",
         )
     elif events.access == "producers" and not posting and not report.config.intakes:
         report.error(
             path,
             "The setting is producers, and no producer can send over HTTP, so every event would be refused.",
-            "Add a producer with keys, jwt or certificate, or set it to open.",
+            "Add a producer with keys, jwt or certificate, or set access to open.",
         )
     elif events.access != "producers" and posting:
         report.warning(
             path,
-            "The setting is open, so a client without its credential avoids the rights and the quota of "
-            "its producer.",
-            "Set it to producers.",
+            "The setting is open, so a producer that sends no credential avoids its rights and its quota.",
+            "Set access to producers.",
         )
     if events.access == "producers" and events.address_quota is not None:
         report.error(
             ("server", "events", "address_quota"),
             "The quota has no effect, because only producers may send.",
-            "Remove it, or set server.events.access to open.",
+            "Remove the quota, or set server.events.access to open.",
         )
     if (
         events.access is not None
@@ -74,7 +75,7 @@ def _check_access(report: LintReport) -> None:
         report.warning(
             ("server", "events", "tls"),
             "The setting is missing, so keys and tokens of producers cross the network unencrypted.",
-            "Set it, or put a proxy with TLS in front.",
+            "Set server.events.tls, or put a proxy with TLS in front.",
         )
 
 
@@ -117,11 +118,13 @@ def _header_is_free(report: LintReport, path: Path, producer: Producer) -> None:
     if name in _NOT_KEYS or name.startswith("ce-"):
         report.error(
             path,
-            f"The header {name} has another meaning.",
-            "Choose another, such as x-api-key.",
+            f"The header {name} already has another meaning.",
+            "Choose another header, such as x-api-key.",
         )
     elif not producer.keys:
-        report.error(path, "The header has no effect without keys.", "Add keys, or remove it.")
+        report.error(
+            path, "The header has no effect without keys.", "Add keys, or remove the header."
+        )
 
 
 def _route_exists(report: LintReport, path: Path, pattern: str) -> None:
@@ -138,7 +141,7 @@ def _fits_a_batch(report: LintReport, path: Path, quota: EventQuota) -> None:
         report.error(
             (*path, "burst"),
             f"The burst is below limits.max_batch ({most}), so a batch of that size is always refused.",
-            "Raise it, or lower limits.max_batch.",
+            "Raise burst, or lower limits.max_batch.",
         )
 
 
@@ -152,7 +155,7 @@ def _issuer_is_safe(report: LintReport, path: Path, rule: JwtRule) -> None:
         report.error(
             (*path, "issuer"),
             "The URL is plain http, so an attacker on the network could replace the keys of the issuer.",
-            "Write https://, or name a file of the keys with jwks.",
+            "Begin the URL with https://, or name a file with the keys by jwks.",
         )
     if rule.jwks is not None and report.may_read_files:
         _keys_can_be_read(report, (*path, "jwks"), rule.jwks)
@@ -188,7 +191,7 @@ def _one_credential_one_producer(report: LintReport, producers: Iterable[Produce
                 report.error(
                     path,
                     f"The credential also belongs to {taken[credential]}.",
-                    "Give every producer its own.",
+                    "Give every producer its own credential.",
                 )
             taken.setdefault(credential, f"producer {producer.name}")
     _check_token_claims(report, producers)
@@ -234,7 +237,7 @@ def _one_issuer_one_source(report: LintReport, producers: Iterable[Producer]) ->
             report.error(
                 ("producers", n, "jwt", "jwks"),
                 f"The file differs from that of another producer with the same issuer ({rule.issuer}).",
-                "Name the same file for both, or none.",
+                "Name the same file for both producers, or no file.",
             )
 
 
@@ -246,5 +249,5 @@ def _check_forwarded_headers(report: LintReport, producers: Iterable[Producer]) 
             report.error(
                 ("server", "events", "forward_headers", n),
                 "The header carries keys of producers, which must not be stored with events.",
-                "Remove it from the list.",
+                "Remove the header from the list.",
             )

@@ -1,8 +1,9 @@
 """Compare filters and topic templates without an event: which events can reach a topic, and which
 can loop.
 
-A filter list is a conjunction of *atoms*, each about one attribute. The dialects ``any``, ``not``
-and ``sql`` are not analysed and count as "may match".
+A list of filters is analysed as conditions on single attributes (*atoms*), which must all be met.
+Filters of the dialects ``any``, ``not`` and ``sql`` are not analysed: they are assumed to match any
+event.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from app.routing.templates import placeholders
 
 Node = TypeVar("Node")
 Atom = tuple[str, str, str]
-"""Dialect (exact, prefix or suffix), attribute, and text."""
+"""A condition on one attribute: the dialect (exact, prefix or suffix), the attribute, and the text.
+"""
 STEPS = 5_000  # of one search: the number of paths grows with the factorial of the nodes
 
 _ALWAYS_THERE = {"specversion", "id", "source", "type"}
 
 
 def atoms(filters: Sequence[Filter]) -> list[Atom]:
-    """Return the atoms that every passing event fulfils. The filters may demand more than these."""
+    """Return the atoms that every event meets which passes the filters. The filters may demand
+    more.
+    """
     return [
         (dialect, name, text)
         for one in _conjunction(filters)
@@ -67,8 +71,8 @@ class EarlierRoutes:
             self._by_exact.setdefault(exact, []).append(found)
 
     def shadow_of(self, later: Sequence[Filter]) -> int | None:
-        """Return the index of the first earlier route that matches every event of ``later``, or
-        None if in doubt.
+        """Return the index of the first earlier route that certainly matches every event that
+        passes the filters ``later``. Return None if there is none.
         """
         narrow = atoms(later)
         likely = [each for atom in narrow for each in self._by_exact.get(atom, ())]
@@ -81,7 +85,9 @@ class EarlierRoutes:
 
 
 def may_both_match(one: Sequence[Filter], other: Sequence[Filter]) -> bool:
-    """Return True if some event may pass both filter lists, and in doubt."""
+    """Return True if some event may pass both lists of filters. Return False only if this is
+    impossible.
+    """
     return not any(_exclude(a, b) for a in atoms(one) for b in atoms(other))
 
 
@@ -116,8 +122,9 @@ def _exclude(one: Atom, other: Atom) -> bool:
 def feeds(target: Target | Exchange, filters: Sequence[Filter], topic: str) -> bool:
     """Return True if the target may publish to ``topic``.
 
-    A template matches if it can yield the topic. An exchange always matches, because the bindings
-    of the broker decide. ``filters`` are those of the publisher.
+    For a template, return True if it can produce the topic for an event that passes ``filters``,
+    the filters of the publisher. For an exchange, always return True, because the bindings on the
+    broker decide.
     """
     if isinstance(target, Exchange):
         return True
@@ -128,7 +135,8 @@ def feeds(target: Target | Exchange, filters: Sequence[Filter], topic: str) -> b
 
 
 def may_be_one_topic(one: str, other: str) -> bool:
-    """Return True if two topics, or the results of two templates, may be equal, and in doubt.
+    """Return True if two topics, or the results of two templates, may be equal. Return False only
+    if this is impossible.
 
     Only the text before the first and after the last placeholder is compared.
     """
@@ -145,11 +153,11 @@ def _ends(template: str) -> tuple[str, str]:
 
 
 def _pattern(template: str, known: dict[str, str]) -> str:
-    """Return a regular expression for the topics that a template can yield.
+    """Return a regular expression for the topics that a template can produce.
 
-    An attribute that the filters fix is literal text, and any other matches all legal characters.
-    Matching takes linear time: each text between two attributes matches at its first place, which
-    is enough.
+    An attribute whose value the filters fix is literal text in the expression. Any other attribute
+    matches all characters that a topic may have. Matching takes linear time, because each text
+    between two attributes is searched only at its first place, which is enough.
     """
     head, *rest = _parts(template, known)
     if not rest:
@@ -164,8 +172,9 @@ def _wild(count: int) -> str:
 
 
 def _parts(template: str, known: dict[str, str]) -> tuple[str, *tuple[tuple[int, str], ...]]:
-    """Return the text before the first free attribute; then, per run of free attributes, their
-    number and the text after them.
+    """Return the parts of a template. The first is the text before the first free attribute, whose
+    value is not fixed. Each further part is the number of free attributes in a row, with the text
+    after them.
     """
     head, rest = "", list[tuple[int, str]]()
     for literal, name in re.findall(r"([^{]+)|\{([^}]*)\}", template):
@@ -196,7 +205,9 @@ def may_have_no_key(policy: KeyPolicy) -> bool:
 
 
 class FlowGraph(Generic[Node]):
-    """A directed graph of ``nodes``, with an edge if ``leads`` returns True for two nodes."""
+    """A directed graph of ``nodes``. There is an edge from one node to another if ``leads`` returns
+    True for the two.
+    """
 
     def __init__(self, nodes: Sequence[Node], leads: Callable[[Node, Node], bool]) -> None:
         self._nodes = nodes

@@ -1,4 +1,4 @@
-"""Checks of replies: their routes exist, and answers do not come back as new requests in a loop."""
+"""Checks of replies: their routes exist, and no reply causes further replies in a loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_replies(report: LintReport) -> None:
         n = list(routes).index(IGNORE)
         report.warning(
             ("routes", n, "name"),
-            f"The name {IGNORE} means no reply, so no subscription can name this route.",
+            f"The name {IGNORE} means that replies are not published, so no subscription can publish replies by this route.",
             "Choose another name.",
         )
     subscriptions = report.config.subscriptions
@@ -40,16 +40,16 @@ def check_replies(report: LintReport) -> None:
 
 
 def _check_loop(report: LintReport, at: Path, cycle: list[Subscription] | None) -> None:
-    """Warn of replies that may loop. The content of answers is unknown, so the filters may still
-    prevent it.
+    """Warn of replies that may cause each other in a loop. This is only a warning: the replies are
+    unknown, so filters may prevent the loop.
     """
     if cycle is None:
         return
     names = " → ".join(repr(each.id) for each in (*cycle, cycle[0]))
     report.warning(
         at,
-        f"The replies may loop until the bound on replies ends the loop: {names}.",
-        "Publish replies to a separate topic, or filter by type.",
+        f"The replies may cause each other in a loop, until the limit on replies ends the loop: {names}.",
+        "Publish the replies to a separate topic, or filter the events of these subscriptions by type.",
     )
 
 

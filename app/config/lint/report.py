@@ -1,4 +1,4 @@
-"""The report that the checks of ``lint`` write their findings into, and checks that several of them
+"""The report to which the checks of ``lint`` add their findings, and functions that several checks
 share.
 """
 
@@ -30,11 +30,11 @@ _FLEETING = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 - compared, n
 
 
 class LintReport:
-    """The configuration under check, and the findings so far."""
+    """The configuration that is being checked, and the findings so far."""
 
     def __init__(self, loaded: Loaded, *, may_read_files: bool = True) -> None:
-        """Create an empty report. ``may_read_files`` permits reading files of this machine, which callers of
-        the API must not cause.
+        """Create an empty report. ``may_read_files`` is False if a caller of the API sent the
+        configuration: the checks then read no files of this machine.
         """
         self.loaded = loaded
         self.may_read_files = may_read_files
@@ -48,14 +48,14 @@ class LintReport:
         self._add("warning", path, message, cure)
 
     def outdated(self, path: Path, message: str, cure: str) -> None:
-        """Report a value that an existing setting may keep and a new one may not have. It is a
-        warning here.
+        """Report a value that a new setting may not have, but an existing one may keep. This class
+        adds a warning; a subclass may add an error.
         """
         self.warning(path, message, cure)
 
     def refused(self, path: Path, error: SetupError) -> None:
-        """Report an error that a part raised for this setting. ``args[0]`` is its message without
-        the path.
+        """Report a SetupError that other code raised for this setting. ``args[0]`` of the error is
+        its message without the path.
         """
         self.error(path, str(error.args[0]), error.cure)
 
@@ -87,8 +87,8 @@ class LintReport:
         return False
 
     def written_by_others(self, name: str) -> bool:
-        """Return True if other clients may write to the broker. An embedded log needs a Kafka
-        listener for that.
+        """Return True if other clients may write to the broker. Clients can write to an embedded
+        log only if it has a Kafka listener.
         """
         settings = self.config.brokers.get(name)
         return not isinstance(settings, EmbeddedBroker) or settings.kafka_listener is not None
@@ -126,8 +126,8 @@ def check_host(report: LintReport, path: Path, url: str) -> None:
 
 
 def check_characters(report: LintReport, setting: Path, url: str) -> None:
-    """Report characters of a URL that RFC 3986 does not allow. They are percent-encoded when the
-    URL is used.
+    """Report characters of a URL that RFC 3986 does not allow. When the URL is used, these
+    characters are percent-encoded.
     """
     foreign = foreign_characters(url)
     if foreign:

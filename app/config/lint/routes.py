@@ -1,4 +1,6 @@
-"""Checks of routes: their targets exist, their templates and keys compile, their filters can match."""
+"""Checks of routes: their targets exist, their templates and keys compile, and their filters can
+match.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ def check_routes(report: LintReport) -> None:
 
 
 def _check_empty(report: LintReport) -> None:
-    """Warn if there is no route. A worker needs none if other clients write the events that it
-    reads.
+    """Warn if there is no route. Do not warn if other clients may write to the broker of a
+    subscription, because the subscription then needs no route.
     """
     if not any(
         report.written_by_others(each.source.broker) for each in report.config.subscriptions
@@ -55,11 +57,13 @@ def _targets(report: LintReport, n: int, route: Route) -> None:
             fits_broker(report, path, target)
             _check_durability(report, n, route, target)
         if target in route.to[:m]:
-            report.error(path, "The target is named twice.", "Remove one of the two.")
+            report.error(path, "The list has the same target twice.", "Remove one of the two.")
 
 
 def fits_broker(report: LintReport, path: Path, target: Target | Exchange) -> None:
-    """Report a target of a route or mirror that the kind of its broker cannot have."""
+    """Report a target that is impossible on its broker, such as an exchange on Kafka. The target is
+    that of a route or a mirror.
+    """
     kind = report.config.brokers[target.broker].kind
     if isinstance(target, Exchange) and kind != "rabbitmq":
         report.error(
@@ -75,7 +79,9 @@ def fits_broker(report: LintReport, path: Path, target: Target | Exchange) -> No
 
 
 def _check_durability(report: LintReport, n: int, route: Route, target: Target | Exchange) -> None:
-    """Report relaxed durability for a broker other than Kafka, which has no weaker acknowledgement."""
+    """Report relaxed durability for a broker that is not Kafka. Only Kafka has weaker
+    acknowledgements.
+    """
     kind = report.config.brokers[target.broker].kind
     if route.durability == "relaxed" and kind != "kafka":
         report.error(
@@ -86,8 +92,8 @@ def _check_durability(report: LintReport, n: int, route: Route, target: Target |
 
 
 def _check_one_durability(report: LintReport) -> None:
-    """Report routes that publish to one topic with different durability, because its readers must
-    know one.
+    """Report routes that publish to the same topic with different durability. Readers of a topic
+    must be able to rely on one durability.
     """
     seen: dict[tuple[str, object], list[tuple[str, str]]] = {}  # by broker and acknowledgements
     for n, route in enumerate(report.config.routes):
@@ -117,8 +123,8 @@ def target_path(report: LintReport, n: int, m: int) -> Path:
 
 
 def _key(report: LintReport, n: int, route: Route) -> None:
-    """Report a key that does not compile. Custom mappers are loaded, so that a broken one is found
-    before the start.
+    """Report a key that does not compile. Key mappers of the operator are imported, so that a
+    broken mapper is found before the start.
     """
     path: Path = ("routes", n, "key")
     known = known_mappers(route.key.mapper)
@@ -157,7 +163,7 @@ def _takes_invalid(report: LintReport, path: Path, route: Route, name: str) -> N
     elif other.data_schema is not None:
         report.error(
             path,
-            f"The route {name!r} has its own schema, so it may refuse the invalid events.",
+            f"Invalid events go to the route {name!r}, but it has a schema too, so it may refuse them.",
             "Name a route without a schema.",
         )
 
@@ -204,7 +210,7 @@ def _check_topics(report: LintReport) -> None:
             report.warning(
                 path,
                 f"{what} must exist on {broker!r}, which creates no topics.",
-                f"Create it, or set brokers.{broker}.topics.create: true.",
+                f"Create the topic, or set brokers.{broker}.topics.create: true.",
             )
 
 

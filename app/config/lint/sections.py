@@ -1,4 +1,4 @@
-"""Checks of filters, the store, the data pipeline, traces, and the topic for operators."""
+"""Checks of filters, the store, the data pipeline, traces, and the topic for operator events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STORE = ("store", "path")
 
 
 def check_store(report: LintReport) -> None:
-    """Check the place of the store, and warn of what is lost with it."""
+    """Check the path of the store. Warn if events would be lost with its file."""
     store = report.config.store
     if isinstance(store, SqliteStore):
         _file(report, store.path)
@@ -65,8 +65,8 @@ def _folders(report: LintReport) -> Iterator[FilePath]:
 def _warn_only_copy(report: LintReport) -> None:
     """Warn that the SQLite store is the only copy of waiting events of subscriptions on a broker.
 
-    Such a broker keeps no unfinished copy. With an embedded log, log and store are lost together
-    anyway.
+    A broker deletes or skips events that are parked in the store, so it has no copy to deliver
+    again. An embedded log is not checked, because it is usually lost together with the store.
     """
     config = report.config
     apart = [
@@ -77,9 +77,9 @@ def _warn_only_copy(report: LintReport) -> None:
     if apart:
         report.warning(
             _STORE,
-            f"The file has the only copy of waiting events and dead letters of {', '.join(apart)}, because "
-            "their broker has finished them.",
-            "Keep it on a persistent volume with backups (skybridge store backup), "
+            f"The file has the only copy of the parked events and dead letters of {', '.join(apart)}, because "
+            "the broker counts these events as delivered.",
+            "Keep the file on a persistent volume with backups (skybridge store backup), "
             "or use store: {kind: postgresql}.",
         )
 
@@ -107,7 +107,7 @@ def _archived(report: LintReport) -> None:
             if embedded.kafka_listener is None:
                 report.error(
                     _BROKER,
-                    f"The embedded log {name!r} has no Kafka listener, through which Spark reads it.",
+                    f"The embedded log {name!r} has no Kafka listener, and Spark reads the log only through a Kafka listener.",
                     f'Set brokers.{name}.kafka_listener: "127.0.0.1:19092".',
                 )
         case other:

@@ -25,7 +25,7 @@ def check_servers(report: LintReport) -> None:
     ):
         report.error(
             ("server", "admin", "port"),
-            "The port is also that of the events listener.",
+            "The port is already used by the events listener.",
             "Choose another port.",
         )
     for body in bodies(report.config):
@@ -34,7 +34,7 @@ def check_servers(report: LintReport) -> None:
             report.error(
                 ("limits", "receiving"),
                 f"The limit is below {setting}, so a body of that size is always refused.",
-                f"Raise it to several times {setting}.",
+                f"Raise limits.receiving to several times {setting}.",
             )
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
         check_tls_files(report, ("server", name), tls)
@@ -70,7 +70,7 @@ def bodies(config: Config) -> Iterator[BodyLimit]:
 
 
 def _brokers_of(config: Config, route: str | None) -> Collection[str]:
-    """Return the brokers that a route publishes to; for None, those of all routes."""
+    """Return the brokers to which a route publishes. For None, return the brokers of all routes."""
     routes = [each for each in config.routes if route in {None, each.name}]
     return {target.broker for each in routes for target in each.to}
 
@@ -93,7 +93,7 @@ def _port_can_be_shared(report: LintReport) -> None:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Return True if two hosts may mean the same address."""
+    """Return True if listeners on two hosts may use the same address."""
     every = {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
     return one == other or bool(every & {one, other})
 

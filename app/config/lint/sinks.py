@@ -1,8 +1,8 @@
-"""Checks of webhooks: URLs without credentials, private addresses only by permission, signatures,
-the handshake.
+"""Checks of webhooks. URLs have no credentials, private addresses are allowed explicitly, and
+signatures and the handshake can work.
 
-At delivery ``delivery.address_guard`` checks every resolved address. These checks report before the
-start what it would refuse.
+At delivery, ``delivery.address_guard`` checks every resolved address. The checks in this module
+report before the start which URLs it would refuse.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def _entry(report: LintReport, path: Path, entry: str) -> None:
 
 
 def check_target(report: LintReport, path: Path, sink: str) -> None:
-    """Check a URL that requests go to, with the URL parser and the address guard of the sinks."""
+    """Check the URL of a webhook, with the URL parser and the address guard that are also used at
+    delivery.
+    """
     try:
         url = read_url(sink)
     except BadHost as error:
@@ -64,8 +66,8 @@ def check_target(report: LintReport, path: Path, sink: str) -> None:
     if url.login is not None:
         report.error(
             path,
-            "The URL has a user name or password, and URLs are written to logs.",
-            "Remove them from the URL, and set auth.",
+            "The URL has a user name or password, which would appear in logs.",
+            "Remove the user name and the password from the URL, and set auth.",
         )
     check_characters(report, path, sink)
     _check_address(report, path, url)
@@ -79,8 +81,8 @@ def _check_address(report: LintReport, path: Path, url: TargetUrl) -> None:
     if may is None and plain:
         report.warning(
             path,
-            f"{_PLAIN}; it works only if the name resolves to one of its networks.",
-            "Name the host there too, or use https.",
+            f"{_PLAIN}; the URL works only if the name resolves to an address in one of these networks.",
+            "Add the host to webhooks.allow_private too, or use https.",
         )
     elif may is not False:
         return
@@ -91,18 +93,18 @@ def _check_address(report: LintReport, path: Path, url: TargetUrl) -> None:
             "Write it as four decimal numbers (192.0.2.1) or as IPv6, or use a name.",
         )
     elif plain:
-        report.error(path, f"{_PLAIN}.", "Use https, or add the host there.")
+        report.error(path, f"{_PLAIN}.", "Use https, or add the host to webhooks.allow_private.")
     else:
         report.error(
             path,
             "The URL has a private address that is not allowed.",
-            "Add it to webhooks.allow_private.",
+            "Add the address to webhooks.allow_private.",
         )
 
 
 def _may_reach(report: LintReport, host: str, *, plain: bool) -> bool | None:
-    """Return the guard's decision, or None if it depends on the look-up. localhost is always
-    loopback (RFC 6761 6.3).
+    """Return the decision of the address guard about a host, or None if it depends on the look-up
+    of the name. The name localhost is always loopback (RFC 6761 6.3).
     """
     webhooks = report.config.webhooks
     entries, proxied = webhooks.allow_private, webhooks.proxy is not None
@@ -149,8 +151,8 @@ def _signing(report: LintReport, at: Path, subscription: Subscription) -> None:
     if subscription.signing is not None and subscription.content_mode != "structured":
         report.warning(
             (*at, "content_mode"),
-            "The mode puts attributes into headers, and the signature covers only the body, so they could "
-            "be changed on the way.",
+            "The mode puts attributes into headers, but the signature covers only the body, so a proxy "
+            "could change the attributes.",
             "Remove content_mode, or set it to structured.",
         )
 
@@ -160,13 +162,13 @@ def _handshake(report: LintReport, at: Path, subscription: Subscription) -> None
         report.warning(
             (*at, "handshake"),
             f"The handshake asks for consent to the origin {report.config.installation!r}, which is not a DNS name.",
-            "Set webhooks.origin.",
+            "Set webhooks.origin to a DNS name.",
         )
     if subscription.handshake == "off" and subscription.request_rate is not None:
         report.warning(
             (*at, "request_rate"),
             "The rate has no effect, because the handshake is off.",
-            "Remove it, or set handshake to ask.",
+            "Remove request_rate, or set handshake to ask.",
         )
 
 
@@ -176,7 +178,7 @@ def _tls(report: LintReport, at: Path, subscription: Subscription) -> None:
         return
     if subscription.webhook_url.startswith("http:"):
         report.warning(
-            (*at, "tls"), "The section has no effect on plain http.", "Remove it, or use https."
+            (*at, "tls"), "The section has no effect on plain http.", "Remove tls, or use https."
         )
     check_tls_files(report, at, tls)
 
@@ -192,7 +194,7 @@ def _callback(report: LintReport) -> None:
         report.warning(
             at,
             "The URL has a query or fragment, to which the path of a callback would be added.",
-            "Remove it.",
+            "Remove the query and the fragment.",
         )
     if callback.startswith("https:"):
         return

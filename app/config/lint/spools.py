@@ -41,14 +41,14 @@ def _fits_route(report: LintReport, n: int, route: Route) -> None:
     if route.durability == "relaxed":
         report.error(
             setting,
-            "The spool keeps every event, and durability: relaxed may lose some.",
-            "Remove one of the two.",
+            "The spool must not lose events, but durability: relaxed may lose some.",
+            "Remove spool, or remove durability.",
         )
     if route.deduplicate is not None:
         report.error(
             setting,
             "The spool cannot be combined with deduplicate, which does not recognise events in a spool.",
-            "Remove one of the two, or remove duplicates in the consumers.",
+            "Remove spool or deduplicate. Consumers can recognise repeats by source and id.",
         )
 
 
@@ -60,7 +60,7 @@ def _has_room(report: LintReport, n: int, spool: Spool, kept: dict[str, int]) ->
     if not isinstance(broker, EmbeddedBroker):
         report.error(
             (*setting, "broker"),
-            f"The broker {spool.broker!r} is of kind {broker.kind}, and only an embedded log keeps a spool.",
+            f"The broker {spool.broker!r} is of kind {broker.kind}, and only an embedded log can have a spool.",
             "Name a broker of kind embedded.",
         )
         return

@@ -1,5 +1,5 @@
-"""Checks of subscriptions: their sources exist and get events, their events have keys, their dead
-letters do not loop.
+"""Checks of subscriptions: their sources exist and get events, their events have keys, and their
+dead letters do not loop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _source(report: LintReport, n: int, subscription: Subscription) -> None:
                 (*at, "topics", m),
                 f"The topic {topic!r} of {subscription.source.broker!r} gets no events for {subscription.id!r} from any "
                 f"route{_reason(report, subscription, topic)}.",
-                "Add a route to it, or correct broker, topic or filters.",
+                "Add a route to this topic, or correct the broker, the topic or the filters.",
             )
 
 
@@ -70,7 +70,9 @@ def _gets_events(report: LintReport, subscription: Subscription, topic: str) -> 
 
 
 def _feeding(report: LintReport, subscription: Subscription, topic: str) -> list[Route]:
-    """Return the routes that may write wanted events to the topic."""
+    """Return the routes that may write events to the topic which pass the filters of the
+    subscription.
+    """
     return [
         route
         for route in _writing(report, subscription, topic)
@@ -79,7 +81,9 @@ def _feeding(report: LintReport, subscription: Subscription, topic: str) -> list
 
 
 def _writing(report: LintReport, subscription: Subscription, topic: str) -> list[Route]:
-    """Return the routes that may write to the topic, whatever the subscription's filters select."""
+    """Return the routes that may write to the topic. The filters of the subscription are not
+    considered.
+    """
     return [
         route
         for route in report.config.routes
@@ -91,17 +95,17 @@ def _writing(report: LintReport, subscription: Subscription, topic: str) -> list
 
 
 def _reason(report: LintReport, subscription: Subscription, topic: str) -> str:
-    """Return the reason for the warning if routes write to the topic but the filters match none of
-    their events.
+    """Return the reason for a warning, or empty text. The reason is set if routes write to the
+    topic, but the filters of the subscription match none of their events.
     """
     if _writing(report, subscription, topic):
-        return ", because its filters match none of the events of that topic"
+        return ", because the filters of the subscription match none of the topic's events"
     return ""
 
 
 def _start(report: LintReport, n: int, subscription: Subscription) -> None:
-    """Report a start that a RabbitMQ queue cannot have: it holds only its present messages. A
-    stream has positions.
+    """Report a ``start`` at a time or position for a RabbitMQ queue, which has only its present
+    messages. A RabbitMQ stream has positions.
     """
     settings = report.config.brokers.get(subscription.source.broker)
     if not isinstance(settings, RabbitBroker) or settings.queue_type == "stream":
@@ -126,8 +130,8 @@ def _positions(report: LintReport, n: int, subscription: Subscription) -> None:
 
 
 def _shared_queues(report: LintReport, n: int, subscription: Subscription) -> None:
-    """Warn of subscriptions that share RabbitMQ queues, because each message then goes to one of
-    them.
+    """Warn of subscriptions that share RabbitMQ queues, because each message then goes to only one
+    of the subscriptions.
     """
     source = subscription.source
     settings = report.config.brokers.get(source.broker)
@@ -141,15 +145,15 @@ def _shared_queues(report: LintReport, n: int, subscription: Subscription) -> No
                 report.warning(
                     ("subscriptions", n, "source", "topics", m),
                     f"The topic {topic!r} is read by {subscription.id!r} and {earlier.id!r} from the same queues, so each "
-                    "event goes to one of the two.",
+                    "event goes to only one of the two subscriptions.",
                     _queues_apart(source.broker, topic),
                 )
                 break
 
 
 def _queues_apart(broker: str, topic: str) -> str:
-    """Return the cure for shared queues. The queue template does not rename queues that another
-    application made.
+    """Return the cure for shared queues. If another application made the queue, the setting
+    ``queue`` of the broker does not apply, so the cure is another one.
     """
     if topic.startswith(QUEUE):
         return "Bind a queue for each subscription."
@@ -190,6 +194,6 @@ def _order(report: LintReport, n: int, subscription: Subscription) -> None:
         names = ", ".join(repr(name) for name in routes)
         report.warning(
             ("subscriptions", n),
-            f"The subscription {subscription.id!r} keeps order per key, but events of {names} may have no key.",
+            f"The subscription {subscription.id!r} keeps order per key, but events of these routes may have no key: {names}.",
             "Give the route a key with missing: reject, or set order_by, or set ordering: none.",
         )

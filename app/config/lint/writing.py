@@ -46,8 +46,8 @@ def _format(report: LintReport, path: Path, writes: Route | Subscription) -> Non
 
 
 def _missing(name: FormatName) -> str:
-    """Return why the format is not installed, or empty text. A write decides, not a list of
-    packages.
+    """Return a message if the format is not installed, or empty text. The function tries to write
+    an event in this format.
     """
     try:
         _write(name, _SMALLEST)
@@ -57,7 +57,8 @@ def _missing(name: FormatName) -> str:
 
 
 def _holds(name: FormatName, version: SpecVersion) -> bool:
-    """Return True if the format has documents of that version. A write decides.
+    """Return True if events of this CloudEvents version can be written in the format. The function
+    tries to write one.
 
     ``as_received`` is not checked, because senders that all use 1.0 need no warning.
     """

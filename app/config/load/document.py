@@ -1,7 +1,7 @@
 """A YAML 1.2 document as plain values, each with its line and column.
 
-Values are built from the node tree instead of by a YAML constructor. So all duplicate keys are
-reported at once, and a time stays text.
+The values are built from the tree of YAML nodes, not by a YAML constructor. So all duplicate keys
+are reported at once, and a time stays text.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from app.config.load.finding import (
 from app.config.load.yaml_core import CORE, compose
 
 REPEATED = 100_000
-"""Values that aliases and merges may repeat: a few hundred bytes of YAML could expand to billions
-of values.
+"""The largest number of values that aliases and merges may repeat. Without a limit, a few hundred
+bytes of YAML could expand to billions of values.
 """
 
 DEEPEST = 100  # levels of nested collections
@@ -53,7 +53,9 @@ class Document:
         return self.places.get(path, Location())
 
     def add_error(self, path: Path, message: str, cure: str, place: Location | None = None) -> None:
-        """Add an error about the setting at ``path``. ``place`` replaces its location."""
+        """Add an error about the setting at ``path``. If ``place`` is set, it is the location of
+        the error instead of the setting's own.
+        """
         self.findings.append(
             Finding(
                 level="error",
@@ -96,8 +98,8 @@ def _text(raw: bytes) -> str:
 
 
 def _parser_error(error: YAMLError, text: str) -> tuple[str, str, Location]:
-    """Return message, cure and location of a parser error. The parser's message names characters
-    and no values.
+    """Return the message, cure and location of a parser error. The parser's message names
+    characters, but contains no values, which might be secret.
     """
     if not isinstance(error, MarkedYAMLError):
         return "The file has a character that YAML does not allow.", "Remove it.", Location(1, 1)
@@ -128,7 +130,8 @@ def _place(node: Node) -> Location:
 class _Reader:
     """A converter of YAML nodes to values.
 
-    ``above`` are the collections around a node. An alias to one of them would never end.
+    In the methods, ``above`` has the ids of the collections around a node. An alias to one of these
+    collections would never end.
     """
 
     def __init__(self, document: Document) -> None:
@@ -182,11 +185,11 @@ class _Reader:
     def _merge(
         self, node: Node, path: Path, above: tuple[int, ...], into: list[tuple[Node, Node]]
     ) -> None:
-        """Append the pairs of ``<<: *alias`` or ``<<: [*one, *two]``, the nearest first, which
-        wins.
+        """Append the pairs of the merge key ``<<: *alias`` or ``<<: [*one, *two]`` to ``into``. If
+        a key is repeated, the first pair wins.
 
-        Each pair counts as a repeated value, even if a nearer one hides it, because it costs memory
-        and time.
+        Each pair counts as a repeated value, even if an earlier pair with the same key wins,
+        because it costs memory and time.
 
         Raises:
             BadConfiguration: If more than ``REPEATED`` values are repeated.

@@ -94,7 +94,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]}?"
-    return f"Use one of: {', '.join(names)}." if names else "Remove it: no name is known here."
+    return (
+        f"Use one of: {', '.join(names)}."
+        if names
+        else "Remove the name, because the configuration defines none of this kind."
+    )
 
 
 _NO_SUBJECT = re.compile(r"(?:is|has|holds|names|cannot|does|begins|would|should|needs|takes)\b")
@@ -103,7 +107,9 @@ _COMMANDS = ("skybridge", "openssl")
 
 
 def problem_sentence(text: str) -> str:
-    """Return a message as a sentence. A message without a subject is about the value of the setting."""
+    """Return a message as a whole sentence. A message that begins with a verb gets the subject "The
+    value".
+    """
     text = f"The value {text}" if _NO_SUBJECT.match(text) else text
     return _ended(text[:1].upper() + text[1:] if text.startswith("there is ") else text)
 
@@ -120,7 +126,9 @@ def _ended(text: str) -> str:
 
 
 def problem_and_cure(message: str) -> tuple[str, str]:
-    """Split the message of a pydantic error. A validator may write its cure after ``Cure:``."""
+    """Split the message of a pydantic error into problem and cure. A validator writes the cure
+    after ``Cure:``.
+    """
     text = message.removeprefix("Value error, ")
     if text.startswith("Input "):
         text = text.replace("Input ", "The value ", 1)

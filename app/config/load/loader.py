@@ -1,4 +1,6 @@
-"""Load a configuration from a file and an environment, or raise with every finding."""
+"""Load a configuration from a file and environment variables. If it has errors, raise
+BadConfiguration with all of them.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,9 @@ _SHORT = 4  # characters: shorter values may be parts of ordinary words
 class Loaded:
     """A valid configuration with its document, which maps settings to lines.
 
-    ``source`` is the file's name, or empty. ``files`` are marks of the files that the configuration
-    names, as they were read; without ``may_read_files`` no file is read. The repr shows no values.
+    ``source`` is the name of the file, or empty text. ``files`` has a mark of each file that the
+    configuration names, taken when it was read. If ``may_read_files`` is False, no such file is
+    read. The repr shows no values.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class Loaded:
         return path
 
     def with_subscriptions(self, subscriptions: tuple[Subscription, ...]) -> Loaded:
-        """Return a copy with these subscriptions instead of those of the file."""
+        """Return a copy of the configuration with these subscriptions instead of those in the file."""
         other = copy(self)
         other.config = self.config.model_copy(update={"subscriptions": subscriptions})
         return other
@@ -97,8 +100,8 @@ class Loaded:
         return _with_origins(value_at(self._document.root, path), path, origins)
 
     def origins(self) -> Mapping[Path, str]:
-        """Return the reference of every value that comes from elsewhere; ``${env:NAME}`` for an
-        override.
+        """Return the reference of every value that comes from another file or an environment
+        variable. For a value that a variable overrides, this is ``${env:NAME}``.
         """
         return _origins(self._document, self._references)
 
@@ -155,7 +158,9 @@ def _secrets(document: Document, references: Mapping[Path, str]) -> list[tuple[s
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """Yield the texts and numbers in a value, because an override may be a whole list or mapping."""
+    """Yield the texts and numbers in a value. The value may be a list or mapping, because an
+    environment variable can override a whole section.
+    """
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _leaves(inner)
@@ -172,8 +177,8 @@ def _at(value: Any, path: Path) -> Any:
 def load(path: FilePath | None, environ: Mapping[str, str]) -> Loaded:
     """Load, resolve, override and validate a configuration.
 
-    Without a file it is the embedded log in ./skybridge-data with one route that accepts
-    everything, and webhooks to loopback.
+    If ``path`` is None, the configuration is ``WITHOUT_FILE``: an embedded log in ./skybridge-data,
+    one route that accepts every event, and webhooks to loopback only.
 
     Raises:
         BadConfiguration: With every error at once.

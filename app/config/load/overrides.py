@@ -20,8 +20,8 @@ _ALONE = {"INSTALLATION"}
 
 
 def override(document: Document, environ: Mapping[str, str]) -> set[Path]:
-    """Put the values of the environment into the document. Return their paths, whose values no
-    message may repeat.
+    """Put the values of environment variables into the document. Return the paths of these values,
+    because no message may repeat them.
     """
     paths: set[Path] = set()
     named = (
@@ -70,8 +70,8 @@ def _put(document: Document, variable: str, steps: list[str], value: Any) -> Pat
 
 
 def _key(holder: Any, step: str) -> str | int | None:
-    """Return the key that a part of the name means: an existing one that matches, otherwise a new
-    one.
+    """Return the key of ``holder`` that a part of a variable's name means. This is an existing key
+    that matches, or else a new key.
     """
     if isinstance(holder, list):
         return int(step) if step.isdecimal() and int(step) <= len(holder) else None
@@ -88,7 +88,9 @@ def _folded(name: str) -> str:
 
 
 def _read(text: str) -> Any:
-    """Return the value of JSON text for lists and mappings, and any other text unchanged."""
+    """Return the value of an environment variable. A list or mapping is parsed as JSON; any other
+    text is returned unchanged.
+    """
     if not text.lstrip().startswith(("[", "{")):
         return text
     try:

@@ -1,7 +1,8 @@
-"""Translate errors of pydantic into findings: the location, the problem, the cure.
+"""Translate errors of pydantic into findings. A finding has the location, the problem and the cure.
 
-A value is repeated only if it was written in the file itself and is neither in a secret setting nor
-under an unknown name. A misspelt ``password`` must not appear in a log.
+A message repeats a value only if the value was written in the file itself and is not in a secret
+setting. It repeats no value of an unknown setting, because the setting may be a misspelt
+``password``.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ _FORMS = {
 
 
 def findings_of(error: ValidationError, document: Document, hidden: set[Path]) -> Iterator[Finding]:
-    """Yield a finding for each error, except for settings that already have one. ``hidden`` are
-    paths whose values come from a reference or the environment.
+    """Yield a finding for each error, except for settings that already have a finding. ``hidden``
+    has the paths of values from a reference or an environment variable, which messages must not
+    repeat.
     """
     known = {finding.setting for finding in document.findings}
     for detail in error.errors(include_url=False):
@@ -159,7 +161,7 @@ def _problem(detail: ErrorDetails, path: Path) -> tuple[str, str]:
 
 
 def _bound(context: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the problem and the cure of a value outside its bounds."""
+    """Return the problem and the cure for a value that is too small or too large."""
     match context:
         case {"ge": bound} if bound in {MIN_BODY, MIN_HEADERS}:
             why = "and an event of 64 KiB must pass (core: size limits)"
@@ -190,7 +192,7 @@ def _unknown(name: str, location: tuple[str | int, ...]) -> tuple[str, str]:
 
 
 def _siblings(location: tuple[str | int, ...]) -> list[str]:
-    """Return the known settings at the place of an unknown one."""
+    """Return the names of the settings that exist where an unknown setting was written."""
     types: list[Any] = [Config]
     for step in location[:-1]:
         types = [inner for kind in types for inner in _inside(kind, step)]
@@ -198,8 +200,8 @@ def _siblings(location: tuple[str | int, ...]) -> list[str]:
 
 
 def _inside(kind: Any, step: str | int) -> list[Any]:
-    """Return the types that ``step`` leads to from a type. A tag of a union selects the member that
-    has it.
+    """Return the types of the setting ``step`` inside ``kind``. If ``step`` is the tag of a union,
+    return the member of the union with this tag.
     """
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         field = kind.model_fields.get(str(step))
@@ -212,8 +214,8 @@ def _inside(kind: Any, step: str | int) -> list[Any]:
 
 
 def _step(inner: Any, step: str | int) -> list[Any]:
-    """Return the types of the members of a container or union, if ``step`` is their index, key or
-    tag.
+    """Return the types of the members of a container or union. ``step`` is the index, key or tag of
+    a member.
     """
     if isinstance(inner, type) and issubclass(inner, BaseModel):
         return _inside(inner, step) or [inner]

@@ -31,8 +31,8 @@ class Unresolved(Exception):
 
 
 def resolve(document: Document, environ: Mapping[str, str]) -> dict[Path, str]:
-    """Replace the references in the document by their values. Return the text of each reference by
-    its path.
+    """Replace the references in the document by their values. Return a mapping from the path of
+    each reference to its text.
 
     A reference that cannot be resolved becomes a finding of the document.
     """
@@ -42,8 +42,8 @@ def resolve(document: Document, environ: Mapping[str, str]) -> dict[Path, str]:
 def collect_references(document: Document) -> dict[Path, str]:
     """Return the references in the document by path, without resolving them.
 
-    No variable and no file is read, for a caller who may not know the values. A malformed reference
-    becomes a finding of the document.
+    No environment variable and no file is read, because the caller may not know their values. A
+    malformed reference becomes a finding of the document.
     """
     return _each(document, _unresolved)
 
@@ -92,7 +92,9 @@ def _resolved(
 
 
 def _pieces(text: str, read: Callable[[str], str]) -> tuple[str | FileSecret, ...]:
-    """Split a text at its references. Each reference becomes a secret with its value."""
+    """Split a text at its references. Each reference becomes a secret that has the value of the
+    reference.
+    """
     pieces: list[str | FileSecret] = []
     end = 0
     for match in _REFERENCE.finditer(text):
@@ -109,19 +111,21 @@ def substitute(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _unresolved(text: str) -> str:
-    """Return the text with its references unresolved, and check their form."""
+    """Check the form of the references in the text. Return the text with the references unresolved."""
     kinds = [_form(match) for match in _REFERENCE.finditer(text) if match[0] != "$$"]
     return text if kinds else text.replace("$$", "$")
 
 
 def escaped(text: str) -> str:
-    """Return the text that a file must have to mean ``text``: each ``$`` of a reference is doubled."""
+    """Return ``text`` in the form in which it must be written in a file. Each ``$`` that would
+    begin a reference is doubled.
+    """
     return _MEANT.sub("$$", text)
 
 
 def without_references(text: str) -> str:
-    """Return the text of a caller of the API, who may not read the environment and files of the
-    service.
+    """Return a text that a caller of the API sent. It may contain no reference, because the caller
+    may not read the environment and files of the service.
 
     ``$$`` is one dollar sign, as in the file. A reference raises Unresolved.
     """
@@ -164,7 +168,7 @@ def _variable(name: str, environ: Mapping[str, str]) -> str:
 
 
 def _content(name: str) -> str:
-    """Return the text of the file, without a line end at its end, which editors add."""
+    """Return the text of the file. The line end that editors add at the end is removed."""
     try:
         return read_text(name).removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
 """Read and write YAML 1.2 with libyaml. Plain scalars have the meaning of the core schema (YAML
 1.2.2, 10.3).
 
-The parser is C. Nodes are composed in Python, so that endless nesting raises RecursionError instead
-of ending the process.
+The parser of libyaml is written in C. The tree of nodes is built in Python, so that too deep
+nesting raises RecursionError instead of ending the process.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PLAIN: Final[Mapping[str, tuple[str, str]]] = {
     "null": ("~|null|Null|NULL", "~nN"),
     "merge": ("<<", "<"),
 }
-"""The pattern of a scalar without quotes and the characters that it may begin with, by tag."""
+"""The pattern of a scalar without quotes, and the characters with which it may begin, by YAML tag."""
 
 
 class _Core(BaseResolver):
-    """The resolver of the core schema. ``no`` and ``12:30`` are text."""
+    """The resolver of types by YAML's core schema, in which ``no`` and ``12:30`` are text."""
 
 
 class _Dumper(yaml.SafeDumper):

@@ -61,13 +61,13 @@ class KafkaListener(Strict):
 
 
 def as_settings(value: object) -> object:
-    """Return ``host:port`` as a section with that address, without TLS and logins; other values
-    unchanged.
+    """Return text such as ``host:port`` as a section with this address, without TLS and logins.
+    Return any other value unchanged.
     """
     return {"listen": value} if isinstance(value, str) else value
 
 
 def split(address: str) -> tuple[str, int]:
-    """Return host, without brackets, and port of an address."""
+    """Return the host, without brackets, and the port of an address."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)

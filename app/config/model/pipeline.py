@@ -98,7 +98,7 @@ class Archive(Strict):
     def start_is_a_time(self) -> Archive:
         if isinstance(self.start, Start) and self.start.time is None:
             raise ValueError(
-                "The start cannot be a position here. Cure: Write earliest, latest or {time: ...}."
+                "The start of the archive cannot be a position. Cure: Write earliest, latest or {time: ...}."
             )
         return self
 

@@ -1,5 +1,5 @@
-"""The JSON Schema of the configuration file, by which editors complete names and show meanings and
-defaults.
+"""The JSON Schema of the configuration file. With it, editors complete the names of settings, and
+show their meanings and defaults.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _open_to_references(node: Any) -> Any:
 
 
 def _either(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that allows the value or a reference. Description and default stay outside,
-    where editors look for them.
+    """Return a schema that allows a value or a reference. The description and the default stay at
+    the top of the schema, where editors look for them.
     """
     outside: dict[str, Any] = {
         name: node[name] for name in ("description", "default") if name in node

@@ -20,7 +20,7 @@ def _fits(secret: FileSecret) -> FileSecret:
 
     if not is_key(secret.get_secret_value()):
         raise ValueError(
-            "The value is not a key of the store. Cure: Make one with skybridge secret --kind store."
+            "The value is not an encryption key for the store. Cure: Make a key with skybridge secret --kind store."
         )
     return secret
 

@@ -98,7 +98,7 @@ def test_nothing_is_told_of_a_service_that_is_well() -> None:
         ),
         (
             {"state": "paused", "paused_for": 9.0, "oldest": LATE + 60, "cause": "503"},
-            "skybridge attempts --subscription billing",
+            "skybridge retry billing",
             "its oldest event has waited for 6 min: 503",
         ),
         (
@@ -108,7 +108,7 @@ def test_nothing_is_told_of_a_service_that_is_well() -> None:
         ),
         (
             {"parked": ParkedOfSubscription(rows=5, keys=2, oldest_seconds=7_300.0)},
-            "skybridge parked --subscription billing",
+            "skybridge retry billing",
             "5 events of 2 keys are parked, the oldest for 2 h 1 min",
         ),
         (

@@ -84,14 +84,14 @@ def test_what_contradicts_itself_is_refused_with_its_setting(
         ("kind: rabbitmq, addresses: 'r:5672', topics: {create: true}, security: {tls: {}}",
          "warning brokers.main.security: The user is guest, which RabbitMQ accepts only from its own machine"),
         (f"{RABBIT}, queue_type: stream, queue: 't.{{group}}.{{partition}}'",
-         "error brokers.main.queue: The queues of a stream belong to no group, because each group reads the whole stream"),
+         "error brokers.main.queue: The name has {group}, but all groups read the same queues of a stream"),
         (f"{RABBIT}, security: {{tls: {{ca: /no/ca}}}}",
          "error brokers.main.security.tls.ca: The file does not exist on this machine"),
         (("kind: pulsar, service_url: 'pulsar://p:6650', admin_url: 'https://p', "
          "topics: {create: true}, security: {token: x}"),
          "warning brokers.main.service_url: The password or token crosses the network without TLS"),
         (f"{PULSAR}, security: {{tls: {{}}}}",
-         "error brokers.main.security.tls: The section has no effect, because neither address uses TLS"),
+         "error brokers.main.security.tls: The section has no effect, because neither service_url nor admin_url uses TLS"),
         (f"{PULSAR}, security: {{oauth2: {{issuer_url: 'http://i', credentials: /no/file}}}}",
          "error brokers.main.security.oauth2.credentials: The file does not exist on this machine"),
         ((f"{KAFKA}, security: {{sasl: {{mechanism: OAUTHBEARER, oauth: {{token_endpoint: "
@@ -210,7 +210,7 @@ def test_what_a_queue_cannot_give_is_said(
 def of_the_store(finding: str) -> bool:
     """What SQLite costs beside a broker; not what these tests are about."""
     return (
-        "warning store.path: The file has the only copy of waiting events and dead letters of "
+        "warning store.path: The file has the only copy of the parked events and dead letters of "
         in finding
     )
 

@@ -168,7 +168,7 @@ def test_a_route_that_can_match_is_left_alone(lint_text: Lint) -> None:
         ("to: {broker: log, topic: 'a b'}", "error routes[0].to.topic: The value is not a topic name. Cure: 1 to 249 of a-z A-Z 0-9 . _ -, not . or .."),
         ("to: [{broker: log, topic: 'x.{Type}'}]", "error routes[0].to[0].topic: unknown placeholder {Type}. Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}."),
         ("to: [{broker: log, topic: t}], key: {mapper: template, template: '{'}", "error routes[0].key.template: stray {. Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}."),
-        ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: The target is named twice. Cure: Remove one of the two."),
+        ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: The list has the same target twice. Cure: Remove one of the two."),
     ],
 )  # fmt: skip
 def test_a_route_that_cannot_be_made_is_an_error(lint_text: Lint, route: str, finding: str) -> None:
@@ -185,7 +185,7 @@ def test_a_topic_that_nobody_creates_is_a_warning(lint_text: Lint) -> None:
         "routes: [{name: r, to: [{broker: main, topic: t}, {broker: main, topic: 'x.{type}'}, {broker: log, topic: t}], key: {mapper: attribute, attribute: id}}]\n"
         + subscription(source="{broker: main, topics: [t]}", dead_letter="{broker: main, topic: d}")
     )
-    cure = "Cure: Create it, or set brokers.main.topics.create: true."
+    cure = "Cure: Create the topic, or set brokers.main.topics.create: true."
     found = [each for each in lint_text(text, minimal=False) if "store.path" not in each]
     assert found == [
         f"warning routes[0].to[0].topic: The topic 't' must exist on 'main', which creates no topics. {cure}",
@@ -203,7 +203,7 @@ def test_a_subscription_that_no_route_can_feed_is_a_warning(lint_text: Lint) -> 
     """It would be healthy, and silent for ever."""
     assert lint_text(ROUTE + subscription(source="{broker: log, topics: [t, other]}")) == [
         (
-            "warning subscriptions[0].source.topics[1]: The topic 'other' of 'log' gets no events for 's' from any route. Cure: Add a route to it, or correct broker, topic or filters."
+            "warning subscriptions[0].source.topics[1]: The topic 'other' of 'log' gets no events for 's' from any route. Cure: Add a route to this topic, or correct the broker, the topic or the filters."
         )
     ]
 
@@ -231,7 +231,7 @@ def test_filters_that_want_nothing_of_what_comes_are_a_warning(lint_text: Lint) 
     """The topic is right and the type misspelt: the usual reason for silence."""
     route = "routes: [{name: r, filters: [{prefix: {type: com.order.}}], to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}}]\n"
     (finding,) = lint_text(route + subscription(filters="[{exact: {type: com.ordr.created}}]"))
-    assert "its filters match none of the events of that topic" in finding
+    assert "the filters of the subscription match none of the topic's events" in finding
     assert lint_text(route + subscription(filters="[{exact: {type: com.order.created}}]")) == []
 
 
@@ -255,7 +255,7 @@ def test_filters_that_want_nothing_of_what_comes_are_a_warning(lint_text: Lint) 
 def test_order_per_key_without_keys_is_a_warning(lint_text: Lint, key: str, warned: bool) -> None:
     """Rule 3: events without a key have no order; nobody would notice until it matters."""
     text = f"routes: [{{name: r, to: {{broker: log, topic: t}}, key: {key}}}]\n"
-    expected = "warning subscriptions[0]: The subscription 's' keeps order per key, but events of 'r' may have no key. Cure: Give the route a key with missing: reject, or set order_by, or set ordering: none."
+    expected = "warning subscriptions[0]: The subscription 's' keeps order per key, but events of these routes may have no key: 'r'. Cure: Give the route a key with missing: reject, or set order_by, or set ordering: none."
     assert lint_text(text + subscription()) == ([expected] if warned else [])
     assert lint_text(text + subscription(ordering="none")) == []
     assert lint_text(text + subscription(order_by="id")) == []
@@ -302,22 +302,22 @@ PLAIN = "The URL is plain http, which is allowed only to hosts in webhooks.allow
 @pytest.mark.parametrize(
     ("sink", "allow", "finding"),
     [
-        ("http://hook.example/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host there."),
-        ("http://127.0.0.1:9/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host there."),
-        ("http://192.168.0.1/", ALLOW, f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host there."),
-        ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}; it works only if the name resolves to one of its networks. Cure: Name the host there too, or use https."),
+        ("http://hook.example/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host to webhooks.allow_private."),
+        ("http://127.0.0.1:9/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host to webhooks.allow_private."),
+        ("http://192.168.0.1/", ALLOW, f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host to webhooks.allow_private."),
+        ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}; the URL works only if the name resolves to an address in one of these networks. Cure: Add the host to webhooks.allow_private too, or use https."),
         ("http://10.1.2.3/", ALLOW, None),
         ("http://shop.svc/", ALLOW, None),
         ("http://localhost:9000/", ALLOW, None),
         ("http://localhost:9000/", "webhooks: {allow_private: ['127.0.0.0/8']}\n", None),
         ("https://hook.example/", "", None),
         ("https://93.184.216.34/", "", None),
-        ("https://10.1.2.3/", "", "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add it to webhooks.allow_private."),
-        ("https://[::1]/", ALLOW, "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add it to webhooks.allow_private."),
-        ("https://169.254.169.254/", ALLOW, "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add it to webhooks.allow_private."),
-        ("https://localhost/", "", "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add it to webhooks.allow_private."),
+        ("https://10.1.2.3/", "", "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add the address to webhooks.allow_private."),
+        ("https://[::1]/", ALLOW, "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add the address to webhooks.allow_private."),
+        ("https://169.254.169.254/", ALLOW, "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add the address to webhooks.allow_private."),
+        ("https://localhost/", "", "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add the address to webhooks.allow_private."),
         ("https://10.1.2.3/", ALLOW, None),
-        ("https://user:word@hook.example/", "", "error subscriptions[0].sink: The URL has a user name or password, and URLs are written to logs. Cure: Remove them from the URL, and set auth."),
+        ("https://user:word@hook.example/", "", "error subscriptions[0].sink: The URL has a user name or password, which would appear in logs. Cure: Remove the user name and the password from the URL, and set auth."),
         ("https://hook.example a/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write it as https://host:port/path, with a port up to 65535."),
         ("https://:80/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write it as https://host:port/path, with a port up to 65535."),
         ("https://hook.example:99999/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write it as https://host:port/path, with a port up to 65535."),
@@ -416,7 +416,7 @@ SHORT = "server.admin.token: The token has fewer than 16 characters, so it can b
         ("host: 0.0.0.0, token: ' fifteen-letters '", f"error {SHORT}"),
         ("token: sixteen-letters-", None),
         ("host: 0.0.0.0, token: sixteen-letters-", "warning server.admin.token: The token crosses the network unencrypted."),
-        ("port: 8080", "error server.admin.port: The port is also that of the events listener."),
+        ("port: 8080", "error server.admin.port: The port is already used by the events listener."),
     ],
 )  # fmt: skip
 def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str | None) -> None:
@@ -428,7 +428,7 @@ def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str |
 def test_a_token_that_is_too_short_is_refused_with_a_cure(lint_text: Lint) -> None:
     """Whoever guesses it reads every event and stops every delivery."""
     (found,) = lint_text(f"{ROUTE}server: {{admin: {{token: s3cret}}}}\n")
-    assert found.endswith("Cure: Use a longer one, made for example by openssl rand -hex 16.")
+    assert found.endswith("Cure: Use a longer token, made for example by openssl rand -hex 16.")
     assert "s3cret" not in found
 
 
@@ -644,8 +644,8 @@ def test_bodies_under_way_have_room_for_one_at_least(lint_text: Lint) -> None:
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("limits: {in_flight_records: 999}", "limits.in_flight_records: The limit is below limits.max_batch (1000), so a request of that size is always refused. Cure: Raise it to several times limits.max_batch, or lower limits.max_batch."),
-        ("limits: {in_flight_bytes: 2MiB, body: 4MiB}", "limits.in_flight_bytes: The limit is below limits.body (4194304), so a request of that size is always refused. Cure: Raise it to several times limits.body, or lower limits.body."),
+        ("limits: {in_flight_records: 999}", "limits.in_flight_records: The limit is below limits.max_batch (1000), so a request of that size is always refused. Cure: Raise this limit to several times limits.max_batch, or lower limits.max_batch."),
+        ("limits: {in_flight_bytes: 2MiB, body: 4MiB}", "limits.in_flight_bytes: The limit is below limits.body (4194304), so a request of that size is always refused. Cure: Raise this limit to several times limits.body, or lower limits.body."),
         ("limits: {in_flight_records: 1000, in_flight_bytes: 1MiB}", ""),
         ("limits: {in_flight_records: 10, max_batch: 10}", ""),
     ],
@@ -664,7 +664,7 @@ def test_a_bound_of_one_broker_below_one_request_is_told(lint_text: Lint) -> Non
     text = f"{MINIMAL_BROKER}routes: []\n"
     found = [each for each in lint_text(text, minimal=False) if "in_flight" in each]
     assert [each.partition(": The limit is below the ")[0] for each in found] == [
-        "warning brokers.log.in_flight.records: The limit is below limits.max_batch (1000), so a request of that size is always refused. Cure: Raise it to several times limits.max_batch, or lower limits.max_batch."
+        "warning brokers.log.in_flight.records: The limit is below limits.max_batch (1000), so a request of that size is always refused. Cure: Raise this limit to several times limits.max_batch, or lower limits.max_batch."
     ]
 
 
@@ -785,7 +785,7 @@ LOGGED = "to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}"
         (
             "{file: OPEN, on_invalid: {route: r}}",
             "schema.on_invalid.route",
-            "The route 'r' has its own schema, so it may refuse the invalid events",
+            "Invalid events go to the route 'r', but it has a schema too",
         ),
     ],
 )

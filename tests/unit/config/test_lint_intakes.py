@@ -58,7 +58,7 @@ def test_nothing_is_verified_on_loopback_alone(lint_text: Lint) -> None:
     found = [each for each in lint_text(text) if "intakes" in each]
     assert len(found) == 1
     assert found[0].startswith(
-        "error intakes[0].verify.kind: The kind none accepts every request, and the events listener is on "
+        "error intakes[0].verify.kind: The kind none accepts every request, and other machines can reach the events listener on "
     )
 
 

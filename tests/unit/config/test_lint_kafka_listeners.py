@@ -94,7 +94,7 @@ def test_users_are_producers_with_kafka(
         ),
         (
             f'{{listen: "0.0.0.0:1", tls: {{cert: /no, key: /no}}, sasl: {{{USERS}}}}}',
-            "error brokers.log.kafka_listener: The address 0.0.0.0 is one that clients cannot connect to",
+            "error brokers.log.kafka_listener: Clients cannot connect to the address 0.0.0.0",
         ),
         (
             '{listen: "127.0.0.1:1", tls: {cert: /no, key: /no}}',
@@ -107,7 +107,7 @@ def test_users_are_producers_with_kafka(
         ('"127.0.0.1:70000"', "error brokers.log.kafka_listener: The port 70000 does not exist"),
         (
             '"127.0.0.1:8081"',
-            "error brokers.log.kafka_listener: The port is also that of the admin listener",
+            "error brokers.log.kafka_listener: The port is already used by the admin listener",
         ),
         (
             '{listen: "127.0.0.1:1", min_session_timeout: 1m, max_session_timeout: 30s}',
@@ -129,7 +129,9 @@ def test_two_listeners_need_two_ports(lint_text: Lint) -> None:
     """The second would not start."""
     second = '  two: {kind: embedded, path: /srv/m, kafka_listener: "127.0.0.1:19092"}\n'
     (found,) = findings(lint_text, config('"127.0.0.1:19092"', second))
-    assert "brokers.two.kafka_listener: The port is also that of the Kafka listener of log" in found
+    assert (
+        "brokers.two.kafka_listener: The port is already used by the Kafka listener of log" in found
+    )
 
 
 def test_passwords_are_not_repeated(refusal: Callable[..., list[Finding]]) -> None:

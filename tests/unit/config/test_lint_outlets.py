@@ -85,7 +85,7 @@ def test_a_pointer_that_the_schema_excludes(tmp_path: Path, pointer: str, warned
     "more",
     [
         {"content_mode": "binary"}, {"format": "json"}, {"specversion": "1.0"}, {"reply": "all"},
-        {"strict_webhook": True}, {"handshake": "ask"}, {"batch": {}}, {"headers": {"x-a": "1"}},
+        {"strict_webhook": True}, {"handshake": "ask"}, {"request_rate": 5}, {"batch": {}}, {"headers": {"x-a": "1"}},
         {"forward_headers": ["x-*"]}, {"auth": {"kind": "api_key", "header": "x-a", "secret": "s"}},
         {"retry": {"statuses": [429, 410]}},
     ],

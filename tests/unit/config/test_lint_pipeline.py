@@ -61,7 +61,7 @@ def test_what_cannot_work_is_named_with_its_setting(
     [
         (
             "{archive: {start: {position: {0: '1'}}}}",
-            "The start cannot be a position here",
+            "The start of the archive cannot be a position",
         ),
         ("{lake: {catalog: {kind: rest}}}", "The catalog of kind rest needs uri"),
         ("{spark: {memory: lots}}", "pipeline.spark.memory"),

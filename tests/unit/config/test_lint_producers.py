@@ -46,8 +46,8 @@ def test_what_is_right_is_not_warned_of(lint_text: Lint, producer: str) -> None:
         (f"{{name: a, keys: [{KEY}]}}, {{name: b, keys: [{OTHER}, {KEY}]}}", "producers[1].keys[1]: The credential also belongs to producer a."),
         (f"{{name: a, keys: [{KEY}, {KEY}]}}", "producers[0].keys[1]: The credential also belongs to producer a."),
         (f"{{name: a, keys: [{KEY}]}}, {{name: a, keys: [{OTHER}]}}", "producers[1].name: The name 'a' is already used by producers[0]."),
-        (f"{{name: a, keys: [{KEY}], header: content-type}}", "producers[0].header: The header content-type has another meaning."),
-        (f"{{name: a, keys: [{KEY}], header: ce-key}}", "producers[0].header: The header ce-key has another meaning."),
+        (f"{{name: a, keys: [{KEY}], header: content-type}}", "producers[0].header: The header content-type already has another meaning."),
+        (f"{{name: a, keys: [{KEY}], header: ce-key}}", "producers[0].header: The header ce-key already has another meaning."),
         (f"{{name: a, header: x-key, {JWT % 'a'}}}", "producers[0].header: The header has no effect without keys."),
         (f"{{name: a, keys: [{KEY}], may: {{routes: [order]}}}}", "producers[0].may.routes[0]: The pattern 'order' matches no route."),
         (f"{{name: a, keys: [{KEY}], may: {{routes: ['x*']}}}}", "producers[0].may.routes[0]: The pattern 'x*' matches no route."),
@@ -87,7 +87,7 @@ def test_access_is_said_where_it_matters(lint_text: Lint) -> None:
     producer = f"{{name: a, keys: [{KEY}]}}"
     (warning,) = findings(lint_text, producer, "")
     assert warning.startswith(
-        "warning server.events.access: The setting is open, so a client without its credential avoids the rights and the quota of its producer"
+        "warning server.events.access: The setting is open, so a producer that sends no credential avoids its rights and its quota"
     )
     off = "server: {events: {access: producers, host: 0.0.0.0}}\n"
     assert findings(lint_text, producer, off) == [
@@ -123,7 +123,7 @@ def test_a_file_of_keys_can_be_read_and_has_some(lint_text: Lint, tmp_path: Path
     assert told(json.dumps({"keys": [good.as_dict(private=False)]})) == []
     at = "error producers[0].jwt.jwks: "
     assert told(None) == [f"{at}The file cannot be read: No such file or directory."]
-    assert told("[]") == [f"{at}The file is no JWK Set."]
+    assert told("[]") == [f"{at}The file is not a JWK Set."]
     assert told(json.dumps({"keys": [secret.as_dict()]})) == [
         f"{at}The file has no key for signatures."
     ]

@@ -48,7 +48,7 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
         ),
         (
             one(f"signing: {{secret: {KEY}}}, content_mode: binary"),
-            "warning subscriptions[0].content_mode: The mode puts attributes into headers, and the signature covers only the body, so they could be changed on the way",
+            "warning subscriptions[0].content_mode: The mode puts attributes into headers, but the signature covers only the body, so a proxy could change the attributes",
         ),
         (
             one("handshake: require"),
@@ -86,10 +86,10 @@ def test_a_mistake_is_told(lint_text: Lint, text: str, begins: str) -> None:
     ("settings", "told"),
     [
         ("signing: {secret: canary-1}", "signing.secret: The key begins with none of whsec_"),
-        ("signing: {secret: whsec_canary}", "signing.secret: The key is not base64 after whsec_"),
+        ("signing: {secret: whsec_canary}", "signing.secret: The key is not base64 after its prefix whsec_"),
         ("signing: {secret: whsec_Y2FuYXJ5}", "signing.secret: The key has 6 bytes"),
         ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: The value has a line end or another control character, which no header can have"),
-        ("auth: {kind: api_key, header: ce-id, secret: canary}", "auth.header: The header ce-id has another meaning"),
+        ("auth: {kind: api_key, header: ce-id, secret: canary}", "auth.header: The header ce-id already has another meaning"),
         ("auth: {kind: basic, username: 'a:b', password: canary}", "auth.username: The value has the wrong form"),
         ("tls: {cert: c.pem}", "tls: The settings cert and key work only together"),
     ],

@@ -164,3 +164,51 @@ def test_nor_does_it_end_a_pause_that_the_breaker_chose(paused):
     until = paused.until
     paused.sink_is_ready(0.0)
     assert paused.until == until > 0.0
+
+
+def test_a_requested_probe_that_fails_changes_nothing(paused):
+    """However often it is pressed: the pause ends when it would have ended, and the next one is no longer."""
+    before = paused.until
+    for now in (0.1, 0.2, 0.3, 0.4):
+        paused.retry(now, force=False)
+        assert paused.probe_if_due(now)
+        assert paused.failed("k", "status-500", now, 0.5, probe=True)
+        assert paused.until == before
+    assert not paused.doubtful
+    assert paused.probe_if_due(before)
+    paused.failed("k", "status-500", before, 0.5, probe=True)
+    assert paused.until == before + 1.5  # the second pause, which doubles
+
+
+def test_a_requested_probe_that_does_not_reach_the_target_changes_nothing(paused):
+    before = paused.until
+    paused.retry(0.1, force=False)
+    paused.probe_if_due(0.1)
+    assert paused.unreached("refused", 0.1, 0.5, probe=True) == before
+
+
+def test_a_requested_probe_that_is_answered_starts_slowly(paused):
+    paused.retry(0.1, force=False)
+    paused.probe_if_due(0.1)
+    paused.answered(probe=True)
+    assert (paused.flow, paused.allowed) == (BreakerState.FLOWING, 1)
+
+
+def test_a_retry_after_yields_to_force_alone(paused):
+    paused.asked_to_wait(3_600.0, "503 with Retry-After")
+    paused.retry(1.0, force=False)
+    assert paused.until == 3_600.0
+    paused.retry(1.0, force=True)
+    assert paused.probe_if_due(1.0)
+    paused.failed("k", "status-500", 2.0, 0.5, probe=True)
+    assert paused.until == 3_600.0
+
+
+def test_a_new_retry_after_replaces_the_earlier_one(paused):
+    paused.asked_to_wait(3_600.0, "503 with Retry-After")
+    paused.retry(1.0, force=True)
+    paused.probe_if_due(1.0)
+    paused.asked_to_wait(31.0, "503 with Retry-After")
+    assert paused.until == 31.0
+    paused.retry(2.0, force=False)
+    assert paused.until == 31.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.delivery.lane_id import lane_id
+from app.delivery.lane_id import lane_id, order_value
 from app.model.message import Partition
 
 P = Partition("orders", 3)
@@ -81,3 +81,14 @@ def test_two_messages_share_a_lane_of_a_producer_exactly_when_they_share_both(
 
     shared = lane_id(*one[1], one[0]) == lane_id(*other[1], other[0])
     assert shared == (counts(*one) == counts(*other))
+
+
+@given(MESSAGES, st.none() | st.binary(max_size=6))
+def test_the_key_or_value_can_be_read_back(
+    message: tuple[bytes | None, str | None, Partition, str], producer: bytes | None
+) -> None:
+    """An operator names what a lane orders by, not the lane."""
+    key, attribute, _, _ = message
+    wanted = key if attribute is None else attribute.encode("utf-8", "surrogatepass")
+    assert order_value(lane_id(*message, producer)) == wanted
+    assert order_value(lane_id(b"x" * 2_000, None, P, "7")) is None

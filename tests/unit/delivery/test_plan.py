@@ -16,6 +16,7 @@ from app.delivery.plan import (
     Settle,
     WaitPlace,
     conclude,
+    restored,
     retry_after_wait,
 )
 
@@ -99,3 +100,17 @@ def test_a_decision_never_goes_back_in_time(steps, jitter, now):
 def test_a_retry_after_is_honoured_up_to_its_bound(header, seconds):
     """Rule 7: exactly, but no longer than ``retry_after_max``."""
     assert retry_after_wait(header, 1_700_000_000.0, POLICY) == seconds
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [RetryAt(1.0), Park(1.0), PauseEndpoint(1.0), DeadLetterIt(EXHAUSTED)],
+)
+def test_a_requested_try_that_fails_takes_no_step_and_waits_as_before(failed):
+    assert restored(failed, 9.0, WaitPlace.STORE) == Park(9.0, step=False)
+    assert restored(failed, 9.0, WaitPlace.LANE) == RetryAt(9.0, step=False)
+
+
+@pytest.mark.parametrize("final", [Settle(), DeadLetterIt("status-415"), Disable("status-410")])
+def test_a_requested_try_that_ends_the_event_ends_it(final):
+    assert restored(final, 9.0, WaitPlace.STORE) == final

@@ -31,47 +31,47 @@ def said(one: dict[str, Any]) -> list[str]:
         ),
         (
             {"all": [{"sql": "data = 'x'"}]},
-            "all.0.sql: an event has no attribute data; read the data with DATA('/a/b')",
+            "all.0.sql: The attribute data does not exist in any event; read the data with DATA('/a/b')",
         ),
         (
             {"sql": "1 + 2"},
-            "sql: is of type Integer, not Boolean, and so never matches; compare it with a value",
+            "sql: is of type Integer, not Boolean, so no event matches; compare the expression with a value",
         ),
         (
             {"sql": "subject = 'a' AND time > '2024'"},
             (
-                "sql: time > '2024' always fails: time is no number; "
+                "sql: The part time > '2024' always fails: time is no number; "
                 "compare times: TIME(time) > TIME('2026-01-01T00:00:00Z')"
             ),
         ),
         (
             {"sql": "DATA('/rank') > 'high'"},
             (
-                "sql: DATA('/rank') > 'high' always fails: 'high' is no number of 34 digits; "
-                "> is for numbers; texts have =, != and LIKE"
+                "sql: The part DATA('/rank') > 'high' always fails: 'high' is no number of 34 digits; "
+                "use > only for numbers, and =, != or LIKE for texts"
             ),
         ),
         (
             {"sql": "id = 'a' OR INT('x') = 1"},
             (
-                "sql: INT('x') = 1 always fails: 'x' is no 32-bit integer; "
-                "no event matches this part: correct or remove it"
+                "sql: The part INT('x') = 1 always fails: 'x' is no 32-bit integer; "
+                "correct or remove this part, because no event matches it"
             ),
         ),
         (
             {"sql": "priority % 0 = 1"},
-            "sql: priority % 0 always fails: it divides by 0; divide by another number",
+            "sql: The part priority % 0 always fails: it divides by 0; divide by another number",
         ),
         (
             {"sql": "DATA('/total') / 1.5 > 100"},
             (
-                "sql: DATA('/total') / 1.5 fails where the result has no end of digits, as 1 / 3; "
+                "sql: The part DATA('/total') / 1.5 fails if the result has endless digits, as 1 / 3 has; "
                 "multiply the other side instead, or divide whole numbers: INT(DATA('/n')) / 3"
             ),
         ),
         (
             {"sql": "LOWER(id)"},
-            "sql: is of type String, not Boolean, and so never matches; compare it with a value",
+            "sql: is of type String, not Boolean, so no event matches; compare the expression with a value",
         ),
     ],
 )

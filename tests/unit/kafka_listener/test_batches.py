@@ -20,7 +20,7 @@ from app.formats.kafka_compression import DamagedBatch, expand
 from app.kafka_listener.apis import OFFERED
 from app.kafka_listener.batch_writing import write_batches
 from app.kafka_listener.batches import is_quick, read_batch
-from app.kafka_listener.errors import RequestRefused
+from app.kafka_listener.errors import KafkaRequestRefused
 from app.kafka_listener.wire import ErrorCode, read_request
 from app.log.codec import fields_of
 from app.log.sequences import Batch
@@ -146,7 +146,7 @@ ONE = batch([Record(None, (), b"x" * 100)])
 )  # fmt: skip
 def test_what_is_no_batch_is_refused(data: bytes, code: ErrorCode) -> None:
     """Each with the error that tells a client what to do: mend, split, or send again."""
-    with pytest.raises(RequestRefused) as refusal:
+    with pytest.raises(KafkaRequestRefused) as refusal:
         read_batch(data, MIB)
     assert refusal.value.code is code
 
@@ -253,7 +253,7 @@ MANY = made((0, 600_000))
 def test_headers_of_a_batch_are_bounded(data: bytes) -> None:
     """Two bytes of a header become eighty here: a batch of some kilobytes, expanded, would take half a gigabyte
     (reliability G4). The error has a client split the batch."""
-    with pytest.raises(RequestRefused) as refusal:
+    with pytest.raises(KafkaRequestRefused) as refusal:
         read_batch(data, 16 * MIB)
     assert refusal.value.code is ErrorCode.message_too_large
 
@@ -262,7 +262,7 @@ def test_a_record_is_read_no_further_than_it_says() -> None:
     """One that says to be of 50 bytes has no room for the headers that it says to have."""
     data = changed(MANY, 61, b"\xe4\x80\x80\0")
     tracemalloc.start()
-    with pytest.raises(RequestRefused) as refusal:
+    with pytest.raises(KafkaRequestRefused) as refusal:
         read_batch(data, 16 * MIB)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -279,7 +279,7 @@ def test_large_records_with_few_headers_are_taken() -> None:
 def test_records_of_a_batch_are_bounded() -> None:
     data = changed(ONE + bytes(7 * 500_001), 23, struct.pack(">i", 500_000))
     data = changed(data, 8, struct.pack(">i", len(data) - 12))
-    with pytest.raises(RequestRefused) as refusal:
+    with pytest.raises(KafkaRequestRefused) as refusal:
         read_batch(changed(data, 57, struct.pack(">i", 500_001)), 16 * MIB)
     assert refusal.value.code is ErrorCode.message_too_large
 

@@ -117,7 +117,8 @@ def test_several_in_one_request_are_written_in_the_format_of_the_subscription(
     for format_, media in (("as_received", "json"), ("protobuf", "protobuf")):
         given = config(tmp_path, f"https://b.example/\n    batch: {{}}\n    format: {format_}")
         request = sink_of(given)._requests.join([], ())
-        assert request.message.values == (f"application/cloudevents-batch+{media}",)
+        (media_type,) = request.message.values
+        assert media_type.startswith(f"application/cloudevents-batch+{media}")
 
 
 def test_a_reply_whose_data_does_not_match_goes_where_its_route_says(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import { capital } from "./format";
 import { link } from "./router";
 import { useSession } from "./session";
 import { changed } from "./status";
+import { TryNow } from "./subscription/retry";
 import { Copy } from "./ui/copy";
 import { Icon } from "./ui/icons";
 import { ProblemBox } from "./ui/problem";
@@ -90,6 +91,7 @@ function Mend({ need, status }: { need: Need; status: Status }) {
         <Icon name="play" /> Resume {id}
       </button>
     ) : null;
+  if (need.next.includes(" retry ")) return <TryNow id={id} />;
   const [label, address] = whereOf(need.next, id, may("operate"));
   return (
     <a class="button" href={address}>

@@ -20,6 +20,7 @@ export type Replay = Schemas["ReplayView"];
 export type SubscriptionHistory = Schemas["SubscriptionHistory"];
 export type ReplayPlan = Schemas["ReplayPlan"];
 export type TestAnswer = Schemas["TestAnswer"];
+export type RetryAnswer = Schemas["RetryAnswer"];
 export type Remark = Schemas["RemarkView"];
 export type Topic = Schemas["TopicView"];
 export type Message = Schemas["MessageView"];

@@ -15,6 +15,7 @@ import { Loading } from "../ui/empty";
 import { Icon } from "../ui/icons";
 import { ProblemBox } from "../ui/problem";
 import { ReplayDialog } from "./replay";
+import { TryNow, waits } from "./retry";
 import { sinkKind, sourceOf, type Document } from "./words";
 
 interface Props {
@@ -50,6 +51,7 @@ export function Actions({ standing, document, reload }: Props) {
           )}
           {!pulled && (
             <>
+              {waits(health) && <TryNow id={id} done={reload} />}
               <button onClick={() => ask("test")}>
                 <Icon name="send" /> Test event
               </button>
@@ -138,6 +140,11 @@ function Test({ id, close }: { id: string; close: () => void }) {
         {test.busy && <Loading what="Waiting for the answer" />}
         {test.problem && <ProblemBox problem={test.problem} />}
         {answer && !test.busy && <Answer answer={answer} />}
+        {answer?.next && !test.busy && (
+          <p>
+            Events wait for their next attempt. <TryNow id={id} />
+          </p>
+        )}
         <div class="actions">
           <button class="primary" disabled={test.busy} onClick={() => void test.run()}>
             <Icon name="send" /> {answer ? "Send another" : "Send"}

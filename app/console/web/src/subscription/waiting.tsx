@@ -11,6 +11,7 @@ import { Card } from "../ui/page";
 import { ProblemBox } from "../ui/problem";
 import { Table, type Column } from "../ui/table";
 import { Time } from "../ui/time";
+import { TryNow } from "./retry";
 
 const EVERY = 10_000; // milliseconds
 const CALM = 5_000;
@@ -51,6 +52,12 @@ const KEYS: Column<ParkedKey>[] = [
   { title: "Attempts", number: true, width: "6rem", phone: false, cell: (each) => each.attempts },
   { title: "Cause", width: "10rem", phone: false, cell: (each) => each.cause },
   { title: "Detail", phone: false, cell: (each) => <span title={each.detail}>{each.detail}</span> },
+  {
+    title: "Now",
+    width: "9rem",
+    phone: false,
+    cell: (each) => each.event.id && <TryNow id={each.subscription} event={each.event.id} />,
+  },
 ];
 
 /** `count`: how many there are now. */

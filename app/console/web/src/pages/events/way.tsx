@@ -7,6 +7,7 @@ import { Badge, type Tone } from "../../ui/badge";
 import { Empty } from "../../ui/empty";
 import { Card } from "../../ui/page";
 import { Time } from "../../ui/time";
+import { TryNow } from "../../subscription/retry";
 import { Attempts } from "./attempts";
 
 const TONES: Record<Fate["fate"], Tone> = {
@@ -62,7 +63,7 @@ export function Way({ event }: { event: FoundEvent }) {
           </li>
         ))}
         {subscriptions.map((each) => (
-          <FateOf key={`${each.subscription}${each.position}`} fate={each} />
+          <FateOf key={`${each.subscription}${each.position}`} fate={each} event={event.id} />
         ))}
       </ol>
       {subscriptions.length === 0 && (
@@ -74,7 +75,10 @@ export function Way({ event }: { event: FoundEvent }) {
   );
 }
 
-function FateOf({ fate }: { fate: Fate }) {
+/** Where an event waits for its target, trying now is of use. */
+const WAITS: ReadonlySet<Fate["fate"]> = new Set(["parked", "redriven", "retrying", "waiting"]);
+
+function FateOf({ fate, event }: { fate: Fate; event: string }) {
   const { clause, because, behind } = fate;
   return (
     <li class={TONES[fate.fate]}>
@@ -102,6 +106,11 @@ function FateOf({ fate }: { fate: Fate }) {
       {fate.next_attempt_ms && (
         <p>
           Next attempt <Time ms={fate.next_attempt_ms} as="ago" />
+        </p>
+      )}
+      {WAITS.has(fate.fate) && (
+        <p>
+          <TryNow id={fate.subscription} event={event} />
         </p>
       )}
       {fate.dead_letter && (

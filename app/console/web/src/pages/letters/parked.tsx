@@ -10,6 +10,7 @@ import { Card, Figure, Head, Tabs } from "../../ui/page";
 import { ProblemBox } from "../../ui/problem";
 import { Table, type Column } from "../../ui/table";
 import { Time } from "../../ui/time";
+import { TryNow } from "../../subscription/retry";
 
 const EVERY = 2_000; // milliseconds
 const KEYS_EVERY = 10_000;
@@ -36,6 +37,7 @@ export function ParkedKeys({ subscription }: { subscription: string }) {
       <Head
         title="Parked"
         note="Keys whose oldest event waits for its next attempt. Later events of the key wait behind it; other keys continue."
+        actions={subscription && rows.length > 0 && <TryNow id={subscription} done={keys.reload} />}
       />
       <LetterTabs current="parked" />
       <div class="stack">
@@ -88,4 +90,10 @@ const COLUMNS: Column<ParkedKey>[] = [
   { title: "Attempts", width: "6.5rem", phone: false, number: true, cell: (row) => count(row.attempts) },
   { title: "Cause", width: "10rem", phone: false, cell: (row) => <code title={row.detail}>{row.cause || "behind another"}</code> },
   { title: "Oldest event", phone: false, cell: (row) => <a href={eventOf(row)}><Cut text={row.event.id || "no event"} /></a> },
+  {
+    title: "Now",
+    width: "9rem",
+    phone: false,
+    cell: (row) => row.event.id && <TryNow id={row.subscription} event={row.event.id} />,
+  },
 ];

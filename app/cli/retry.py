@@ -1,0 +1,65 @@
+"""``skybridge retry`` tries waiting events of a subscription now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from app.cli import printing
+from app.cli.admin_client import AdminClient, subscription_path
+from app.cli.subscriptions import Name
+from app.cli.verbs import option, verb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@verb(
+    "retry",
+    "skybridge retry billing",
+    "skybridge retry billing --key customer-7",
+    "skybridge retry billing --event A-1001",
+    "skybridge retry billing --force       # also if the target asked to wait",
+)
+def retry(
+    name: Name,
+    key: Annotated[
+        str, option("Try only the events of this record key, or value of order_by; by default all.")
+    ] = "",
+    event: Annotated[
+        str, option("Try only the key of the event with this id; by default all.", "-e")
+    ] = "",
+    force: Annotated[
+        bool, option("Try before the end of a wait that the target asked for (Retry-After).")
+    ] = False,
+    *,
+    service: AdminClient,
+) -> None:
+    """Try waiting events now, after their target was mended.
+
+    A paused endpoint is probed at once, and the other events follow its answer. A try that fails
+    takes no step of the schedule, and the event waits until the earlier time.
+    """
+    asked: dict[str, Any] = {"force": force}
+    asked |= {word: text for word, text in (("key", key), ("event", event)) if text}
+    service.show(
+        service.post(subscription_path(name, ":retry"), asked), lambda found: _show(name, found)
+    )
+
+
+def _show(name: str, found: Mapping[str, Any]) -> None:
+    keys = found["keys"]
+    if found["retry_after"] is not None:
+        printing.text_line(
+            f"{name} waits {found['retry_after']:.0f} s, because its target asked for it (Retry-After); "
+            f"try before: skybridge retry {name} --force"
+        )
+    elif found["probe"]:
+        printing.text_line(f"{name} probes its target now; the waiting events follow the answer")
+    elif keys:
+        printing.text_line(f"{name} tries {_keys(keys)} now")
+    else:
+        printing.text_line(f"{name} has no waiting event")
+
+
+def _keys(count: int) -> str:
+    return "1 waiting key" if count == 1 else f"{count} waiting keys"
