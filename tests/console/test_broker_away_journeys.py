@@ -10,9 +10,10 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from app.cli.commands import app
+from configuration import Settings
 from console import WITHIN_MS, ConsoleService, Pages
+from kafka_away import kafka_with
 from kafka_server import KafkaServer
-from reload_service import Settings
 from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka]
@@ -28,7 +29,7 @@ def away(
     def change(settings: Settings) -> None:
         settings["brokers"]["main"] = {
             "kind": "kafka",
-            "bootstrap_servers": own_kafka.bootstrap_servers,
+            "bootstrap_servers": making.bootstrap_servers,
         }
         settings["routes"].insert(
             0,
@@ -48,7 +49,7 @@ def away(
         ]
 
     with ConsoleService(tmp_path_factory.mktemp("away"), change).running() as service:
-        own_kafka.kill()
+        making.kill()
         wait_until(lambda: not _healthy(service), "a broker that is away", WITHIN)
         yield service
 
@@ -62,7 +63,7 @@ def test_with_kafka_away_its_topics_stay_and_its_subscriptions_say_so(
     away: ConsoleService, pages: Pages
 ) -> None:
     page = pages.open(away, "#/events")
-    topics = page.get_by_label("Topic", exact=True)
+    topics = page.get_by_role("combobox", name="Topic")
     for name in ("orders", "payments"):
         option = topics.get_by_role("option", name=f"main/{name} (unreachable)")
         expect(option).to_be_attached()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from configuration import Settings
 from console import ConsoleService, Pages
 from console_traffic import Shop, shop
-from reload_service import Settings
 
 
 @pytest.fixture(scope="module")

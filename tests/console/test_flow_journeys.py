@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from configuration import Settings
 from console import Pages
 from console_stage import Stage, on_stage
-from reload_service import Settings
+from waiting import wait_until
 
 INTAKE = {
     "name": "parcel-service",
@@ -83,6 +84,20 @@ def test_a_failing_target_has_the_colour_of_failure_beside_lag_and_parked_events
     expect(ledger).to_have_class(re.compile("failing"))
     target = page.locator("a.flow-node", has_text="/down")
     expect(target).to_have_class(re.compile("failing"))
+
+
+def test_events_that_wait_to_be_pulled_are_no_failure(stage: Stage, pages: Pages) -> None:
+    page = pages.open(stage.service, "#/flow")
+    reports = node(page, "Subscription reports")
+    expect(reports).to_be_visible()
+    wait_until(lambda: _queued(stage) > 0, "queued events", 60)
+    expect(reports).not_to_have_class(re.compile("failing"))
+
+
+def _queued(stage: Stage) -> int:
+    health = stage.service.ask("GET", "/v1/subscriptions/reports/status")[1]["health"]
+    waiting: int = health["waiting"]
+    return waiting
 
 
 def test_at_400_pixels_the_flow_shows_all_five_columns(stage: Stage, pages: Pages) -> None:

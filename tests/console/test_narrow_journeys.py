@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from configuration import Settings
 from console import Pages
 from console_stage import PAGES, Stage, on_stage
-from reload_service import Settings
 
 PHONE = {"width": 400, "height": 800}
 LONG = "the-subscription-of-the-accounting-department-in-the-north-western-region-0042"

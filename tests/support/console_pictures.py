@@ -2,7 +2,7 @@
 traffic of ``console_stage``.
 
     python -m console_pictures                   all of them
-    python -m console_pictures way overview      these
+    python -m console_pictures flow overview      these
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ of them too.
 class Targets(QuietHandler):
     """Webhook targets whose path decides the answer.
 
-    ``/ok`` accepts every event. ``/down`` answers 503 to all. ``/paid-only`` answers 422 to carts
-    that were left.
+    ``/ok`` accepts every event. ``/down`` answers 503 to all, and ``/gone`` 410. ``/paid-only``
+    answers 422 to carts that were left.
     """
 
     protocol_version = "HTTP/1.1"
@@ -68,7 +68,9 @@ class Targets(QuietHandler):
     def post(self) -> None:
         self.body()
         kind = self.headers.get("ce-type", "")
-        if self.path == "/down":
+        if self.path == "/gone":
+            self.answer(410)
+        elif self.path == "/down":
             self.answer(503, b"the ledger is closed for the night", "text/plain")
         elif self.path == "/paid-only" and kind.endswith("cart.left"):
             self.answer(422, b'{"error": "a cart is no invoice"}', "application/json")

@@ -169,7 +169,8 @@ function addSubscription(graph: Graph, status: Status, listed: ListedSubscriptio
     const from = addTopic(graph, status, source.broker, topic);
     graph.lines.push({ from, to: id, rate: null, state }); // deliveries are counted at the target
   }
-  graph.lines.push({ from: id, to: addTarget(graph, name, document, state), rate: now, state });
+  const ofTarget = health.broker_health.healthy === false ? "idle" : state; // no fault of the target
+  graph.lines.push({ from: id, to: addTarget(graph, name, document, ofTarget), rate: now, state });
 }
 
 /** What needs a person decides the colour: an error or a parked key is a failure, a warning waits. */

@@ -111,7 +111,7 @@ function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] 
     </button>
   );
   return [
-    { title: "When", width: "13rem", phone: "8rem", cell: (row) => <When entry={row} /> },
+    { title: "When", width: "14rem", phone: "5.75rem", cell: (row) => <When entry={row} /> },
     { title: "Kind", width: "6.5rem", phone: false, cell: (row) => <Badge tone={TONES[row.kind]}>{row.kind}</Badge> },
     { title: "Token", width: "8rem", phone: "5rem", cell: (row) => by("who", row.who) },
     { title: "Address", width: "8.5rem", spare: true, phone: false, cell: (row) => row.address },
@@ -124,13 +124,13 @@ function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] 
 
 /** Of several requests alike: the last one, how many there were, and since when. */
 function When({ entry }: { entry: AuditEntry }) {
-  if (entry.last_ms === null) return <Time ms={entry.at_ms} as="exact" />;
+  if (entry.last_ms === null) return <Time ms={entry.at_ms} />;
   return (
     <>
-      <Time ms={entry.last_ms} as="exact" />
+      <Time ms={entry.last_ms} />
       <small>
         {" "}
-        {entry.count} times since <Time ms={entry.at_ms} as="exact" />
+        {entry.count} times since <Time ms={entry.at_ms} />
       </small>
     </>
   );

@@ -66,7 +66,7 @@ function keyOf(each: Attempt): string {
 }
 
 const COLUMNS: Column<Attempt>[] = [
-  { title: "When", width: "8.5rem", phone: "5rem", cell: (each) => <Time ms={each.started_ms} /> },
+  { title: "When", width: "8.5rem", phone: "5.75rem", cell: (each) => <Time ms={each.started_ms} /> },
   {
     title: "Event",
     cell: (each) => (

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { Remark } from "../api/types";
 import { Icon } from "../ui/icons";
-import type { Document } from "./words";
+import { sinkKind, type Document } from "./words";
 
 const PAUSE = 350; // milliseconds without a key before it is asked
 const PLACE = /^subscriptions\[0\]\.?/;
@@ -30,11 +30,12 @@ export function useCheck(document: Document): Remark[] | undefined {
   return remarks;
 }
 
-/** Held against the brokers in force: the same faults as in the file. */
+/** Held against the brokers, routes and mirrors in force: the same faults as in the file. */
 async function check(document: Document, signal: AbortSignal): Promise<Remark[]> {
   const { configuration } = await api.get("/v1/config", { signal });
-  const { version, brokers, webhooks, limits } = configuration;
-  const body = { version, brokers, webhooks, limits, subscriptions: [document] };
+  const { version, brokers, webhooks, limits, routes, subscriptions } = configuration;
+  const mirrors = ((subscriptions ?? []) as Document[]).filter((each) => sinkKind(each) === "topic" && each.id !== document.id);
+  const body = { version, brokers, webhooks, limits, routes, subscriptions: [document, ...mirrors] };
   const found = await api.post("/v1/config:check", { body, signal });
   return found.remarks
     .filter((each) => PLACE.test(each.setting))

@@ -7,19 +7,19 @@ type Kind = keyof typeof KINDS;
 
 /** Members of each kind that must be given: name, title, placeholder. */
 const MEMBERS: Record<Kind, [string, string, string][]> = {
-  bearer: [["token", "Token", "${env:BILLING_TOKEN}"]],
+  bearer: [["token", "Token", ""]],
   basic: [
     ["username", "User name", "skybridge"],
-    ["password", "Password", "${env:BILLING_PASSWORD}"],
+    ["password", "Password", ""],
   ],
   api_key: [
     ["header", "Header", "x-api-key"],
-    ["secret", "Key", "${env:BILLING_KEY}"],
+    ["secret", "Key", ""],
   ],
   oauth2: [
     ["token_endpoint", "Token endpoint", "https://login.example/token"],
     ["client_id", "Client id", "skybridge"],
-    ["client_secret", "Client secret", "${env:BILLING_SECRET}"],
+    ["client_secret", "Client secret", ""],
   ],
 };
 
@@ -46,7 +46,9 @@ export function Credentials({ draft, change }: Props) {
             </option>
           ))}
         </select>
-        <small>A secret may be a reference: {"${env:NAME} or ${file:/path}"}.</small>
+        <small>
+          Secrets are stored encrypted, with <code>store.encryption.key</code>. They are not shown again.
+        </small>
       </label>
       {kind &&
         MEMBERS[kind].map(([name, title, hint]) => (
@@ -71,7 +73,7 @@ export function Signing({ draft, change }: Props) {
       </label>
       {signing && (
         <div class="fields">
-          <Text title="Signing secret" hint="${file:/run/secrets/billing}" value={signing.secret} onInput={(secret) => set({ secret })} />
+          <Text title="Signing secret" hint="whsec_…" value={signing.secret} onInput={(secret) => set({ secret })} />
           <div class="field">
             <span>No secret yet?</span>
             <button type="button" onClick={() => set({ secret: newSecret() })}>

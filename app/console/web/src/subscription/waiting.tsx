@@ -95,7 +95,7 @@ const LETTERS: Column<DeadLetter>[] = [
     phone: "4.5rem",
     cell: (each) => <a href={link(["letters", String(each.id)])}>{each.id}</a>,
   },
-  { title: "Since", width: "10rem", phone: "5rem", cell: (each) => <Time ms={each.at_ms} /> },
+  { title: "Since", width: "10rem", phone: "5.75rem", cell: (each) => <Time ms={each.at_ms} /> },
   { title: "Cause", width: "11rem", phone: "7rem", cell: (each) => each.cause },
   { title: "Status", number: true, width: "5rem", phone: false, cell: (each) => each.status ?? NONE },
   { title: "Attempts", number: true, width: "6rem", phone: false, cell: (each) => each.attempts },

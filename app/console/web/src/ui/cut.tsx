@@ -27,7 +27,7 @@ function Parts({ text, children }: PartsProps) {
 
 /** An identifier: its end tells it from the next one. */
 export function Cut({ text, tail = TAIL }: { text: string; tail?: number }) {
-  if (text.length <= 2 * tail) return <span title={text}>{text}</span>;
+  if (text.length <= tail + 4) return <span title={text}>{text}</span>;
   const at = text.length - tail;
   return (
     <Parts text={text}>

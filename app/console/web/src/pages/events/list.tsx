@@ -186,10 +186,11 @@ function Rows({ label, rows, broker, onEnd }: RowsProps) {
 
 function columns(to: (row: Message) => string): Column<Message>[] {
   return [
-    { title: "Stored", width: "8.5rem", phone: "5rem", cell: (row) => <Time ms={row.time_ms} /> },
+    { title: "Stored", width: "8.5rem", phone: "5.75rem", cell: (row) => <Time ms={row.time_ms} /> },
     {
       title: "Type",
       width: "24%",
+      phone: "40%",
       cell: (row) => (
         <a href={to(row)}>
           <Cut text={nameOf(row).type || "No event"} tail={TYPE_TAIL} />
