@@ -201,5 +201,5 @@ def test_a_folder_mount_whose_link_moves_is_seen(tmp_path: Path) -> None:
         assert house.topic_of_next() == "swapped"
         (mount / "two" / "skybridge.yaml").write_text("version: 1\nbrokers: {")
         refused = house.until_reloaded("file", house.configuration())
-        assert refused["faults"][0].startswith("line 2: error: no YAML")
+        assert refused["faults"][0].startswith("line 2: error: The file is not valid YAML")
         assert house.process.stop() == 0
