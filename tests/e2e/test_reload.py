@@ -67,8 +67,11 @@ def test_an_invalid_file_is_refused_whole_with_its_lines(service: ReloadService)
     assert status == 422
     assert said["type"].endswith(":invalid-configuration")
     line = service.line_of("nothing")
-    (fault,) = said["faults"]
-    assert fault["detail"].startswith(f"line {line}: error limits.body: is not a size")
+    lost = f"line {service.line_of('gone')}: error routes[1].to"
+    size = f"line {line}: error limits.body: The value is not a size"
+    details = [each["detail"] for each in said["faults"]]
+    assert len(details) == 2, "a fault of the model hides none of the checks"
+    assert all(any(each.startswith(start) for each in details) for start in (lost, size))
     service.change(lambda s: s.pop("limits"))
     status, said = service.reload()
     assert status == 422
@@ -198,5 +201,5 @@ def test_a_folder_mount_whose_link_moves_is_seen(tmp_path: Path) -> None:
         assert house.topic_of_next() == "swapped"
         (mount / "two" / "skybridge.yaml").write_text("version: 1\nbrokers: {")
         refused = house.until_reloaded("file", house.configuration())
-        assert refused["faults"][0].startswith("line 2: error: no YAML")
+        assert refused["faults"][0].startswith("line 2: error: The file is not valid YAML")
         assert house.process.stop() == 0
