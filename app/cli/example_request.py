@@ -50,7 +50,7 @@ def example_command(config: Config, url: str) -> str:
 
 
 def _senders(config: Config) -> Sequence[Producer | None]:
-    """Return the producers that may send the example; None stands for any client, if access is open."""
+    """Return the producers that may send the example; None means any client, if access is open."""
     if config.server.events.access != "producers":
         return [None]
     return [each for each in config.producers if each.keys or each.jwt is not None]

@@ -25,7 +25,7 @@ class RetryRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class RetryResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What workers did about a request to try waiting events.
+    """The result of a request to try waiting events, from the workers.
 
     Attributes:
         keys: The number of keys that were waiting and are due now.

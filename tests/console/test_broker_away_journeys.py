@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from app.cli.commands import app
 from configuration import Settings
 from console import WITHIN_MS, ConsoleService, Pages
-from kafka_away import kafka_with
 from kafka_server import KafkaServer
 from waiting import wait_until
 
@@ -29,7 +28,7 @@ def away(
     def change(settings: Settings) -> None:
         settings["brokers"]["main"] = {
             "kind": "kafka",
-            "bootstrap_servers": making.bootstrap_servers,
+            "bootstrap_servers": own_kafka.bootstrap_servers,
         }
         settings["routes"].insert(
             0,
@@ -49,7 +48,7 @@ def away(
         ]
 
     with ConsoleService(tmp_path_factory.mktemp("away"), change).running() as service:
-        making.kill()
+        own_kafka.kill()
         wait_until(lambda: not _healthy(service), "a broker that is away", WITHIN)
         yield service
 

@@ -42,7 +42,7 @@ class RetryDocument(BaseModel):
 
 
 class RetryAnswer(BaseModel):
-    """What the workers do about a request to try waiting events."""
+    """The result of a request to try waiting events."""
 
     keys: int = Field(description="number of waiting keys that are due now")
     probe: bool = Field(
