@@ -229,8 +229,9 @@ async def test_status_counts_routes_and_answers_and_says_what_needs_a_person(
     late = "subscription billing: its oldest event has waited for 1 h 0 min: 503 with Retry-After"
     cure = "Cure: the attempts show what the target answers"
     assert status["readiness"]["worker"] == {"ready": True, "causes": [f"{late}. {cure}"]}
-    (only,) = status["attention"]
-    assert status["attention"] == subscription["attention"]
+    spool, only = status["attention"]
+    assert spool["verdict"] == "spool-filling"
+    assert subscription["attention"] == [only]
     assert only["verdict"] == "late-events"
     assert only["subject"] == "subscription billing"
     assert only["next"] == "skybridge attempts --subscription billing"

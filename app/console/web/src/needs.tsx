@@ -36,8 +36,17 @@ export function Needs({ status }: { status: Status }) {
   );
 }
 
-/** One verdict with its cure. `found`: the subscription that it is about. */
-export function Item({ need, title, found }: { need: Attention; title: string; found: SubscriptionHealth | undefined }) {
+interface ItemProps {
+  need: Attention;
+  title: string;
+  /** The subscription that it is about. */
+  found: SubscriptionHealth | undefined;
+  /** True on the page of the subscription, whose head has the buttons Resume and Try now. */
+  headed?: boolean;
+}
+
+/** One verdict with its cure. */
+export function Item({ need, title, found, headed }: ItemProps) {
   return (
     <div class={`needs ${toneOfNeed(need)}`} data-verdict={need.verdict}>
       <Icon name="warning" />
@@ -47,7 +56,7 @@ export function Item({ need, title, found }: { need: Attention; title: string; f
           {capital(need.detail)}. {capital(need.cure)}.
         </p>
       </div>
-      <Mend need={need} found={found} />
+      {!(headed && / (resume|retry) /.test(need.next)) && <Mend need={need} found={found} />}
     </div>
   );
 }

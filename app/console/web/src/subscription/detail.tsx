@@ -91,7 +91,7 @@ function Causes({ standing }: { standing: Standing }) {
   return (
     <>
       {needs.map((each) => (
-        <Item key={each.verdict + each.next} need={each} title={capital(wordsOf(each))} found={health} />
+        <Item key={each.verdict + each.next} need={each} title={capital(wordsOf(each))} found={health} headed />
       ))}
       {!hindranceOf(health) && health.state !== "running" && health.cause && (
         <div class="needs warn">
