@@ -95,7 +95,11 @@ STEPS = st.one_of(
     _step(
         *("commands", "ask"),
         st.builds(
-            Command, subscription=names, kind=st.sampled_from(["test", "retry"]), body=st.just(b""), asked_ms=times
+            Command,
+            subscription=names,
+            kind=st.sampled_from(["test", "retry"]),
+            body=st.just(b""),
+            asked_ms=times,
         ),
     ),
     _step("commands", "take", st.lists(names), times.map(lambda at: at + 58_000)),
