@@ -99,6 +99,7 @@ STEPS = (
     Step("test_subscription", "POST", f"{S}/made:test"),
     Step("pause_subscription", "POST", f"{S}/made:pause", {"cause": "for a test"}),
     Step("resume_subscription", "POST", f"{S}/made:resume"),
+    Step("retry_subscription", "POST", f"{S}/made:retry", {}),
     Step("replay_subscription", "POST", f"{S}/billing:replay", {"from": "earliest"}, status=202),
     Step("replays", "GET", f"{S}/billing/replays"),
     Step("subscription_history", "GET", f"{S}/billing/history"),

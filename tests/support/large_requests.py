@@ -132,6 +132,8 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, LargeRequest]:
         "test_subscription": LargeRequest("POST", f"{S}/{CHANGED}:test", large, STRUCTURED),
         "pause_subscription": LargeRequest("POST", f"{S}/{CHANGED}:pause", {"cause": "y" * DEEP}, JSON, (413,)),
         "resume_subscription": LargeRequest("POST", f"{S}/{CHANGED}:resume", also=(409,)),
+        "retry_subscription": LargeRequest("POST", f"{S}/{CHANGED}:retry", {"key": "y" * DEEP}, JSON, (404, 409, 413, 422)),
+        "subscription_history": LargeRequest("GET", f"{S}/{CHANGED}/history"),
         "delete_subscription": LargeRequest("DELETE", f"{S}/{CHANGED}"),
         "draft_query": LargeRequest("GET", D),
         "draft_allow": LargeRequest("OPTIONS", D),

@@ -106,7 +106,11 @@ class RecordingClient:
         self.posted: list[HttpMessage] = []
         self.told: list[tuple[str, float]] = []
 
-    async def post(self, url: str, message: HttpMessage, within: float) -> SinkAnswer:
+    async def send(
+        self, method: str, url: str, message: HttpMessage, within: float, target: str = ""
+    ) -> SinkAnswer:
+        """Record the request, and return the fixed answer."""
+        assert (method, target) == ("POST", "")
         self.posted.append(message)
         self.told.append((url, within))
         return self.answer

@@ -268,7 +268,7 @@ async def test_a_copy_that_can_never_be_made_does_not_hold_its_key_for_ever(rig,
     await rig.committed(2)
     assert len(rig.store.letters.rows) == 1
     assert rig.copies.partitions[Partition("dead", 0)] == []
-    assert "does not fit" in caplog.text
+    assert "the dead-letter topic refused a copy" in caplog.text
 
 
 async def test_a_crash_between_storing_and_settling_buries_once(rig):
