@@ -149,5 +149,5 @@ def check_operator_events(report: LintReport) -> None:
         report.error(
             ("operator_events", "topic"),
             "The value is not a topic name.",
-            "Write a name without placeholders, because operator events go to one topic.",
+            "Write a topic name of fixed text, without placeholders in braces.",
         )

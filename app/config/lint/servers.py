@@ -25,7 +25,7 @@ def check_servers(report: LintReport) -> None:
     ):
         report.error(
             ("server", "admin", "port"),
-            "The port is already used by the events listener.",
+            "The admin listener has the same port as the events listener.",
             "Choose another port.",
         )
     for body in bodies(report.config):

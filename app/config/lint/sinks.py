@@ -193,8 +193,8 @@ def _callback(report: LintReport) -> None:
     if "?" in callback or "#" in callback:
         report.warning(
             at,
-            "The URL has a query or fragment, to which the path of a callback would be added.",
-            "Remove the query and the fragment.",
+            "The callback URL has a query or a fragment. Skybridge adds a path at the end of this URL, which then would not work.",
+            "Remove the part of the URL from ? or # on.",
         )
     if callback.startswith("https:"):
         return

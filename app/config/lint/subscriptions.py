@@ -170,7 +170,7 @@ def _dead_letters(report: LintReport, n: int, subscription: Subscription) -> Non
         report.error(
             (*at, "topic"),
             "The value is not a topic name.",
-            "Write a name without placeholders, because a foreign message has no attributes.",
+            "Write a topic name of fixed text, without placeholders in braces.",
         )
     if letters.broker == subscription.source.broker and letters.topic in subscription.source.topics:
         report.error(

@@ -105,7 +105,7 @@ def test_names_are_taken_once(lint_text: Lint) -> None:
 def test_no_route_is_a_warning(lint_text: Lint) -> None:
     """A worker alone may have none; a gateway would refuse everything."""
     assert lint_text("") == [
-        "warning routes: The list is empty, so events posted here are answered 422. Cure: Add a route."
+        "warning routes: The list of routes is empty, so the answer to every posted event is 422. Cure: Add a route."
     ]
 
 
@@ -168,7 +168,7 @@ def test_a_route_that_can_match_is_left_alone(lint_text: Lint) -> None:
         ("to: {broker: log, topic: 'a b'}", "error routes[0].to.topic: The value is not a topic name. Cure: 1 to 249 of a-z A-Z 0-9 . _ -, not . or .."),
         ("to: [{broker: log, topic: 'x.{Type}'}]", "error routes[0].to[0].topic: unknown placeholder {Type}. Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}."),
         ("to: [{broker: log, topic: t}], key: {mapper: template, template: '{'}", "error routes[0].key.template: stray {. Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}."),
-        ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: The list has the same target twice. Cure: Remove one of the two."),
+        ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: The list of targets has the same target twice. Cure: Remove one of the two."),
     ],
 )  # fmt: skip
 def test_a_route_that_cannot_be_made_is_an_error(lint_text: Lint, route: str, finding: str) -> None:
@@ -415,8 +415,8 @@ SHORT = "server.admin.token: The token has fewer than 16 characters, so it can b
         ("token: fifteen-letters", f"error {SHORT}"),
         ("host: 0.0.0.0, token: ' fifteen-letters '", f"error {SHORT}"),
         ("token: sixteen-letters-", None),
-        ("host: 0.0.0.0, token: sixteen-letters-", "warning server.admin.token: The token crosses the network unencrypted."),
-        ("port: 8080", "error server.admin.port: The port is already used by the events listener."),
+        ("host: 0.0.0.0, token: sixteen-letters-", "warning server.admin.token: The admin token crosses the network unencrypted."),
+        ("port: 8080", "error server.admin.port: The admin listener has the same port as the events listener."),
     ],
 )  # fmt: skip
 def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str | None) -> None:
@@ -440,7 +440,7 @@ A, B = "one-token-of-sixteen", "two-token-of-sixteen"
     [
         (f"tokens: [{{name: a, token: {A}, scopes: [read]}}]", []),
         (f"host: 0.0.0.0, tokens: [{{name: a, token: {A}, scopes: [read]}}]",
-         ["warning server.admin.tokens[0].token: The token crosses the network unencrypted."]),
+         ["warning server.admin.tokens[0].token: The admin token crosses the network unencrypted."]),
         ("tokens: [{name: a, token: short, scopes: [read]}]",
          ["error server.admin.tokens[0].token: The token has fewer than 16 characters, so it can be guessed."]),
         (f"tokens: [{{name: a, token: {A}, scopes: [read]}}, {{name: a, token: {B}, scopes: [read]}}]",
@@ -462,8 +462,8 @@ def test_tokens_cannot_be_guessed_or_mistaken(
     assert A not in "".join(found)
 
 
-UNSAID = "error server.events.access: The setting is missing, and the events listener is reachable from other machines."
-NOBODY = "error server.events.access: The setting is producers, and no producer can send over HTTP, so every event would be refused."
+UNSAID = "error server.events.access: The setting access is missing, and the events listener is reachable from other machines."
+NOBODY = "error server.events.access: The setting access has the value producers, but no producer can send over HTTP. Every event would be refused."
 
 
 @pytest.mark.parametrize(

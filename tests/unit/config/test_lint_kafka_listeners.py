@@ -45,7 +45,7 @@ def test_a_listener_on_loopback_is_nobody_elses_affair(lint_text: Lint, listener
     assert findings(lint_text, config(listener)) == []
 
 
-OLD = "warning brokers.log.kafka_listener.sasl.users: The section users is the old form, which gives each user every right."
+OLD = "warning brokers.log.kafka_listener.sasl.users: The section users is the old form of logins. It gives each user every right."
 SPARK = "producers: [{name: spark, kafka: {password: s3cret, read: ['*']}}]\n"
 
 
@@ -66,7 +66,7 @@ SPARK = "producers: [{name: spark, kafka: {password: s3cret, read: ['*']}}]\n"
             '{listen: "127.0.0.1:1", sasl: {mechanisms: [PLAIN]}}',
             "",
             [
-                "error brokers.log.kafka_listener.sasl: The listener demands a login, and there is no user."
+                "error brokers.log.kafka_listener.sasl: The Kafka listener demands a login, but no producer has one."
             ],
         ),
         ('{listen: "127.0.0.1:1", sasl: {mechanisms: [PLAIN]}}', SPARK, []),
