@@ -47,7 +47,7 @@ def _loops_to_itself(report: LintReport, hop: Hop) -> bool:
     if is_fixed(target):
         report.error(
             at,
-            "The topic is a source of the same subscription, so events would loop forever.",
+            "The subscription reads the topic and also writes to it, so events would loop forever.",
             "Name another topic.",
         )
     else:

@@ -176,8 +176,8 @@ def _deduplicates(report: LintReport, n: int, route: Route) -> None:
         if broker is not None and broker.kind != "embedded":
             report.warning(
                 ("routes", n, "deduplicate"),
-                f"The window for {target.broker!r} is in the memory of each gateway: a restart forgets it, "
-                "and another gateway does not share it.",
+                f"The deduplication window for {target.broker!r} is in the memory of each gateway. A restart forgets the window, "
+                "and other gateways do not share it.",
                 "If a repeat must never be stored, publish to an embedded log first.",
             )
             return

@@ -58,7 +58,7 @@ def test_a_good_one_has_none(faults):
         ({"source": {"broker": "lgo", "topics": ["t"]}}, "/source/broker", "Did you mean log?"),
         ({"source": {"broker": "log", "topics": ["a b"]}}, "/source/topics/0", "not a topic name"),
         ({"source": {"broker": "log"}}, "/source/topics", "The setting is missing"),
-        ({"sink": "http://hooks.example/"}, "/sink", "The URL is plain http, which is allowed only to hosts in webhooks.allow_private"),
+        ({"sink": "http://hooks.example/"}, "/sink", "The URL begins with http://, which is allowed only for hosts in webhooks.allow_private"),
         ({"sink": "https://10.0.0.1/"}, "/sink", "private address"),
         ({"sink": "https://127.1/"}, "/sink", "The address 127.1 has a form that"),
         ({"sink": "http://0/"}, "/sink", "The address 0 has a form that"),

@@ -185,7 +185,7 @@ def test_aliases_of_aliases_end(text: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "cure"),
     [
-        (b"a:\n\tb: 1\n", "Indent with spaces, because YAML does not allow tabs."),
+        (b"a:\n\tb: 1\n", "Indent the line with spaces, because YAML does not allow tabs."),
         (b"a: {p: ${env:X}}\n", 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}".'),
     ],
 )

@@ -255,7 +255,7 @@ def test_filters_that_want_nothing_of_what_comes_are_a_warning(lint_text: Lint) 
 def test_order_per_key_without_keys_is_a_warning(lint_text: Lint, key: str, warned: bool) -> None:
     """Rule 3: events without a key have no order; nobody would notice until it matters."""
     text = f"routes: [{{name: r, to: {{broker: log, topic: t}}, key: {key}}}]\n"
-    expected = "warning subscriptions[0]: The subscription 's' keeps order per key, but events of these routes may have no key: 'r'. Cure: Give the route a key with missing: reject, or set order_by, or set ordering: none."
+    expected = "warning subscriptions[0]: The subscription 's' keeps order per key, but events of these routes may have no key: 'r'. Cure: Give these routes a key with missing: reject, or set order_by or ordering: none on the subscription."
     assert lint_text(text + subscription()) == ([expected] if warned else [])
     assert lint_text(text + subscription(ordering="none")) == []
     assert lint_text(text + subscription(order_by="id")) == []
@@ -267,7 +267,7 @@ def test_order_per_key_without_keys_is_a_warning(lint_text: Lint, key: str, warn
         (
             {"dead_letter": "{broker: log, topic: t}"},
             (
-                "error subscriptions[0].dead_letter.topic: The topic is a source of the same subscription, so dead letters would loop forever. Cure: Name another topic."
+                "error subscriptions[0].dead_letter.topic: The topic of the dead letters is also a source of the subscription, so dead letters would loop forever. Cure: Name another topic."
             ),
         ),
         (
@@ -296,7 +296,7 @@ def test_a_source_is_a_name_not_a_pattern(lint_text: Lint) -> None:
 # --- sinks
 
 ALLOW = "webhooks: {allow_private: ['10.0.0.0/8', '*.svc', localhost]}\n"
-PLAIN = "The URL is plain http, which is allowed only to hosts in webhooks.allow_private"
+PLAIN = "The URL begins with http://, which is allowed only for hosts in webhooks.allow_private"
 
 
 @pytest.mark.parametrize(
@@ -312,15 +312,15 @@ PLAIN = "The URL is plain http, which is allowed only to hosts in webhooks.allow
         ("http://localhost:9000/", "webhooks: {allow_private: ['127.0.0.0/8']}\n", None),
         ("https://hook.example/", "", None),
         ("https://93.184.216.34/", "", None),
-        ("https://10.1.2.3/", "", "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add the address to webhooks.allow_private."),
-        ("https://[::1]/", ALLOW, "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add the address to webhooks.allow_private."),
-        ("https://169.254.169.254/", ALLOW, "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add the address to webhooks.allow_private."),
-        ("https://localhost/", "", "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add the address to webhooks.allow_private."),
+        ("https://10.1.2.3/", "", "error subscriptions[0].sink: The URL has a private address that webhooks.allow_private does not list. Cure: Add the address to webhooks.allow_private."),
+        ("https://[::1]/", ALLOW, "error subscriptions[0].sink: The URL has a private address that webhooks.allow_private does not list. Cure: Add the address to webhooks.allow_private."),
+        ("https://169.254.169.254/", ALLOW, "error subscriptions[0].sink: The URL has a private address that webhooks.allow_private does not list. Cure: Add the address to webhooks.allow_private."),
+        ("https://localhost/", "", "error subscriptions[0].sink: The URL has a private address that webhooks.allow_private does not list. Cure: Add the address to webhooks.allow_private."),
         ("https://10.1.2.3/", ALLOW, None),
         ("https://user:word@hook.example/", "", "error subscriptions[0].sink: The URL has a user name or password, which would appear in logs. Cure: Remove the user name and the password from the URL, and set auth."),
-        ("https://hook.example a/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write it as https://host:port/path, with a port up to 65535."),
-        ("https://:80/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write it as https://host:port/path, with a port up to 65535."),
-        ("https://hook.example:99999/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write it as https://host:port/path, with a port up to 65535."),
+        ("https://hook.example a/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write the value as https://host:port/path, with a port up to 65535."),
+        ("https://:80/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write the value as https://host:port/path, with a port up to 65535."),
+        ("https://hook.example:99999/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write the value as https://host:port/path, with a port up to 65535."),
     ],
 )  # fmt: skip
 def test_a_sink_that_would_be_refused_is_told(

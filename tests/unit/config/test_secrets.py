@@ -20,7 +20,7 @@ CANARY = "canary-7f3a-value"
 UNRESOLVED = """\
 line 6: error server.events.port: The environment variable PROT is not set. Cure: Set PROT. Did you mean PORT?
 line 7: error server.admin.token: The file TMP/none cannot be read: No such file or directory. Cure: Check the path and its permissions.
-line 8: error installation: The file TMP/binary is not UTF-8. Cure: Save it as UTF-8."""
+line 8: error installation: The file TMP/binary is not UTF-8. Cure: Save the file as UTF-8."""
 
 
 @pytest.mark.parametrize(

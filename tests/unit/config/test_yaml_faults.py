@@ -36,7 +36,7 @@ from app.config.load.finding import BadConfiguration
         ("a: [1\nb: 2\n", 2, "Close the [ of line 1, and put commas between its entries."),
         ("a: 'x\nb: 1\n", 3, "Close the quote of line 1."),
         ("a: 1\nbc\nd: 2\n", 3, "Write a colon and a space after the name of a setting."),
-        ("a:\n\tb: 1\n", 2, "Indent with spaces, because YAML does not allow tabs."),
+        ("a:\n\tb: 1\n", 2, "Indent the line with spaces, because YAML does not allow tabs."),
         (
             "a: {b: ${env:X}}\n",
             1,
