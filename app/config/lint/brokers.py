@@ -109,7 +109,9 @@ def _embedded(
     taken.setdefault(place, name)
     if report.is_file(broker.path):
         report.error(
-            setting, "The path names a file, but an embedded log needs a folder.", "Name a folder. Skybridge creates a missing folder."
+            setting,
+            "The path names a file, but an embedded log needs a folder.",
+            "Name a folder. Skybridge creates a missing folder.",
         )
     check_persistent(report, setting, broker.path)
     if broker.partitions > broker.max_partitions:

@@ -27,7 +27,9 @@ def check_kafka_listeners(report: LintReport) -> None:
             for other, at, its_port in taken:
                 if port == its_port != 0 and overlap(host, at):
                     report.error(
-                        setting, f"The Kafka listener has the same port as {other}.", "Choose another port."
+                        setting,
+                        f"The Kafka listener has the same port as {other}.",
+                        "Choose another port.",
                     )
             taken.append((f"the Kafka listener of {name}", host, port))
 

@@ -123,7 +123,9 @@ def _header_is_free(report: LintReport, path: Path, producer: Producer) -> None:
         )
     elif not producer.keys:
         report.error(
-            path, "The setting header has no effect on a producer without keys.", "Add keys, or remove the header."
+            path,
+            "The setting header has no effect on a producer without keys.",
+            "Add keys, or remove the header.",
         )
 
 
@@ -131,7 +133,9 @@ def _route_exists(report: LintReport, path: Path, pattern: str) -> None:
     names = [route.name for route in report.config.routes]
     if not any(map(compile_patterns((pattern,)), names)):
         report.error(
-            path, f"The pattern {pattern!r} matches the name of no route.", did_you_mean(pattern, names)
+            path,
+            f"The pattern {pattern!r} matches the name of no route.",
+            did_you_mean(pattern, names),
         )
 
 

@@ -57,7 +57,11 @@ def _targets(report: LintReport, n: int, route: Route) -> None:
             fits_broker(report, path, target)
             _check_durability(report, n, route, target)
         if target in route.to[:m]:
-            report.error(path, "The list of targets has the same target twice.", "Remove one of the two targets.")
+            report.error(
+                path,
+                "The list of targets has the same target twice.",
+                "Remove one of the two targets.",
+            )
 
 
 def fits_broker(report: LintReport, path: Path, target: Target | Exchange) -> None:

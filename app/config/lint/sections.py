@@ -54,7 +54,9 @@ def check_store(report: LintReport) -> None:
 def _file(report: LintReport, path: FilePath) -> None:
     if report.is_folder(path) or report.resolved(path) in set(_folders(report)):
         report.error(
-            _STORE, "The path names a folder, but the store needs a file.", "Name a file, for example ./skybridge-data/store.db."
+            _STORE,
+            "The path names a folder, but the store needs a file.",
+            "Name a file, for example ./skybridge-data/store.db.",
         )
     check_persistent(report, _STORE, path)
 
@@ -130,7 +132,9 @@ def _lake(report: LintReport) -> None:
     path = FilePath(warehouse)
     if report.is_file(path):
         report.error(
-            _WAREHOUSE, "The path is a file.", "Name a folder for the lake, for example ./skybridge-data/lake."
+            _WAREHOUSE,
+            "The path is a file.",
+            "Name a folder for the lake, for example ./skybridge-data/lake.",
         )
     check_persistent(report, _WAREHOUSE, path)
 

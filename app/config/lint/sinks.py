@@ -93,7 +93,11 @@ def _check_address(report: LintReport, path: Path, url: TargetUrl) -> None:
             "Write the address as four decimal numbers (192.0.2.1) or as IPv6, or use a host name.",
         )
     elif plain:
-        report.error(path, f"{_PLAIN}.", "Begin the URL with https://, or add the host to webhooks.allow_private.")
+        report.error(
+            path,
+            f"{_PLAIN}.",
+            "Begin the URL with https://, or add the host to webhooks.allow_private.",
+        )
     else:
         report.error(
             path,
@@ -143,7 +147,9 @@ def check_webhooks(report: LintReport) -> None:
 def _strict(report: LintReport, at: Path, subscription: Subscription) -> None:
     if subscription.strict_webhook and not subscription.webhook_url.startswith("https:"):
         report.error(
-            (*at, "sink"), "The URL does not begin with https://, which strict_webhook requires.", "Begin the URL with https://."
+            (*at, "sink"),
+            "The URL does not begin with https://, which strict_webhook requires.",
+            "Begin the URL with https://.",
         )
 
 
@@ -151,7 +157,7 @@ def _signing(report: LintReport, at: Path, subscription: Subscription) -> None:
     if subscription.signing is not None and subscription.content_mode != "structured":
         report.warning(
             (*at, "content_mode"),
-            "The mode puts attributes into headers, but the signature covers only the body, so a proxy "
+            "The content mode puts attributes into headers, but the signature covers only the body. A proxy "
             "could change the attributes.",
             "Remove content_mode, or set it to structured.",
         )
@@ -178,7 +184,9 @@ def _tls(report: LintReport, at: Path, subscription: Subscription) -> None:
         return
     if subscription.webhook_url.startswith("http:"):
         report.warning(
-            (*at, "tls"), "The section tls has no effect, because the URL begins with http://.", "Remove tls, or begin the URL with https://."
+            (*at, "tls"),
+            "The section tls has no effect, because the URL begins with http://.",
+            "Remove tls, or begin the URL with https://.",
         )
     check_tls_files(report, at, tls)
 
@@ -200,5 +208,7 @@ def _callback(report: LintReport) -> None:
         return
     if not is_loopback(urlsplit(callback).hostname or ""):
         report.error(
-            at, "The callback URL does not begin with https://, which the webhook specification requires.", "Begin the URL with https://."
+            at,
+            "The callback URL does not begin with https://, which the webhook specification requires.",
+            "Begin the URL with https://.",
         )

@@ -42,7 +42,11 @@ def _format(report: LintReport, path: Path, writes: Route | Subscription) -> Non
         )
     missing = _missing(name)
     if missing:
-        report.error((*path, "format"), missing, "Install Skybridge with the extra named formats.")
+        report.error(
+            (*path, "format"),
+            missing,
+            "Install Skybridge with its optional dependency group formats.",
+        )
 
 
 def _missing(name: FormatName) -> str:

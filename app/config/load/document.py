@@ -83,9 +83,13 @@ def parse(raw: bytes) -> Document:
         raise _too_deep(Location(1, 1)) from None
     document = Document()
     if root is None:
-        raise _refused("The file is empty.", "Write a configuration file with skybridge init.", Location(1, 1))
+        raise _refused(
+            "The file is empty.", "Write a configuration file with skybridge init.", Location(1, 1)
+        )
     if not isinstance(root, MappingNode):
-        raise _refused("The file is not a mapping.", "Begin the file with version: 1.", _place(root))
+        raise _refused(
+            "The file is not a mapping.", "Begin the file with version: 1.", _place(root)
+        )
     document.root = _Reader(document).value(root, (), ())
     return document
 
@@ -95,7 +99,9 @@ def _text(raw: bytes) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise _refused("The file is not UTF-8.", "Save the file as UTF-8.", Location(line, 1)) from None
+        raise _refused(
+            "The file is not UTF-8.", "Save the file as UTF-8.", Location(line, 1)
+        ) from None
 
 
 def _too_deep(place: Location) -> BadConfiguration:
@@ -231,7 +237,10 @@ class _Reader:
             return read(text)
         except (ValueError, KeyError):  # 0x_, thousands of digits, or an explicit tag
             self._document.add_error(
-                path, f"The value is not a valid {tag}.", "Correct the value, or put it in quotes.", _place(node)
+                path,
+                f"The value is not a valid {tag}.",
+                "Correct the value, or put it in quotes.",
+                _place(node),
             )
             return text
 

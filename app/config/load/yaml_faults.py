@@ -32,7 +32,9 @@ class YamlFault(NamedTuple):
 def explain_yaml_fault(error: YAMLError, text: str) -> YamlFault:
     """Return the problem, the cure and the place of an error of the parser."""
     if not isinstance(error, MarkedYAMLError):
-        return YamlFault("The file has a character that YAML does not allow.", "Remove the character.")
+        return YamlFault(
+            "The file has a character that YAML does not allow.", "Remove the character."
+        )
     mark = error.problem_mark or error.context_mark
     lines = text.split("\n")
     line, column = 1, 1

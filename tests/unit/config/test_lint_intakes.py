@@ -35,9 +35,9 @@ def test_a_good_intake_is_clean(lint_text: Lint, text: str) -> None:
     ("text", "setting", "message"),
     [
         ("preset: github, secret: s, route: hoks", "route", "The route 'hoks' does not exist"),
-        ("preset: standard_webhooks, secret: s", "secret", "The value begins with none of whsec_"),
+        ("preset: standard_webhooks, secret: s", "secret", "The key does not begin with whsec_"),
         ("preset: stripe, secret: s, max_age: 0s", "max_age", "The value would refuse every signed time"),
-        (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "The value begins with none of whsec_, whsk_, whpk_"),
+        (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "The key does not begin with whsec_, whsk_ or whpk_."),
         (
             "verify: {kind: none}, event: {id: '{header:x}', type: 't.{pointer:}', source: /s}",
             "event.type", "{pointer:} is no placeholder",

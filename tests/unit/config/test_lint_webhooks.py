@@ -48,7 +48,7 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
         ),
         (
             one(f"signing: {{secret: {KEY}}}, content_mode: binary"),
-            "warning subscriptions[0].content_mode: The mode puts attributes into headers, but the signature covers only the body, so a proxy could change the attributes",
+            "warning subscriptions[0].content_mode: The content mode puts attributes into headers, but the signature covers only the body. A proxy could change the attributes",
         ),
         (
             one("handshake: require"),
@@ -85,8 +85,8 @@ def test_a_mistake_is_told(lint_text: Lint, text: str, begins: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ("signing: {secret: canary-1}", "signing.secret: The key begins with none of whsec_"),
-        ("signing: {secret: whsec_canary}", "signing.secret: The key is not base64 after its prefix whsec_"),
+        ("signing: {secret: canary-1}", "signing.secret: The key does not begin with whsec_"),
+        ("signing: {secret: whsec_canary}", "signing.secret: The text of the key after the prefix whsec_ is not base64"),
         ("signing: {secret: whsec_Y2FuYXJ5}", "signing.secret: The key has 6 bytes"),
         ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: The value has a line end or another control character, which no header can have"),
         ("auth: {kind: api_key, header: ce-id, secret: canary}", "auth.header: The header ce-id already has another meaning"),

@@ -167,7 +167,7 @@ line 14: error routes[0].to.topc: The setting is unknown. Cure: Did you mean top
 line 15: error routes[0].key: The mapper hash needs attributes. Cure: Set attributes.
 line 18: error subscriptions[0].source.topics: The value is empty. Cure: Write at least one entry or character.
 line 19: error subscriptions[0].sink: The value has the wrong form; it is "billing.example". Cure: Begin the value with https:// or http://.
-line 20: error subscriptions[0].signing.secret: The key begins with none of whsec_, whsk_, whpk_. Cure: Make one with skybridge secret.
+line 20: error subscriptions[0].signing.secret: The key does not begin with whsec_, whsk_ or whpk_. Cure: Make a key with skybridge secret.
 line 22: error subscriptions[0].retry.schedule[1]: The value is not a duration; it is "soon". Cure: Write for example 100ms, 15s, 5m, 2h or 7d.
 line 23: error subscriptions[0].start: The value is not one of the choices; it is "now". Cure: Use one of earliest or latest.
 line 24: error limits.body: The limit is below 87819 bytes, and an event of 64 KiB must pass (core: size limits); it is "64KiB". Cure: Set at least 87819.
