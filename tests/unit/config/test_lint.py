@@ -141,7 +141,7 @@ def test_a_route_that_never_matches_is_a_warning(lint_text: Lint, earlier: str) 
     text = f"routes:\n  - {{name: first, {earlier}to: {{broker: log, topic: t}}}}\n  - {{name: second, filters: [{{exact: {{type: a.b}}}}], to: {{broker: log, topic: t}}}}\n"
     assert lint_text(text) == [
         (
-            "warning routes[1]: The route 'second' never matches, because 'first' (routes[0]) takes its events first; only /events/second reaches it. Cure: Put it before 'first', or narrow the filters of 'first'."
+            "warning routes[1]: The route 'second' never matches, because 'first' (routes[0]) takes its events first; only /events/second reaches it. Cure: Put the route {second!r} before 'first', or narrow the filters of 'first'."
         )
     ]
 
@@ -168,7 +168,7 @@ def test_a_route_that_can_match_is_left_alone(lint_text: Lint) -> None:
         ("to: {broker: log, topic: 'a b'}", "error routes[0].to.topic: The value is not a topic name. Cure: 1 to 249 of a-z A-Z 0-9 . _ -, not . or .."),
         ("to: [{broker: log, topic: 'x.{Type}'}]", "error routes[0].to[0].topic: unknown placeholder {Type}. Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}."),
         ("to: [{broker: log, topic: t}], key: {mapper: template, template: '{'}", "error routes[0].key.template: stray {. Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}."),
-        ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: The list of targets has the same target twice. Cure: Remove one of the two."),
+        ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: The list of targets has the same target twice. Cure: Remove one of the two targets."),
     ],
 )  # fmt: skip
 def test_a_route_that_cannot_be_made_is_an_error(lint_text: Lint, route: str, finding: str) -> None:
@@ -203,7 +203,7 @@ def test_a_subscription_that_no_route_can_feed_is_a_warning(lint_text: Lint) -> 
     """It would be healthy, and silent for ever."""
     assert lint_text(ROUTE + subscription(source="{broker: log, topics: [t, other]}")) == [
         (
-            "warning subscriptions[0].source.topics[1]: The topic 'other' of 'log' gets no events for 's' from any route. Cure: Add a route to this topic, or correct the broker, the topic or the filters."
+            "warning subscriptions[0].source.topics[1]: The topic 'other' of broker 'log' gets no events for 's' from any route. Cure: Add a route to this topic, or correct the broker, the topic or the filters."
         )
     ]
 
@@ -273,7 +273,7 @@ def test_order_per_key_without_keys_is_a_warning(lint_text: Lint, key: str, warn
         (
             {"dead_letter": "{broker: log, topic: 'd.{type}'}"},
             (
-                "error subscriptions[0].dead_letter.topic: The value is not a topic name. Cure: Write a name without placeholders, because a foreign message has no attributes."
+                "error subscriptions[0].dead_letter.topic: The value is not a topic name. Cure: Write a topic name of fixed text, without placeholders in braces."
             ),
         ),
     ],
@@ -302,9 +302,9 @@ PLAIN = "The URL begins with http://, which is allowed only for hosts in webhook
 @pytest.mark.parametrize(
     ("sink", "allow", "finding"),
     [
-        ("http://hook.example/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host to webhooks.allow_private."),
-        ("http://127.0.0.1:9/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host to webhooks.allow_private."),
-        ("http://192.168.0.1/", ALLOW, f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host to webhooks.allow_private."),
+        ("http://hook.example/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Begin the URL with https://, or add the host to webhooks.allow_private."),
+        ("http://127.0.0.1:9/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Begin the URL with https://, or add the host to webhooks.allow_private."),
+        ("http://192.168.0.1/", ALLOW, f"error subscriptions[0].sink: {PLAIN}. Cure: Begin the URL with https://, or add the host to webhooks.allow_private."),
         ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}; the URL works only if the name resolves to an address in one of these networks. Cure: Add the host to webhooks.allow_private too, or use https."),
         ("http://10.1.2.3/", ALLOW, None),
         ("http://shop.svc/", ALLOW, None),
@@ -332,7 +332,7 @@ def test_a_sink_that_would_be_refused_is_told(
     )
 
 
-FOREIGN = "which RFC 3986 does not allow there"
+FOREIGN = "which a URL may not have (RFC 3986)"
 
 
 @pytest.mark.parametrize(
@@ -573,7 +573,7 @@ def test_two_logs_in_one_folder_are_an_error(lint_text: Lint) -> None:
     """However the folder is spelt; the second would not get its lock."""
     text = "version: 1\nbrokers: {a: {kind: embedded, path: /srv/x}, b: {kind: embedded, path: /srv/y/../x}}\nstore: {kind: sqlite, path: /srv/s.db}\n"
     (found, *_) = [each for each in lint_text(text, minimal=False) if "error" in each]
-    assert found.startswith("error brokers.b.path: The folder is also used by broker 'a'")
+    assert found.startswith("error brokers.b.path: The broker 'a' uses the same folder")
 
 
 def test_the_store_is_a_file_and_the_log_a_folder(lint_text: Lint, tmp_path: Path) -> None:
@@ -582,7 +582,7 @@ def test_the_store_is_a_file_and_the_log_a_folder(lint_text: Lint, tmp_path: Pat
     text = f"version: 1\nbrokers: {{a: {{kind: embedded, path: {tmp_path}/file}}}}\nstore: {{kind: sqlite, path: {tmp_path}}}\n{ROUTE.replace('log', 'a')}"
     errors = [each for each in lint_text(text, minimal=False) if each.startswith("error")]
     assert [each.partition(" Cure")[0] for each in errors] == [
-        "error brokers.a.path: The path is a file.",
+        "error brokers.a.path: The path names a file, but an embedded log needs a folder.",
         "error store.path: The path is a folder.",
     ]
 
@@ -638,14 +638,14 @@ def test_a_finding_of_an_override_names_the_variable(load_text: Load) -> None:
 def test_bodies_under_way_have_room_for_one_at_least(lint_text: Lint) -> None:
     """Otherwise a large event would be answered 503 for ever."""
     (finding,) = lint_text(ROUTE + "limits: {body: 8MiB, receiving: 4MiB}\n")
-    assert finding.startswith("error limits.receiving: The limit is below limits.body")
+    assert finding.startswith("error limits.receiving: The limit limits.receiving is below limits.body")
 
 
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("limits: {in_flight_records: 999}", "limits.in_flight_records: The limit is below limits.max_batch (1000), so a request of that size is always refused. Cure: Raise this limit to several times limits.max_batch, or lower limits.max_batch."),
-        ("limits: {in_flight_bytes: 2MiB, body: 4MiB}", "limits.in_flight_bytes: The limit is below limits.body (4194304), so a request of that size is always refused. Cure: Raise this limit to several times limits.body, or lower limits.body."),
+        ("limits: {in_flight_records: 999}", "limits.in_flight_records: The limit is below limits.max_batch, which is 1000. A request of that size is always refused. Cure: Raise this limit to several times limits.max_batch, or lower limits.max_batch."),
+        ("limits: {in_flight_bytes: 2MiB, body: 4MiB}", "limits.in_flight_bytes: The limit is below limits.body, which is 4194304. A request of that size is always refused. Cure: Raise this limit to several times limits.body, or lower limits.body."),
         ("limits: {in_flight_records: 1000, in_flight_bytes: 1MiB}", ""),
         ("limits: {in_flight_records: 10, max_batch: 10}", ""),
     ],
@@ -664,7 +664,7 @@ def test_a_bound_of_one_broker_below_one_request_is_told(lint_text: Lint) -> Non
     text = f"{MINIMAL_BROKER}routes: []\n"
     found = [each for each in lint_text(text, minimal=False) if "in_flight" in each]
     assert [each.partition(": The limit is below the ")[0] for each in found] == [
-        "warning brokers.log.in_flight.records: The limit is below limits.max_batch (1000), so a request of that size is always refused. Cure: Raise this limit to several times limits.max_batch, or lower limits.max_batch."
+        "warning brokers.log.in_flight.records: The limit is below limits.max_batch, which is 1000. A request of that size is always refused. Cure: Raise this limit to several times limits.max_batch, or lower limits.max_batch."
     ]
 
 
@@ -673,11 +673,11 @@ def test_a_format_without_documents_has_no_effect(lint_text: Lint) -> None:
     found = lint_text(ROUTE.replace("to:", "format: avro, to:") + subscription(format="protobuf"))
     assert len(found) == 2
     assert (
-        "warning routes[0].format: The format has no effect, because content_mode binary writes no document"
+        "warning routes[0].format: The setting format has no effect, because content_mode: binary writes no event as a document"
         in found[0]
     )
     assert (
-        "warning subscriptions[0].format: The format has no effect, because content_mode binary writes no document"
+        "warning subscriptions[0].format: The setting format has no effect, because content_mode: binary writes no event as a document"
         in found[1]
     )
     both = ROUTE.replace("to:", "content_mode: structured, format: avro, to:")
@@ -736,7 +736,7 @@ def test_a_format_that_is_not_installed_refuses_the_start(
     [
         ("host", "requested host"), ("authorization", "credential"), ("content-length", "body"),
         ("transfer-encoding", "connection"), ("ce-id", "belongs to the event"), ("X-Team", "lower case"),
-        ("a b", "header name"), ("x-*", "whole names"),
+        ("a b", "header name"), ("x-*", "whole header names"),
     ],
 )  # fmt: skip
 def test_a_header_that_is_never_passed_along_is_refused_with_the_reason(
@@ -785,7 +785,7 @@ LOGGED = "to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}"
         (
             "{file: OPEN, on_invalid: {route: r}}",
             "schema.on_invalid.route",
-            "Invalid events go to the route 'r', but it has a schema too",
+            "The route 'r' for invalid events has a schema too",
         ),
     ],
 )
@@ -816,7 +816,7 @@ def test_deduplicate_in_memory_alone_is_a_warning(lint_text: Lint) -> None:
     route = "name: r, to: {broker: main, topic: t}, deduplicate: {window: 10m}"
     found = lint_text(kafka() + routed(route), minimal=False)
     (found,) = [each for each in found if "deduplicate" in each]
-    assert found.startswith("warning routes[0].deduplicate: The window for 'main' is in the memory")
+    assert found.startswith("warning routes[0].deduplicate: The deduplication window for 'main' is in the memory")
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def test_a_secret_of_digits_without_quotes_is_not_repeated(refusal: Refusal, tex
 def test_an_empty_token_is_refused(refusal: Refusal, admin: str, setting: str) -> None:
     """It would look as if a token were asked for."""
     (found,) = refusal(f"server: {{admin: {{{admin}}}}}\n", minimal=True)
-    assert (found.setting, found.message) == (setting, "The value is empty.")
+    assert (found.setting, found.message) == (setting, "The secret is empty.")
 
 
 def test_a_token_is_what_a_header_can_bring(load_text: Load) -> None:
