@@ -162,7 +162,7 @@ def _show(status: Mapping[str, Any]) -> None:
 )
 def create(
     file: File = "",
-    id_: Annotated[str, option("Set the id of the subscription; by default a generated one.")] = "",
+    id_: Annotated[str, option("Set the id of the subscription; by default a generated id.")] = "",
     sink: Annotated[str, option("Deliver events to this URL.")] = "",
     topic: Annotated[list[str] | None, option("Read this topic; may be repeated.")] = None,
     broker: Annotated[str, option("Read the topics of this broker.", "-b")] = admin_client.BROKER,

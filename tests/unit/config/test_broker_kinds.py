@@ -182,13 +182,13 @@ READS = (
             RABBIT,
             "t",
             "{time: '2026-01-01T00:00:00Z'}",
-            "error subscriptions[0].start: The start must be latest or earliest, because a RabbitMQ queue has neither times nor positions",
+            "error subscriptions[0].start: The start is a time or a position, but a RabbitMQ queue has neither times nor positions",
         ),
         (
             RABBIT,
             "t",
             "{position: {0: 1}}",
-            "error subscriptions[0].start: The start must be latest or earliest, because a RabbitMQ queue has neither times nor positions",
+            "error subscriptions[0].start: The start is a time or a position, but a RabbitMQ queue has neither times nor positions",
         ),
         (
             KAFKA,
@@ -210,7 +210,7 @@ def test_what_a_queue_cannot_give_is_said(
 def of_the_store(finding: str) -> bool:
     """What SQLite costs beside a broker; not what these tests are about."""
     return (
-        "warning store.path: The file has the only copy of the parked events and dead letters of "
+        "warning store.path: The store file has the only copy of the parked events and dead letters of "
         in finding
     )
 

@@ -141,7 +141,7 @@ def test_a_route_that_never_matches_is_a_warning(lint_text: Lint, earlier: str) 
     text = f"routes:\n  - {{name: first, {earlier}to: {{broker: log, topic: t}}}}\n  - {{name: second, filters: [{{exact: {{type: a.b}}}}], to: {{broker: log, topic: t}}}}\n"
     assert lint_text(text) == [
         (
-            "warning routes[1]: The route 'second' never matches, because 'first' (routes[0]) takes its events first; only /events/second reaches it. Cure: Put the route {second!r} before 'first', or narrow the filters of 'first'."
+            "warning routes[1]: The route 'second' never matches, because 'first' (routes[0]) takes its events first; only /events/second reaches it. Cure: Put the route 'second' before 'first', or narrow the filters of 'first'."
         )
     ]
 
@@ -305,7 +305,7 @@ PLAIN = "The URL begins with http://, which is allowed only for hosts in webhook
         ("http://hook.example/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Begin the URL with https://, or add the host to webhooks.allow_private."),
         ("http://127.0.0.1:9/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Begin the URL with https://, or add the host to webhooks.allow_private."),
         ("http://192.168.0.1/", ALLOW, f"error subscriptions[0].sink: {PLAIN}. Cure: Begin the URL with https://, or add the host to webhooks.allow_private."),
-        ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}; the URL works only if the name resolves to an address in one of these networks. Cure: Add the host to webhooks.allow_private too, or use https."),
+        ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}. The URL works only if its host name resolves to an address in one of these networks. Cure: Add the host name to webhooks.allow_private too, or begin the URL with https://."),
         ("http://10.1.2.3/", ALLOW, None),
         ("http://shop.svc/", ALLOW, None),
         ("http://localhost:9000/", ALLOW, None),
@@ -583,7 +583,7 @@ def test_the_store_is_a_file_and_the_log_a_folder(lint_text: Lint, tmp_path: Pat
     errors = [each for each in lint_text(text, minimal=False) if each.startswith("error")]
     assert [each.partition(" Cure")[0] for each in errors] == [
         "error brokers.a.path: The path names a file, but an embedded log needs a folder.",
-        "error store.path: The path is a folder.",
+        "error store.path: The path names a folder, but the store needs a file.",
     ]
 
 
@@ -695,7 +695,7 @@ def test_a_format_that_has_no_such_version_is_an_error(
     inside = ", ".join(f"{setting}: {value}" for setting, value in asked.items())
     cure = 'Cure: Set specversion: "1.0", or format: json.'
     reason = (
-        f"The version cannot be written, because format {name} has no CloudEvents {version}. {cure}"
+        f"The format {name} does not support CloudEvents {version}. {cure}"
     )
 
     assert lint_text(ROUTE.replace("to:", f"{inside}, to:") + subscription(**asked)) == [

@@ -179,5 +179,5 @@ def test_the_bounds_of_what_is_received_and_in_flight_hold_the_largest_body(
     first, second = sorted(lint_text(text))
     assert first.startswith("error limits.receiving: The limit limits.receiving is below intakes[0].max_body")
     assert second.startswith(
-        "warning limits.in_flight_bytes: The limit is below intakes[0].max_body (26214400)"
+        "warning limits.in_flight_bytes: The limit is below intakes[0].max_body, which is 26214400"
     )

@@ -45,7 +45,7 @@ def test_a_template_that_can_become_the_source_is_a_warning(lint_text: Lint) -> 
     """Whether it does is known for each event only; the sink looks again."""
     (found,) = lint_text(mirrors(("a", "{type}")))
     assert found.startswith(
-        "warning subscriptions[0].sink.topic: The topic template can produce a topic that the same subscription reads; events for this topic become dead letters"
+        "warning subscriptions[0].sink.topic: The topic template can produce a topic that the same subscription reads. Events for this topic become dead letters"
     )
     assert lint_text(mirrors(("a", "{type}"), filters="[{exact: {type: x}}]")) == []
 

@@ -59,5 +59,5 @@ def test_a_route_of_the_reserved_name_is_a_warning(lint_text: Lint) -> None:
         "key: {mapper: attribute, attribute: id}}]\n"
     )
     assert any(
-        "no subscription can publish replies by this route" in each for each in lint_text(text)
+        "No subscription can publish replies by this route" in each for each in lint_text(text)
     )

@@ -161,11 +161,11 @@ line 10: error store.dsn: The value is not a PostgreSQL connection string. Cure:
 line 12: error routes[0].name: The value has the wrong form; it is "a b". Cure: Use letters, digits, dots, dashes and underscores, and begin with a letter or digit.
 line 13: error routes[0].filters[0].regex: The setting is unknown. Cure: Use one of: all, any, exact, not, prefix, sql, suffix.
 line 13: error routes[0].filters[1].exact.Type: The value has the wrong form. Cure: Use only a-z and 0-9, as attribute names do.
-line 13: error routes[0].filters[2].prefix: The secret is empty. Cure: Write at least one entry or character.
+line 13: error routes[0].filters[2].prefix: The value is empty. Cure: Write at least one entry or character.
 line 14: error routes[0].to.topic: The setting is missing. Cure: Set topic.
 line 14: error routes[0].to.topc: The setting is unknown. Cure: Did you mean topic?
 line 15: error routes[0].key: The mapper hash needs attributes. Cure: Set attributes.
-line 18: error subscriptions[0].source.topics: The secret is empty. Cure: Write at least one entry or character.
+line 18: error subscriptions[0].source.topics: The value is empty. Cure: Write at least one entry or character.
 line 19: error subscriptions[0].sink: The value has the wrong form; it is "billing.example". Cure: Begin the value with https:// or http://.
 line 20: error subscriptions[0].signing.secret: The key does not begin with whsec_, whsk_ or whpk_. Cure: Make a key with skybridge secret.
 line 22: error subscriptions[0].retry.schedule[1]: The value is not a duration; it is "soon". Cure: Write a number and a unit, for example 100ms, 15s, 5m, 2h or 7d.
@@ -201,7 +201,7 @@ def test_the_error_prints_as_a_list(refusal: Refusal, load_text: Load) -> None:
         ("version: 1\n", "brokers: The setting is missing. Cure: Set brokers."),
         (
             "version: 1\nbrokers: {}\n",
-            "brokers: The secret is empty. Cure: Write at least one entry or character.",
+            "brokers: The value is empty. Cure: Write at least one entry or character.",
         ),
         (
             "version: 1\nbrokers: [a]\n",
