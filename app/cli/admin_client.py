@@ -22,13 +22,14 @@ Server = Annotated[str, option("Send requests to this admin listener.", envvar="
 Token = Annotated[
     str,
     option(
-        "Authenticate with this token, one of server.admin; by default none.",
+        "Authenticate with this admin token, which the service has under server.admin; by default without a token.",
         envvar="SKYBRIDGE_ADMIN_TOKEN",
         show_default=False,
     ),
 ]
 Broker = Annotated[
-    str, option("Use the topic of this broker, a name under brokers.", "--broker", "-b")
+    str,
+    option("Use the topic of the broker with this name in the configuration.", "--broker", "-b"),
 ]
 Subscription = Annotated[
     str, option("Show only this subscription; by default all.", "--subscription", "-s")

@@ -35,17 +35,19 @@ def run(
     ] = None,
     route: Annotated[
         str,
-        option("Explain a post to this route by name; by default the filters choose the route."),
+        option(
+            "Explain a request that is posted to the route with this name; by default the filters choose the route."
+        ),
     ] = "",
     as_from: Annotated[
         str,
         option(
-            "Explain an event that another client wrote to this topic, so that no route applies.",
+            "Explain an event that another client wrote to this topic; no route applies to such an event.",
             metavar="BROKER/TOPIC",
         ),
     ] = "",
     producer: Annotated[
-        str, option("Also check the rights of this producer; by default none are checked.")
+        str, option("Also check the rights of this producer; by default no rights are checked.")
     ] = "",
     type_: EventType = "",
     source: Source = "/skybridge/explain",

@@ -25,7 +25,7 @@ def read_keys(named: Iterable[tuple[str, str]]) -> list[SigningKey]:
             keys.append(read_key(text.strip()))
         except ValueError as error:
             printing.fail(
-                f"{name} {error}.", cure="Make a key with skybridge secret.", code=exits.SETUP
+                f"{name}: {error}", cure="Make a key with skybridge secret.", code=exits.SETUP
             )
     return keys
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ConfigFile = Annotated[
     Path | None,
     option(
-        "Use this configuration file; by default the embedded log in ./skybridge-data.",
+        "Use this configuration file; by default a configuration with an embedded log in ./skybridge-data.",
         "--config",
         "-c",
         envvar="SKYBRIDGE_CONFIG",
@@ -36,7 +36,12 @@ Attributes = Annotated[
     ),
 ]
 Data = Annotated[
-    str, option("Set the data of the event; @FILE reads a file; by default none.", "--data", "-d")
+    str,
+    option(
+        "Set the data of the event; @FILE reads the data from a file; by default no data.",
+        "--data",
+        "-d",
+    ),
 ]
 
 
@@ -132,7 +137,7 @@ def now(timespec: str = "milliseconds") -> str:
 Credential = Annotated[
     str,
     option(
-        "Send this key or token of a producer; prefer the environment variable, because process lists show options.",
+        "Send this key or token of a producer. The environment variable is safer, because process lists show options.",
         envvar="SKYBRIDGE_EVENTS_KEY",
         show_envvar=True,
     ),

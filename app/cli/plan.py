@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 def run(
     file: Annotated[Path, typer.Argument(help="Compare this new configuration file.")],
     old: Annotated[
-        Path | None, option("Compare with this file; by default with the running service.")
+        Path | None,
+        option(
+            "Compare the new configuration with this file; by default with the running service."
+        ),
     ] = None,
     *,
     service: AdminClient,

@@ -46,13 +46,14 @@ def run(
     follow: Annotated[
         bool,
         option(
-            "Wait for more events; --no-follow ends when none is waiting.", "--follow/--no-follow"
+            "Wait for more events; --no-follow ends when no event is waiting.",
+            "--follow/--no-follow",
         ),
     ] = True,
     delay: Annotated[
         float,
         option(
-            "Let a released event wait this many seconds before a consumer gets it again.",
+            "Let a released event wait this many seconds before a consumer gets the event again.",
             min=0,
             max=3600,
         ),

@@ -31,11 +31,15 @@ _UNAUTHORIZED = 401
 def run(
     host: Annotated[str, option("Listen on this address.")] = "127.0.0.1",
     port: Annotated[
-        int, option("Listen on this port; 0 takes a free one.", "-p", min=0, max=65535)
+        int, option("Listen on this port; 0 takes a free port.", "-p", min=0, max=65535)
     ] = 9000,
     status: Annotated[int, option("Answer with this HTTP status.", min=200, max=599)] = 204,
     fail_first: Annotated[
-        int, option("Answer this many first requests with --fail-status; 0: none.", min=0)
+        int,
+        option(
+            "Answer the first requests with the status of --fail-status. The value is the number of requests; 0 means none.",
+            min=0,
+        ),
     ] = 0,
     fail_status: Annotated[
         int, option("Answer the requests of --fail-first with this HTTP status.", min=300, max=599)
@@ -43,7 +47,7 @@ def run(
     retry_after: Annotated[
         str,
         option(
-            "Send this header Retry-After with each answer of --fail-first: seconds or an HTTP date; by default none."
+            "Send the header Retry-After with this value in each answer of --fail-first: seconds or an HTTP date; by default no header."
         ),
     ] = "",
     limit: Annotated[int, option("Stop after this many requests; 0: never.", min=0)] = 0,
@@ -57,7 +61,7 @@ def run(
     secret_file: Annotated[
         list[Path] | None,
         option(
-            "Verify each signature with the key in this file, and answer 401 to a wrong one; may be repeated."
+            "Verify each signature with the key in this file, and answer 401 to a wrong signature; may be repeated."
         ),
     ] = None,
     as_json: Annotated[bool, option("Print one JSON object per request.", "--json")] = False,

@@ -43,7 +43,7 @@ def replay(
         float, option("Send at most this many events per second; 0: no limit.", min=0)
     ] = 0.0,
     dry_run: Annotated[
-        bool, option("Show the range and count its records, without delivering.")
+        bool, option("Only show the range and count its records; deliver nothing.")
     ] = False,
     wait: Annotated[
         bool,

@@ -23,13 +23,23 @@ if TYPE_CHECKING:
 def retry(
     name: Name,
     key: Annotated[
-        str, option("Try only the events of this record key, or value of order_by; by default all.")
+        str,
+        option(
+            "Try only the parked events of this record key, or of this value of order_by; by default all parked events."
+        ),
     ] = "",
     event: Annotated[
-        str, option("Try only the key of the event with this id; by default all.", "-e")
+        str,
+        option(
+            "Try only the parked events with the same key as the event with this id; by default all parked events.",
+            "-e",
+        ),
     ] = "",
     force: Annotated[
-        bool, option("Try before the end of a wait that the target asked for (Retry-After).")
+        bool,
+        option(
+            "Try at once, even if the target asked for a longer wait with the header Retry-After."
+        ),
     ] = False,
     *,
     service: AdminClient,

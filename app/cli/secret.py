@@ -27,10 +27,14 @@ class SecretKind(StrEnum):
 )
 def run(
     ed25519: Annotated[
-        bool, option("Generate a key pair: whsk_ signs, whpk_ is for receivers.")
+        bool,
+        option(
+            "Generate a key pair: the whsk_ key signs, and receivers verify with the whpk_ key."
+        ),
     ] = False,
     kind: Annotated[
-        SecretKind, option("Choose the purpose: signatures, or encryption of the store.")
+        SecretKind,
+        option("Generate a secret for this purpose: signatures, or encryption of the store."),
     ] = SecretKind.signing,
     out: Annotated[
         Path | None,

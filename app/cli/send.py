@@ -57,7 +57,7 @@ def run(
     ] = "http://127.0.0.1:8080/events",
     credential: options.Credential = "",
     route: Annotated[
-        str, option("Post to this route by name; by default the filters choose the route.")
+        str, option("Post to the route with this name; by default the filters choose the route.")
     ] = "",
     type_: EventType = "",
     source: Source = "/skybridge/send",
@@ -84,7 +84,7 @@ def run(
         option("Use this format in mode structured or batch; by default json.", "-f"),
     ] = None,
     batch_size: Annotated[
-        int, option("Put this many events into a request of mode batch.", min=1)
+        int, option("Put this many events into each request in mode batch.", min=1)
     ] = 100,
     retries: Annotated[
         int, option("Retry a request this many times after 429, 502, 503 or 504.", min=0)

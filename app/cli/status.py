@@ -32,7 +32,7 @@ POLL = 0.5  # seconds between requests for the spools
 )
 def run(
     interval: Annotated[
-        float, option("Measure the rates over this many seconds; 0: no rates.", min=0, max=60)
+        float, option("Measure the rates over this many seconds; 0: show no rates.", min=0, max=60)
     ] = 1.0,
     *,
     drained: Annotated[

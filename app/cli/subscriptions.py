@@ -40,7 +40,7 @@ File = Annotated[
 Etag = Annotated[
     str,
     option(
-        "Change the subscription only if it has this ETag; by default its present one.",
+        "Change the subscription only if it has this ETag; by default the present ETag of the subscription.",
         "--if-match",
     ),
 ]
@@ -59,7 +59,7 @@ def list_(
     state: Annotated[
         str,
         option(
-            "List only this state: starting, running, paused, disabled, restarting, stopping, stopped, "
+            "List only subscriptions in this state: starting, running, paused, disabled, restarting, stopping, stopped, "
             "broken or elsewhere; by default all."
         ),
     ] = "",
@@ -162,7 +162,7 @@ def _show(status: Mapping[str, Any]) -> None:
 )
 def create(
     file: File = "",
-    id_: Annotated[str, option("Set the id of the subscription; by default a generated one.")] = "",
+    id_: Annotated[str, option("Set the id of the subscription; by default a generated id.")] = "",
     sink: Annotated[str, option("Deliver events to this URL.")] = "",
     topic: Annotated[list[str] | None, option("Read this topic; may be repeated.")] = None,
     broker: Annotated[str, option("Read the topics of this broker.", "-b")] = admin_client.BROKER,
@@ -220,7 +220,10 @@ def replace(name: Name, file: File, if_match: Etag = "", *, service: AdminClient
 def patch(
     name: Name,
     change: Annotated[
-        str, typer.Argument(help="Apply this JSON merge patch (RFC 7396); @FILE reads a file.")
+        str,
+        typer.Argument(
+            help="Apply this JSON merge patch (RFC 7396); @FILE reads the patch from a file."
+        ),
     ],
     if_match: Etag = "",
     *,
@@ -263,7 +266,7 @@ def _change(service: AdminClient, method: str, path: str, done: str, **sent: Any
 def pause(
     name: Name,
     cause: Annotated[
-        str, option("Set the reason that is shown with the subscription; by default none.")
+        str, option("Set the reason that is shown with the subscription; by default no reason.")
     ] = "",
     *,
     service: AdminClient,
@@ -301,7 +304,7 @@ def try_(
     event: Annotated[
         str,
         option(
-            "Send this event in the JSON format; @FILE reads a file; by default a generated one."
+            "Send this event in the JSON format; @FILE reads the event from a file; by default a generated event."
         ),
     ] = "",
     *,

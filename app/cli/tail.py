@@ -43,7 +43,10 @@ Begin = Annotated[
 def run(
     topic: Annotated[str, typer.Argument(help="Read this topic.", show_default=False)] = "",
     subscription: Annotated[
-        str, option("Read the events that the subscription with this id gets, instead of a topic.")
+        str,
+        option(
+            "Read the events that the subscription with this id gets, instead of the events of a topic."
+        ),
     ] = "",
     broker: Broker = BROKER,
     begin: Begin = "latest",

@@ -37,13 +37,13 @@ def run(
     config: Annotated[
         Path | None,
         option(
-            "Test this configuration file; by default the one that the cases name.",
+            "Test this configuration file; by default the file that the cases name.",
             "-c",
             envvar="SKYBRIDGE_CONFIG",
         ),
     ] = None,
     only: Annotated[
-        str, option("Run only cases with this text in their name; by default all.")
+        str, option("Run only cases with this text in their name; by default all cases.")
     ] = "",
     as_json: Annotated[bool, option("Print one JSON object per case.", "--json")] = False,
 ) -> None:

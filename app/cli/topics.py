@@ -125,7 +125,7 @@ def offsets(
     group: Annotated[
         list[str] | None,
         option(
-            "Show the positions of this group; may be repeated; by default the groups of subscriptions.",
+            "Show the positions of this group; may be repeated; by default the groups of all subscriptions.",
             "-g",
         ),
     ] = None,
@@ -163,7 +163,10 @@ def publish(
     id_: Annotated[str, option("Set the id of the event; by default a new UUID.")] = "",
     subject: Annotated[str, option("Set the subject of the event; by default none.")] = "",
     data: Annotated[
-        str, option("Set the data of the event; @FILE reads a file; by default none.", "-d")
+        str,
+        option(
+            "Set the data of the event; @FILE reads the data from a file; by default no data.", "-d"
+        ),
     ] = "",
     key: Annotated[str, option("Set the record key; by default none.", "-k")] = "",
     mode: Annotated[

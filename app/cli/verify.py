@@ -38,7 +38,9 @@ def run(
     ] = None,
     key: Annotated[
         list[str] | None,
-        option("Verify with this key, whsec_ or whpk_; may be repeated while keys are rotated."),
+        option(
+            "Verify with this key, which begins with whsec_ or whpk_; may be repeated while keys are rotated."
+        ),
     ] = None,
     key_file: Annotated[
         list[Path] | None, option("Verify with the key in this file; may be repeated.")
@@ -48,7 +50,7 @@ def run(
     ] = _TOLERANCE,
     at: Annotated[
         float | None,
-        option("Verify as if this were the present time, in seconds since 1970; by default now."),
+        option("Verify as at this time, in seconds since 1970; by default the present time."),
     ] = None,
     json_output: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:

@@ -23,7 +23,9 @@ _BYTES = {
 def number(value: object) -> object:
     """Return the value. Raise ValueError for True and False, which Python counts as numbers."""
     if isinstance(value, bool):
-        raise ValueError("The value is not a number. Cure: Write a number.")  # noqa: TRY004 - pydantic takes ValueError
+        raise ValueError(
+            "The value is true or false, not a number. Cure: Write a number, for example 15."
+        )  # noqa: TRY004 - pydantic takes ValueError
     return value
 
 
@@ -35,7 +37,7 @@ def seconds(value: object) -> object:
     parts = _DURATION.findall(text)
     if not parts or "".join(amount + unit for amount, unit in parts) != text:
         raise ValueError(
-            "The value is not a duration. Cure: Write for example 100ms, 15s, 5m, 2h or 7d."
+            "The value is not a duration. Cure: Write a number and a unit, for example 100ms, 15s, 5m, 2h or 7d."
         )
     return sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
 
@@ -46,7 +48,9 @@ def byte_count(value: object) -> object:
         return number(value)
     match = _SIZE.fullmatch(value.strip())
     if match is None:
-        raise ValueError("The value is not a size. Cure: Write for example 64KiB, 10MiB or 2GiB.")
+        raise ValueError(
+            "The value is not a size. Cure: Write a number and a unit, for example 64KiB, 10MiB or 2GiB."
+        )
     return int(match[1]) * _BYTES[match[2]]
 
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 
 from app.bindings.forwarding import APART, is_field_name, why_not
 
-_NOT_A_NAME = "The value is not a header name in lower case (RFC 9110 5.1). Cure: Write one such as x-request-id."
+_NOT_A_NAME = "The value is not a header name in lower case (RFC 9110 5.1). Cure: Write a header name such as x-request-id."
 
 
 def _name(text: str) -> str:
@@ -17,7 +17,7 @@ def _name(text: str) -> str:
     why = why_not(text)
     if why:
         raise ValueError(
-            f"The header {text} is never forwarded: it {why}. Cure: Remove the header."
+            f"The header {text} is never forwarded, because it {why}. Cure: Remove the header."
         )
     return text
 
@@ -25,7 +25,7 @@ def _name(text: str) -> str:
 def _exact_name(text: str) -> str:
     if text.endswith("*"):
         raise ValueError(
-            "The list accepts only whole names, because with * a client could add any header to a message. "
+            "The name contains *, and this list accepts only whole header names. With *, a client could add any header to a message. "
             "Cure: Write each header name in full."
         )
     return _name(text)
@@ -53,14 +53,18 @@ def _static_header(text: str) -> str:
     if not is_field_name(text) or text != text.lower():
         raise ValueError(_NOT_A_NAME)
     if text in _BY_AUTH:
-        raise ValueError(f"The header {text} is a credential. Cure: Set auth instead.")
+        raise ValueError(
+            f"The header {text} is a credential. Cure: Set auth instead of this header."
+        )
     if text.startswith(APART):
         raise ValueError(
-            f"The header {text} has a prefix that is reserved for message headers. Cure: Rename the header."
+            f"The header {text} has a prefix that is reserved for message headers. Cure: Choose a header name without the prefix."
         )
     why = why_not(text)
     if why and text not in _CREDENTIALS:
-        raise ValueError(f"The header {text} cannot be set: it {why}. Cure: Remove the header.")
+        raise ValueError(
+            f"The header {text} cannot be set, because it {why}. Cure: Remove the header."
+        )
     return text
 
 

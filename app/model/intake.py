@@ -55,12 +55,12 @@ class VerifyHmac(Strict):
     def signed_has_both(self) -> VerifyHmac:
         if self.timestamp is None and "signed" in self.model_fields_set:
             raise ValueError(
-                "The setting signed has no effect without timestamp, because only the body is signed. "
+                "The setting signed has no effect without timestamp, because then only the body is signed. "
                 "Cure: Set timestamp, or remove signed."
             )
         if self.signed.count(TIMESTAMP) != 1 or self.signed.count(BODY) != 1:
             raise ValueError(
-                "The setting signed must have {timestamp} once and {body} once. Cure: Write for example "
+                "The setting signed must contain {timestamp} once and {body} once. Cure: Write for example "
                 "{timestamp}.{body}."
             )
         return self
@@ -158,11 +158,11 @@ class Intake(Strict):
         if self.preset is None:
             if self.verify is None or self.event is None:
                 raise ValueError(
-                    "The intake is incomplete. Cure: Set preset and secret, or set verify and event."
+                    "The intake has no preset, and it lacks verify or event. Cure: Set preset and secret, or set verify and event."
                 )
             if self.secret is not None or self.previous_secret is not None:
                 raise ValueError(
-                    "The setting secret needs a preset. Cure: Write the secret under verify."
+                    "The setting secret works only with a preset. Cure: Write the secret under verify, or set preset."
                 )
             return self
         if self.verify is not None or self.event is not None:

@@ -61,7 +61,9 @@ def _text(value: object) -> str | SecretValue | SecretText:
             return value
         case {"secret": str(secret), **others} if not others:
             return SecretValue.model_validate({"secret": secret})
-    raise ValueError("The value is neither text nor a secret. Cure: Write text, or {secret: TEXT}.")
+    raise ValueError(
+        "The value is neither text nor a secret. Cure: Write text in quotes, or {secret: TEXT}."
+    )
 
 
 def _json(value: object) -> object:
@@ -116,18 +118,20 @@ Json = Annotated[object, PlainValidator(_json), PlainSerializer(_shown), WithJso
 def _header_name(name: str) -> str:
     if not is_field_name(name) or name != name.lower():
         raise ValueError(
-            "The value is not a header name in lower case (RFC 9110 5.1). Cure: Write one such as x-api-key."
+            "The value is not a header name in lower case (RFC 9110 5.1). Cure: Write a header name such as x-api-key."
         )
     why = why_not(name)
     if why and name not in {"content-type", "user-agent", "prefer"}:
-        raise ValueError(f"The header {name} cannot be set: it {why}. Cure: Remove the header.")
+        raise ValueError(
+            f"The header {name} cannot be set, because it {why}. Cure: Remove the header."
+        )
     return name
 
 
 def _pointer(text: str) -> str:
     if text and POINTER.fullmatch(text) is None:
         raise ValueError(
-            "The value is not a JSON Pointer. Cure: Write for example /customer/email."
+            "The value is not a JSON Pointer. Cure: Write a path that begins with /, for example /customer/email."
         )
     return text
 
@@ -208,7 +212,7 @@ class AnswerTest(Strict):
     def one_way(self) -> AnswerTest:
         if ("equals" in self.model_fields_set) == (self.any_of is not None):
             raise ValueError(
-                "The test has neither or both of equals and in. Cure: Set one of the two."
+                "The test needs exactly one of equals and in. Cure: Set one of the two settings, and remove the other."
             )
         return self
 

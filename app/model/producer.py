@@ -18,7 +18,7 @@ HEADER = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
 def _ends_in_star(pattern: str) -> str:
     if "*" in pattern[:-1]:
         raise ValueError(
-            "The pattern has a * before its end. Cure: Write an exact text, or a prefix followed by *."
+            "The pattern has a * before its end. Cure: Write an exact text, or a prefix with a * at its end."
         )
     return pattern
 

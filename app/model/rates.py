@@ -23,7 +23,7 @@ def event_rate(text: str) -> EventRate:
     match = _RATE.fullmatch(text.strip())
     if match is None:
         raise ValueError(
-            "The value is not a rate. Cure: Write for example 100/s, 600/m or 10000/h."
+            "The value is not a rate. Cure: Write a number and a unit of time, for example 100/s, 600/m or 10000/h."
         )
     return EventRate(int(match[1]), _SPANS[match[2]])
 

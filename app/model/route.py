@@ -160,7 +160,7 @@ class KeyPolicy(Strict):
                 )
         if self.mapper == "none" and self.missing == "reject":
             raise ValueError(
-                "The mapper none with missing: reject refuses every event. Cure: Remove missing."
+                "The mapper none gives no event a key, so missing: reject would refuse every event. Cure: Remove missing, or choose another mapper."
             )
         return self
 
@@ -202,7 +202,7 @@ class DataSchema(Strict):
     def one_source(self) -> DataSchema:
         if (self.file is None) == (self.dataschema is None):
             raise ValueError(
-                "The schema needs either file or dataschema. Cure: Set either file or dataschema."
+                "The schema needs exactly one of file and dataschema. Cure: Set one of the two settings, and remove the other."
             )
         return self
 
@@ -282,7 +282,7 @@ class Route(Strict):
     def acks_are_relaxed(self) -> Route:
         if self.acks is not None and self.durability != "relaxed":
             raise ValueError(
-                "The setting acks: 1 or 0 may lose events that were answered 202. "
+                "The settings acks: 1 and acks: 0 may lose events that were answered 202. "
                 "Cure: Add durability: relaxed, or remove acks."
             )
         return self

@@ -89,12 +89,12 @@ def _secret(value: object) -> FileSecret:
     if isinstance(value, FileSecret):
         return value
     if not isinstance(value, str):
-        raise ValueError("The value is not text. Cure: Write it in quotes.")  # noqa: TRY004 - pydantic takes ValueError
+        raise ValueError("The value is not text. Cure: Write the value in quotes.")  # noqa: TRY004 - pydantic takes ValueError
     if not value:
-        raise ValueError("The value is empty. Cure: Set the secret, or remove the setting.")
+        raise ValueError("The secret is empty. Cure: Set the secret, or remove the setting.")
     if not is_sendable(value):
         raise ValueError(
-            "The value has a line end or another control character, which no header can have. "
+            "The value has a line end or another control character, which no HTTP header can have. "
             "Cure: Remove that character."
         )
     if isinstance(value, FileText):

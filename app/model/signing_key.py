@@ -54,13 +54,17 @@ def read_key(text: str) -> SigningKey:
     """Return the key that a text means. Raises ValueError if it is none of the three kinds."""
     kind = next((kind for kind in KeyKind if text.startswith(kind.value)), None)
     if kind is None:
-        raise ValueError("begins with none of whsec_, whsk_, whpk_")
+        raise ValueError("The key does not begin with whsec_, whsk_ or whpk_.")
     try:
         raw = base64.b64decode(text.removeprefix(kind.value), validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError(f"is not base64 after its prefix {kind.value}") from None
+        raise ValueError(
+            f"The text of the key after the prefix {kind.value} is not base64."
+        ) from None
     if len(raw) not in _SIZES[kind]:
-        raise ValueError(f"has {len(raw)} bytes, which is not a key of kind {kind.value}")
+        raise ValueError(
+            f"The key has {len(raw)} bytes, which is a wrong length for the prefix {kind.value}."
+        )
     return SigningKey(kind, raw)
 
 

@@ -45,7 +45,7 @@ def _instant(text: str) -> str:
         zoned = False
     if not zoned:
         raise ValueError(
-            "The value is not a time with a zone. Cure: Write for example 2026-01-01T00:00:00Z."
+            "The value is not a time with a time zone. Cure: Write a time and a zone, for example 2026-01-01T00:00:00Z."
         )
     return text
 
@@ -70,8 +70,8 @@ class Start(Strict):
     def one_way(self) -> Start:
         if (self.time is None) == (self.position is None):
             raise ValueError(
-                "The start has neither or both of time and position. "
-                "Cure: Write earliest, latest, {time: ...} or {position: {...}}."
+                "The start needs exactly one of time and position. "
+                "Cure: Write {time: ...} or {position: {...}}, or write earliest or latest without braces."
             )
         return self
 

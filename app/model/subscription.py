@@ -293,8 +293,8 @@ class Subscription(Strict):
     def only_topics_take_anything(self) -> Subscription:
         if self.on_foreign == "forward" and isinstance(self.sink, str | SecretSink | Pull):
             raise ValueError(
-                "The setting on_foreign: forward needs a topic as sink, because a webhook accepts only events. "
-                "Cure: Use dead_letter, skip or wrap."
+                "The setting on_foreign: forward needs a topic as sink, because foreign messages are no events and a webhook gets only events. "
+                "Cure: Set on_foreign to dead_letter, skip or wrap."
             )
         return self
 
@@ -304,7 +304,7 @@ class Subscription(Strict):
             for name in _OF_WEBHOOKS:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(
-                        f"The setting {name} is only for webhooks: {self._unlike_a_webhook}. Cure: Remove it."
+                        f"The setting {name} is only for webhooks, because {self._unlike_a_webhook}. Cure: Remove {name}."
                     )
         return self
 
@@ -312,7 +312,7 @@ class Subscription(Strict):
     def _unlike_a_webhook(self) -> str:
         if isinstance(self.sink, Pull):
             return "a pull subscription calls no target"
-        return "the broker's settings apply to a topic"
+        return "the settings of the broker apply to a topic"
 
     @model_validator(mode="after")
     def nothing_is_sent_where_it_is_pulled(self) -> Subscription:
@@ -320,7 +320,7 @@ class Subscription(Strict):
             if getattr(self, name, None) != getattr(_with_defaults(), name, None):
                 raise ValueError(
                     f"The setting {name} has no effect, because a pull subscription sends nothing. "
-                    "Cure: Remove it, and see the settings of sink.pull."
+                    "Cure: Remove {name}. The settings of a pull subscription are under sink.pull."
                 )
         return self
 
@@ -328,7 +328,7 @@ class Subscription(Strict):
     def format_has_batches(self) -> Subscription:
         if self.batch is not None and self.format == "avro":
             raise ValueError(
-                "The format avro has no batches. Cure: Set format: json or protobuf, or remove batch."
+                "The format avro has no batches, but the setting batch needs them. Cure: Set format: json or protobuf, or remove batch."
             )
         return self
 
@@ -346,7 +346,7 @@ class Subscription(Strict):
         for name in self.headers:
             if is_wanted(name, self.forwarded_names):
                 raise ValueError(
-                    f"The header {name} is set in headers and also forwarded from the message. "
+                    f"The header {name} is set in headers, and forward_headers also takes it from the message. "
                     "Cure: Remove the header from headers or from forward_headers."
                 )
             if isinstance(self.auth, ApiKey) and self.auth.header == name:
@@ -359,11 +359,11 @@ class Subscription(Strict):
     def order_fits(self) -> Subscription:
         if self.order_by == "data":
             raise ValueError(
-                "The setting order_by names no attribute. Cure: Name an attribute, not data."
+                "The setting order_by names data, which is no attribute. Cure: Name an attribute, for example subject."
             )
         if self.order_by is not None and self.ordering == "none":
             raise ValueError(
-                "The setting order_by has no effect with ordering: none. Cure: Remove one of the two."
+                "The setting order_by has no effect with ordering: none. Cure: Remove order_by or ordering."
             )
         return self
 

@@ -25,10 +25,10 @@ def _signs(secret: FileSecret) -> FileSecret:
     try:
         key = read_key(secret.get_secret_value())
     except ValueError as error:
-        raise ValueError(f"The key {error}. Cure: Make one with skybridge secret.") from None
+        raise ValueError(f"{error} Cure: Make a key with skybridge secret.") from None
     if key.kind is KeyKind.PUBLIC:
         raise ValueError(
-            "The key is a public key, which cannot sign. Cure: Set the private key, which begins with whsk_."
+            "The key is a public key, which cannot sign. Cure: Set the private key of the pair. It begins with whsk_."
         )
     return secret
 
@@ -113,7 +113,7 @@ def _value(secret: FileSecret) -> FileSecret:
     text = secret.get_secret_value()
     if not is_field_value(text) or text != text.strip(" \t"):
         raise ValueError(
-            "The value has a control character, or spaces around it, which no header value may have. "
+            "The value has a control character, or a space at its start or end. No header value may have these. "
             "Cure: Remove these characters."
         )
     return secret
@@ -128,7 +128,7 @@ def _url(secret: FileSecret) -> FileSecret:
     """Return the secret if it is a URL. Raise ValueError without the secret's text if not."""
     if not _HTTP.match(secret.get_secret_value()):
         raise ValueError(
-            "The value is not a URL that begins with https:// or http://. Cure: Write for example https://host/path."
+            "The value is not a URL that begins with https:// or http://. Cure: Write a URL, for example https://host/path."
         )
     return secret
 
@@ -181,6 +181,6 @@ class WebhookTls(Strict):
     def cert_with_key(self) -> WebhookTls:
         if (self.cert is None) != (self.key is None):
             raise ValueError(
-                "The settings cert and key work only together. Cure: Set both, or remove both."
+                "The settings cert and key work only together, and one is missing. Cure: Set both, or remove both."
             )
         return self

@@ -153,7 +153,7 @@ def test_make_a_subscription_and_see_its_first_event_arrive(
         page.get_by_label("Topics").fill("events")
         page.get_by_label("URL", exact=True).fill("ftp://billing.example")
         faults = page.get_by_role("list", name="What the check finds")
-        expect(faults).to_contain_text("Begin it with https://")
+        expect(faults).to_contain_text("Begin the value with https://")
         page.get_by_role("button", name="Create", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("sink")
         page.get_by_label("URL", exact=True).fill(f"{targets.address}/ok")

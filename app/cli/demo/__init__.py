@@ -38,10 +38,14 @@ GENERATED = 329  # events, if the examples of GitHub cannot be fetched
 )
 def run(
     generated: Annotated[
-        bool, option("Use generated events, not the examples of GitHub that npm can fetch.")
+        bool,
+        option(
+            "Use generated events instead of the example events of GitHub, which npm can fetch."
+        ),
     ] = False,
     count: Annotated[
-        int, option("Generate this many events, if the examples of GitHub are not used.", min=1)
+        int,
+        option("Generate this many events, if the example events of GitHub are not used.", min=1),
     ] = GENERATED,
     keep: Annotated[
         Path | None, option("Work in this folder and keep it; by default a temporary folder.")

@@ -33,7 +33,7 @@ def run(
     skip_lost: Annotated[
         bool,
         option(
-            "Continue if retention removed records that were not copied; the lake then lacks them."
+            "Continue if retention removed records before they were copied; the lake then lacks these records."
         ),
     ] = False,
     as_json: Json = False,

@@ -32,7 +32,7 @@ def run(
     config: ConfigFile = None,
     snapshots: Age = 5.0,
     orphans: OrphanAge = 3.0,
-    dry_run: Annotated[bool, option("Only show what would be done.")] = False,
+    dry_run: Annotated[bool, option("Only show what the command would do.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compact the lake, and remove old snapshots and files.

@@ -33,17 +33,19 @@ def run(
     config: ConfigFile = None,
     only_rule: Annotated[
         list[str] | None,
-        option("Redrive only records that broke this rule; may be repeated; by default all."),
+        option(
+            "Redrive only records that were quarantined for this broken rule, such as missing-attribute; may be repeated; by default all records."
+        ),
     ] = None,
     limit: Annotated[int, option("Redrive at most this many records; 0: all.", min=0)] = 0,
     to: Annotated[
         str,
         option(
-            "Also send the records to BROKER/TOPIC; the word topic sends each to its own topic; by default "
+            "Also send the records to this target, written as BROKER/TOPIC. The value topic sends each record to its own topic; by default "
             "only decode them."
         ),
     ] = "",
-    dry_run: Annotated[bool, option("Only count the records.")] = False,
+    dry_run: Annotated[bool, option("Only count the records; change nothing.")] = False,
     yes: Annotated[bool, option("Do not ask for confirmation before sending.")] = False,
     as_json: Json = False,
 ) -> None:

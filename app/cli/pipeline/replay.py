@@ -70,13 +70,15 @@ def run(
     config: ConfigFile = None,
     to: Annotated[
         str,
-        option("Send to BROKER/TOPIC; the word gateway posts to the events listener at --url."),
+        option(
+            "Send to this target, written as BROKER/TOPIC. The value gateway means that the command posts to the events listener at --url."
+        ),
     ] = "",
     records: RecordSelection,
     form: Annotated[
         str,
         option(
-            "recorded: send records byte for byte; 1.0: convert events of older versions to version 1.0.",
+            "Send records in this form. recorded: byte for byte; 1.0: events of older versions are converted to version 1.0.",
             "--as",
         ),
     ] = "recorded",
@@ -86,14 +88,14 @@ def run(
     speed: Annotated[
         float,
         option(
-            "Send this many times as fast as the records were stored, such as 60 for an hour of records per minute; 0: no limit.",
+            "Send this many times as fast as the records were stored, such as 60 for one hour of records in one minute; 0: no limit.",
             min=0,
         ),
     ] = 0.0,
     url: Annotated[
         str,
         option(
-            "Post to this events listener if --to is gateway; the variable SKYBRIDGE_EVENTS_KEY has the key."
+            "Post to this events listener if --to is gateway; the key is read from the environment variable SKYBRIDGE_EVENTS_KEY."
         ),
     ] = _URL,
     unmarked: Annotated[bool, option("Send records without the header skybridge-replay.")] = False,
@@ -101,7 +103,7 @@ def run(
         bool, option("Allow a target topic that the archive copies into the lake.")
     ] = False,
     resume: Annotated[str, option("Resume the interrupted replay with this id.")] = "",
-    dry_run: Annotated[bool, option("Only count the records.")] = False,
+    dry_run: Annotated[bool, option("Only count the records; change nothing.")] = False,
     yes: Annotated[bool, option("Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:

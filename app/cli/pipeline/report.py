@@ -53,7 +53,7 @@ def run(
     deliveries: Annotated[
         bool,
         option(
-            "Read the delivery attempts of the store; --no-deliveries leaves them out.",
+            "Include the delivery attempts from the store; --no-deliveries leaves the attempts out.",
             "--deliveries/--no-deliveries",
         ),
     ] = True,

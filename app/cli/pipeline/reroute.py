@@ -31,7 +31,9 @@ _DIGITS = 12  # of a digest in the name of a checkpoint
     "skybridge pipeline reroute --from main --topics orders --rejects orders.rejected",
 )
 def reroute(
-    broker: Annotated[str, option("Read from this broker, a name under brokers.", "--from")],
+    broker: Annotated[
+        str, option("Read from the broker with this name in the configuration.", "--from")
+    ],
     topics: Annotated[str, option("Read these topics, separated by commas.")],
     config: ConfigFile = None,
     once: Annotated[

@@ -80,7 +80,7 @@ def _read(document: Mapping[str, Any]) -> Examined:
         _fault(
             "names-a-file",
             at,
-            "The setting names a file of the server, which only the configuration file may do.",
+            "The setting names a file of the server. Only the configuration file may name such files.",
             "Remove the setting.",
         )
         for at in paths_of(FilePath, subscription)

@@ -32,8 +32,8 @@ def check_admin(report: LintReport) -> None:
     elif all(fits) and admin.tls is None:
         report.warning(
             given[0][0],
-            "The token crosses the network unencrypted.",
-            "Set server.admin.tls, or put a proxy with TLS in front.",
+            "The admin token crosses the network unencrypted.",
+            "Set server.admin.tls, or put a proxy with TLS in front of the admin listener.",
         )
 
 

@@ -59,7 +59,7 @@ def _check_in_flight(report: LintReport, name: str, own: InFlight) -> None:
             )
             report.warning(
                 path,
-                f"The limit is below {what} ({most}), so a request of that size is always refused.",
+                f"The limit is below {what}, which is {most}. A request of that size is always refused.",
                 f"Raise this limit to several times {what}, or lower {what}.",
             )
 
@@ -81,7 +81,7 @@ def _check_bodies(report: LintReport, name: str, broker: Broker) -> None:
             cure += f", or raise brokers.{name}.max_record and the limit of the broker itself"
         report.warning(
             body.path,
-            f"The limit is {body.size} bytes, but a record of broker {name!r} has at most {most}, so a larger "
+            f"The limit is {body.size} bytes, but a record of broker {name!r} has at most {most} bytes, so a larger "
             "event is answered 413.",
             f"{cure}.",
         )
@@ -103,20 +103,22 @@ def _embedded(
     if place in taken:
         report.error(
             setting,
-            f"The folder is also used by broker {taken[place]!r}.",
+            f"The broker {taken[place]!r} uses the same folder.",
             "Give each embedded log its own folder.",
         )
     taken.setdefault(place, name)
     if report.is_file(broker.path):
         report.error(
-            setting, "The path is a file.", "Name a folder. Skybridge creates a missing folder."
+            setting,
+            "The path names a file, but an embedded log needs a folder.",
+            "Name a folder. Skybridge creates a missing folder.",
         )
     check_persistent(report, setting, broker.path)
     if broker.partitions > broker.max_partitions:
         report.error(
             ("brokers", name, "max_partitions"),
-            f"The limit is too low for one topic of {broker.partitions} partitions.",
-            "Raise max_partitions, or lower partitions.",
+            f"The limit max_partitions is too low for one topic of {broker.partitions} partitions.",
+            "Raise max_partitions, or lower the setting partitions.",
         )
 
 
@@ -145,8 +147,8 @@ def _rabbitmq(report: LintReport, name: str, broker: RabbitBroker) -> None:
     if broker.queue_type == "stream" and "{group}" in broker.queue:
         report.error(
             ("brokers", name, "queue"),
-            "The name has {group}, but all groups read the same queues of a stream.",
-            "Remove {group} from the name.",
+            "The queue name contains {group}, but all groups read the same queues of a stream.",
+            "Remove {group} from the queue name.",
         )
     if security.mechanism == "PLAIN" and not _all_local(broker.addresses):
         if security.tls is None:
@@ -154,7 +156,7 @@ def _rabbitmq(report: LintReport, name: str, broker: RabbitBroker) -> None:
         if "username" not in security.model_fields_set:
             report.warning(
                 setting,
-                "The user is guest, which RabbitMQ accepts only from its own machine.",
+                "The user name is guest. RabbitMQ accepts this user only from its own machine.",
                 "Set username and password.",
             )
     check_tls_files(report, setting, security.tls)
@@ -173,7 +175,7 @@ def _pulsar(report: LintReport, name: str, broker: PulsarBroker) -> None:
     if security.tls is not None and not any(encrypted.values()):
         report.error(
             (*setting, "tls"),
-            "The section has no effect, because neither service_url nor admin_url uses TLS.",
+            "The section tls has no effect, because neither service_url nor admin_url uses TLS.",
             f"{_ENCRYPTED['service_url']} {_ENCRYPTED['admin_url']}",
         )
     if security.oauth2 is not None:
@@ -194,7 +196,7 @@ def _secret_url(report: LintReport, setting: Path, url: str) -> None:
         report.warning(
             setting,
             "The client secret crosses the network without TLS.",
-            "Begin the URL with https.",
+            "Begin the URL with https://.",
         )
 
 

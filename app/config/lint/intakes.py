@@ -52,7 +52,7 @@ def _check_encryption(report: LintReport, path: Path) -> None:
         report.warning(
             path,
             "The key or password of the intake crosses the network unencrypted.",
-            "Set server.events.tls, or put a proxy with TLS in front.",
+            "Set server.events.tls, or put a proxy with TLS in front of the events listener.",
         )
 
 

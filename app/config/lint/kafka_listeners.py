@@ -27,7 +27,9 @@ def check_kafka_listeners(report: LintReport) -> None:
             for other, at, its_port in taken:
                 if port == its_port != 0 and overlap(host, at):
                     report.error(
-                        setting, f"The port is already used by {other}.", "Choose another port."
+                        setting,
+                        f"The Kafka listener has the same port as {other}.",
+                        "Choose another port.",
                     )
             taken.append((f"the Kafka listener of {name}", host, port))
 
@@ -45,19 +47,19 @@ def _guarded(report: LintReport, setting: Path, listener: KafkaListener) -> None
         report.error(
             setting,
             "The Kafka listener is reachable from other machines and has no logins.",
-            'Add producers with kafka: {password: "${env:NAME}"}, or listen on 127.0.0.1.',
+            'Add producers with kafka: {password: "${env:NAME}"}, or let the Kafka listener listen on 127.0.0.1.',
         )
     elif logins is not None and not logins.passwords:
         report.error(
             (*setting, "sasl"),
-            "The listener demands a login, and there is no user.",
+            "The Kafka listener demands a login, but no producer has one.",
             "Add producers with kafka: {password: ...}.",
         )
     elif logins is not None and listener.tls is None and not is_loopback(host):
         report.warning(
             (*setting, "sasl"),
             "The data of clients, and with PLAIN their passwords, cross the network unencrypted.",
-            "Add tls to the listener.",
+            "Add tls to the Kafka listener.",
         )
     if listener.sasl is not None and listener.sasl.users:
         _old_users(report, (*setting, "sasl", "users"), listener.sasl.users)
@@ -67,15 +69,15 @@ def _guarded(report: LintReport, setting: Path, listener: KafkaListener) -> None
 def _old_users(report: LintReport, setting: Path, users: Mapping[str, object]) -> None:
     report.warning(
         setting,
-        "The section users is the old form, which gives each user every right.",
+        "The section users is the old form of logins. It gives each user every right.",
         "Write producers with kafka: {password, write, read, groups} instead.",
     )
     for each in report.config.producers:
         if each.kafka is not None and each.name in users:
             report.error(
                 (*setting, each.name),
-                f"The user {each.name!r} is also a producer with kafka.",
-                "Remove the user from this section.",
+                f"The user {each.name!r} is also a producer with a kafka login.",
+                "Remove the user from the section users.",
             )
 
 
@@ -85,21 +87,21 @@ def _bounded(report: LintReport, setting: Path, broker: EmbeddedBroker) -> None:
     if listener.min_session_timeout > listener.max_session_timeout:
         report.error(
             (*setting, "min_session_timeout"),
-            "The time is above max_session_timeout, so no member could join a group.",
-            "Lower min_session_timeout.",
+            "The value of min_session_timeout is above max_session_timeout, so no member could join a group.",
+            "Lower min_session_timeout, or raise max_session_timeout.",
         )
     if broker.partitions > listener.max_partitions:
         report.error(
             (*setting, "max_partitions"),
-            f"The limit is below the {broker.partitions} partitions of a topic that its first event creates.",
-            "Raise max_partitions, or lower partitions of the broker.",
+            f"The limit max_partitions is below {broker.partitions}, the number of partitions of a new topic.",
+            "Raise max_partitions, or lower the setting partitions of the broker.",
         )
 
 
 def _reachable(report: LintReport, setting: Path, listener: KafkaListener) -> None:
     host, port = split(listener.listen)
     if port > 65535:  # noqa: PLR2004 - the largest port number
-        report.error(setting, f"The port {port} does not exist.", "Choose a port up to 65535.")
+        report.error(setting, f"The port {port} does not exist.", "Choose a port from 1 to 65535.")
     if host in EVERYWHERE and listener.advertised is None:
         report.error(
             setting,

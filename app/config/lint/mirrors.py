@@ -47,14 +47,14 @@ def _loops_to_itself(report: LintReport, hop: Hop) -> bool:
     if is_fixed(target):
         report.error(
             at,
-            "The topic is a source of the same subscription, so events would loop forever.",
+            "The subscription reads the topic and also writes to it, so events would loop forever.",
             "Name another topic.",
         )
     else:
         report.warning(
             at,
-            "The template can produce a topic that the same subscription reads; events for this topic become dead letters.",
-            "Write fixed text into the template, or filter by the attributes in the template.",
+            "The topic template can produce a topic that the same subscription reads. Events for this topic become dead letters.",
+            "Add fixed text to the template, or filter by the attributes in the template.",
         )
     return True
 
@@ -72,8 +72,8 @@ def _check_loop(report: LintReport, number: int, start: Hop, graph: FlowGraph[Ho
     say = report.error if certain else report.warning
     say(
         ("subscriptions", start[0], "sink"),
-        f"The mirrors form a loop that copies an event forever: {names}.",
-        "Filter by an attribute that names the origin of an event, or remove one of the mirrors.",
+        f"These subscriptions form a loop, which would copy an event forever: {names}.",
+        "Remove one of these subscriptions, or filter by an attribute that names the origin of an event.",
     )
 
 

@@ -53,7 +53,7 @@ def _pointers(report: LintReport, at: Path, subscription: Subscription, outlet: 
             report.warning(
                 (*at, *_path(setting)),
                 f"The pointer {pointer} has no value in any event, because the schema of the route excludes it.",
-                "Correct the pointer, or add a default, such as {pointer:/order/id ?? unknown}.",
+                "Correct the pointer, or add a default value, such as {pointer:/order/id ?? unknown}.",
             )
 
 

@@ -45,19 +45,19 @@ def _check_access(report: LintReport) -> None:
     if events.access is None and not is_loopback(events.host):
         report.error(
             path,
-            "The setting is missing, and the events listener is reachable from other machines.",
+            "The setting access is missing, and the events listener is reachable from other machines.",
             "Set access to producers and list the senders under producers, or set access to open, which lets every client send.",
         )
     elif events.access == "producers" and not posting and not report.config.intakes:
         report.error(
             path,
-            "The setting is producers, and no producer can send over HTTP, so every event would be refused.",
-            "Add a producer with keys, jwt or certificate, or set access to open.",
+            "The setting access has the value producers, but no producer can send over HTTP. Every event would be refused.",
+            "Add a producer with keys, jwt or certificate, or set access to open, which lets every client send.",
         )
     elif events.access != "producers" and posting:
         report.warning(
             path,
-            "The setting is open, so a producer that sends no credential avoids its rights and its quota.",
+            "The setting access has the value open. A producer that sends no credential avoids its rights and its quota.",
             "Set access to producers.",
         )
     if events.access == "producers" and events.address_quota is not None:
@@ -74,8 +74,8 @@ def _check_access(report: LintReport) -> None:
     ):
         report.warning(
             ("server", "events", "tls"),
-            "The setting is missing, so keys and tokens of producers cross the network unencrypted.",
-            "Set server.events.tls, or put a proxy with TLS in front.",
+            "The events listener has no TLS, so keys and tokens of producers cross the network unencrypted.",
+            "Set server.events.tls, or put a proxy with TLS in front of the events listener.",
         )
 
 
@@ -99,7 +99,7 @@ def _each(report: LintReport, path: Path, producer: Producer) -> None:
         report.error(
             (*path, "certificate"),
             "The producer has a certificate, but the events listener demands none.",
-            "Set server.events.tls.client_ca to the authority that signs the certificates.",
+            "Set server.events.tls.client_ca to the file of the authority that signs the certificates.",
         )
 
 
@@ -123,7 +123,9 @@ def _header_is_free(report: LintReport, path: Path, producer: Producer) -> None:
         )
     elif not producer.keys:
         report.error(
-            path, "The header has no effect without keys.", "Add keys, or remove the header."
+            path,
+            "The setting header has no effect on a producer without keys.",
+            "Add keys, or remove the header.",
         )
 
 
@@ -131,7 +133,9 @@ def _route_exists(report: LintReport, path: Path, pattern: str) -> None:
     names = [route.name for route in report.config.routes]
     if not any(map(compile_patterns((pattern,)), names)):
         report.error(
-            path, f"The pattern {pattern!r} matches no route.", did_you_mean(pattern, names)
+            path,
+            f"The pattern {pattern!r} matches the name of no route.",
+            did_you_mean(pattern, names),
         )
 
 
@@ -141,7 +145,7 @@ def _fits_a_batch(report: LintReport, path: Path, quota: EventQuota) -> None:
         report.error(
             (*path, "burst"),
             f"The burst is below limits.max_batch ({most}), so a batch of that size is always refused.",
-            "Raise burst, or lower limits.max_batch.",
+            "Raise the burst, or lower limits.max_batch.",
         )
 
 
@@ -173,13 +177,13 @@ def _keys_can_be_read(report: LintReport, path: Path, file: FilePath) -> None:
             "Check the path and its permissions.",
         )
     except ValueError as error:
-        report.error(path, f"The file {error}.", "Save the JWK Set of the issuer there.")
+        report.error(path, f"The file {error}.", "Save the JWK Set of the issuer in this file.")
     else:
         if not usable:
             report.error(
                 path,
                 "The file has no key for signatures.",
-                "Save the JWK Set of the issuer there.",
+                "Save the JWK Set of the issuer in this file.",
             )
 
 
@@ -214,7 +218,7 @@ def _check_token_claims(report: LintReport, producers: Iterable[Producer]) -> No
             if _one_token_may_match(rule, other):
                 report.error(
                     ("producers", n, "jwt", "match"),
-                    f"The claims match tokens of producer {name} too.",
+                    f"Some tokens match the claims of this producer and of producer {name}.",
                     "Give both producers one claim with different values, such as azp.",
                 )
         seen.append((producer.name, rule))
@@ -236,8 +240,8 @@ def _one_issuer_one_source(report: LintReport, producers: Iterable[Producer]) ->
         if seen.setdefault(rule.issuer, rule.jwks) != rule.jwks:
             report.error(
                 ("producers", n, "jwt", "jwks"),
-                f"The file differs from that of another producer with the same issuer ({rule.issuer}).",
-                "Name the same file for both producers, or no file.",
+                f"Another producer has the same issuer {rule.issuer}, but another file of keys.",
+                "Name the same file for both producers, or remove jwks from both.",
             )
 
 
@@ -249,5 +253,5 @@ def _check_forwarded_headers(report: LintReport, producers: Iterable[Producer]) 
             report.error(
                 ("server", "events", "forward_headers", n),
                 "The header carries keys of producers, which must not be stored with events.",
-                "Remove the header from the list.",
+                "Remove the header from the list of stored headers.",
             )

@@ -20,7 +20,7 @@ def check_replies(report: LintReport) -> None:
         n = list(routes).index(IGNORE)
         report.warning(
             ("routes", n, "name"),
-            f"The name {IGNORE} means that replies are not published, so no subscription can publish replies by this route.",
+            f"The route name {IGNORE} is reserved for subscriptions that do not publish replies. No subscription can publish replies by this route.",
             "Choose another name.",
         )
     subscriptions = report.config.subscriptions
@@ -48,7 +48,7 @@ def _check_loop(report: LintReport, at: Path, cycle: list[Subscription] | None) 
     names = " → ".join(repr(each.id) for each in (*cycle, cycle[0]))
     report.warning(
         at,
-        f"The replies may cause each other in a loop, until the limit on replies ends the loop: {names}.",
+        f"The replies of these subscriptions may cause each other in a loop, until the limit on replies ends the loop: {names}.",
         "Publish the replies to a separate topic, or filter the events of these subscriptions by type.",
     )
 

@@ -133,7 +133,7 @@ def check_characters(report: LintReport, setting: Path, url: str) -> None:
     if foreign:
         report.outdated(
             setting,
-            f"The URL has {_named(foreign)}, which RFC 3986 does not allow there, so it is sent percent-encoded.",
+            f"The URL has {_named(foreign)}, which a URL may not have (RFC 3986). Skybridge sends it percent-encoded.",
             f"Write percent codes: {' '.join(_code(each) for each in foreign[:_SHOWN])}.",
         )
 
@@ -152,6 +152,6 @@ def check_persistent(report: LintReport, setting: Path, path: FilePath) -> None:
     if any(report.resolved(path).is_relative_to(fleeting) for fleeting in _FLEETING):
         report.warning(
             setting,
-            "The path is in a folder that the system may empty, so acknowledged events may be lost.",
+            "The path is in a folder that the operating system may empty, so acknowledged events may be lost.",
             "Choose a folder on a persistent disk.",
         )

@@ -45,7 +45,7 @@ def _check_empty(report: LintReport) -> None:
     ):
         report.warning(
             ("routes",),
-            "The list is empty, so events posted here are answered 422.",
+            "The list of routes is empty, so the answer to every posted event is 422.",
             "Add a route.",
         )
 
@@ -57,7 +57,11 @@ def _targets(report: LintReport, n: int, route: Route) -> None:
             fits_broker(report, path, target)
             _check_durability(report, n, route, target)
         if target in route.to[:m]:
-            report.error(path, "The list has the same target twice.", "Remove one of the two.")
+            report.error(
+                path,
+                "The list of targets has the same target twice.",
+                "Remove one of the two targets.",
+            )
 
 
 def fits_broker(report: LintReport, path: Path, target: Target | Exchange) -> None:
@@ -68,8 +72,8 @@ def fits_broker(report: LintReport, path: Path, target: Target | Exchange) -> No
     if isinstance(target, Exchange) and kind != "rabbitmq":
         report.error(
             (*path, "exchange"),
-            f"The broker {target.broker!r} is of kind {kind}, and only rabbitmq has exchanges.",
-            "Name a topic, or a broker of kind rabbitmq.",
+            f"The broker {target.broker!r} is of kind {kind}, and only a broker of kind rabbitmq has exchanges.",
+            "Name a topic instead of the exchange, or name a broker of kind rabbitmq.",
         )
         return
     try:
@@ -86,8 +90,8 @@ def _check_durability(report: LintReport, n: int, route: Route, target: Target |
     if route.durability == "relaxed" and kind != "kafka":
         report.error(
             ("routes", n, "durability"),
-            f"The durability relaxed is only for Kafka, and {target.broker!r} is of kind {kind}.",
-            "Remove durability, or give that target its own route.",
+            f"The setting durability: relaxed is only for Kafka, and the broker {target.broker!r} of a target is of kind {kind}.",
+            f"Remove durability, or give the target on {target.broker!r} its own route.",
         )
 
 
@@ -111,7 +115,7 @@ def _check_one_durability(report: LintReport) -> None:
             if others:
                 report.error(
                     (*target_path(report, n, m), "topic"),
-                    f"The topic also gets events of route {others[0]!r}, with another durability.",
+                    f"The route {others[0]!r} writes to the same topic with another durability.",
                     "Set the same durability and acks on both routes, or name another topic.",
                 )
             seen.setdefault(mine, []).append((route.name, target.topic))
@@ -163,8 +167,8 @@ def _takes_invalid(report: LintReport, path: Path, route: Route, name: str) -> N
     elif other.data_schema is not None:
         report.error(
             path,
-            f"Invalid events go to the route {name!r}, but it has a schema too, so it may refuse them.",
-            "Name a route without a schema.",
+            f"The route {name!r} for invalid events has a schema too, so it may refuse these events.",
+            "Name a route without a schema for the invalid events.",
         )
 
 
@@ -176,9 +180,9 @@ def _deduplicates(report: LintReport, n: int, route: Route) -> None:
         if broker is not None and broker.kind != "embedded":
             report.warning(
                 ("routes", n, "deduplicate"),
-                f"The window for {target.broker!r} is in the memory of each gateway: a restart forgets it, "
-                "and another gateway does not share it.",
-                "Publish to an embedded log first if a repeat must never be stored.",
+                f"The deduplication window for {target.broker!r} is in the memory of each gateway. A restart forgets the window, "
+                "and other gateways do not share it.",
+                "If a repeat must never be stored, publish to an embedded log first.",
             )
             return
 
@@ -191,7 +195,7 @@ def _reachable(report: LintReport, n: int, route: Route, earlier: EarlierRoutes)
             ("routes", n),
             f"The route {route.name!r} never matches, because {before!r} (routes[{m}]) takes its "
             f"events first; only /events/{route.name} reaches it.",
-            f"Put it before {before!r}, or narrow the filters of {before!r}.",
+            f"Put the route {route.name!r} before {before!r}, or narrow the filters of {before!r}.",
         )
 
 

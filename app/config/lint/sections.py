@@ -54,7 +54,9 @@ def check_store(report: LintReport) -> None:
 def _file(report: LintReport, path: FilePath) -> None:
     if report.is_folder(path) or report.resolved(path) in set(_folders(report)):
         report.error(
-            _STORE, "The path is a folder.", "Name a file, for example ./skybridge-data/store.db."
+            _STORE,
+            "The path names a folder, but the store needs a file.",
+            "Name a file, for example ./skybridge-data/store.db.",
         )
     check_persistent(report, _STORE, path)
 
@@ -80,9 +82,9 @@ def _warn_only_copy(report: LintReport) -> None:
     if apart:
         report.warning(
             _STORE,
-            f"The file has the only copy of the parked events and dead letters of {', '.join(apart)}, because "
+            f"The store file has the only copy of the parked events and dead letters of {', '.join(apart)}, because "
             "the broker counts these events as delivered.",
-            "Keep the file on a persistent volume with backups (skybridge store backup), "
+            "Keep the store file on a persistent volume with backups (skybridge store backup), "
             "or use store: {kind: postgresql}.",
         )
 
@@ -130,7 +132,9 @@ def _lake(report: LintReport) -> None:
     path = FilePath(warehouse)
     if report.is_file(path):
         report.error(
-            _WAREHOUSE, "The path is a file.", "Name a folder, for example ./skybridge-data/lake."
+            _WAREHOUSE,
+            "The path is a file.",
+            "Name a folder for the lake, for example ./skybridge-data/lake.",
         )
     check_persistent(report, _WAREHOUSE, path)
 
@@ -149,5 +153,5 @@ def check_operator_events(report: LintReport) -> None:
         report.error(
             ("operator_events", "topic"),
             "The value is not a topic name.",
-            "Write a name without placeholders, because operator events go to one topic.",
+            "Write a topic name of fixed text, without placeholders in braces.",
         )

@@ -25,7 +25,7 @@ def check_servers(report: LintReport) -> None:
     ):
         report.error(
             ("server", "admin", "port"),
-            "The port is already used by the events listener.",
+            "The admin listener has the same port as the events listener.",
             "Choose another port.",
         )
     for body in bodies(report.config):
@@ -33,7 +33,7 @@ def check_servers(report: LintReport) -> None:
             setting = written(body.path)
             report.error(
                 ("limits", "receiving"),
-                f"The limit is below {setting}, so a body of that size is always refused.",
+                f"The limit limits.receiving is below {setting}, so a body of that size is always refused.",
                 f"Raise limits.receiving to several times {setting}.",
             )
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
@@ -81,14 +81,14 @@ def _port_can_be_shared(report: LintReport) -> None:
     if logs := [name for name, broker in brokers if isinstance(broker, EmbeddedBroker)]:
         report.error(
             path,
-            f"The port cannot be shared, because the embedded log {logs[0]} belongs to one process.",
-            "Publish to Kafka, RabbitMQ or Pulsar, or remove the setting.",
+            f"Processes cannot share the port, because only one process can use the embedded log {logs[0]}.",
+            "Publish to Kafka, RabbitMQ or Pulsar, or remove reuse_port.",
         )
     if sys.platform != "linux":
         report.error(
             path,
-            "The port cannot be shared, because only Linux spreads connections over a shared port.",
-            "Remove the setting on this system.",
+            "Processes cannot share the port on this system, because only Linux spreads connections over a shared port.",
+            "Remove reuse_port on this system.",
         )
 
 

@@ -21,7 +21,7 @@ from app.model.webhook import OAuth2
 
 _EVERYTHING = {"*", "0.0.0.0/0", "::/0"}
 _LOOPBACK = ("127.0.0.1", "::1")
-_PLAIN = "The URL is plain http, which is allowed only to hosts in webhooks.allow_private"
+_PLAIN = "The URL begins with http://, which is allowed only for hosts in webhooks.allow_private"
 
 
 def check_sinks(report: LintReport) -> None:
@@ -36,14 +36,14 @@ def _entry(report: LintReport, path: Path, entry: str) -> None:
     if entry in _EVERYTHING:
         report.warning(
             path,
-            "The entry allows every private address, including metadata services of clouds.",
-            "Name only the networks and hosts that you need.",
+            "The entry allows webhooks to every private address, including metadata services of clouds.",
+            "Name only the networks and hosts that your webhooks need.",
         )
     elif "/" in entry and not _is_network(entry):
         report.error(
             path,
             "The entry is neither a network nor a host.",
-            "Write it as 10.0.0.0/8, hooks.internal or *.internal.",
+            "Write the entry as 10.0.0.0/8, hooks.internal or *.internal.",
         )
 
 
@@ -60,7 +60,7 @@ def check_target(report: LintReport, path: Path, sink: str) -> None:
         report.error(
             path,
             "The value is not a URL.",
-            "Write it as https://host:port/path, with a port up to 65535.",
+            "Write the value as https://host:port/path, with a port up to 65535.",
         )
         return
     if url.login is not None:
@@ -81,8 +81,8 @@ def _check_address(report: LintReport, path: Path, url: TargetUrl) -> None:
     if may is None and plain:
         report.warning(
             path,
-            f"{_PLAIN}; the URL works only if the name resolves to an address in one of these networks.",
-            "Add the host to webhooks.allow_private too, or use https.",
+            f"{_PLAIN}. The URL works only if its host name resolves to an address in one of these networks.",
+            "Add the host name to webhooks.allow_private too, or begin the URL with https://.",
         )
     elif may is not False:
         return
@@ -90,14 +90,18 @@ def _check_address(report: LintReport, path: Path, url: TargetUrl) -> None:
         report.error(
             path,
             f"The address {url.host} has a form that the address guard refuses.",
-            "Write it as four decimal numbers (192.0.2.1) or as IPv6, or use a name.",
+            "Write the address as four decimal numbers (192.0.2.1) or as IPv6, or use a host name.",
         )
     elif plain:
-        report.error(path, f"{_PLAIN}.", "Use https, or add the host to webhooks.allow_private.")
+        report.error(
+            path,
+            f"{_PLAIN}.",
+            "Begin the URL with https://, or add the host to webhooks.allow_private.",
+        )
     else:
         report.error(
             path,
-            "The URL has a private address that is not allowed.",
+            "The URL has a private address that webhooks.allow_private does not list.",
             "Add the address to webhooks.allow_private.",
         )
 
@@ -143,7 +147,9 @@ def check_webhooks(report: LintReport) -> None:
 def _strict(report: LintReport, at: Path, subscription: Subscription) -> None:
     if subscription.strict_webhook and not subscription.webhook_url.startswith("https:"):
         report.error(
-            (*at, "sink"), "The URL is not https, which strict_webhook requires.", "Use https."
+            (*at, "sink"),
+            "The URL does not begin with https://, which strict_webhook requires.",
+            "Begin the URL with https://.",
         )
 
 
@@ -151,7 +157,7 @@ def _signing(report: LintReport, at: Path, subscription: Subscription) -> None:
     if subscription.signing is not None and subscription.content_mode != "structured":
         report.warning(
             (*at, "content_mode"),
-            "The mode puts attributes into headers, but the signature covers only the body, so a proxy "
+            "The content mode puts attributes into headers, but the signature covers only the body. A proxy "
             "could change the attributes.",
             "Remove content_mode, or set it to structured.",
         )
@@ -161,14 +167,14 @@ def _handshake(report: LintReport, at: Path, subscription: Subscription) -> None
     if subscription.handshake == "require" and report.config.webhooks.origin is None:
         report.warning(
             (*at, "handshake"),
-            f"The handshake asks for consent to the origin {report.config.installation!r}, which is not a DNS name.",
+            f"The handshake asks targets to accept the origin {report.config.installation!r}, which is not a DNS name.",
             "Set webhooks.origin to a DNS name.",
         )
     if subscription.handshake == "off" and subscription.request_rate is not None:
         report.warning(
             (*at, "request_rate"),
-            "The rate has no effect, because the handshake is off.",
-            "Remove request_rate, or set handshake to ask.",
+            "The setting request_rate has no effect, because the handshake is off.",
+            "Remove request_rate, or set handshake: ask.",
         )
 
 
@@ -178,7 +184,9 @@ def _tls(report: LintReport, at: Path, subscription: Subscription) -> None:
         return
     if subscription.webhook_url.startswith("http:"):
         report.warning(
-            (*at, "tls"), "The section has no effect on plain http.", "Remove tls, or use https."
+            (*at, "tls"),
+            "The section tls has no effect, because the URL begins with http://.",
+            "Remove tls, or begin the URL with https://.",
         )
     check_tls_files(report, at, tls)
 
@@ -193,12 +201,14 @@ def _callback(report: LintReport) -> None:
     if "?" in callback or "#" in callback:
         report.warning(
             at,
-            "The URL has a query or fragment, to which the path of a callback would be added.",
-            "Remove the query and the fragment.",
+            "The callback URL has a query or a fragment. Skybridge adds a path to the end of the URL, and the path would become part of the query or fragment.",
+            "Remove the part of the URL from ? or # on.",
         )
     if callback.startswith("https:"):
         return
     if not is_loopback(urlsplit(callback).hostname or ""):
         report.error(
-            at, "The URL is not https, which webhooks require for callbacks.", "Use https."
+            at,
+            "The callback URL does not begin with https://, which the webhook specification requires.",
+            "Begin the URL with https://.",
         )

@@ -27,28 +27,28 @@ def _fits_route(report: LintReport, n: int, route: Route) -> None:
     if len(route.to) > 1:
         report.error(
             setting,
-            "The spool works only on a route with one target.",
-            "Give each target its own route, or mirror from the first target to the others.",
+            "A spool works only on a route with one target.",
+            "Give each target its own route, or let subscriptions copy the events from the first target to the others.",
         )
     for target in route.to[:1]:
         broker = report.config.brokers.get(target.broker)
         if isinstance(broker, EmbeddedBroker):
             report.error(
                 setting,
-                f"The spool has no effect, because the target {target.broker!r} is an embedded log, which is always available.",
+                f"The spool has no effect, because the target broker {target.broker!r} is an embedded log, which is always available.",
                 "Remove spool.",
             )
     if route.durability == "relaxed":
         report.error(
             setting,
-            "The spool must not lose events, but durability: relaxed may lose some.",
+            "A spool must not lose events, but durability: relaxed may lose some.",
             "Remove spool, or remove durability.",
         )
     if route.deduplicate is not None:
         report.error(
             setting,
-            "The spool cannot be combined with deduplicate, which does not recognise events in a spool.",
-            "Remove spool or deduplicate. Consumers can recognise repeats by source and id.",
+            "A spool cannot be combined with deduplicate, because deduplicate does not recognise events in a spool.",
+            "Remove spool or deduplicate. Without deduplicate, consumers can recognise repeats by source and id.",
         )
 
 
@@ -68,8 +68,8 @@ def _has_room(report: LintReport, n: int, spool: Spool, kept: dict[str, int]) ->
     if broker.size_cap is not None and total > broker.size_cap:
         report.error(
             (*setting, "max"),
-            f"The spools of {spool.broker!r} may take {total} bytes, and its size_cap is "
-            f"{broker.size_cap} bytes, so the log would be full first.",
+            f"The spools in {spool.broker!r} may take {total} bytes. The log has a size_cap of "
+            f"{broker.size_cap} bytes, so it would be full before the spools are.",
             f"Lower max, or raise brokers.{spool.broker}.size_cap.",
         )
     if report.may_read_files:
@@ -88,13 +88,13 @@ def _check_volume(report: LintReport, setting: Path, folder: FilePath, total: in
     if total > usage.total:
         report.error(
             setting,
-            f"The spools may take {total} bytes, and the volume of {folder} has {usage.total}.",
+            f"The spools may take {total} bytes, but the volume of {folder} has only {usage.total} bytes.",
             "Lower max, or choose a larger volume.",
         )
     elif total > usage.free:
         report.warning(
             setting,
-            f"The spools may take {total} bytes, and the volume of {folder} has {usage.free} bytes free, so events "
-            "are answered 503 before max is reached.",
+            f"The spools may take {total} bytes, but the volume of {folder} has only {usage.free} bytes free. Events "
+            "are answered 503 before the spools reach max.",
             "Lower max, or free space on the volume.",
         )

@@ -42,7 +42,7 @@ def _source(report: LintReport, n: int, subscription: Subscription) -> None:
         ):
             report.warning(
                 (*at, "topics", m),
-                f"The topic {topic!r} of {subscription.source.broker!r} gets no events for {subscription.id!r} from any "
+                f"The topic {topic!r} of broker {subscription.source.broker!r} gets no events for {subscription.id!r} from any "
                 f"route{_reason(report, subscription, topic)}.",
                 "Add a route to this topic, or correct the broker, the topic or the filters.",
             )
@@ -113,7 +113,7 @@ def _start(report: LintReport, n: int, subscription: Subscription) -> None:
     elif not isinstance(subscription.start, str):
         report.error(
             ("subscriptions", n, "start"),
-            "The start must be latest or earliest, because a RabbitMQ queue has neither positions nor times.",
+            "The start is a time or a position, but a RabbitMQ queue has neither times nor positions.",
             "Write latest or earliest, or set queue_type: stream on the broker.",
         )
 
@@ -125,7 +125,7 @@ def _positions(report: LintReport, n: int, subscription: Subscription) -> None:
             report.error(
                 ("subscriptions", n, "start", "position", number),
                 reason,
-                "Write a position that the log has, a time, earliest or latest.",
+                "Write a possible position, a time, earliest or latest.",
             )
 
 
@@ -156,7 +156,7 @@ def _queues_apart(broker: str, topic: str) -> str:
     ``queue`` of the broker does not apply, so the cure is another one.
     """
     if topic.startswith(QUEUE):
-        return "Bind a queue for each subscription."
+        return "Bind a separate RabbitMQ queue for each subscription."
     return f'Write {{group}} into brokers.{broker}.queue: "{{topic}}.{{group}}.{{partition}}".'
 
 
@@ -170,12 +170,12 @@ def _dead_letters(report: LintReport, n: int, subscription: Subscription) -> Non
         report.error(
             (*at, "topic"),
             "The value is not a topic name.",
-            "Write a name without placeholders, because a foreign message has no attributes.",
+            "Write a topic name of fixed text, without placeholders in braces.",
         )
     if letters.broker == subscription.source.broker and letters.topic in subscription.source.topics:
         report.error(
             (*at, "topic"),
-            "The topic is a source of the same subscription, so dead letters would loop forever.",
+            "The topic of the dead letters is also a source of the subscription, so dead letters would loop forever.",
             "Name another topic.",
         )
 
@@ -195,5 +195,5 @@ def _order(report: LintReport, n: int, subscription: Subscription) -> None:
         report.warning(
             ("subscriptions", n),
             f"The subscription {subscription.id!r} keeps order per key, but events of these routes may have no key: {names}.",
-            "Give the route a key with missing: reject, or set order_by, or set ordering: none.",
+            "Give these routes a key with missing: reject, or set order_by or ordering: none on the subscription.",
         )

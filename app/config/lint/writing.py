@@ -31,18 +31,22 @@ def _format(report: LintReport, path: Path, writes: Route | Subscription) -> Non
     if writes.content_mode == "binary":
         report.warning(
             (*path, "format"),
-            "The format has no effect, because content_mode binary writes no document.",
+            "The setting format has no effect, because content_mode: binary writes no event as a document.",
             "Set content_mode: structured, or remove the format.",
         )
     elif writes.specversion != "as_received" and not _holds(name, writes.specversion):
         report.error(
             (*path, "specversion"),
-            f"The version cannot be written, because format {name} has no CloudEvents {writes.specversion}.",
+            f"The format {name} does not support CloudEvents {writes.specversion}.",
             'Set specversion: "1.0", or format: json.',
         )
     missing = _missing(name)
     if missing:
-        report.error((*path, "format"), missing, "Install Skybridge with the extra formats.")
+        report.error(
+            (*path, "format"),
+            missing,
+            "Install Skybridge with its optional dependency group formats.",
+        )
 
 
 def _missing(name: FormatName) -> str:

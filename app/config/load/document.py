@@ -83,9 +83,13 @@ def parse(raw: bytes) -> Document:
         raise _too_deep(Location(1, 1)) from None
     document = Document()
     if root is None:
-        raise _refused("The file is empty.", "Write one with skybridge init.", Location(1, 1))
+        raise _refused(
+            "The file is empty.", "Write a configuration file with skybridge init.", Location(1, 1)
+        )
     if not isinstance(root, MappingNode):
-        raise _refused("The file is not a mapping.", "Begin it with version: 1.", _place(root))
+        raise _refused(
+            "The file is not a mapping.", "Begin the file with version: 1.", _place(root)
+        )
     document.root = _Reader(document).value(root, (), ())
     return document
 
@@ -95,7 +99,9 @@ def _text(raw: bytes) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise _refused("The file is not UTF-8.", "Save it as UTF-8.", Location(line, 1)) from None
+        raise _refused(
+            "The file is not UTF-8.", "Save the file as UTF-8.", Location(line, 1)
+        ) from None
 
 
 def _too_deep(place: Location) -> BadConfiguration:
@@ -132,8 +138,8 @@ class _Reader:
         if id(node) in above:
             self._document.add_error(
                 path,
-                "The alias refers to a collection around it.",
-                "Write the values out.",
+                "The alias refers to a list or mapping that contains the alias.",
+                "Write the values instead of the alias.",
                 _place(node),
             )
             return None
@@ -155,7 +161,7 @@ class _Reader:
             if key in result:
                 first = self._document.places[*path, key].line
                 self._document.add_error(
-                    (*path, key), f"The setting is set twice, first in line {first}.", "Remove one.",
+                    (*path, key), f"The setting appears twice, for the first time in line {first}.", "Remove one of the two lines.",
                     _place(key_node),
                 )  # fmt: skip
                 continue
@@ -187,7 +193,7 @@ class _Reader:
                 self._document.add_error(
                     path,
                     "The key << merges only mappings.",
-                    "Name an anchor of a mapping.",
+                    "Write the alias of a mapping after <<.",
                     _place(node),
                 )
                 continue
@@ -215,7 +221,7 @@ class _Reader:
         if isinstance(key, str) or type(key) is int:
             return key
         self._document.add_error(
-            path, "The name of a setting is not text.", "Quote it.", _place(node)
+            path, "The name of a setting is not text.", "Put the name in quotes.", _place(node)
         )
         return str(node.value)
 
@@ -224,14 +230,17 @@ class _Reader:
         read = _SCALARS.get(tag)
         if read is None:
             self._document.add_error(
-                path, f"The tag {tag} is unknown.", "Remove the tag.", _place(node)
+                path, f"The YAML tag {tag} is unknown.", "Remove the tag.", _place(node)
             )
             return text
         try:
             return read(text)
         except (ValueError, KeyError):  # 0x_, thousands of digits, or an explicit tag
             self._document.add_error(
-                path, f"The value is not a valid {tag}.", "Correct it, or quote it.", _place(node)
+                path,
+                f"The value is not a valid {tag}.",
+                "Correct the value, or put it in quotes.",
+                _place(node),
             )
             return text
 

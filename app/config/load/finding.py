@@ -97,7 +97,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return (
         f"Use one of: {', '.join(names)}."
         if names
-        else "Remove the name, because the configuration defines none of this kind."
+        else "Remove the name, because the configuration defines nothing that it could name."
     )
 
 

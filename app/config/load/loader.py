@@ -236,7 +236,7 @@ def content(path: FilePath) -> bytes:
         return read_regular(path)
     except OSError as error:
         message = f"The file cannot be read: {error.strerror}."
-        cure = "Name another file with --config, or write one with skybridge init."
+        cure = "Name another file with --config, or write a new file with skybridge init."
         finding = Finding(level="error", setting="", message=message, cure=cure)
         raise BadConfiguration([finding], source=str(path)) from None
 

@@ -49,7 +49,10 @@ def _put(document: Document, variable: str, steps: list[str], value: Any) -> Pat
         key = _key(holder, step)
         if key is None:
             document.add_error(
-                path, f"The variable {variable} matches no setting.", "Correct its name.", place
+                path,
+                f"The environment variable {variable} matches no setting.",
+                "Correct the name of the variable.",
+                place,
             )
             return None
         path = (*path, key)

@@ -51,9 +51,9 @@ _PATTERNS = {
     r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$": "Write a DNS name, such as bridge.example.com.",
     r"^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)$": "Write a DNS name, such as shop.example.com, or *.",
     r"^[^:\x00-\x1f\x7f]+$": "Use no colon and no control character.",
-    ADDRESS: "Write it as host:port, such as 127.0.0.1:19092; put an IPv6 address in brackets.",
+    ADDRESS: "Write the value as host:port, such as 127.0.0.1:19092; put an IPv6 address in brackets.",
     r"^[A-Za-z0-9][A-Za-z0-9_-]*$": "Write the name of a header: letters, digits, dashes and underscores.",
-    r"^https?://[^/?#]": "Begin it with https:// or http://.",
+    r"^https?://[^/?#]": "Begin the value with https:// or http://.",
 }
 _NUMBER = ("The value is not a number.", "Write a number, such as 0.5.")
 _WHOLE = ("The value is not a whole number.", "Write a whole number, such as 8.")
@@ -61,7 +61,7 @@ _SWITCH = ("The value is neither true nor false.", "Write true or false.")
 _TEXT = ("The value is not text.", "Write text, in quotes if it looks like a number or a switch.")
 _LIST = (
     "The value is not a list.",
-    "Write a list: [a, b], or a line for each entry that begins with a dash.",
+    "Write a list such as [a, b], or one line for each entry that begins with a dash.",
 )
 _MAPPING = (
     "The value is not a mapping.",
@@ -79,12 +79,12 @@ _TYPES: Mapping[str, tuple[str, str]] = {
 }
 """Problem and cure by the type of a pydantic error."""
 _FORMS = {
-    "bootstrap_servers": "Write it as host:port, several separated by commas.",
-    "addresses": "Write it as host:port, several separated by commas.",
-    "service_url": "Write it as pulsar://host:6650 or pulsar+ssl://host:6651, hosts separated by commas.",
-    "admin_url": "Write it as http://host:8080 or https://host:8443, without a path.",
-    "namespace": "Write it as tenant/namespace.",
-    "queue": 'Write {partition} into it, such as "{topic}.{partition}".',
+    "bootstrap_servers": "Write the value as host:port, several separated by commas.",
+    "addresses": "Write the value as host:port, several separated by commas.",
+    "service_url": "Write the value as pulsar://host:6650 or pulsar+ssl://host:6651, hosts separated by commas.",
+    "admin_url": "Write the value as http://host:8080 or https://host:8443, without a path.",
+    "namespace": "Write the value as tenant/namespace.",
+    "queue": 'Write {partition} into the value, such as "{topic}.{partition}".',
     "instance_id": "Use at most 249 letters, digits, dots, dashes and underscores.",
 }
 

@@ -136,8 +136,8 @@ def _no_reference(match: re.Match[str]) -> str:
     if match[0] == "$$":
         return "$"
     raise Unresolved(
-        "The value has a reference, which is allowed only in the configuration file.",
-        "Give the value itself, which is stored encrypted; write $$ for a dollar sign.",
+        "The value has a reference. References are allowed only in the configuration file.",
+        "Write the value itself. The service stores the value encrypted. Write $$ for a dollar sign.",
     )
 
 
@@ -172,7 +172,7 @@ def _content(name: str) -> str:
     try:
         return read_text(name).removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        raise Unresolved(f"The file {name} is not UTF-8.", "Save it as UTF-8.") from None
+        raise Unresolved(f"The file {name} is not UTF-8.", "Save the file as UTF-8.") from None
     except OSError as error:
         raise Unresolved(
             f"The file {name} cannot be read: {error.strerror}.",

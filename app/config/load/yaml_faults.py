@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from yaml.error import MarkedYAMLError, YAMLError
 
-_TABS = "Indent with spaces, because YAML does not allow tabs."
+_TABS = "Indent the line with spaces, because YAML does not allow tabs."
 _QUOTES = 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}".'
 _COLON = "Write a colon and a space after the name of a setting."
-_ALIAS = "Define the anchor & before it, or quote text that begins with *."
+_ALIAS = "Define the anchor & before the alias, or quote text that begins with *."
 _OPENED = re.compile(r"did not find expected ',' or '([}\]])'")
 _DASHES = re.compile(r" *((?:- +)*)")
 _VALUE = re.compile(r":\s+[^\s#&|>]")  # a setting with a value on its line
@@ -32,7 +32,9 @@ class YamlFault(NamedTuple):
 def explain_yaml_fault(error: YAMLError, text: str) -> YamlFault:
     """Return the problem, the cure and the place of an error of the parser."""
     if not isinstance(error, MarkedYAMLError):
-        return YamlFault("The file has a character that YAML does not allow.", "Remove it.")
+        return YamlFault(
+            "The file has a character that YAML does not allow.", "Remove the character."
+        )
     mark = error.problem_mark or error.context_mark
     lines = text.split("\n")
     line, column = 1, 1
@@ -52,7 +54,7 @@ def _cure(error: MarkedYAMLError, problem: str, line: str, column: int) -> str:
         return _TABS
     if opened is not None and "${" not in line:
         bracket = {"}": "{", "]": "["}[opened[1]]
-        return f"Close the {bracket} of line {start}, and put commas between its entries."
+        return f"Close the bracket {bracket} of line {start}, and put commas between its entries."
     if "quoted scalar" in str(error.context):
         return f"Close the quote of line {start}."
     if "expected ':'" in problem:

@@ -86,7 +86,7 @@ def test_headers_and_body_may_be_files_of_their_own(tmp_path: Path):
     ("arguments", "told"),
     [
         ((), "--key is missing"),
-        (("--key", "canary"), "--key 1 begins with none of"),
+        (("--key", "canary"), "--key 1: The key does not begin with"),
         (("--headers", "x"), "--headers and --body work only together"),
         (("--key-file", "/nowhere"), "cannot be read"),
     ],

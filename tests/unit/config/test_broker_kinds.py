@@ -82,16 +82,16 @@ def test_what_contradicts_itself_is_refused_with_its_setting(
         ("kind: rabbitmq, addresses: 'r:5672', topics: {create: true}",
          "warning brokers.main.security: The password or token crosses the network without TLS"),
         ("kind: rabbitmq, addresses: 'r:5672', topics: {create: true}, security: {tls: {}}",
-         "warning brokers.main.security: The user is guest, which RabbitMQ accepts only from its own machine"),
+         "warning brokers.main.security: The user name is guest. RabbitMQ accepts this user only from its own machine"),
         (f"{RABBIT}, queue_type: stream, queue: 't.{{group}}.{{partition}}'",
-         "error brokers.main.queue: The name has {group}, but all groups read the same queues of a stream"),
+         "error brokers.main.queue: The queue name contains {group}, but all groups read the same queues of a stream"),
         (f"{RABBIT}, security: {{tls: {{ca: /no/ca}}}}",
          "error brokers.main.security.tls.ca: The file does not exist on this machine"),
         (("kind: pulsar, service_url: 'pulsar://p:6650', admin_url: 'https://p', "
          "topics: {create: true}, security: {token: x}"),
          "warning brokers.main.service_url: The password or token crosses the network without TLS"),
         (f"{PULSAR}, security: {{tls: {{}}}}",
-         "error brokers.main.security.tls: The section has no effect, because neither service_url nor admin_url uses TLS"),
+         "error brokers.main.security.tls: The section tls has no effect, because neither service_url nor admin_url uses TLS"),
         (f"{PULSAR}, security: {{oauth2: {{issuer_url: 'http://i', credentials: /no/file}}}}",
          "error brokers.main.security.oauth2.credentials: The file does not exist on this machine"),
         ((f"{KAFKA}, security: {{sasl: {{mechanism: OAUTHBEARER, oauth: {{token_endpoint: "
@@ -123,13 +123,13 @@ TO_EXCHANGE = "routes: [{name: r, to: {broker: main, exchange: %s, routing_key: 
         (KAFKA, "routes: [{name: r, to: {broker: main, topic: 'queue:x'}}]",
          "error routes[0].to.topic: The value is not a topic name"),
         (KAFKA, "routes: [{name: r, to: {broker: log, topic: t}, durability: relaxed}]",
-         "error routes[0].durability: The durability relaxed is only for Kafka, and "),
+         "error routes[0].durability: The setting durability: relaxed is only for Kafka, and "),
         (KAFKA, ("routes: [{name: a, to: {broker: main, topic: t}, durability: relaxed}, "
          "{name: b, to: {broker: main, topic: t}}]"),
-         "error routes[1].to.topic: The topic also gets events of route 'a', with another durability"),
+         "error routes[1].to.topic: The route 'a' writes to the same topic with another durability"),
         (KAFKA, ("routes: [{name: a, to: {broker: main, topic: 'o.{type}'}, durability: relaxed}, "
          "{name: b, to: {broker: main, topic: o.x}, durability: relaxed, acks: 0}]"),
-         "error routes[1].to.topic: The topic also gets events of route 'a', with another durability"),
+         "error routes[1].to.topic: The route 'a' writes to the same topic with another durability"),
     ],
 )  # fmt: skip
 def test_a_target_that_its_broker_cannot_have_is_refused(
@@ -182,13 +182,13 @@ READS = (
             RABBIT,
             "t",
             "{time: '2026-01-01T00:00:00Z'}",
-            "error subscriptions[0].start: The start must be latest or earliest, because a RabbitMQ queue has neither positions nor times",
+            "error subscriptions[0].start: The start is a time or a position, but a RabbitMQ queue has neither times nor positions",
         ),
         (
             RABBIT,
             "t",
             "{position: {0: 1}}",
-            "error subscriptions[0].start: The start must be latest or earliest, because a RabbitMQ queue has neither positions nor times",
+            "error subscriptions[0].start: The start is a time or a position, but a RabbitMQ queue has neither times nor positions",
         ),
         (
             KAFKA,
@@ -210,7 +210,7 @@ def test_what_a_queue_cannot_give_is_said(
 def of_the_store(finding: str) -> bool:
     """What SQLite costs beside a broker; not what these tests are about."""
     return (
-        "warning store.path: The file has the only copy of the parked events and dead letters of "
+        "warning store.path: The store file has the only copy of the parked events and dead letters of "
         in finding
     )
 

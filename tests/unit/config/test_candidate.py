@@ -58,7 +58,7 @@ def test_a_good_one_has_none(faults):
         ({"source": {"broker": "lgo", "topics": ["t"]}}, "/source/broker", "Did you mean log?"),
         ({"source": {"broker": "log", "topics": ["a b"]}}, "/source/topics/0", "not a topic name"),
         ({"source": {"broker": "log"}}, "/source/topics", "The setting is missing"),
-        ({"sink": "http://hooks.example/"}, "/sink", "The URL is plain http, which is allowed only to hosts in webhooks.allow_private"),
+        ({"sink": "http://hooks.example/"}, "/sink", "The URL begins with http://, which is allowed only for hosts in webhooks.allow_private"),
         ({"sink": "https://10.0.0.1/"}, "/sink", "private address"),
         ({"sink": "https://127.1/"}, "/sink", "The address 127.1 has a form that"),
         ({"sink": "http://0/"}, "/sink", "The address 0 has a form that"),
@@ -68,7 +68,7 @@ def test_a_good_one_has_none(faults):
         ({"sink": "https://[fe80::1%25eth0]/"}, "/sink", "private address"),
         ({"sink": "https://me:pw@hooks.example/"}, "/sink", "user name or password"),
         ({"sink": {"broker": "log", "topic": "events"}}, "/sink/topic", "events would loop forever"),
-        ({"sink": {"broker": "log", "topic": "copied"}}, "/sink", "The mirrors form a loop that copies an event forever: "),
+        ({"sink": {"broker": "log", "topic": "copied"}}, "/sink", "These subscriptions form a loop, which would copy an event forever: "),
         ({"filters": [{"exactt": {"type": "t"}}]}, "/filters/0/exactt", "Did you mean exact?"),
         ({"filters": [{"sql": "type ="}]}, "/filters/0/sql", "SQL"),
         ({"filters": [{"not": {"exact": {"type": ""}}}]}, "/filters/0/not/exact/type", "The value is empty"),
@@ -77,7 +77,7 @@ def test_a_good_one_has_none(faults):
         ({"id": "a b"}, "/id", "letters"),
         ({"dead_letter": {"broker": "gone", "topic": "t"}}, "/dead_letter/broker", "does not exist"),
         ({"source": {"broker": "rabbit", "topics": ["q"]}, "start": {"time": "2026-01-01T00:00:00Z"}},
-         "/start", "neither positions nor times"),
+         "/start", "neither times nor positions"),
     ],
 )  # fmt: skip
 def test_each_fault_is_told_with_its_place_and_a_cure(faults, change, at, words):
@@ -108,7 +108,7 @@ def test_a_dollar_sign_means_what_it_means_in_the_file(loaded):
 def test_files_of_the_server_are_for_the_file_alone(faults):
     found = faults(tls={"ca": "/etc/shadow"})
     assert (
-        "The setting names a file of the server, which only the configuration file may do"
+        "The setting names a file of the server. Only the configuration file may name such files"
         in found["/tls/ca"]
     )
 

@@ -69,8 +69,8 @@ def test_every_duplicate_key_is_found() -> None:
     """The second one would silently win; the first line is named."""
     document = parse(b"a: 1\nb: {c: 1, c: 2}\na: 2\n")
     assert [str(each) for each in document.findings] == [
-        "line 2: error b.c: The setting is set twice, first in line 2. Cure: Remove one.",
-        "line 3: error a: The setting is set twice, first in line 1. Cure: Remove one.",
+        "line 2: error b.c: The setting appears twice, for the first time in line 2. Cure: Remove one of the two lines.",
+        "line 3: error a: The setting appears twice, for the first time in line 1. Cure: Remove one of the two lines.",
     ]
 
 
@@ -95,8 +95,8 @@ def test_a_merge_of_a_merge_works() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a: &a {b: *a}\n", "line 1: error a.b: The alias refers to a collection around it"),
-        (b"a: !secret x\n", "line 1: error a: The tag !secret is unknown"),
+        (b"a: &a {b: *a}\n", "line 1: error a.b: The alias refers to a list or mapping that contains the alias"),
+        (b"a: !secret x\n", "line 1: error a: The YAML tag !secret is unknown"),
         (b"true: 1\n", "line 1: error: The name of a setting is not text"),
         (b"[1]: 1\n", "line 1: error: The name of a setting is not text"),
         (b"a: {<<: 5}\n", "line 1: error a: The key << merges only mappings"),
@@ -185,7 +185,7 @@ def test_aliases_of_aliases_end(text: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "cure"),
     [
-        (b"a:\n\tb: 1\n", "Indent with spaces, because YAML does not allow tabs."),
+        (b"a:\n\tb: 1\n", "Indent the line with spaces, because YAML does not allow tabs."),
         (b"a: {p: ${env:X}}\n", 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}".'),
     ],
 )

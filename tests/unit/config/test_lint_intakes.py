@@ -35,9 +35,9 @@ def test_a_good_intake_is_clean(lint_text: Lint, text: str) -> None:
     ("text", "setting", "message"),
     [
         ("preset: github, secret: s, route: hoks", "route", "The route 'hoks' does not exist"),
-        ("preset: standard_webhooks, secret: s", "secret", "The value begins with none of whsec_"),
+        ("preset: standard_webhooks, secret: s", "secret", "The key does not begin with whsec_"),
         ("preset: stripe, secret: s, max_age: 0s", "max_age", "The value would refuse every signed time"),
-        (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "The value begins with none of whsec_, whsk_, whpk_"),
+        (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "The key does not begin with whsec_, whsk_ or whpk_."),
         (
             "verify: {kind: none}, event: {id: '{header:x}', type: 't.{pointer:}', source: /s}",
             "event.type", "{pointer:} is no placeholder",
@@ -96,14 +96,14 @@ def test_two_of_a_name_are_an_error(lint_text: Lint) -> None:
         ("preset: github", "The preset github needs a secret"),
         ("preset: github, secret: s, verify: {kind: none}", "preset github has its own verify and event"),
         (f"preset: github, secret: s, {EVENT}", "preset github has its own verify and event"),
-        ("verify: {kind: none}", "The intake is incomplete"),
-        (f"verify: {{kind: none}}, {EVENT}, secret: s", "The setting secret needs a preset"),
+        ("verify: {kind: none}", "The intake has no preset, and it lacks verify or event"),
+        (f"verify: {{kind: none}}, {EVENT}, secret: s", "The setting secret works only with a preset"),
         ("preset: githup, secret: s", "The value is not one of the choices"),
         (f"verify: {{kind: md5}}, {EVENT}", "The kind is unknown"),
-        (f"verify: {{kind: hmac_sha256, header: h, secret: s, signed: 'x'}}, {EVENT}", "The setting signed has no effect without timestamp, because only the body is signed"),
+        (f"verify: {{kind: hmac_sha256, header: h, secret: s, signed: 'x'}}, {EVENT}", "The setting signed has no effect without timestamp, because then only the body is signed"),
         (
             f"verify: {{kind: hmac_sha256, header: h, secret: s, timestamp: t, signed: '{{body}}'}}, {EVENT}",
-            "The setting signed must have {timestamp} once and {body} once",
+            "The setting signed must contain {timestamp} once and {body} once",
         ),
         (f"verify: {{kind: api_key, header: 'a b', secret: s}}, {EVENT}", "The value has the wrong form"),
     ],
@@ -177,7 +177,7 @@ def test_the_bounds_of_what_is_received_and_in_flight_hold_the_largest_body(
         "preset: github, secret: s", "limits: {receiving: 8MiB, in_flight_bytes: 16MiB}\n"
     )
     first, second = sorted(lint_text(text))
-    assert first.startswith("error limits.receiving: The limit is below intakes[0].max_body")
+    assert first.startswith("error limits.receiving: The limit limits.receiving is below intakes[0].max_body")
     assert second.startswith(
-        "warning limits.in_flight_bytes: The limit is below intakes[0].max_body (26214400)"
+        "warning limits.in_flight_bytes: The limit is below intakes[0].max_body, which is 26214400"
     )

@@ -45,7 +45,7 @@ def test_a_listener_on_loopback_is_nobody_elses_affair(lint_text: Lint, listener
     assert findings(lint_text, config(listener)) == []
 
 
-OLD = "warning brokers.log.kafka_listener.sasl.users: The section users is the old form, which gives each user every right."
+OLD = "warning brokers.log.kafka_listener.sasl.users: The section users is the old form of logins. It gives each user every right."
 SPARK = "producers: [{name: spark, kafka: {password: s3cret, read: ['*']}}]\n"
 
 
@@ -59,14 +59,14 @@ SPARK = "producers: [{name: spark, kafka: {password: s3cret, read: ['*']}}]\n"
             SPARK,
             [
                 OLD,
-                "error brokers.log.kafka_listener.sasl.users.spark: The user 'spark' is also a producer with kafka.",
+                "error brokers.log.kafka_listener.sasl.users.spark: The user 'spark' is also a producer with a kafka login.",
             ],
         ),
         (
             '{listen: "127.0.0.1:1", sasl: {mechanisms: [PLAIN]}}',
             "",
             [
-                "error brokers.log.kafka_listener.sasl: The listener demands a login, and there is no user."
+                "error brokers.log.kafka_listener.sasl: The Kafka listener demands a login, but no producer has one."
             ],
         ),
         ('{listen: "127.0.0.1:1", sasl: {mechanisms: [PLAIN]}}', SPARK, []),
@@ -107,15 +107,15 @@ def test_users_are_producers_with_kafka(
         ('"127.0.0.1:70000"', "error brokers.log.kafka_listener: The port 70000 does not exist"),
         (
             '"127.0.0.1:8081"',
-            "error brokers.log.kafka_listener: The port is already used by the admin listener",
+            "error brokers.log.kafka_listener: The Kafka listener has the same port as the admin listener",
         ),
         (
             '{listen: "127.0.0.1:1", min_session_timeout: 1m, max_session_timeout: 30s}',
-            "error brokers.log.kafka_listener.min_session_timeout: The time is above max_session_timeout, so no member could join a group",
+            "error brokers.log.kafka_listener.min_session_timeout: The value of min_session_timeout is above max_session_timeout, so no member could join a group",
         ),
         (
             '{listen: "127.0.0.1:1", max_partitions: 4}',
-            "error brokers.log.kafka_listener.max_partitions: The limit is below the 8 partitions of a topic",
+            "error brokers.log.kafka_listener.max_partitions: The limit max_partitions is below 8, the number of partitions",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_two_listeners_need_two_ports(lint_text: Lint) -> None:
     second = '  two: {kind: embedded, path: /srv/m, kafka_listener: "127.0.0.1:19092"}\n'
     (found,) = findings(lint_text, config('"127.0.0.1:19092"', second))
     assert (
-        "brokers.two.kafka_listener: The port is already used by the Kafka listener of log" in found
+        "brokers.two.kafka_listener: The Kafka listener has the same port as the Kafka listener of log" in found
     )
 
 
@@ -158,7 +158,7 @@ def test_a_log_without_room_for_one_topic_is_told(lint_text: Lint) -> None:
     """Its first event would be answered 503, and every later one."""
     text = config('"127.0.0.1:1"', log=", partitions: 9, max_partitions: 8")
     (found,) = [each for each in lint_text(text, minimal=False) if "max_partitions" in each]
-    assert "brokers.log.max_partitions: The limit is too low for one topic of 9 partitions" in found
+    assert "brokers.log.max_partitions: The limit max_partitions is too low for one topic of 9 partitions" in found
 
 
 def test_the_bounds_of_groups_and_topics_reach_the_listener(

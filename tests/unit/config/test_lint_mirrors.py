@@ -37,7 +37,7 @@ def test_a_mirror_into_its_own_source_is_refused(lint_text: Lint) -> None:
     """It would read what it writes, for ever."""
     (found,) = lint_text(mirrors(("a", "a")))
     assert found.startswith(
-        "error subscriptions[0].sink.topic: The topic is a source of the same subscription, so events would loop forever"
+        "error subscriptions[0].sink.topic: The subscription reads the topic and also writes to it, so events would loop forever"
     )
 
 
@@ -45,7 +45,7 @@ def test_a_template_that_can_become_the_source_is_a_warning(lint_text: Lint) -> 
     """Whether it does is known for each event only; the sink looks again."""
     (found,) = lint_text(mirrors(("a", "{type}")))
     assert found.startswith(
-        "warning subscriptions[0].sink.topic: The template can produce a topic that the same subscription reads; events for this topic become dead letters"
+        "warning subscriptions[0].sink.topic: The topic template can produce a topic that the same subscription reads. Events for this topic become dead letters"
     )
     assert lint_text(mirrors(("a", "{type}"), filters="[{exact: {type: x}}]")) == []
 
@@ -54,7 +54,7 @@ def test_mirrors_that_feed_each_other_are_refused_once(lint_text: Lint) -> None:
     """Two of them ping-pong; told at the first, with the way."""
     (found,) = lint_text(mirrors(("a", "b"), ("b", "a")))
     assert found.startswith(
-        "error subscriptions[0].sink: The mirrors form a loop that copies an event forever: 'm0' → 'm1' → 'm0'"
+        "error subscriptions[0].sink: These subscriptions form a loop, which would copy an event forever: 'm0' → 'm1' → 'm0'"
     )
 
 
@@ -162,7 +162,7 @@ def test_the_search_for_a_circle_ends(lint_text: Lint) -> None:
     found = [
         each
         for each in lint_text(several(*hops))
-        if "The mirrors form a loop that copies an event forever: " in each
+        if "These subscriptions form a loop, which would copy an event forever: " in each
     ]
     assert found
     assert not [each for each in found if "m0" in each]

@@ -44,7 +44,7 @@ def test_what_can_be_done_is_not_warned_of(lint_text: Lint, section: str) -> Non
         ("{archive: {broker: rabbit}}", "is of kind rabbitmq, which the archive does not read"),
         (
             "{lake: {warehouse: /tmp/lake}}",
-            "The path is in a folder that the system may empty, so acknowledged events may be lost",
+            "The path is in a folder that the operating system may empty, so acknowledged events may be lost",
         ),
         ("{lake: {warehouse: /etc/hostname}}", "The path is a file"),
     ],

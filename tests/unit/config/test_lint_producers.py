@@ -48,12 +48,12 @@ def test_what_is_right_is_not_warned_of(lint_text: Lint, producer: str) -> None:
         (f"{{name: a, keys: [{KEY}]}}, {{name: a, keys: [{OTHER}]}}", "producers[1].name: The name 'a' is already used by producers[0]."),
         (f"{{name: a, keys: [{KEY}], header: content-type}}", "producers[0].header: The header content-type already has another meaning."),
         (f"{{name: a, keys: [{KEY}], header: ce-key}}", "producers[0].header: The header ce-key already has another meaning."),
-        (f"{{name: a, header: x-key, {JWT % 'a'}}}", "producers[0].header: The header has no effect without keys."),
-        (f"{{name: a, keys: [{KEY}], may: {{routes: [order]}}}}", "producers[0].may.routes[0]: The pattern 'order' matches no route."),
-        (f"{{name: a, keys: [{KEY}], may: {{routes: ['x*']}}}}", "producers[0].may.routes[0]: The pattern 'x*' matches no route."),
+        (f"{{name: a, header: x-key, {JWT % 'a'}}}", "producers[0].header: The setting header has no effect on a producer without keys."),
+        (f"{{name: a, keys: [{KEY}], may: {{routes: [order]}}}}", "producers[0].may.routes[0]: The pattern 'order' matches the name of no route."),
+        (f"{{name: a, keys: [{KEY}], may: {{routes: ['x*']}}}}", "producers[0].may.routes[0]: The pattern 'x*' matches the name of no route."),
         (f"{{name: a, keys: [{KEY}], quota: {{events: 10/s, burst: 999}}}}", "producers[0].quota.burst: The burst is below limits.max_batch (1000), so a batch of that size is always refused."),
-        (f"{{name: a, {JWT % 'a'}}}, {{name: b, {JWT % 'a'}}}", "producers[1].jwt.match: The claims match tokens of producer a too."),
-        (f"{{name: a, {JWT % 'a'}}}, {{name: b, {(JWT % 'b').replace('azp', 'sub')}}}", "producers[1].jwt.match: The claims match tokens of producer a too."),
+        (f"{{name: a, {JWT % 'a'}}}, {{name: b, {JWT % 'a'}}}", "producers[1].jwt.match: Some tokens match the claims of this producer and of producer a."),
+        (f"{{name: a, {JWT % 'a'}}}, {{name: b, {(JWT % 'b').replace('azp', 'sub')}}}", "producers[1].jwt.match: Some tokens match the claims of this producer and of producer a."),
         (f"{{name: a, {(JWT % 'a').replace('https', 'http')}}}", "producers[0].jwt.issuer: The URL is plain http, so an attacker on the network could replace the keys of the issuer."),
         ("{name: a, certificate: {san: 'spiffe://a/b'}}", "producers[0].certificate: The producer has a certificate, but the events listener demands none."),
     ],
@@ -87,11 +87,11 @@ def test_access_is_said_where_it_matters(lint_text: Lint) -> None:
     producer = f"{{name: a, keys: [{KEY}]}}"
     (warning,) = findings(lint_text, producer, "")
     assert warning.startswith(
-        "warning server.events.access: The setting is open, so a producer that sends no credential avoids its rights and its quota"
+        "warning server.events.access: The setting access has the value open. A producer that sends no credential avoids its rights and its quota"
     )
     off = "server: {events: {access: producers, host: 0.0.0.0}}\n"
     assert findings(lint_text, producer, off) == [
-        "warning server.events.tls: The setting is missing, so keys and tokens of producers cross the network unencrypted."
+        "warning server.events.tls: The events listener has no TLS, so keys and tokens of producers cross the network unencrypted."
     ]
     both = "server: {events: {access: producers, address_quota: {events: 1/s, burst: 1000}}}\n"
     (error,) = findings(lint_text, producer, both)

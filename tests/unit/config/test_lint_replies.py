@@ -38,7 +38,7 @@ def test_answers_that_are_read_by_who_asked_are_a_warning(lint_text: Lint) -> No
     """Its filters may tell them apart; else the count of replies ends it, noisily."""
     (found,) = lint_text(subscriptions(webhook("s", "b", "answers")))
     assert found.startswith(
-        "warning subscriptions[0].reply: The replies may cause each other in a loop, until the limit on replies ends the loop: 's' → 's'"
+        "warning subscriptions[0].reply: The replies of these subscriptions may cause each other in a loop, until the limit on replies ends the loop: 's' → 's'"
     )
 
 
@@ -59,5 +59,5 @@ def test_a_route_of_the_reserved_name_is_a_warning(lint_text: Lint) -> None:
         "key: {mapper: attribute, attribute: id}}]\n"
     )
     assert any(
-        "no subscription can publish replies by this route" in each for each in lint_text(text)
+        "No subscription can publish replies by this route" in each for each in lint_text(text)
     )

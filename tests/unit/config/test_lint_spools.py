@@ -38,13 +38,13 @@ def test_a_spool_on_an_embedded_log_is_clean(lint_text: Lint) -> None:
         (
             route(to="[{broker: main, topic: a}, {broker: main, topic: b}]"),
             "spool",
-            "The spool works only on a route with one target",
+            "A spool works only on a route with one target",
         ),
         (route(more=", durability: relaxed"), "spool", "durability: relaxed may lose some"),
         (
             route(more=", deduplicate: {}"),
             "spool",
-            "The spool cannot be combined with deduplicate, which does not recognise events in a spool",
+            "A spool cannot be combined with deduplicate, because deduplicate does not recognise events in a spool",
         ),
         (route("{broker: log, max: 1000000TiB}"), "spool.max", "the volume of"),
     ],
@@ -63,7 +63,7 @@ def test_all_spools_of_a_log_must_fit_its_cap(lint_text: Lint) -> None:
     other = route().replace("name: orders", "name: others, filters: [{exact: {type: x}}]")
     assert of(lint_text, other, route(), cap=", size_cap: 2MiB") == []
     (found,) = of(lint_text, other, route(), cap=", size_cap: 1MiB")
-    assert found.startswith("error routes[1].spool.max: The spools of 'log' may take 2097152")
+    assert found.startswith("error routes[1].spool.max: The spools in 'log' may take 2097152")
 
 
 @pytest.mark.parametrize(

@@ -44,36 +44,36 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
     [
         (
             one("strict_webhook: true", sink="http://127.0.0.1/", rest="webhooks: {allow_private: [127.0.0.0/8]}"),
-            "error subscriptions[0].sink: The URL is not https, which strict_webhook requires",
+            "error subscriptions[0].sink: The URL does not begin with https://, which strict_webhook requires",
         ),
         (
             one(f"signing: {{secret: {KEY}}}, content_mode: binary"),
-            "warning subscriptions[0].content_mode: The mode puts attributes into headers, but the signature covers only the body, so a proxy could change the attributes",
+            "warning subscriptions[0].content_mode: The content mode puts attributes into headers, but the signature covers only the body. A proxy could change the attributes",
         ),
         (
             one("handshake: require"),
-            "warning subscriptions[0].handshake: The handshake asks for consent to the origin 'skybridge'",
+            "warning subscriptions[0].handshake: The handshake asks targets to accept the origin 'skybridge'",
         ),
         (
             one("handshake: 'off', request_rate: 5"),
-            "warning subscriptions[0].request_rate: The rate has no effect, because the handshake is off",
+            "warning subscriptions[0].request_rate: The setting request_rate has no effect, because the handshake is off",
         ),
         (one("tls: {ca: /nowhere/ca.pem}"), "error subscriptions[0].tls.ca: The file does not exist on this machine"),
         (
             one("tls: {}", sink="http://127.0.0.1/", rest="webhooks: {allow_private: [127.0.0.0/8]}"),
-            "warning subscriptions[0].tls: The section has no effect on plain http",
+            "warning subscriptions[0].tls: The section tls has no effect, because the URL begins with http://",
         ),
         (
             one("auth: {kind: oauth2, token_endpoint: 'https://10.0.0.1/t', client_id: i, client_secret: s}"),
-            "error subscriptions[0].auth.token_endpoint: The URL has a private address that is not allowed",
+            "error subscriptions[0].auth.token_endpoint: The URL has a private address that webhooks.allow_private does not list",
         ),
         (
             one("handshake: ask", rest="webhooks: {callback: 'http://bridge.example'}"),
-            "error webhooks.callback: The URL is not https, which webhooks require for callbacks",
+            "error webhooks.callback: The callback URL does not begin with https://",
         ),
         (
             one("handshake: ask", rest="webhooks: {callback: 'https://bridge.example/x?y=1'}"),
-            "warning webhooks.callback: The URL has a query or fragment, to which the path of a callback would be added",
+            "warning webhooks.callback: The callback URL has a query or a fragment",
         ),
     ],
 )  # fmt: skip
@@ -85,10 +85,10 @@ def test_a_mistake_is_told(lint_text: Lint, text: str, begins: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ("signing: {secret: canary-1}", "signing.secret: The key begins with none of whsec_"),
-        ("signing: {secret: whsec_canary}", "signing.secret: The key is not base64 after its prefix whsec_"),
+        ("signing: {secret: canary-1}", "signing.secret: The key does not begin with whsec_"),
+        ("signing: {secret: whsec_canary}", "signing.secret: The text of the key after the prefix whsec_ is not base64"),
         ("signing: {secret: whsec_Y2FuYXJ5}", "signing.secret: The key has 6 bytes"),
-        ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: The value has a line end or another control character, which no header can have"),
+        ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: The value has a line end or another control character, which no HTTP header can have"),
         ("auth: {kind: api_key, header: ce-id, secret: canary}", "auth.header: The header ce-id already has another meaning"),
         ("auth: {kind: basic, username: 'a:b', password: canary}", "auth.username: The value has the wrong form"),
         ("tls: {cert: c.pem}", "tls: The settings cert and key work only together"),

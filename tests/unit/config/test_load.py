@@ -113,7 +113,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         load(path, {})
     assert str(refused.value).startswith(f"{path}: 1 error\n")
     assert "The file cannot be read: No such file or directory" in str(refused.value)
-    assert "write one with skybridge init" in str(refused.value)
+    assert "write a new file with skybridge init" in str(refused.value)
 
 
 MISTAKES = """\
@@ -149,13 +149,13 @@ line 2: error instalation: The setting is unknown. Cure: Did you mean installati
 line 3: error server.events.port: The value is above 65535; it is 99999. Cure: Set at most 65535.
 line 3: error server.events.prot: The setting is unknown. Cure: Did you mean port?
 line 3: error server.admin.port: The value is not a whole number; it is "yes". Cure: Write a whole number, such as 8.
-line 5: error brokers.log.kafka_listener: The value has the wrong form; it is "19092". Cure: Write it as host:port, such as 127.0.0.1:19092; put an IPv6 address in brackets.
+line 5: error brokers.log.kafka_listener: The value has the wrong form; it is "19092". Cure: Write the value as host:port, such as 127.0.0.1:19092; put an IPv6 address in brackets.
 line 5: error brokers.log.partitions: The value is below 1; it is 0. Cure: Set at least 1.
 line 6: error brokers.rabbit.addresses: The setting is missing. Cure: Set addresses.
 line 6: error brokers.rabbit.url: The setting is unknown. Cure: Use one of: addresses, client_id, dead_letter_queue, hash_exchange, heartbeat, in_flight, kind, max_record, prefetch, queue, queue_type, security, topics, vhost.
 line 7: error brokers.what.kind: The kind is unknown; it is "kafak". Cure: Use one of: embedded, kafka, rabbitmq, pulsar.
 line 8: error brokers.nameless: The kind is missing. Cure: Use one of: embedded, kafka, rabbitmq, pulsar.
-line 9: error brokers.main.bootstrap_servers: The value has the wrong form; it is "localhost". Cure: Write it as host:port, several separated by commas.
+line 9: error brokers.main.bootstrap_servers: The value has the wrong form; it is "localhost". Cure: Write the value as host:port, several separated by commas.
 line 9: error brokers.main.compression: The value is not one of the choices; it is "zip". Cure: Use one of none, gzip, snappy, lz4 or zstd.
 line 10: error store.dsn: The value is not a PostgreSQL connection string. Cure: Write it as postgresql://user:password@host:5432/database.
 line 12: error routes[0].name: The value has the wrong form; it is "a b". Cure: Use letters, digits, dots, dashes and underscores, and begin with a letter or digit.
@@ -166,9 +166,9 @@ line 14: error routes[0].to.topic: The setting is missing. Cure: Set topic.
 line 14: error routes[0].to.topc: The setting is unknown. Cure: Did you mean topic?
 line 15: error routes[0].key: The mapper hash needs attributes. Cure: Set attributes.
 line 18: error subscriptions[0].source.topics: The value is empty. Cure: Write at least one entry or character.
-line 19: error subscriptions[0].sink: The value has the wrong form; it is "billing.example". Cure: Begin it with https:// or http://.
-line 20: error subscriptions[0].signing.secret: The key begins with none of whsec_, whsk_, whpk_. Cure: Make one with skybridge secret.
-line 22: error subscriptions[0].retry.schedule[1]: The value is not a duration; it is "soon". Cure: Write for example 100ms, 15s, 5m, 2h or 7d.
+line 19: error subscriptions[0].sink: The value has the wrong form; it is "billing.example". Cure: Begin the value with https:// or http://.
+line 20: error subscriptions[0].signing.secret: The key does not begin with whsec_, whsk_ or whpk_. Cure: Make a key with skybridge secret.
+line 22: error subscriptions[0].retry.schedule[1]: The value is not a duration; it is "soon". Cure: Write a number and a unit, for example 100ms, 15s, 5m, 2h or 7d.
 line 23: error subscriptions[0].start: The value is not one of the choices; it is "now". Cure: Use one of earliest or latest.
 line 24: error limits.body: The limit is below 87819 bytes, and an event of 64 KiB must pass (core: size limits); it is "64KiB". Cure: Set at least 87819.
 line 25: error log.level: The value is not one of the choices; it is "loud". Cure: Use one of debug, info, warning or error."""

@@ -128,11 +128,11 @@ def test_what_is_meant_for_others_is_left_alone(load_text: Load, variable: str) 
         ),
         (
             "SKYBRIDGE_ROUTES__7__NAME",
-            "error routes: The variable SKYBRIDGE_ROUTES__7__NAME matches no setting. Cure: Correct its name.",
+            "error routes: The environment variable SKYBRIDGE_ROUTES__7__NAME matches no setting. Cure: Correct the name of the variable.",
         ),
         (
             "SKYBRIDGE_SERVER____PORT",
-            "error server: The variable SKYBRIDGE_SERVER____PORT matches no setting. Cure: Correct its name.",
+            "error server: The environment variable SKYBRIDGE_SERVER____PORT matches no setting. Cure: Correct the name of the variable.",
         ),
     ],
 )

@@ -20,7 +20,7 @@ CANARY = "canary-7f3a-value"
 UNRESOLVED = """\
 line 6: error server.events.port: The environment variable PROT is not set. Cure: Set PROT. Did you mean PORT?
 line 7: error server.admin.token: The file TMP/none cannot be read: No such file or directory. Cure: Check the path and its permissions.
-line 8: error installation: The file TMP/binary is not UTF-8. Cure: Save it as UTF-8."""
+line 8: error installation: The file TMP/binary is not UTF-8. Cure: Save the file as UTF-8."""
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_secret_of_digits_without_quotes_is_not_repeated(refusal: Refusal, tex
 def test_an_empty_token_is_refused(refusal: Refusal, admin: str, setting: str) -> None:
     """It would look as if a token were asked for."""
     (found,) = refusal(f"server: {{admin: {{{admin}}}}}\n", minimal=True)
-    assert (found.setting, found.message) == (setting, "The value is empty.")
+    assert (found.setting, found.message) == (setting, "The secret is empty.")
 
 
 def test_a_token_is_what_a_header_can_bring(load_text: Load) -> None:

@@ -44,7 +44,7 @@ def test_what_only_webhooks_have_is_refused(settings: dict[str, Any]) -> None:
     """A signature that nobody makes would be believed in."""
     name = next(iter(settings))
     with pytest.raises(
-        ValidationError, match=f"{name} is only for webhooks: a pull subscription calls no target"
+        ValidationError, match=f"{name} is only for webhooks, because a pull subscription calls no target"
     ):
         Subscription.model_validate(TO_BE_PULLED | settings)
 
@@ -72,7 +72,7 @@ def test_a_record_that_is_no_event_cannot_be_forwarded_to_whoever_pulls() -> Non
     """What is handed out is an event, always."""
     with pytest.raises(
         ValidationError,
-        match="The setting on_foreign: forward needs a topic as sink, because a webhook accepts only events",
+        match="The setting on_foreign: forward needs a topic as sink, because foreign messages are no events and a webhook gets only events",
     ):
         Subscription.model_validate(TO_BE_PULLED | {"on_foreign": "forward"})
 
