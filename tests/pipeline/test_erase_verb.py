@@ -25,7 +25,7 @@ class Standing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[object, ...]] = []
         self.session = mock.Mock()
-        monkeypatch.setattr(verb, "read", mock.Mock())
+        monkeypatch.setattr(verb, "load_configuration", mock.Mock())
         monkeypatch.setattr(verb, "open_lake", lambda *_, **__: (self.session, mock.Mock()))
         monkeypatch.setattr(erase, "find", lambda *_: FOUND)
         monkeypatch.setattr(erase, "erase", self._erase)

@@ -147,7 +147,7 @@ async def running(
 def kafka_waits_for_subscriptions(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set for how long a starting service rejects Kafka clients until its subscriptions have
     groups."""
-    monkeypatch.setattr(kafka, "TAKEN", seconds)
+    monkeypatch.setattr(kafka, "GROUPS_WITHIN", seconds)
 
 
 def _client() -> httpx.AsyncClient:
