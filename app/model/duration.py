@@ -23,9 +23,9 @@ _BYTES = {
 def number(value: object) -> object:
     """Return the value. Raise ValueError for True and False, which Python counts as numbers."""
     if isinstance(value, bool):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004 - pydantic takes ValueError
             "The value is true or false, not a number. Cure: Write a number, for example 15."
-        )  # noqa: TRY004 - pydantic takes ValueError
+        )
     return value
 
 

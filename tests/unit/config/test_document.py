@@ -95,7 +95,10 @@ def test_a_merge_of_a_merge_works() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a: &a {b: *a}\n", "line 1: error a.b: The alias refers to a list or mapping that contains the alias"),
+        (
+            b"a: &a {b: *a}\n",
+            "line 1: error a.b: The alias refers to a list or mapping that contains the alias",
+        ),
         (b"a: !secret x\n", "line 1: error a: The YAML tag !secret is unknown"),
         (b"true: 1\n", "line 1: error: The name of a setting is not text"),
         (b"[1]: 1\n", "line 1: error: The name of a setting is not text"),

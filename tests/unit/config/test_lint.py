@@ -638,7 +638,9 @@ def test_a_finding_of_an_override_names_the_variable(load_text: Load) -> None:
 def test_bodies_under_way_have_room_for_one_at_least(lint_text: Lint) -> None:
     """Otherwise a large event would be answered 503 for ever."""
     (finding,) = lint_text(ROUTE + "limits: {body: 8MiB, receiving: 4MiB}\n")
-    assert finding.startswith("error limits.receiving: The limit limits.receiving is below limits.body")
+    assert finding.startswith(
+        "error limits.receiving: The limit limits.receiving is below limits.body"
+    )
 
 
 @pytest.mark.parametrize(
@@ -694,9 +696,7 @@ def test_a_format_that_has_no_such_version_is_an_error(
     asked = {"content_mode": mode, "format": name, "specversion": f'"{version}"'}
     inside = ", ".join(f"{setting}: {value}" for setting, value in asked.items())
     cure = 'Cure: Set specversion: "1.0", or format: json.'
-    reason = (
-        f"The format {name} does not support CloudEvents {version}. {cure}"
-    )
+    reason = f"The format {name} does not support CloudEvents {version}. {cure}"
 
     assert lint_text(ROUTE.replace("to:", f"{inside}, to:") + subscription(**asked)) == [
         f"error routes[0].specversion: {reason}",
@@ -816,7 +816,9 @@ def test_deduplicate_in_memory_alone_is_a_warning(lint_text: Lint) -> None:
     route = "name: r, to: {broker: main, topic: t}, deduplicate: {window: 10m}"
     found = lint_text(kafka() + routed(route), minimal=False)
     (found,) = [each for each in found if "deduplicate" in each]
-    assert found.startswith("warning routes[0].deduplicate: The deduplication window for 'main' is in the memory")
+    assert found.startswith(
+        "warning routes[0].deduplicate: The deduplication window for 'main' is in the memory"
+    )
 
 
 @pytest.mark.parametrize(

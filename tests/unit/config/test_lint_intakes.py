@@ -177,7 +177,9 @@ def test_the_bounds_of_what_is_received_and_in_flight_hold_the_largest_body(
         "preset: github, secret: s", "limits: {receiving: 8MiB, in_flight_bytes: 16MiB}\n"
     )
     first, second = sorted(lint_text(text))
-    assert first.startswith("error limits.receiving: The limit limits.receiving is below intakes[0].max_body")
+    assert first.startswith(
+        "error limits.receiving: The limit limits.receiving is below intakes[0].max_body"
+    )
     assert second.startswith(
         "warning limits.in_flight_bytes: The limit is below intakes[0].max_body, which is 26214400"
     )

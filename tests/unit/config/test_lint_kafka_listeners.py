@@ -130,7 +130,8 @@ def test_two_listeners_need_two_ports(lint_text: Lint) -> None:
     second = '  two: {kind: embedded, path: /srv/m, kafka_listener: "127.0.0.1:19092"}\n'
     (found,) = findings(lint_text, config('"127.0.0.1:19092"', second))
     assert (
-        "brokers.two.kafka_listener: The Kafka listener has the same port as the Kafka listener of log" in found
+        "brokers.two.kafka_listener: The Kafka listener has the same port as the Kafka listener of log"
+        in found
     )
 
 
@@ -158,7 +159,10 @@ def test_a_log_without_room_for_one_topic_is_told(lint_text: Lint) -> None:
     """Its first event would be answered 503, and every later one."""
     text = config('"127.0.0.1:1"', log=", partitions: 9, max_partitions: 8")
     (found,) = [each for each in lint_text(text, minimal=False) if "max_partitions" in each]
-    assert "brokers.log.max_partitions: The limit max_partitions is too low for one topic of 9 partitions" in found
+    assert (
+        "brokers.log.max_partitions: The limit max_partitions is too low for one topic of 9 partitions"
+        in found
+    )
 
 
 def test_the_bounds_of_groups_and_topics_reach_the_listener(

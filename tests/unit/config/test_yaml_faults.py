@@ -32,7 +32,11 @@ from app.config.load.finding import BadConfiguration
             3,
             "Indent it like the other settings of its section, by 0 or 2 spaces.",
         ),
-        ("a: {b: 1\nc: {d: 2}\n", 2, "Close the bracket { of line 1, and put commas between its entries."),
+        (
+            "a: {b: 1\nc: {d: 2}\n",
+            2,
+            "Close the bracket { of line 1, and put commas between its entries.",
+        ),
         ("a: [1\nb: 2\n", 2, "Close the bracket [ of line 1, and put commas between its entries."),
         ("a: 'x\nb: 1\n", 3, "Close the quote of line 1."),
         ("a: 1\nbc\nd: 2\n", 3, "Write a colon and a space after the name of a setting."),

@@ -44,7 +44,8 @@ def test_what_only_webhooks_have_is_refused(settings: dict[str, Any]) -> None:
     """A signature that nobody makes would be believed in."""
     name = next(iter(settings))
     with pytest.raises(
-        ValidationError, match=f"{name} is only for webhooks, because a pull subscription calls no target"
+        ValidationError,
+        match=f"{name} is only for webhooks, because a pull subscription calls no target",
     ):
         Subscription.model_validate(TO_BE_PULLED | settings)
 
