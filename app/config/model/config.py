@@ -233,7 +233,7 @@ def _proxy(url: FileSecret) -> FileSecret:
 
     text = url.get_secret_value()
     if not text.startswith(("http://", "https://")):
-        raise ValueError("The value is not a URL. Cure: Begin it with http:// or https://.")
+        raise ValueError("The value is not a URL. Cure: Begin the value with http:// or https://.")
     try:
         read_proxy_url(text)
     except ValueError:

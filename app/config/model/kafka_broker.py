@@ -53,7 +53,7 @@ class Sasl(Strict):
         if self.mechanism != "OAUTHBEARER":
             if bearer:
                 raise ValueError(
-                    f"The setting {bearer[0]} is only for mechanism OAUTHBEARER. Cure: Remove it."
+                    f"The setting {bearer[0]} is only for the mechanism OAUTHBEARER. Cure: Remove {bearer[0]}."
                 )
             if None in user:
                 raise ValueError(

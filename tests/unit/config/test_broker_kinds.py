@@ -50,7 +50,7 @@ def test_the_least_that_must_be_said_lints_clean(lint_text: Lint, broker: str) -
         (f"{KAFKA}, security: {{sasl: {{mechanism: OAUTHBEARER, token: x, username: u}}}}",
          "security.sasl", "The mechanism OAUTHBEARER has no username and password"),
         (f"{KAFKA}, security: {{sasl: {{mechanism: PLAIN, username: u, password: p, token: x}}}}",
-         "security.sasl", "The setting token is only for mechanism OAUTHBEARER"),
+         "security.sasl", "The setting token is only for the mechanism OAUTHBEARER"),
         (f"{KAFKA}, session_timeout: 10ms", "session_timeout", "is below 1"),
         (f"{KAFKA}, instance_id: 'a b'", "instance_id", "The value has the wrong form"),
         (f"{RABBIT}, security: {{mechanism: EXTERNAL}}", "security",
