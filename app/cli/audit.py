@@ -44,7 +44,7 @@ def audit(
     kind: Annotated[
         str,
         option(
-            "Show only entries of this kind: change, login, look (somebody read event data) or refusal; by default all."
+            "Show only entries of this kind: change, login, look (a reader saw event data) or refusal; by default all."
         ),
     ] = "",
     who: Annotated[
