@@ -417,7 +417,7 @@ async def test_files_that_cannot_be_used_leave_the_old_ones_in_use_and_the_log_s
     other = authority.issue_cert("localhost").private_key_pem.bytes()
     file, content, words = {
         "encrypted": ("key.pem", encrypted(key), "is encrypted"),
-        "mixed": ("key.pem", other, "does not belong to the certificate"),
+        "mixed": ("key.pem", other, "do not match"),
         "gone": ("cert.pem", None, "does not exist"),
         "cut": ("cert.pem", (tmp_path / "cert.pem").read_bytes()[:200], "cannot be read"),
         "authorities": ("ca.pem", b"", "is empty"),
