@@ -90,7 +90,7 @@ async def test_a_broken_certificate_leaves_the_old_one_in_force(
         async with await RawConnection.open(server.port, trusting) as peer:
             before = serial(peer)
         (tmp_path / "cert.pem").write_text("half a")
-        await until(lambda: "the old one stays" in caplog.text)
+        await until(lambda: "the old ones stay" in caplog.text)
         async with await RawConnection.open(server.port, trusting) as peer:
             assert serial(peer) == before
         issue(authority, tmp_path)
@@ -433,7 +433,7 @@ async def test_files_that_cannot_be_used_leave_the_old_ones_in_use_and_the_log_s
         async with await RawConnection.open(server.port, trusting) as peer:
             assert serial(peer) == before
         (said,) = [each.getMessage() for each in caplog.records if words in each.getMessage()]
-        assert "the old one stays" in said
+        assert "the old ones stay" in said
         for part in ("server.events.tls", str(tmp_path / file), "Cure"):
             assert part in said
         issue(authority, tmp_path)
