@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from app.cli.commands import app
 from configuration import Settings
 from console import WITHIN_MS, ConsoleService, Pages
+from kafka_away import kafka_with
 from kafka_server import KafkaServer
 from waiting import wait_until
 
@@ -20,15 +21,23 @@ WITHIN = WITHIN_MS / 1000
 
 
 @pytest.fixture
+def making() -> Iterator[KafkaServer]:
+    with kafka_with(["orders", "payments"]) as server:
+        yield server
+
+
+@pytest.fixture
 def away(
-    own_kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory
+    kafka: str, making: KafkaServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ConsoleService]:
-    """Run a service whose Kafka was there at the start and is killed."""
+    """Run a service whose Kafka was there at the start and is killed. (``kafka`` skips where there
+    is none to be had.)
+    """
 
     def change(settings: Settings) -> None:
         settings["brokers"]["main"] = {
             "kind": "kafka",
-            "bootstrap_servers": own_kafka.bootstrap_servers,
+            "bootstrap_servers": making.bootstrap_servers,
         }
         settings["routes"].insert(
             0,
@@ -48,7 +57,7 @@ def away(
         ]
 
     with ConsoleService(tmp_path_factory.mktemp("away"), change).running() as service:
-        own_kafka.kill()
+        making.kill()
         wait_until(lambda: not _healthy(service), "a broker that is away", WITHIN)
         yield service
 

@@ -157,12 +157,12 @@ async def test_a_retry_after_yields_to_force_alone(house, target):
     assert 3_500 < answer["retry_after"] <= 3_600
     target.refusal = DOWN
     assert (await house.post("retry", force=True))[1]["probe"] is True
-    await until(lambda: target.tries("a.1") == 2, "the forced probe")
+    await until(lambda: target.tries("a.1") + target.tries("b.1") == 2, "the forced probe")
     paused = await until(lambda: is_paused(house, longer_than=3_000), "the earlier pause")
     assert paused <= 3_600
     target.broken.clear()
     await house.post("retry", force=True)
-    await until(lambda: target.ids[-2:] == ["a.1", "b.1"], "both events, in their order")
+    await until(lambda: {*target.ids[-2:]} == {"a.1", "b.1"}, "both events, of two keys")
     await until(lambda: is_state(house, "running"), "flowing deliveries")
 
 
