@@ -54,7 +54,7 @@ def _outcome(expression: str, event: CloudEvent, names: tuple[str, ...]) -> Outc
         tree = _leaning(tree)
     with ExitStack() as patched:
         if "wrapping" in names:
-            patched.enter_context(_patched("within", _wrapped))
+            patched.enter_context(_patched("checked_integer", _wrapped))
         if "first-match" in names:
             patched.enter_context(_patched("_in", _first_match))
         if "cast-in-turn" in names:
