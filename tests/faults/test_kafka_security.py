@@ -17,7 +17,7 @@ import pytest
 from app.brokers.kafka import OAuthBearer, SaslCredentials
 from app.brokers.portable import PortableLog
 from app.brokers.security import ClientTls
-from app.config.model.brokers import OAuthBearer as OAuthSettings
+from app.config.model.brokers import OAuth as OAuthSettings
 from app.errors import BrokerError
 from app.features.tokens import GrantedTokens
 from app.model.start import EARLIEST
