@@ -239,8 +239,9 @@ class FakeConsumer:
         if self.log.clock is not None:
             await wait_for_event(changed, self.log.clock, wait)
         elif wait > 0:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), wait)
+            with suppress(TimeoutError):  # wait_for of Python 3.11 swallows a cancel when the event is set
+                async with asyncio.timeout(wait):
+                    await changed.wait()
 
     async def settle(self, messages: Collection[Message]) -> None:
         self.settle_calls += 1

@@ -62,3 +62,13 @@ async def test_the_event_that_is_asked_for_is_the_probe(rig):
     assert (await retry(rig, event="1", force=True)).probe
     await until(lambda: len(rig.sink.answered) == tries + 1)
     assert rig.sink.answered[-1] == "1"
+
+
+async def test_a_halted_subscription_tries_nothing(rig):
+    rig.sink.default = FAILS
+    await rig.publish(an_event(0, "a"))
+    await rig.begin(retry={"schedule": ["1h"], "hold": 1})
+    await until(lambda: rig.status.waiting == 1)
+    rig.dispatcher.pause("by the test")
+    assert await retry(rig) == RetryResult()
+    assert rig.status.waiting == 1
