@@ -7,7 +7,7 @@ pointer's path are parsed. If an object repeats a name, the last member of that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Raw
 
@@ -31,7 +31,7 @@ def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
         if not event.data or not is_json(event):
             return None
         try:
-            return _found(event.data, steps)
+            return descend(single_value(event.data), steps)
         except FAULTS:
             return None
 
@@ -52,8 +52,8 @@ def is_json(event: CloudEvent) -> bool:
     return event.data_form is DataForm.JSON
 
 
-def _found(document: bytes, steps: tuple[str, ...]) -> bytes | None:
-    value = single_value(document)
+def descend(value: bytes, steps: Sequence[str]) -> bytes | None:
+    """Return the JSON text at the steps of a pointer into a JSON value, or None if there is none. Raises FAULTS."""
     for step in steps:
         inner = child_of(value, step)
         if inner is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote_plus
 
@@ -10,7 +10,7 @@ from app.event.json_pointer import steps_of
 from app.event.json_text import encode_value
 from app.event.value import CloudEvent, DataForm
 from app.model.outlet import DataBody, FormBody, JsonBody, SecretText, SecretValue, TextBody
-from app.outlets.places import Compiler, Markup, Optional, RenderJson, ValueAbsent
+from app.outlets.places import Compiler, Markup, Optional, Render, RenderJson, Text, ValueAbsent
 from app.outlets.values import ShapingEvent, Unshapeable
 
 JSON = "application/json"
@@ -67,11 +67,11 @@ def compile_json(
     """Compile a JSON document. ``markup`` has the escaping for strings of members, by member name."""
     pieces = _merged(_pieces(document, compiler, setting, markup or {}))
 
-    def render(event: ShapingEvent) -> bytes:
-        made = b"".join([piece if isinstance(piece, bytes) else piece(event) for piece in pieces])
-        return _demand_utf8(made, setting)
+    return lambda event: _demand_utf8(_rendered(pieces, event), setting)
 
-    return render
+
+def _rendered(pieces: Sequence[Piece], event: ShapingEvent) -> bytes:
+    return b"".join([piece if isinstance(piece, bytes) else piece(event) for piece in pieces])
 
 
 def _demand_utf8(made: bytes, setting: str) -> bytes:
@@ -97,12 +97,11 @@ class _Member(NamedTuple):
     def render(self, event: ShapingEvent) -> bytes | None:
         """Return the member; None if it is left out."""
         try:
-            pieces = [each if isinstance(each, bytes) else each(event) for each in self.pieces]
+            return self.name + _rendered(self.pieces, event)
         except ValueAbsent:
             if self.may_lack:
                 return None
             raise
-        return self.name + b"".join(pieces)
 
 
 def _pieces(
@@ -159,9 +158,7 @@ def _merged(pieces: Iterator[Piece]) -> list[Piece]:
     return merged
 
 
-def _form(
-    fields: Mapping[str, str | SecretValue | SecretText], compiler: Compiler, setting: str
-) -> RenderJson:
+def _form(fields: Mapping[str, Text], compiler: Compiler, setting: str) -> RenderJson:
     templates = [
         (quote_plus(name), compiler.form(text, f"{setting}.form.{name}"))
         for name, text in fields.items()
@@ -170,7 +167,7 @@ def _form(
 
 
 def pairs(
-    templates: Sequence[tuple[str, str | Callable[[ShapingEvent], str]]],
+    templates: Sequence[tuple[str, str | Render]],
     event: ShapingEvent,
     *,
     omits: bool,

@@ -13,7 +13,7 @@ from app.model.outlet_presets import BATCHED, PresetRequest
 from app.outlets.body import BodyTemplate, compile_json
 from app.outlets.places import Compiler, RenderJson, Reveal
 from app.outlets.presets import NDJSON, PRESETS, PublisherApi
-from app.outlets.request import RequestTemplate, ShapedRequest, compile_request
+from app.outlets.request import CompiledRequest, ShapedRequest, compile_request
 from app.outlets.success import Judge, TargetAnswer, compile_success
 
 
@@ -39,7 +39,7 @@ class Outlet:
 
     def __init__(
         self,
-        template: RequestTemplate,
+        template: CompiledRequest,
         judge: Judge | None,
         preset: PublisherApi | None,
         *,
@@ -102,7 +102,7 @@ def compile_outlet(
 
 def _template_of(
     settings: PresetRequest, preset: PublisherApi, sink: str, reveal: Reveal, limit: int
-) -> RequestTemplate:
+) -> CompiledRequest:
     compiler = Compiler(reveal)
     target = read_url(sink).target
     documents = [
@@ -114,7 +114,7 @@ def _template_of(
         for name, text in preset.headers(settings).items()
     ]
     is_there = target.partition("?")[0].rstrip("/").endswith(preset.path)
-    return RequestTemplate(
+    return CompiledRequest(
         "POST",
         target,
         path="" if is_there else preset.path,

@@ -33,10 +33,8 @@ from app.model.outlet_presets import (
     SplunkRequest,
     TeamsRequest,
 )
-from app.outlets.places import Markup, Optional
+from app.outlets.places import Markup, Optional, Text
 from app.outlets.success import Judge, TargetAnswer, delivered, refused, retried, value_at
-
-TextSetting = str | SecretValue | SecretText
 
 NDJSON = "application/x-ndjson"
 JSON = "application/json"
@@ -68,7 +66,7 @@ class PublisherApi(NamedTuple):
 
     documents: Callable[[Any], Sequence[object]]
     path: str = ""
-    headers: Callable[[Any], Mapping[str, TextSetting]] = lambda _settings: {}
+    headers: Callable[[Any], Mapping[str, Text]] = lambda _settings: {}
     media_type: str = JSON
     markup: Mapping[str, Markup] = MappingProxyType({})
     judge: Judge | None = None
@@ -92,7 +90,7 @@ def _teams(settings: TeamsRequest) -> Sequence[object]:
     return ({"type": "message", "attachments": [{"contentType": content_type, "content": card}]},)
 
 
-def _teams_line(text: TextSetting, *, bold: bool = False) -> object:
+def _teams_line(text: Text, *, bold: bool = False) -> object:
     run = {"type": "TextRun", "text": text, **({"weight": "Bolder"} if bold else {})}
     return {"type": "RichTextBlock", "inlines": [run]}
 
@@ -155,7 +153,7 @@ def _event(settings: PresetRequest, name: str, further: Mapping[str, object] = _
     return {**further, "attributes": "{$attributes}", "data": Optional("{$data}")}
 
 
-def _scheme(prefix: str, key: TextSetting) -> TextSetting:
+def _scheme(prefix: str, key: Text) -> Text:
     """Return a header of the form ``Scheme KEY``."""
     match key:
         case SecretValue(secret=secret):

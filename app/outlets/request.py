@@ -10,14 +10,12 @@ from app.bindings.http import HttpMessage
 from app.delivery.target_url import read_url
 from app.errors import Fault
 from app.event.value import CloudEvent
-from app.model.outlet import DataBody, DataPart, RequestTemplates, SecretText, SecretValue
+from app.model.outlet import DataBody, DataPart, RequestTemplates
 from app.outlets.body import BodyTemplate, compile_body, pairs
-from app.outlets.places import Compiler, Render, Reveal, Value, ValueAbsent
+from app.outlets.places import Compiler, Render, Reveal, Text, Value, ValueAbsent
 from app.outlets.values import ShapingEvent, Unshapeable
 
 SPARE = 64 * 1024  # bytes that a request may have beyond the largest body of an event
-
-Texts = Mapping[str, str | SecretValue | SecretText]
 
 
 class ShapedRequest(NamedTuple):
@@ -34,7 +32,7 @@ class ShapedRequest(NamedTuple):
     message: HttpMessage
 
 
-class RequestTemplate:
+class CompiledRequest:
     """The compiled request of a subscription.
 
     Args:
@@ -147,7 +145,7 @@ def lacking(values: Sequence[Value], event: ShapingEvent, setting: str) -> Unsha
 
 def compile_request(
     settings: RequestTemplates, sink: str, reveal: Reveal, limit: int
-) -> RequestTemplate:
+) -> CompiledRequest:
     """Compile the setting ``request`` of a subscription.
 
     Args:
@@ -163,7 +161,7 @@ def compile_request(
     body = settings.body
     if body is None and settings.method != "DELETE":
         body = DataBody(data=DataPart())
-    return RequestTemplate(
+    return CompiledRequest(
         settings.method,
         read_url(sink).target,
         path=compiler.path(settings.path, "request.path"),
@@ -178,8 +176,8 @@ def compile_request(
 
 
 def _each(
-    texts: Texts,
-    compile_text: Callable[[str | SecretValue | SecretText, str], str | Render],
+    texts: Mapping[str, Text],
+    compile_text: Callable[[Text, str], str | Render],
     setting: str,
     spell: Callable[[str], str],
 ) -> list[tuple[str, str | Render]]:

@@ -62,9 +62,9 @@ def delivered(status: int) -> AttemptOutcome:
     return AttemptOutcome(Fate.DELIVERED, f"status-{status}", f"{status // 100}xx")
 
 
-def retried(code: str, status: int, *, at_fault: bool = False) -> AttemptOutcome:
+def retried(code: str, status: int) -> AttemptOutcome:
     """Return the outcome of an event that is sent again by its schedule."""
-    return AttemptOutcome(Fate.RETRY, code, f"{status // 100}xx", at_fault)
+    return AttemptOutcome(Fate.RETRY, code, f"{status // 100}xx")
 
 
 def refused(code: str, status: int) -> AttemptOutcome:

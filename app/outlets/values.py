@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw
 
 from app.errors import Fault, SenderError, SetupError
-from app.event.json_pointer import child_of, is_json, steps_of
+from app.event.json_pointer import child_of, descend, is_json, steps_of
 from app.event.json_text import FAULTS, members, single_value
 from app.event.templates import POINTER, Placeholder
 from app.event.types import is_name, is_timestamp
@@ -37,11 +37,10 @@ CURE = (
 class ShapingEvent:
     """An event while its request is shaped. Its data is parsed once for all placeholders."""
 
-    __slots__ = ("_members", "attributes", "event")
+    __slots__ = ("_members", "event")
 
     def __init__(self, event: CloudEvent) -> None:
         self.event = event
-        self.attributes = event.attributes
         self._members: Mapping[str, Raw] | None = None
 
     def at(self, steps: Sequence[str]) -> bytes | None:
@@ -49,13 +48,9 @@ class ShapingEvent:
         data is not JSON."""
         try:
             found = self._top(steps[0])
-            for step in steps[1:]:
-                if found is None:
-                    return None
-                found = child_of(bytes(found).strip(), step)
+            return None if found is None else descend(bytes(found).strip(), steps[1:])
         except FAULTS:
             return None
-        return None if found is None else bytes(found).strip()
 
     def _top(self, step: str) -> Raw | None:
         if self._members is None:
@@ -183,7 +178,7 @@ def _time(form: str, setting: str) -> Find:
             raise SetupError(f"{directive} is no part of a time", setting=setting, cure=cure)
 
     def find(event: ShapingEvent) -> bytes | None:
-        at = _moment(event.attributes.get("time", ""))
+        at = _moment(event.event.attributes.get("time", ""))
         if at is None:
             return None
         return _encode(_DIRECTIVE.sub(lambda found: _DIRECTIVES[found[0]](at), form))

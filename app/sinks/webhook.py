@@ -172,6 +172,8 @@ class WebhookSink(BatchSink):
     def _mask(self, request: WebhookRequest, used: RequestCredentials | None) -> Mask | None:
         """Return the mask that hides all secrets of an attempt. Return None if there are no
         secrets."""
+        if used is None and request.mask is None:
+            return self._url_mask
         masks = [self._url_mask, request.mask, None if used is None else used.mask]
         known = [mask for mask in masks if mask is not None]
         return reduce(Mask.combined_with, known) if known else None

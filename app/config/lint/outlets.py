@@ -12,6 +12,7 @@ from app.config.lint.report import LintReport
 from app.config.load.finding import Path
 from app.errors import SetupError
 from app.event.json_pointer import steps_of
+from app.model.places import value_at
 from app.model.route import Target
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
@@ -94,7 +95,7 @@ def _excludes(schema: Any, whole: Any, steps: tuple[str, ...], depth: int = 0) -
         return False
     parts = [*schema.get("allOf", ())]
     if isinstance(reference := schema.get("$ref"), str) and reference.startswith("#"):
-        parts.append(_at(whole, steps_of(reference[1:])))
+        parts.append(value_at(whole, steps_of(reference[1:])))
     if any(_excludes(part, whole, steps, depth + 1) for part in parts):
         return True
     return bool(steps) and _has_no_member(schema, whole, steps, depth)
@@ -108,11 +109,3 @@ def _has_no_member(schema: dict[str, Any], whole: Any, steps: tuple[str, ...], d
         return _excludes(properties[steps[0]], whole, steps[1:], depth + 1)
     closed = schema.get("additionalProperties", True) is False
     return closed and "patternProperties" not in schema and kind == "object"
-
-
-def _at(document: Any, steps: tuple[str, ...]) -> Any:
-    for step in steps:
-        if not isinstance(document, dict) or step not in document:
-            return None
-        document = document[step]
-    return document
