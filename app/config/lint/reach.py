@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from app.model.route import Exchange, Filter, KeyPolicy, Target
+from app.model.route import Exchange, Filter, KeyPolicy, Route, Target
+from app.model.subscription import Subscription
 from app.routing.templates import placeholders
 
 Node = TypeVar("Node")
@@ -132,6 +133,20 @@ def feeds(target: Target | Exchange, filters: Sequence[Filter], topic: str) -> b
         return target.topic == topic
     known = {name: text for dialect, name, text in atoms(filters) if dialect == "exact"}
     return re.fullmatch(_pattern(target.topic, known), topic) is not None
+
+
+def writing_routes(routes: Sequence[Route], subscription: Subscription, topic: str) -> list[Route]:
+    """Return the routes that may write to a topic of the subscription. The filters of the
+    subscription are not considered.
+    """
+    broker = subscription.source.broker
+    return [
+        route
+        for route in routes
+        if any(
+            target.broker == broker and feeds(target, route.filters, topic) for target in route.to
+        )
+    ]
 
 
 def may_be_one_topic(one: str, other: str) -> bool:

@@ -4,7 +4,7 @@ dead letters do not loop.
 
 from __future__ import annotations
 
-from app.config.lint.reach import feeds, may_both_match, may_have_no_key
+from app.config.lint.reach import feeds, may_both_match, may_have_no_key, writing_routes
 from app.config.lint.report import LintReport
 from app.config.load.finding import Path
 from app.config.model.brokers import RabbitBroker
@@ -75,22 +75,8 @@ def _feeding(report: LintReport, subscription: Subscription, topic: str) -> list
     """
     return [
         route
-        for route in _writing(report, subscription, topic)
+        for route in writing_routes(report.config.routes, subscription, topic)
         if may_both_match(route.filters, subscription.filters)
-    ]
-
-
-def _writing(report: LintReport, subscription: Subscription, topic: str) -> list[Route]:
-    """Return the routes that may write to the topic. The filters of the subscription are not
-    considered.
-    """
-    return [
-        route
-        for route in report.config.routes
-        if any(
-            target.broker == subscription.source.broker and feeds(target, route.filters, topic)
-            for target in route.to
-        )
     ]
 
 
@@ -98,7 +84,7 @@ def _reason(report: LintReport, subscription: Subscription, topic: str) -> str:
     """Return the reason for a warning, or empty text. The reason is set if routes write to the
     topic, but the filters of the subscription match none of their events.
     """
-    if _writing(report, subscription, topic):
+    if writing_routes(report.config.routes, subscription, topic):
         return ", because the filters of the subscription match none of the topic's events"
     return ""
 

@@ -28,16 +28,25 @@ SCHEMA = {
 }  # fmt: skip
 
 
-def findings(tmp_path: Path, request: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
-    """The level and setting of each finding below the subscription."""
-    schema = tmp_path / "schema.json"
-    schema.write_text(json.dumps(SCHEMA))
+def findings(
+    tmp_path: Path,
+    request: dict[str, Any],
+    *,
+    schema: object = SCHEMA,
+    also: dict[str, Any] | None = None,
+    **more: Any,
+) -> list[tuple[str, str]]:
+    """The level and setting of each finding below the subscription. ``also`` is a second route."""
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(schema))
     one = subscription("a", "https://hooks.example/x", request=request, **more)
     if "handshake" not in more:
         del one["handshake"]
-    settings = configuration(
-        tmp_path, subscriptions=[one], routes=[route(schema={"file": str(schema)})]
-    )
+    routes = [route(schema={"file": str(file)})]
+    if also is not None:
+        checked = {"file": str(file), **also["schema"]} if "schema" in also else None
+        routes.append(route(**{**also, "schema": checked}))
+    settings = configuration(tmp_path, subscriptions=[one], routes=routes)
     try:
         found = lint(loaded(written(settings, tmp_path)))
     except BadConfiguration as error:
@@ -95,3 +104,35 @@ def test_settings_that_contradict_a_request(tmp_path: Path, more: dict[str, Any]
     """They are refused: the request that goes out would not be the one that is written."""
     request = {"headers": {"x-a": "{id}"}, "success": {"status": [410]}}
     assert any(level == "error" for level, _ in findings(tmp_path, request, **more))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
+        {"allOf": None},
+        {"type": "object", "properties": None, "additionalProperties": False},
+        {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/a"}}},
+    ],
+    ids=["a circle that doubles", "no list", "no properties", "a circle"],
+)
+def test_a_schema_of_any_form_ends_the_check(tmp_path: Path, schema: dict[str, Any]) -> None:
+    """A circle is followed once, and what is no schema is left to the check of routes."""
+    found = findings(tmp_path, {"body": {"a": "{pointer:/order/id}"}}, schema=schema)
+    assert ("warning", "subscriptions[0].request.body.a") not in found
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"name": "other", "to": {"broker": "log", "topic": "{type}"}},
+        {"name": "counted", "schema": {"on_invalid": "count"}},
+    ],
+    ids=lambda more: more["name"],
+)
+def test_a_route_that_may_write_other_data_prevents_the_warning(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    """A template that can be the topic, or a route that publishes what does not match its schema."""
+    found = findings(tmp_path, {"body": {"a": "{pointer:/order/number}"}}, also=more)
+    assert ("warning", "subscriptions[0].request.body.a") not in found
