@@ -23,7 +23,7 @@ _BY_NAME: Mapping[str, str] = {
     "url": "URL",
 }
 """Words that are more precise than the type, by the name of the parameter."""
-_BY_TYPE: Mapping[type, str] = {Path: "FILE", int: "NUMBER", float: "NUMBER", str: "TEXT"}
+_BY_TYPE: Mapping[type, str] = {int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 
 def of(name: str, kind: Any, *, is_argument: bool) -> str | None:
@@ -34,10 +34,11 @@ def of(name: str, kind: Any, *, is_argument: bool) -> str | None:
     if isinstance(inner, type) and issubclass(inner, Enum):
         return "|".join(str(each.value) for each in inner)
     plain = name.strip("_")
-    if plain in _BY_NAME and inner is not Path:
-        return _BY_NAME[plain]
-    if inner is Path and plain in _BY_NAME:
-        return _BY_NAME[plain] if _BY_NAME[plain] == "FOLDER" else "FILE"
+    word = _BY_NAME.get(plain)
+    if inner is Path:
+        return "FOLDER" if word == "FOLDER" else "FILE"
+    if word is not None:
+        return word
     if is_argument and inner is str:
         return plain.upper()
     return _BY_TYPE.get(inner)

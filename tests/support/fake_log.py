@@ -239,7 +239,8 @@ class FakeConsumer:
         if self.log.clock is not None:
             await wait_for_event(changed, self.log.clock, wait)
         elif wait > 0:
-            with suppress(TimeoutError):  # wait_for of Python 3.11 swallows a cancel when the event is set
+            # wait_for of Python 3.11 swallows a cancel when the event is set
+            with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await changed.wait()
 
