@@ -11,12 +11,13 @@ from itertools import product
 import msgspec
 
 from app.access.rights import Rights, compile_patterns
-from app.api.explain.journeys import restrict_to_producer
+from app.api.explain.journeys import explain_as
 from app.bindings import http
 from app.cli.event_input import Recipe, request
 from app.config.derived.kinds import guide_of
 from app.config.model.config import Config
 from app.errors import SkybridgeError
+from app.event.json_pointer import steps_of
 from app.filters.model import Filter
 from app.model.producer import Producer
 from app.model.route import Exchange, Route
@@ -123,8 +124,8 @@ def _data(pointer: str | None) -> bytes:
     if not pointer:
         return b'{"hello": "world"}'
     value: object = _KEY
-    for step in reversed(pointer.split("/")[1:]):
-        value = {step.replace("~1", "/").replace("~0", "~"): value}
+    for step in reversed(steps_of(pointer)):
+        value = {step: value}
     return msgspec.json.encode(value)
 
 
@@ -134,10 +135,8 @@ def _is_accepted(
     headers = [(name.encode(), text.encode()) for name, text in message.headers]
     key = dict(message.headers).get("skybridge-key")
     (decoded,) = http.decode(headers, message.body)
-    journey = guide.explain(decoded, None if key is None else key.encode(), route)
-    if producer is not None:
-        rights = Rights(producer.name, producer.may)
-        journey = restrict_to_producer(journey, decoded.own_attributes, rights, route)
+    rights = None if producer is None else Rights(producer.name, producer.may)
+    journey = explain_as(guide, decoded, None if key is None else key.encode(), route, rights)
     return journey.refused is None
 
 

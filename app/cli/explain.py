@@ -143,14 +143,10 @@ def _by_configuration(
         )
     guide, kinds = guide_of(settings), kinds_of(settings)
     rights = None if producer is None else rights_of(settings, producer)
-    filtered = rights is not None and rights.limited
     key_bytes = None if key is None else key.encode()
-    found = [guide.explain(each, key_bytes, route, as_from, filtered=filtered) for each in decoded]
-    if rights is not None and as_from is None:
-        found = [
-            journeys.restrict_to_producer(journey, each.own_attributes, rights, route)
-            for journey, each in zip(found, decoded, strict=True)
-        ]
+    found = [
+        journeys.explain_as(guide, each, key_bytes, route, rights, as_from) for each in decoded
+    ]
     required = settings.server.events.access == "producers"
     unnamed = required and producer is None and as_from is None
     return [journeys.to_json(each, kinds, {}, {}, needs_producer=unnamed) for each in found]

@@ -30,6 +30,18 @@ HOPS = 8  # the most mirrors in a chain that are followed
 FOLLOWED = 256  # the most mirrors followed from one place: mirrors that read each other's topics have endless paths
 
 
+def finish(steps: Steps[T]) -> T:
+    """Do all the work of the steps and return their result."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if not isinstance(step, int):
+            step()
+
+
 class JourneyHop(msgspec.Struct, frozen=True, kw_only=True):
     """A place to which an event comes, by its route or by a mirror.
 

@@ -21,7 +21,7 @@ from app.filters.explain import Explainer, FilterVerdict
 from app.model.route import Exchange, OtherRoute, Route, Target
 from app.model.subscription import Subscription
 from app.routing.explained import ExplainedKey, explain
-from app.routing.hops import EventFollower, JourneyHop, Preview, Steps, no_preview
+from app.routing.hops import EventFollower, JourneyHop, Preview, Steps, finish, no_preview
 from app.routing.places import may_be_among
 from app.routing.plan import NO_KINDS, NO_RESOURCES, NoRoute, Resources, Router, UnknownRoute
 from app.routing.publications import NO_PULSAR_PROFILES, PulsarProfile
@@ -113,15 +113,7 @@ class EventExplainer:
         filtered: bool = False,
     ) -> Journey:
         """Return the journey of an event, without yielding between steps. See ``steps`` for the parameters."""
-        steps = self.steps(decoded, request_key, route, as_from, filtered=filtered)
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                journey: Journey = end.value
-                return journey
-            if not isinstance(step, int):
-                step()
+        return finish(self.steps(decoded, request_key, route, as_from, filtered=filtered))
 
     def steps(
         self,

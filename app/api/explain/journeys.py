@@ -14,15 +14,46 @@ from app.api.http import problems
 from app.api.http.views import CopyingView, FaultView, Problem
 from app.api.topics import messages
 from app.api.topics.answers import RecordView
-from app.routing.hops import JourneyHop, SubscriptionVerdict
-from app.routing.journey import Journey
+from app.bindings.record import Decoded
+from app.routing.hops import JourneyHop, Steps, SubscriptionVerdict, finish
+from app.routing.journey import EventExplainer, Journey
 from app.routing.partitions import partition_of
 
 Partitions = Mapping[tuple[str, str], int]
 """The number of partitions by broker and topic. Topics whose number is unknown are missing."""
 
 
-def restrict_to_producer(
+def steps_as(
+    guide: EventExplainer,
+    decoded: Decoded,
+    key: bytes | None,
+    route: str | None,
+    rights: Rights | None,
+    as_from: str | None = None,
+) -> Steps[Journey]:
+    """Explain an event that a producer with these rights sends, in steps. None for the rights means
+    that they do not count. See ``EventExplainer.steps`` for the other parameters and the errors.
+    """
+    filtered = rights is not None and rights.limited
+    journey = yield from guide.steps(decoded, key, route, as_from, filtered=filtered)
+    if rights is None or as_from is not None:
+        return journey
+    return _restricted(journey, decoded.own_attributes, rights, route)
+
+
+def explain_as(
+    guide: EventExplainer,
+    decoded: Decoded,
+    key: bytes | None,
+    route: str | None,
+    rights: Rights | None,
+    as_from: str | None = None,
+) -> Journey:
+    """Explain an event as ``steps_as`` does, without yielding between steps."""
+    return finish(steps_as(guide, decoded, key, route, rights, as_from))
+
+
+def _restricted(
     journey: Journey, attributes: Mapping[str, str], rights: Rights, named: str | None
 ) -> Journey:
     """Return the journey of an event that a producer with these rights sends. It ends with a refusal if the

@@ -13,7 +13,7 @@ from app.access.rights import Rights
 from app.api.access.operations import router
 from app.api.access.parts import BrokersDep, RoutesDep, SubscriptionsDep, uses
 from app.api.asked.routes import KnownProducers
-from app.api.explain.journeys import JourneyView, Partitions, restrict_to_producer, to_json
+from app.api.explain.journeys import JourneyView, Partitions, steps_as, to_json
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
 from app.api.http.problems import RequestRefused
@@ -78,14 +78,10 @@ async def explain(
     _demand_few_events(len(decoded), guide.units)
     key_bytes = None if key is None else key.encode("latin-1")
     rights = None if producer is None else _rights(producers, producer)
-    filtered = rights is not None and rights.limited
     slices, journeys = Slices(), []
     for each in decoded:
-        steps = guide.steps(each, key_bytes, route, as_from, filtered=filtered)
-        journey = await slices.run(steps)
-        if rights is not None and as_from is None:
-            journey = restrict_to_producer(journey, each.own_attributes, rights, route)
-        journeys.append(journey)
+        steps = steps_as(guide, each, key_bytes, route, rights, as_from)
+        journeys.append(await slices.run(steps))
     partitions = await ask_partitions(brokers.logs, journeys)
     states = {each.id: each.state for each in await subscriptions.statuses()}
     content = []

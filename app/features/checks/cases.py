@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from app.api.explain.journeys import restrict_to_producer
+from app.api.explain.journeys import explain_as
 from app.bindings import http
 from app.bindings.record import Decoded
 from app.bindings.table import BINDINGS
@@ -65,17 +65,7 @@ class CaseRunner:
 
     def _journey(self, case: Case) -> Journey:
         rights = None if case.producer is None else rights_of(self._config, case.producer)
-        journey = self._guide.explain(
-            _decoded(case),
-            _key(case.key),
-            case.route,
-            filtered=rights is not None and rights.limited,
-        )
-        return (
-            journey
-            if rights is None
-            else restrict_to_producer(journey, journey.event.attributes, rights, case.route)
-        )
+        return explain_as(self._guide, _decoded(case), _key(case.key), case.route, rights)
 
     def _mode(self, hop: JourneyHop) -> str:
         kind = self._kinds.get(hop.broker, "embedded")

@@ -63,6 +63,17 @@ def test_without_a_route_nothing_is_to_be_tried(tmp_path: Path) -> None:
     assert example_command(load(file, {}).config, "http://here") == ""
 
 
+def test_the_example_is_not_a_request_that_a_limited_producer_may_not_send(tmp_path: Path) -> None:
+    """For a producer with limited rights, the filters of a named route count."""
+    producer = f"producers: [{{name: p, keys: ['sha256:{'0' * 64}'], may: {{types: ['com.*']}}}}]\n"
+    access = "server: {events: {access: producers}}\n"
+    file = tmp_path / "skybridge.yaml"
+    file.write_text(
+        LOG + ROUTE % "filters: [{sql: \"type = 'com.x' AND amount > 100\"}]" + producer + access
+    )
+    assert example_command(load(file, {}).config, "http://here") == ""
+
+
 def assert_taken(file: Path) -> None:
     config = load(file, {}).config
     url, headers, data = pasted(example_command(config, "http://here:8080"))
