@@ -320,7 +320,7 @@ class Subscription(Strict):
             if getattr(self, name, None) != getattr(_with_defaults(), name, None):
                 raise ValueError(
                     f"The setting {name} has no effect, because a pull subscription sends nothing. "
-                    "Cure: Remove {name}. The settings of a pull subscription are under sink.pull."
+                    f"Cure: Remove {name}. The settings of a pull subscription are under sink.pull."
                 )
         return self
 
