@@ -317,7 +317,8 @@ class PortableLog(Log):
         self._drained.clear()
         if self._records:
             try:
-                await asyncio.wait_for(self._drained.wait(), self.bounds.drain_timeout)
+                async with asyncio.timeout(self.bounds.drain_timeout):
+                    await self._drained.wait()
             except TimeoutError:
                 return
 

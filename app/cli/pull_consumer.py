@@ -122,7 +122,8 @@ class PullConsumer:
         answer = request.result()
         if answer.status_code in BUSY and self._options.follow:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), PAUSE)
+                async with asyncio.timeout(PAUSE):
+                    await self._asked.wait()
             return None
         found: dict[str, Any] = self._read(answer)
         return found

@@ -81,7 +81,8 @@ class GuardedResolver:
 
     async def _look_up(self, host: str, plain: bool) -> CachedAddresses:
         try:
-            found = await asyncio.wait_for(self._lookup.resolve(host), self._timeout)
+            async with asyncio.timeout(self._timeout):
+                found = await self._lookup.resolve(host)
         except TimeoutError:
             text = f"no answer from DNS in {self._timeout:g} s"
             raise OSError(errno.ETIMEDOUT, text) from None

@@ -238,4 +238,5 @@ async def follow(tails: Sequence[TopicTail], stopped: asyncio.Event) -> AsyncGen
             last_item = time.monotonic()
             yield None
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopped.wait(), LOOK_EVERY)
+            async with asyncio.timeout(LOOK_EVERY):
+                await stopped.wait()
