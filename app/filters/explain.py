@@ -49,11 +49,6 @@ _HOLDS: Mapping[str, Callable[[Sequence[bool]], bool]] = {
 the inner filters."""
 
 
-def explain_filter(one: Filter, event: CloudEvent) -> FilterVerdict:
-    """Return the verdict of one filter for one event."""
-    return compile_explanation(one)(event)
-
-
 class Explainer:
     """The filters of one route or subscription. They are compiled when the first event is explained.
 

@@ -34,7 +34,7 @@ _HEAD = """# Nightly
 
 The tests that `make test` leaves out: full counts, pairs of brokers, clients in other languages, every other kill. `make nightly` runs
 them a file at a time and writes this page. `make nightly ARGS="--part faults"` runs one folder. An interrupted run continues
-where it stopped. A row that did not pass is repaired before anything is added (`docs/test_nightly_page.py`).
+where it stopped. A row that did not pass is repaired before anything is added (`tests/docs/test_nightly_page.py`).
 
 | file | result | seconds | commit | date |
 |---|---|---|---|---|

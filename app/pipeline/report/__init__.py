@@ -2,7 +2,7 @@
 nothing else.
 
 ========== ====================================================================================
-run        the steps, one after another: from a lake to a ``Report``
+run        the steps, one after another: from a lake to a ``LakeReport``
 spans      the range of time, and its bins
 measures   SQL to small tables: volume, delay, sizes, keys, invalid records, deliveries
 samples    a sample of the data of each type, for ``drift``

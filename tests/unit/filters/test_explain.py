@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.event.value import CloudEvent, DataForm
 from app.filters.dialects import compile_filters
-from app.filters.explain import Explainer, FilterVerdict, explain_filter
+from app.filters.explain import Explainer, FilterVerdict, compile_explanation
 from app.filters.model import Filter
 from cesql_making import random_cases
 from cesql_table import EVENT, event_of
@@ -20,7 +20,7 @@ ORDER = CloudEvent({**EVENT, "note": "x" * 100}, data=b'{"total": 12}', data_for
 
 
 def explained(one: dict[str, Any]) -> FilterVerdict:
-    return explain_filter(Filter.model_validate(one), ORDER)
+    return compile_explanation(Filter.model_validate(one))(ORDER)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,6 @@ def test_data_is_seen_whatever_stands_beside_what_is_asked_for(other: bytes) -> 
 )
 def test_what_is_asked_for_and_no_value_is_named(value: bytes, why: str) -> None:
     event = CloudEvent(EVENT, b'{"k":%b}' % value, DataForm.JSON)
-    verdict = explain_filter(Filter(sql="DATA('/k') = 'v'"), event)
+    verdict = compile_explanation(Filter(sql="DATA('/k') = 'v'"))(event)
     assert not verdict.passes
     assert why in verdict.because
