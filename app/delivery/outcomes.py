@@ -83,7 +83,8 @@ UNSENT = frozenset(
     {"dns", "blocked-address", "connect", "tls", "proxy", "token", "no-consent", "paced"}
 )
 """The faults of attempts that ended before the first byte of the request was sent."""
-_UNSENDABLE = frozenset({"bad-request", "unwritable"})
+UNSENDABLE = frozenset({"bad-request", "unwritable"})
+"""The faults of events that no request can carry."""
 
 
 @lru_cache(maxsize=4096)
@@ -111,7 +112,7 @@ def judge(
 def _judge_fault(fault: str, *, unsent: bool) -> AttemptOutcome:
     if fault == REPLY:
         return AttemptOutcome(Fate.RETRY, fault, fault)
-    if fault in _UNSENDABLE:
+    if fault in UNSENDABLE:
         return AttemptOutcome(Fate.DEAD_LETTER, fault, fault, reached=False)
     reached = not unsent and fault not in UNSENT
     return AttemptOutcome(Fate.RETRY, fault, fault, endpoint_fault=True, reached=reached)

@@ -30,7 +30,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from app.delivery.event_age import MAX_AGE, PARKED_TOO_LONG
+from app.delivery.outcomes import UNSENDABLE
 from app.model.operator_verdict import OperatorVerdict, Severity, VerdictName
+from app.model.subscription_status import PAUSED_BY_CONFIGURATION
 
 LATE = 300.0  # seconds that events may wait before a person is needed
 GRACE = 60.0  # seconds that an endpoint may be paused before a person is needed
@@ -38,7 +40,6 @@ FAILED = 3  # failed attempts in a row after which the endpoint counts as failin
 
 _MINUTE = 60
 _FOREIGN = "foreign"
-_UNSENDABLE = frozenset({"unwritable", "bad-request"})
 _BY_CONSUMERS = frozenset({"rejected", "max-deliveries"})
 _TOO_OLD = frozenset({MAX_AGE, PARKED_TOO_LONG})
 
@@ -156,7 +157,7 @@ def _stopped(facts: SubscriptionFacts) -> OperatorVerdict | None:
 
 def _paused(facts: SubscriptionFacts, cause: str, resume: str, show: str) -> OperatorVerdict:
     """Return the verdict on a subscription that an operator or its configuration paused."""
-    by_file = facts.cause == "paused by its configuration"
+    by_file = facts.cause == PAUSED_BY_CONFIGURATION
     reason = facts.cause if by_file else f"paused: {cause or 'no reason was given'}"
     cure = "remove paused from its document" if by_file else "resume it when the reason is gone"
     detail = f"{reason}. Its events wait in the log"
@@ -255,7 +256,7 @@ def _cure_of(cause: str) -> tuple[str, str]:
             "discard them, or set on_foreign: wrap and redrive; they are no CloudEvents, so a redrive alone fails again",
             "discard",
         )
-    if cause in _UNSENDABLE:
+    if cause in UNSENDABLE:
         return (
             "change the settings that the events do not fit, then redrive or discard them",
             "redrive",

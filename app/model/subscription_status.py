@@ -13,6 +13,8 @@ SubscriptionState = Literal[
     "elsewhere",
 ]  # fmt: skip
 """Every state of a subscription, as ``SubscriptionStatus.state`` has it."""
+PAUSED_BY_CONFIGURATION = "paused by its configuration"
+"""The cause of a subscription that its document pauses."""
 
 
 class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):

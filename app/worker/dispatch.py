@@ -16,7 +16,7 @@ from app.errors import PositionOutOfRange
 from app.interfaces import Consumer, RetryRequest, RetryResult, WaitingEvent
 from app.model.message import ConsumerEvent, Message
 from app.model.start import start_at
-from app.model.subscription_status import SubscriptionStatus
+from app.model.subscription_status import PAUSED_BY_CONFIGURATION, SubscriptionStatus
 from app.telemetry.slices import Turns
 from app.worker.components import Components
 from app.worker.gate import halt_cause
@@ -162,7 +162,7 @@ class Dispatcher:
         if halt is not None:
             self._components.gate.halt(halt_cause(halt))
         elif self._subscription.paused:
-            self._components.gate.halt("paused by its configuration")
+            self._components.gate.halt(PAUSED_BY_CONFIGURATION)
 
     async def _work(self, consumer: Consumer) -> None:
         async with self._scope as scope:

@@ -33,7 +33,7 @@ from app.interfaces import (
 from app.model.pull import Pull
 from app.model.spool import group_name
 from app.model.subscription import Subscription
-from app.model.subscription_status import SubscriptionStatus
+from app.model.subscription_status import PAUSED_BY_CONFIGURATION, SubscriptionStatus
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog, OfferLog
@@ -45,7 +45,6 @@ from app.worker.gate import halt_cause
 from app.worker.supervised_dispatcher import SupervisedDispatcher, bare_status
 
 CHANGE_DRAIN = 5.0  # seconds for attempts on the wire of a subscription that is changed or deleted
-PAUSED_BY_CONFIGURATION = "paused by its configuration"
 
 _log = logging.getLogger("skybridge.worker")
 

@@ -14,6 +14,7 @@ from app.api.http.moments import now_ms
 from app.api.http.problems import RequestRefused
 from app.interfaces import Clock, DeadLetterFilter, Store
 from app.model.spool import drained_route
+from app.model.subscription_status import PAUSED_BY_CONFIGURATION
 
 NO_SUBSCRIPTION = "the subscription does not exist. Create it again, or discard its letters"
 
@@ -91,7 +92,7 @@ class Redriver:
     async def _halted(self, able: Sequence[str], paused: Mapping[str, bool]) -> dict[str, str]:
         """Return those of these subscriptions that deliver nothing now, each with the reason, by id."""
         halts = await self._store.halts.all()
-        why = {name: "paused by its configuration" for name in able if paused.get(name)}
+        why = {name: PAUSED_BY_CONFIGURATION for name in able if paused.get(name)}
         for name in able:
             if name in halts:
                 why[name] = f"{halts[name].kind}: {halts[name].cause}"

@@ -34,10 +34,10 @@ from app.model.pull import Pull
 from app.model.route import Exchange, Target, routes_taking
 from app.model.spool import group_name
 from app.model.subscription import IGNORE, Subscription
-from app.model.subscription_status import SubscriptionStatus
+from app.model.subscription_status import PAUSED_BY_CONFIGURATION, SubscriptionStatus
 from app.routing.places import fixed_place, is_fixed
 from app.worker.gate import disabled_message, halt_cause
-from app.worker.supervisor import PAUSED_BY_CONFIGURATION, Supervisor
+from app.worker.supervisor import Supervisor
 
 RECENT = 100  # attempts that are searched for the last error
 RETIRED_WITHIN = 15.0  # seconds that a reload waits for the subscriptions that it ends
