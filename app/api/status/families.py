@@ -57,7 +57,10 @@ def broker_families(healths: Mapping[str, LogHealth]) -> Iterator[Family]:
 
 
 _OF_SUBSCRIPTIONS: Gauges[SubscriptionStatus] = {
-    "ready": ("1 if the subscription can deliver, else 0.", lambda now: now.ready),
+    "ready": (
+        "1 if the subscription can deliver, or recovers without help, else 0.",
+        lambda now: now.ready,
+    ),
     "disabled": (
         "1 if the target answered 410, else 0. Resume the subscription to deliver again.",
         lambda now: now.state == "disabled",
@@ -149,7 +152,7 @@ _OF_SPOOLS: Gauges[SpoolView] = {
         lambda now: now.oldest_seconds,
     ),
     "max_bytes": (
-        "Most bytes that may wait in the spool of the route. Events beyond this bound are answered 503.",
+        "Most bytes that may wait in the spool of the route. Events beyond this bound are answered 503. 0 if the configuration has the spool no longer.",
         lambda now: now.most,
     ),
 }
@@ -193,7 +196,7 @@ def certificate_families(certificates: Mapping[str, float]) -> Iterator[Family]:
     """Yield the expiry of each certificate. ``certificates`` has seconds since the epoch, by the setting that
     names the file."""
     name = "certificate_expiry_timestamp_seconds"
-    text = "Time at which the certificate expires, in seconds since 1970."
+    text = "Time at which the certificate expires, in seconds since 1970. The label is the setting that names its file."
     yield _gauge(name, text, "certificate", certificates)
 
 

@@ -36,7 +36,7 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "producer_events": (("producer",), "Events of each producer that were within its quota."),
     "producer_refusals": (
         ("producer", "code"),
-        "Requests of each producer that were refused, by problem code.",
+        "Requests of each producer that were refused, by problem code; on a Kafka listener batches, by Kafka's code.",
     ),
     "events_published": (("route", "broker"), "Events of each route that a broker stored."),
     "events_invalid": (
@@ -63,14 +63,17 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("of", "name"),
         "Filter expressions that failed on an event, by the route or subscription that has the filter.",
     ),
-    "attempts": (("subscription", "outcome"), "Attempts to deliver an event, by outcome."),
+    "attempts": (
+        ("subscription", "outcome"),
+        "Attempts to deliver an event, by outcome. The outcome is handed-out if the event is pulled.",
+    ),
     "answers": (
         ("subscription", "answer"),
-        "Attempts to deliver an event, by the status of the answer, or by the fault if no answer came.",
+        "Attempts to deliver an event, by the status of the answer, or by the fault if no answer came, such as timeout, dns, connect, tls or reset.",
     ),
     "webhook_reconnects": (
         ("subscription",),
-        "Requests to a webhook that were sent again, because the target had closed the reused connection.",
+        "Requests to a webhook that were sent again, because the target had closed the reused connection. A high number means that the target closes idle connections within 15 s.",
     ),
     "parked": (
         ("subscription",),
@@ -83,7 +86,7 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
     "replies": (
         ("subscription", "outcome"),
-        "Reply events in the answers of webhooks, by outcome.",
+        "Reply events in the answers of webhooks. The outcome is published, unreadable, refused, unstored or looping.",
     ),
     "attempts_dropped": (
         ("subscription",),
@@ -97,7 +100,10 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("kind", "outcome"),
         "Operator events that were published or dropped, by kind.",
     ),
-    "rebalances": (("subscription",), "Assignments of partitions to each subscription."),
+    "rebalances": (
+        ("subscription",),
+        "Assignments of partitions to each subscription: at its start, and when members join or leave.",
+    ),
     "labels_folded": (
         ("metric",),
         "Values that were counted with the label `other`, because the metric has as many series as it may have.",
@@ -107,8 +113,14 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("outcome",),
         "Reloads of the configuration file. The outcome is ok, unchanged or refused.",
     ),
-    "kafka_connections": (("outcome",), "Connections to the Kafka listeners, by outcome."),
-    "kafka_logins": (("outcome",), "Logins to the Kafka listeners, by outcome."),
+    "kafka_connections": (
+        ("outcome",),
+        "Connections to the Kafka listeners: accepted, refused at the bound, or displaced by a new one because they were silent.",
+    ),
+    "kafka_logins": (
+        ("outcome",),
+        "Logins to the Kafka listeners: accepted, denied, or postponed because the address sent too many wrong passwords.",
+    ),
     "kafka_requests": (("api",), "Requests of Kafka clients to the Kafka listeners, by API."),
     "kafka_records": (
         ("direction",),
@@ -126,7 +138,10 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
 """The labels and the help text of each counter, by name."""
 
 HISTOGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "accept_seconds": (("status",), "Seconds from the end of a request for /events to its answer."),
+    "accept_seconds": (
+        ("status",),
+        "Seconds from the end of a request for /events to its answer, by 2xx, 4xx and 5xx.",
+    ),
     "publish_seconds": (
         ("broker",),
         "Seconds until a broker had stored or refused the events of a request.",

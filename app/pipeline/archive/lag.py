@@ -22,6 +22,13 @@ from prometheus_client.registry import Collector
 
 from app.errors import SetupError
 
+METRIC = (
+    "archive_lag_seconds",
+    ("topic",),
+    "Age in seconds of the oldest record of the topic that may not be in the lake yet.",
+)
+"""The name, labels and help text of the metric."""
+
 
 class Lag:
     """The lag of each topic, counted from the start of the archive until the first batch ends."""
@@ -78,11 +85,8 @@ class _Lags(Collector):
         self._lag = lag
 
     def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(
-            "skybridge_archive_lag_seconds",
-            "Age in seconds of the oldest record of the topic that may not be in the lake yet.",
-            labels=("topic",),
-        )
+        name, labels, text = METRIC
+        family = GaugeMetricFamily(f"skybridge_{name}", text, labels=labels)
         for topic, seconds in self._lag.seconds().items():
             family.add_metric((topic,), seconds)
         yield family

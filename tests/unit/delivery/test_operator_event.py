@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from app.delivery.operator_event import TYPES, make
+from app.api.access.audit_trail import published
+from app.delivery.operator_event import KINDS, make
 from app.errors import InvalidEvent
-from app.interfaces import notify
+from app.interfaces import AuditEntry, notify
 
 WORDS = {notify.DISABLED, notify.ENABLED, notify.PAUSED, notify.LAGGING, notify.DEAD_LETTERED}
 WORDS |= {notify.SPOOLING, notify.SPOOLED, *notify.AUDITED.values()}
@@ -21,7 +22,14 @@ def an_event(kind="disabled", **given):
 
 def test_every_word_of_the_callable_has_a_type():
     """A kind that nobody knows would be told to nobody."""
-    assert set(TYPES) == WORDS
+    assert set(KINDS) == WORDS
+
+
+def test_the_data_of_an_audited_event_is_described():
+    """The reference lists the members of the data."""
+    entry = AuditEntry(kind="look", at_ms=0, who="ana", address="", operation="peek")
+    kinds = [kind for kind in KINDS.values() if kind.about == "operation"]
+    assert [set(kind.data) for kind in kinds] == [set(published(entry))] * 3
 
 
 def test_an_event_of_a_spool_names_its_route():
