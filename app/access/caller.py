@@ -10,9 +10,11 @@ from app.errors import Fault, SenderError
 from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.model.rates import event_rate
+from app.problems import ProblemCode
 
-QUOTA_EXCEEDED = "quota-exceeded"
+QUOTA_EXCEEDED: ProblemCode = "quota-exceeded"
 SPAN = 60.0  # seconds over which the rate of a caller is measured
+SOON = 1.0  # seconds to which the events of the first moment are spread
 
 
 class QuotaExceeded(SenderError):
@@ -70,27 +72,32 @@ def _exceeded(allowance: Allowance, wait: float, now: float) -> QuotaExceeded:
 
 class EventMeter:
     """A count of a caller's events, with the rate over the current and the previous span
-    of time.
+    of time, or since its first event if that is later.
     """
 
-    __slots__ = ("_before", "_now", "_since", "events", "last", "refused")
+    __slots__ = ("_before", "_first", "_now", "_since", "events", "last", "refused")
 
     def __init__(self) -> None:
         self.events = 0
         self.refused = 0  # requests
         self.last: float | None = None
+        self._first = 0.0
         self._since = 0.0
         self._now = self._before = 0
 
     def add(self, count: int, now: float) -> None:
         if now - self._since >= SPAN:
             self._turn(now)
+        if not self.events:
+            self._first = now
         self._now += count
         self.events += count
         self.last = now
 
     def rate(self, now: float) -> float:
-        """Return the events a second, over about the last ``SPAN`` seconds."""
+        """Return the events a second, over about the last ``SPAN`` seconds, or since the first event."""
+        if now - self._first < SPAN:
+            return self.events / max(SOON, now - self._first)
         if now - self._since >= SPAN:
             self._turn(now)
         share = 1 - (now - self._since) / SPAN

@@ -110,6 +110,17 @@ def test_the_rate_is_of_about_the_last_minute():
     assert (tally.events, tally.last) == (600, 1_119.0)
 
 
+def test_the_rate_of_the_first_minute_is_since_the_first_event():
+    """The page of producers showed 13 events a second of a producer that had sent 28 for half a minute."""
+    tally = EventMeter()
+    for second in range(30):
+        tally.add(28, 1_010.0 + second)
+    assert tally.rate(1_040.0) == pytest.approx(28.0, rel=0.05)
+    once = EventMeter()
+    once.add(1, 1_010.0)
+    assert once.rate(1_010.0) == 1.0
+
+
 def test_an_unknown_caller_has_no_quota_unless_it_is_given_one():
     caller = EventSender("", Rights("", May()))
     caller.take(1 << 30, 0.0)
