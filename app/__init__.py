@@ -38,6 +38,7 @@ bindings       pure   event to neutral record and back: HTTP, Kafka, Pulsar, Rab
 formats        pure   events as documents: JSON, Protobuf, Avro
 event          pure   a CloudEvent: types, value, validation, versions
 errors         pure   every expected error: whose fault it is, whether a retry helps
+problems       pure   the problems that both listeners answer with: code, cause, cure
 libraries      shell  the undocumented names of libraries, the known versions, the cure for other versions
 tls            shell  certificates and keys: read, check, replace, and report faults
 telemetry      shell  logging, counters, histograms, traces, supervised tasks

@@ -23,9 +23,11 @@ Any other exception that reaches the top is a bug.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
+
+from app.problems import ProblemCode
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,8 +57,8 @@ class SkybridgeError(Exception):
 class SenderError(SkybridgeError):
     """The request itself is at fault, and the same bytes will always be refused.
 
-    ``status`` is the HTTP status of the answer. ``code`` is the last part of the problem type
-    ``urn:skybridge:problem:<code>``, and ``title`` is its text for a person.
+    ``status`` is the HTTP status of the answer. ``code`` is the code of the problem, and ``title`` is its text for a
+    person.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class SenderError(SkybridgeError):
         title: str,
         *,
         status: int = 400,
-        code: str = "bad-request",
+        code: ProblemCode = "bad-request",
         faults: Sequence[Fault] = (),
     ) -> None:
         super().__init__(title)
@@ -93,12 +95,17 @@ class BrokerError(SkybridgeError):
 
     retryable = False
     status = 500
-    code = "broker-refused"
+    code: ProblemCode = "broker-refused"
 
     def __init__(self, message: str, *, broker: str = "", retry_after: float | None = None) -> None:
         super().__init__(message)
         self.broker = broker
         self.retry_after = retry_after
+
+    @property
+    def problem(self) -> ProblemCode:
+        """Return the code of the problem with which a listener answers."""
+        return self.code
 
 
 class BrokerUnavailable(BrokerError):
@@ -106,7 +113,7 @@ class BrokerUnavailable(BrokerError):
 
     retryable = True
     status = 503
-    code = "broker-unavailable"
+    code: ProblemCode = "broker-unavailable"
 
 
 class PublishUnknown(BrokerUnavailable):
@@ -114,7 +121,7 @@ class PublishUnknown(BrokerUnavailable):
     sends it again.
     """
 
-    code = "publish-unknown"
+    code: ProblemCode = "publish-unknown"
 
 
 class UnclearRefusal(BrokerUnavailable):
@@ -127,8 +134,19 @@ class UnclearRefusal(BrokerUnavailable):
 class BoundReached(BrokerUnavailable):
     """A limit of Skybridge is reached: requests in flight, disk space or rows."""
 
-    code = "bound-reached"
+    code: ProblemCode = "bound-reached"
 
+
+_PROBLEMS: Mapping[str, ProblemCode] = {
+    "unknown-topic": "unknown-topic",
+    "not-authorised": "not-authorised",
+    "unroutable": "unroutable",
+    "record-too-large": "record-too-large",
+    "not-capable": "not-capable",
+    "unwritable": "unwritable",
+    "rejected": "rejected",
+}
+"""The code of the problem for each kind of refusal. A client of HTTP cannot cause the other kinds."""
 
 _OF_RECORD = frozenset({"record-too-large", "not-capable", "unwritable", "rejected"})
 
@@ -155,6 +173,10 @@ class BrokerRefused(BrokerError):
         self.kind = kind
 
     @property
+    def problem(self) -> ProblemCode:
+        return _PROBLEMS.get(self.kind, self.code)
+
+    @property
     def of_record(self) -> bool:
         """Return True if the record itself is at fault, so that no retry helps."""
         return self.kind in _OF_RECORD
@@ -168,7 +190,7 @@ class KeyMapperFailed(SkybridgeError):
     """
 
     status = 503
-    code = "key-mapper-failed"
+    code: ProblemCode = "key-mapper-failed"
 
 
 class StoreUnavailable(SkybridgeError):

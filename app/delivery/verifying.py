@@ -8,12 +8,13 @@ import base64
 import binascii
 import hmac
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from app.delivery.signing import ID, SIGNATURE, TIMESTAMP, signed_before
 from app.model.signing_key import KeyKind, SigningKey
+from app.problems import ProblemCode
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -32,18 +33,19 @@ class Verification(msgspec.Struct, frozen=True):
 
     valid: bool
     why: str
-    code: str = ""
+    code: ProblemCode | Literal[""] = ""
 
 
-MISSING, MALFORMED, WRONG, UNTIMELY = (
-    f"{how}-signature" for how in ("missing", "malformed", "wrong", "untimely")
-)
+MISSING: ProblemCode = "missing-signature"
+MALFORMED: ProblemCode = "malformed-signature"
+WRONG: ProblemCode = "wrong-signature"
+UNTIMELY: ProblemCode = "untimely-signature"
 
 
 class VerificationFailed(Exception):
     """The request has no valid signature. The message is the explanation, and ``code`` the reason for a program."""
 
-    def __init__(self, code: str, why: str) -> None:
+    def __init__(self, code: ProblemCode, why: str) -> None:
         super().__init__(why)
         self.code = code
 

@@ -19,6 +19,7 @@ from app.access.quota import Quota
 from app.errors import Fault, SenderError
 from app.intakes.compiled import RepeatedBody
 from app.intakes.verification import Unverified
+from app.problems import ProblemCode, problem_type
 
 AnswerHeaders = tuple[tuple[bytes, bytes], ...]
 
@@ -47,7 +48,7 @@ ACCEPTED_BEFORE = HttpAnswer(202, (_DUPLICATE,))
 
 def problem(
     status: int,
-    code: str,
+    code: ProblemCode,
     title: str,
     *,
     detail: str = "",
@@ -59,7 +60,7 @@ def problem(
     define.
     """
     document = {
-        "type": f"urn:skybridge:problem:{code}",
+        "type": problem_type(code),
         "title": title,
         "status": status,
         "detail": detail or " ".join(fault.detail for fault in faults) or title,
@@ -121,7 +122,7 @@ def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> H
 
 
 def unavailable(
-    code: str, title: str, retry_after: float, *, events: Sequence[dict[str, Any]] = ()
+    code: ProblemCode, title: str, retry_after: float, *, events: Sequence[dict[str, Any]] = ()
 ) -> HttpAnswer:
     """Return 503 with Retry-After. ``retry_after`` is in seconds. ``events`` has the result of each event."""
     seconds = _seconds(retry_after)
@@ -163,11 +164,11 @@ def problem_code(answer: HttpAnswer) -> str:
     return str(document["type"]).rpartition(":")[2]
 
 
-def refusal(status: int, code: str, title: str) -> HttpAnswer:
+def refusal(status: int, code: ProblemCode, title: str) -> HttpAnswer:
     return problem(status, code, f"{HTTPStatus(status).phrase}: {title}")
 
 
-UNSUPPORTED_CODING = "unsupported-content-encoding"
+UNSUPPORTED_CODING: ProblemCode = "unsupported-content-encoding"
 BODY_TOO_LARGE = refusal(413, "body-too-large", "the body is too large")
 HEAD_TOO_LARGE = refusal(431, "headers-too-large", "the head is too large")
 TARGET_TOO_LONG = refusal(414, "target-too-long", "the request target is longer than 65,535 bytes")

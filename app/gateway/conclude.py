@@ -34,6 +34,7 @@ from app.gateway.answers import (
 )
 from app.interfaces import PublishResult
 from app.model.receipt import Receipt
+from app.problems import ProblemCode
 from app.routing.publications import Publication
 
 Publications = list[tuple[int, Publication]]
@@ -44,7 +45,7 @@ EventResult = tuple[int, Publication, PublishResult]
 
 _RETRY_AFTER = 1.0  # seconds, if the broker names no other wait
 _RETRY_AFTER_OPERATOR = 30.0  # seconds, for a failure that a person must resolve
-_TOO_LARGE = "record-too-large"
+_TOO_LARGE: ProblemCode = "record-too-large"
 
 
 def conclude(results: Sequence[EventResult], wants_receipts: bool) -> HttpAnswer:
@@ -60,7 +61,7 @@ def conclude(results: Sequence[EventResult], wants_receipts: bool) -> HttpAnswer
     if len(errors) == len(results) and all(map(_is_final, errors)):
         return _refused(results, errors)
     stored = len(results) - len(errors)
-    code = _code(errors[0]) if not stored else "partly-stored"
+    code = errors[0].problem if not stored else "partly-stored"
     title = f"{stored} of {len(results)} stored" if stored else "Not stored"
     retry_after = max(_retry_after(error) for error in errors)
     open_ = {index for index, _, result in results if not _is_final(result)}
@@ -118,14 +119,14 @@ def _with_status(each: EventResult, *, final: bool) -> dict[str, Any]:
     if not isinstance(result, BrokerError):
         return {"index": index, "status": 202, "receipt": place}
     cause = {
-        "code": _code(result), "detail": str(result), "retryable": result.retryable, **place,
+        "code": result.problem, "detail": str(result), "retryable": result.retryable, **place,
     }  # fmt: skip
-    status = 413 if _code(result) == _TOO_LARGE else 422 if final else 503
+    status = 413 if result.problem == _TOO_LARGE else 422 if final else 503
     return {"index": index, "status": status, "cause": cause}
 
 
 def _refused(results: Sequence[EventResult], errors: Sequence[BrokerError]) -> HttpAnswer:
-    codes = [_code(error) for error in errors]
+    codes = [error.problem for error in errors]
     faults = [
         Fault(code, str(result), index=index if len(results) > 1 else None)
         for code, (index, _, result) in zip(codes, results, strict=True)
@@ -134,10 +135,6 @@ def _refused(results: Sequence[EventResult], errors: Sequence[BrokerError]) -> H
         return problem(413, _TOO_LARGE, "The event is too large for its log", faults=faults)
     code = next(code for code in codes if code != _TOO_LARGE)
     return problem(422, code, "The event is refused by its log", faults=faults)
-
-
-def _code(error: BrokerError) -> str:
-    return error.kind if isinstance(error, BrokerRefused) and error.kind != "other" else error.code
 
 
 def _retry_after(error: BrokerError) -> float:

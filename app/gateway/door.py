@@ -23,6 +23,7 @@ from app.gateway.request import HeaderPairs, Pending
 from app.interfaces import Clock
 from app.model.producer import JwtRule, May
 from app.model.quota import EventQuota
+from app.problems import ProblemCode
 
 if TYPE_CHECKING:
     from app.access.signatures import Keys
@@ -31,8 +32,8 @@ _sha256 = hashlib.sha256  # a local name, because every request needs it
 MAX_CACHED_TOKENS = 10_000  # verified tokens in the cache
 TOKEN_CACHE_SECONDS = 300.0  # or until the token expires, if that is earlier
 MAX_ADDRESSES = 10_000  # addresses whose quotas are counted
-NOT_AUTHENTICATED = "not-authenticated"
-ISSUER_UNAVAILABLE = "issuer-unavailable"
+NOT_AUTHENTICATED: ProblemCode = "not-authenticated"
+ISSUER_UNAVAILABLE: ProblemCode = "issuer-unavailable"
 _IPV6_HOST = 64  # bits of an address that belong to the host
 
 

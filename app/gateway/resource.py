@@ -31,6 +31,7 @@ from app.gateway.intakes import Intakes
 from app.gateway.limits import ListenerLimits
 from app.gateway.listener import UNAUTHENTICATED, Listener
 from app.gateway.request import EventRequest, HeaderPairs, Pending, values_of
+from app.problems import ProblemCode
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ CONSENT_ACCEPTED = HttpAnswer(
     200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n"
 )
 _RETRY_AFTER_OPERATOR = 30.0  # seconds, for a failure that a person must resolve
-STORE_UNAVAILABLE = (
+STORE_UNAVAILABLE: tuple[ProblemCode, str, float] = (
     "store-unavailable",
     "The store that has this consent request does not answer",
     2.0,

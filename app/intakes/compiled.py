@@ -31,11 +31,12 @@ from app.model.intake import (
     VerifyStandardWebhooks,
 )
 from app.model.secret import FileSecret
+from app.problems import ProblemCode
 
 Verifiers = Sequence[tuple[Scheme, Verifier]]
 
 MAX_IDENTITIES = 8  # different events that one signed body may become within the window
-REPEATED_BODY = "repeated-body"
+REPEATED_BODY: ProblemCode = "repeated-body"
 
 
 class CompiledIntake(NamedTuple):

@@ -33,6 +33,7 @@ from app.errors import Fault, SenderError, SetupError
 from app.intakes.arrival import IntakeRequest
 from app.model.intake import BODY, TIMESTAMP, Encoding
 from app.model.signing_key import read_key
+from app.problems import ProblemCode
 
 
 class SignedContent(NamedTuple):
@@ -55,7 +56,8 @@ time is signed. It raises VerificationFailed.
 
 _PARTS = re.compile(f"({re.escape(TIMESTAMP)}|{re.escape(BODY)})")
 _LENGTHS: Mapping[Encoding, int] = {"hex": 64, "base64": 44}  # characters of 32 bytes
-_MISSING_KEY, _WRONG_KEY = "missing-credential", "wrong-credential"
+_MISSING_KEY: ProblemCode = "missing-credential"
+_WRONG_KEY: ProblemCode = "wrong-credential"
 
 
 class Unverified(SenderError):
@@ -157,7 +159,7 @@ class StandardWebhooks(msgspec.Struct, frozen=True):
             headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in arrival.headers]
             verdict = verify(headers, arrival.body, keys, now, max_age)
             if not verdict.valid:
-                raise VerificationFailed(verdict.code, verdict.why)
+                raise VerificationFailed(verdict.code or WRONG, verdict.why)
             identity, at = [
                 one_header(arrival, name, MISSING, MALFORMED).strip() for name in (ID, SENT_AT)
             ]
@@ -228,7 +230,9 @@ with the proof.
 """
 
 
-def one_header(arrival: IntakeRequest, name: str, missing: str, malformed: str) -> str:
+def one_header(
+    arrival: IntakeRequest, name: str, missing: ProblemCode, malformed: ProblemCode
+) -> str:
     """Return the value of the only header field of that name.
 
     Raise VerificationFailed with the code ``missing`` if there is none, and ``malformed`` if there

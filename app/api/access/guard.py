@@ -27,6 +27,7 @@ from app.api.access.callers import (
 from app.api.access.sessions import BrowserSession, BrowserSessions, cookie_name, csrf_of, id_in
 from app.api.access.wrong_tokens import WrongTokens
 from app.errors import SetupError
+from app.problems import ProblemCode, problem_type
 
 Scope = MutableMapping[str, Any]
 Asgi = Callable[
@@ -54,8 +55,8 @@ class AccessRefusal(NamedTuple):
             yield "retry-after", str(math.ceil(self.wait))
 
 
-def _refusal(status: int, code: str, title: str, detail: str) -> AccessRefusal:
-    problem = {"type": f"urn:skybridge:problem:{code}", "title": title, "status": status}
+def _refusal(status: int, code: ProblemCode, title: str, detail: str) -> AccessRefusal:
+    problem = {"type": problem_type(code), "title": title, "status": status}
     return AccessRefusal(status, msgspec.json.encode({**problem, "detail": detail}))
 
 

@@ -23,6 +23,7 @@ import msgspec
 from app.api.http.views import Problem
 from app.errors import BrokerError, BrokerRefused, Fault
 from app.model.scopes import Scope
+from app.problems import ProblemCode, problem_type
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -38,9 +39,9 @@ _STATUS_OF_KIND = {
 
 
 class RequestRefused(Exception):
-    """A request that is answered with a problem. ``code`` is the last part of the problem's type."""
+    """A request that is answered with a problem. ``code`` is the code of the problem."""
 
-    def __init__(self, status: int, code: str, detail: str) -> None:
+    def __init__(self, status: int, code: ProblemCode, detail: str) -> None:
         super().__init__(detail)
         self.status = status
         self.code = code
@@ -74,22 +75,17 @@ def status_of(error: BrokerError) -> int:
     return error.status
 
 
-def code_of(error: BrokerError) -> str:
-    """Return the problem code of a broker's error."""
-    if isinstance(error, BrokerRefused) and error.kind != "other":
-        return error.kind
-    return error.code
-
-
 def of_broker(error: BrokerError) -> dict[str, Any]:
     """Return the problem document of a broker's error."""
-    return document(status_of(error), code_of(error), str(error))
+    return document(status_of(error), error.problem, str(error))
 
 
-def document(status: int, code: str, detail: str, faults: Sequence[Fault] = ()) -> dict[str, Any]:
+def document(
+    status: int, code: ProblemCode, detail: str, faults: Sequence[Fault] = ()
+) -> dict[str, Any]:
     """Return a problem document (RFC 9457)."""
     content = {
-        "type": f"urn:skybridge:problem:{code}",
+        "type": problem_type(code),
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,

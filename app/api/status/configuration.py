@@ -14,13 +14,13 @@ from app.api.access.parts import uses
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
 from app.api.status.configuration_answers import CheckView, ConfigurationView, PlanView, ReloadView
-from app.api.status.configured import STATUS_OF_REFUSAL, CurrentConfiguration, RefusalKind
+from app.api.status.configured import STATUS_OF_REFUSAL, CurrentConfiguration, Refusal
 from app.errors import Fault, SenderError
 from app.model.judgement import Judgement, Remark
 
 ConfiguredDep = Annotated[CurrentConfiguration, uses(CurrentConfiguration)]
 
-_TITLES: Mapping[RefusalKind, str] = {
+_TITLES: Mapping[Refusal, str] = {
     "invalid-configuration": "The configuration is invalid",
     "needs-restart": "A changed setting needs a restart",
     "not-now": "The file cannot be applied now",
@@ -56,7 +56,7 @@ async def reload(configured: ConfiguredDep, by: CallerDep) -> ReloadView:
     """
     found = await configured.reload("api")
     by.annotate_audit(detail=found.summary)
-    if found.outcome == "refused":
+    if found.refusal:
         raise _refusal(found.refusal, found.faults)
     return ReloadView.of(found)
 
@@ -116,6 +116,6 @@ def _fault(each: Remark) -> Fault:
     return Fault("invalid-setting", f"{where}{each.setting}: {each.message}{cure}", at=each.setting)
 
 
-def _refusal(kind: RefusalKind, faults: Sequence[Fault]) -> SenderError:
+def _refusal(kind: Refusal, faults: Sequence[Fault]) -> SenderError:
     """Return the error with which a refused configuration is answered."""
     return SenderError(_TITLES[kind], status=STATUS_OF_REFUSAL[kind], code=kind, faults=faults)

@@ -13,12 +13,11 @@ from app.model.judgement import Judgement
 Cause = Literal["start", "signal", "file", "api"]
 """The cause of a reload."""
 Outcome = Literal["ok", "unchanged", "refused"]
-RefusalKind = Literal["", "invalid-configuration", "needs-restart", "not-now"]
-"""The reason why a reload was refused; empty if it was not. After ``not-now``, the same file may be accepted
+Refusal = Literal["invalid-configuration", "needs-restart", "not-now"]
+"""The reason why a reload was refused. After ``not-now``, the same file may be accepted
 later."""
 
-STATUS_OF_REFUSAL: Mapping[RefusalKind, int] = {
-    "": 200,
+STATUS_OF_REFUSAL: Mapping[Refusal, int] = {
     "invalid-configuration": 422,
     "needs-restart": 409,
     "not-now": 503,
@@ -37,12 +36,12 @@ class ReloadResult(msgspec.Struct, frozen=True, kw_only=True):
     restarted: Sequence[str] = ()
     faults: Sequence[Fault] = ()
     warnings: Sequence[str] = ()
-    refusal: RefusalKind = ""
+    refusal: Refusal | Literal[""] = ""
 
     @property
     def status(self) -> int:
         """Return the HTTP status of the answer to the caller that requested the reload."""
-        return STATUS_OF_REFUSAL[self.refusal]
+        return STATUS_OF_REFUSAL[self.refusal] if self.refusal else 200
 
     @property
     def summary(self) -> str:

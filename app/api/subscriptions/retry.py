@@ -20,6 +20,7 @@ from app.api.http.problems import RequestRefused
 from app.api.subscriptions.routes import PATH, Id, entry_of
 from app.api.subscriptions.verbs import TAKEN_WITHIN, called_subscription
 from app.interfaces import Command, Halt, RetryRequest, RetryResult, Store
+from app.problems import ProblemCode
 from app.sinks.pull_queue import Wakeups
 
 SETTLED = 2.5  # seconds after which no other worker is expected to find something
@@ -98,7 +99,7 @@ def _demand_delivering(entry: SubscriptionEntry, halt: Halt | None) -> None:
     """Raise Refused with 409 if the subscription is paused, disabled, broken or a pull queue."""
     subscription = called_subscription(entry)
     if halt is not None:
-        done = "paused" if halt.kind == "paused" else "disabled"
+        done: ProblemCode = "paused" if halt.kind == "paused" else "disabled"
         cure = f"Resume it with POST {PATH}/{entry.id}:resume"
         raise RequestRefused(409, done, f"{entry.id} is {done}, so nothing is tried. {cure}")
     if subscription.paused:

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.api.access.audit_trail import AuditRecorder
-from app.api.status.configured import Cause, Outcome, RefusalKind, ReloadResult
+from app.api.status.configured import Cause, Outcome, Refusal, ReloadResult
 from app.config.check.source import ConfigSource
 from app.config.derived.credentials import marks, texts
 from app.config.diff.difference import Difference, difference
@@ -163,7 +163,7 @@ class Reloader:
             warnings=warnings,
         )
 
-    def _refused(self, cause: Cause, refusal: RefusalKind, faults: Sequence[Fault]) -> ReloadResult:
+    def _refused(self, cause: Cause, refusal: Refusal, faults: Sequence[Fault]) -> ReloadResult:
         """Return the result of a refused reload."""
         return replace(self._result(cause, "refused"), refusal=refusal, faults=faults)
 

@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from app.api.http.problems import code_of, status_of
+from app.api.http.problems import status_of
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.message import Partition
 from app.model.metadata import LogMetadata
@@ -59,7 +59,7 @@ async def test_what_a_broker_refuses_is_told_over_http(
         )  # fmt: skip
         assert answer.json()["detail"] == str(error)
         assert ("retry-after" in answer.headers) == (status == 503)
-    assert (status_of(error), code_of(error)) == (status, code)
+    assert (status_of(error), error.problem) == (status, code)
 
 
 async def test_retry_after_is_the_brokers_own_in_whole_seconds(

@@ -1,0 +1,28 @@
+"""Pure. The problems with which both listeners answer (RFC 9457): the code of each, its cause and its cure.
+
+A code is stable, because programs select by it. It is the last part of the problem's ``type``. A new code needs an
+entry in ``events``, ``admin`` or ``shared``, so that the reference of problems has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.problems.admin import ADMIN, AdminCode
+from app.problems.events import EVENTS, EventsCode
+from app.problems.kind import ProblemKind
+from app.problems.shared import SHARED, SharedCode
+
+ProblemCode = EventsCode | AdminCode | SharedCode
+PROBLEMS: Mapping[str, ProblemKind] = dict([*EVENTS.items(), *ADMIN.items(), *SHARED.items()])
+"""The kind of each problem, by its code."""
+
+_TYPE = "urn:skybridge:problem:"
+
+
+def problem_type(code: ProblemCode) -> str:
+    """Return the ``type`` of a problem document."""
+    return _TYPE + code
+
+
+__all__ = ["ADMIN", "EVENTS", "PROBLEMS", "SHARED", "ProblemCode", "ProblemKind", "problem_type"]
