@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from app.bindings.forwarding import ROUTE
 from app.bindings.headers import FIELD_NAMES
 from app.bindings.http import decode
 from app.bindings.record import Decoded, Header
@@ -86,7 +87,9 @@ class ReplyPublisher:
             raise SenderError("it is larger than response_limit", status=413, code="too-large")
         coding = next((v for name, v in answer.headers if name.lower() == _CODING), b"identity")
         if coding.strip().lower() != b"identity":
-            raise SenderError("it has a Content-Encoding", status=415, code="unsupported-coding")
+            raise SenderError(
+                "it has a Content-Encoding", status=415, code="unsupported-content-encoding"
+            )
         headers = [(FIELD_NAMES[name], value) for name, value in answer.headers]
         return decode(headers, answer.body, max_batch=self._most)
 
@@ -94,12 +97,12 @@ class ReplyPublisher:
         """Plan the publications of all events, so that either all events have a plan or none is
         published.
         """
-        counted: Header = (HOPS, str(hops).encode())
+        beside: tuple[Header, ...] = ((HOPS, str(hops).encode()), (ROUTE, self._route.encode()))
         return [
             publication
             for decoded in events
             for publication in self._router.plan(
-                replace(decoded, foreign=(counted,)),
+                replace(decoded, foreign=beside),
                 key,
                 self._route,
                 f"reply to {self._subscription}",
