@@ -40,6 +40,12 @@ def run(
     Each finding has its line, the setting, the problem and the cure. Exits with 1 if there is an
     error; warnings alone exit with 0. Secrets are never printed.
     """
+    if report(file, connect=connect, as_json=as_json):
+        raise typer.Exit(exits.FAILED)
+
+
+def report(file: Path, *, connect: bool = False, as_json: bool = False) -> int:
+    """Print every finding of a configuration file, and return the number of errors."""
     from app.config.check.paths import named_paths
 
     loaded, findings = _findings(file)
@@ -57,8 +63,7 @@ def run(
         warnings = len(findings) - errors
         counts = f"{printing.counted(errors, 'error')}, {printing.counted(warnings, 'warning')}"
         printing.err().print(f"{printing.escape_line(str(file))}: {counts}")
-    if errors:
-        raise typer.Exit(exits.FAILED)
+    return errors
 
 
 def _findings(file: Path) -> tuple[Loaded | None, list[Finding]]:

@@ -11,6 +11,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     documents,
     explain,
     find,
+    init,
     pipeline,
     plan,
     producers,

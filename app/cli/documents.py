@@ -1,15 +1,11 @@
-"""``skybridge init``, ``schema``, ``openapi`` and ``asyncapi`` write documents to a file or print
-them.
-"""
+"""``skybridge schema``, ``openapi`` and ``asyncapi`` write documents to a file or print them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from app.cli import exits, options, printing
+from app.cli import options, printing
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -18,30 +14,6 @@ if TYPE_CHECKING:
 Out = Annotated[
     Path | None, option("Write to this file; by default to standard output.", "--out", "-o")
 ]
-
-
-@verb("init", "skybridge init", "skybridge init shop.yaml")
-def init(
-    file: Annotated[Path, typer.Argument(help="Write the configuration to this new file.")] = Path(
-        "skybridge.yaml"
-    ),
-) -> None:
-    """Write a commented configuration file.
-
-    An existing file is never overwritten.
-    """
-    from importlib import resources
-
-    try:
-        with file.open("xb") as target:
-            target.write(resources.files("app.config").joinpath("skybridge.yaml").read_bytes())
-    except FileExistsError:
-        printing.fail(f"{file} already exists.", cure="Name another file.", code=exits.SETUP)
-    except OSError as failure:
-        printing.fail(f"{file} cannot be written: {failure.strerror}.", code=exits.SETUP)
-    console = printing.err()
-    console.print(f"wrote [bold]{file}[/]")
-    console.print(f"next: skybridge check {file} && skybridge serve --config {file}")
 
 
 @verb(

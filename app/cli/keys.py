@@ -36,8 +36,10 @@ def texts_of(option: str, files: Iterable[Path]) -> Iterator[tuple[str, str]]:
         yield f"{option} {file}", options.content(file).decode("utf-8", "replace")
 
 
-def write_secret(file: Path, text: str) -> None:
-    """Write a secret into a new file that only its owner can read (mode 0600), or end the command."""
+def write_secret(file: Path, text: str, named: str) -> None:
+    """Write a secret into a new file that only its owner can read (mode 0600), or end the command. Messages
+    call the file ``named``.
+    """
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as out:
@@ -45,9 +47,9 @@ def write_secret(file: Path, text: str) -> None:
             out.write(f"{text}\n")
     except FileExistsError:
         printing.fail(
-            f"--out {file} exists already, and its secret would be lost.",
+            f"{named} exists already, and its secret would be lost.",
             cure="Name a new file, or remove this one.",
             code=exits.SETUP,
         )
     except OSError as fault:
-        printing.fail(f"--out {file} cannot be written: {fault.strerror}.", code=exits.SETUP)
+        printing.fail(f"{named} cannot be written: {fault.strerror}.", code=exits.SETUP)

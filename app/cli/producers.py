@@ -61,13 +61,18 @@ def new(
     The command prints the key alone on a line, and stores nothing. Write the key into a file, name
     this file in producers[].keys, and give the key to the sender.
     """
-    import secrets
-
-    made = f"{_PREFIX}{secrets.token_urlsafe(_BYTES)}"
+    made = new_key()
     if as_json:
         printing.json_line({"key": made})
     else:
         printing.text_line(made)
+
+
+def new_key() -> str:
+    """Return a new key of a producer."""
+    import secrets
+
+    return f"{_PREFIX}{secrets.token_urlsafe(_BYTES)}"
 
 
 @app.verb(

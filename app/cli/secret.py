@@ -57,7 +57,7 @@ def run(
         )
     made = _made(kind, ed25519=ed25519)
     if out is not None:
-        keys.write_secret(out, made.pop("secret"))
+        keys.write_secret(out, made.pop("secret"), f"--out {out}")
         made["file"] = str(out)
     if json_output:
         printing.json_line(made)
@@ -73,10 +73,11 @@ def _made(kind: SecretKind, *, ed25519: bool) -> dict[str, str]:
         from app.store.encryption import new_key
 
         return {"secret": new_key()}
-    return _pair() if ed25519 else {"secret": _shared()}
+    return _pair() if ed25519 else {"secret": new_shared_secret()}
 
 
-def _shared() -> str:
+def new_shared_secret() -> str:
+    """Return a new shared secret (whsec_) for signatures."""
     import secrets
 
     from app.model.signing_key import KeyKind, SigningKey, write_key

@@ -8,10 +8,10 @@ lint      checks for mistakes in a valid configuration, one module per topic; ``
 check     load and lint one input: the file, a subscription of the API, test cases of routes
 diff      compare two configurations, and judge a proposed one
 asyncapi  the AsyncAPI document of a configuration
+starter   the commented file that ``skybridge init`` writes
 ========= ==========================================================================================
 
 ``config`` owns the sections that only the file has: brokers, listeners, store, limits. Routes, subscriptions,
 producers, intakes and filters are owned by ``model`` and ``filters``, because the API and the store use them too.
 TLS and OAuth 2.0 of clients are owned by ``brokers.security``. ``config`` uses these as sections.
-``skybridge.yaml`` is the file that ``skybridge init`` writes.
 """

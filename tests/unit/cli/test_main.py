@@ -100,19 +100,6 @@ def test_version() -> None:
     assert run(app, ["--version"]).output == f"skybridge {__version__}\n"
 
 
-def test_init_writes_a_file_that_check_finds_no_error_in(here: Path) -> None:
-    """The first two commands of a new user."""
-    assert run(app, ["init"]).exit_code == exits.OK
-    assert run(app, ["check", "skybridge.yaml"]).exit_code == exits.OK
-
-
-def test_init_overwrites_nothing(here: Path) -> None:
-    """Somebody's configuration may be in it."""
-    (here / "skybridge.yaml").write_text("mine")
-    assert run(app, ["init"]).exit_code == exits.SETUP
-    assert (here / "skybridge.yaml").read_text() == "mine"
-
-
 def test_check_prints_line_message_and_cure_and_exits_1(here: Path) -> None:
     """What an editor or a pipeline jumps to."""
     (here / "bad.yaml").write_text("version: 1\nbrokers:\n  log: {kind: embed, path: ./x}\n")

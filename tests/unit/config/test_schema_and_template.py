@@ -10,14 +10,15 @@ from typing import Any
 
 import trustme
 
-from app import config
 from app.config.lint.checks import lint
 from app.config.load.loader import Loaded
 from app.config.model.schema import schema
+from app.config.starter.choices import StarterChoices
+from app.config.starter.text import starter_text
 from certificate_pairs import CertificatePair
 
 Load = Callable[..., Loaded]
-TEMPLATE = Path(config.__file__).with_name("skybridge.yaml").read_text()
+TEMPLATE = starter_text(StarterChoices())
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
