@@ -18,7 +18,8 @@ from service import Service
 from service_process import free_ports
 
 KEY, PASSWORD = "the-key-of-the-shop-0", "a-password-of-eighteen"
-FORGED = [("skybridge-producer", b"shop"), ("Skybridge-Producer", b"shop")]
+ROUTED = [("Skybridge-Route", b"orders"), ("skybridge-intake", b"github")]
+FORGED = [("skybridge-producer", b"shop"), ("Skybridge-Producer", b"shop"), *ROUTED]
 Start = Callable[[dict[str, Any]], Awaitable[Service]]
 
 
@@ -103,6 +104,7 @@ async def test_a_kafka_user_cannot_pass_for_another_producer(
     names = [[v for n, v in record if n.lower() == "skybridge-producer"] for record in records]
     assert sorted(names) == [[b"scanner"]] * 4 + [[b"shop"]]
     assert any(("other", b"1") in record for record in records)
+    assert not any({*ROUTED} & {*record} for record in records)
 
 
 async def test_records_of_a_user_with_every_right_stay_as_they_are_and_prove_nothing(
@@ -113,7 +115,7 @@ async def test_records_of_a_user_with_every_right_stay_as_they_are_and_prove_not
     await asyncio.to_thread(produce, port, "copier", "copied", FORGED)
     assert await sender(service, "copied") == ("shop", True)
     records = await asyncio.to_thread(stored, port, "copier", 2)
-    assert [record[-2:] for record in records] == [FORGED] * 2
+    assert [record[-len(FORGED) :] for record in records] == [FORGED] * 2
 
 
 async def test_where_nobody_logs_in_the_record_only_claims_it(

@@ -217,14 +217,15 @@ async def test_an_unclear_refusal_pauses_nothing_but_its_own_key(log):
     ("kind", "attested", "kept"),
     [("embedded", False, False), ("embedded", True, True), ("kafka", False, True)],
 )
+@pytest.mark.parametrize("name", ["Skybridge-Producer", "Skybridge-Intake", "Skybridge-Route"])
 @pytest.mark.parametrize("decode", [kafka.decode, None], ids=["event", "no event"])
-async def test_an_embedded_log_takes_the_name_of_a_producer_only_from_a_source_that_proves_it(
-    log, kind, attested, kept, decode
+async def test_an_embedded_log_takes_how_an_event_came_only_from_a_source_that_proves_it(
+    log, kind, attested, kept, decode, name
 ):
     subscription = a_subscription(sink={"broker": "target", "topic": "copy"})
     sink = TopicSink(subscription.sink, subscription, log, kind, attested=attested)
     record = an_event(1)
-    claim = ("Skybridge-Producer", b"shop")
+    claim = (name, b"shop")
     claiming = Record(None, (*record.headers, claim, ("other", b"1")), record.body)
     await sink.send(outgoing(claiming, decode=decode))
     (copy,) = stored(log)
