@@ -79,13 +79,14 @@ properties: install ## run every property with 100,000 examples, for hours (ARGS
 	$(PYTEST) tests/properties --hypothesis-profile=nightly --timeout=0 $(ARGS)
 
 .PHONY: check
-check: install ## check lint, format, types, import contracts, spelling, and that all files name one version
+check: install ## check lint, format, types, import contracts, spelling, that all files name one version, and the site
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/codespell
 	$(PY) -m pytest -q -p no:randomly tests/docs/test_versions.py
+	$(PY) tests/support/site_build.py
 
 .PHONY: words
 words: install ## count hard words by folder, in code and pages (ARGS=app/api: list those of a folder, ARGS=--lower: lower the ceilings)
@@ -132,3 +133,7 @@ docs: install ## write the generated pages
 	$(PY) tests/support/configuration_page.py > docs/configuration.md.new
 	@mv docs/configuration.md.new docs/configuration.md
 	$(PY) tests/support/kafka_apis_page.py
+
+.PHONY: site
+site: install ## build the site of the documentation into build/docs/site, strictly, and check its links
+	@$(PY) tests/support/site_build.py
