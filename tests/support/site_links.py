@@ -1,5 +1,6 @@
-"""Check a built site: each link leads to a file and to an anchor in it, no page loads a file of
-another host, and no Markdown is left.
+"""Check a built site: its links, the files that it loads, and text that is still Markdown.
+
+Each link leads to a file and to an anchor in it. No page loads a file of another host.
 """
 
 from __future__ import annotations
