@@ -130,8 +130,7 @@ sbom: install ## write the contents of the image to sbom.json, as CycloneDX
 
 .PHONY: docs
 docs: install ## write the generated pages
-	$(PY) tests/support/configuration_page.py > docs/configuration.md.new
-	@mv docs/configuration.md.new docs/configuration.md
+	$(PY) tests/support/reference_pages.py
 	$(PY) tests/support/kafka_apis_page.py
 
 .PHONY: site
