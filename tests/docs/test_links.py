@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from markdown_writing import slug
 from pages import CHECKOUT, PAGES, links
 
 CHANGELOG = CHECKOUT / "CHANGELOG.md"
 _TO_HEADING = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_ANCHOR = re.compile(r'<a id="([^"]+)">')
 _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -34,8 +36,6 @@ def test_the_links_of_a_page_lead_to_headings_that_exist(page):
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings as GitHub makes anchors of them."""
-    return {
-        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-        for heading in _HEADING.findall(_CODE.sub("", page.read_text()))
-    }
+    """The headings as GitHub makes anchors of them, and the anchors of HTML."""
+    text = _CODE.sub("", page.read_text())
+    return {slug(heading) for heading in _HEADING.findall(text)} | {*_ANCHOR.findall(text)}

@@ -16,7 +16,6 @@ from words_patterns import MOST_WORDS, WORDS, Offence
 CHECKOUT = Path(__file__).resolve().parents[2]
 GENERATED = {
     "docs/capacity.md",
-    "docs/configuration.md",
     "docs/contract.md",
     "docs/figures.md",
     "docs/nightly.md",
@@ -25,6 +24,8 @@ GENERATED = {
     "docs/soak.md",
 }
 """Pages that a command writes as a whole."""
+REFERENCE = "docs/reference/"
+"""The folder whose pages are all written by ``make docs``."""
 OF_CLAUSES = "docs/conformance.md"
 """The page that defines the codes of rules. Only this page may name the codes."""
 MOST_SHOWN = 90
@@ -50,7 +51,12 @@ def pages() -> list[Path]:
         CHECKOUT / "tests" / "README.md",
         *sorted((CHECKOUT / "docs").rglob("*.md")),
     ]
-    return [page for page in found if page.relative_to(CHECKOUT).as_posix() not in GENERATED]
+    paths = {page: page.relative_to(CHECKOUT).as_posix() for page in found}
+    return [
+        page
+        for page, path in paths.items()
+        if path not in GENERATED and not path.startswith(REFERENCE)
+    ]
 
 
 @cache

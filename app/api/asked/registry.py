@@ -51,7 +51,7 @@ def accept_all(wanted: Subscription, before: Subscription | None) -> None:
 
 class Registry(Protocol):
     """The store of subscriptions. Methods that change a subscription raise SenderError with every fault of
-    the document, or ``problems.Refused``."""
+    the document, or ``RequestRefused``."""
 
     @property
     def largest_document(self) -> int:

@@ -10,7 +10,7 @@ from app.config.model.config import Config
 from app.model.duration import with_bounds
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_REFERENCE = {
+REFERENCE = {
     "type": "string",
     "pattern": r"\$\{(env|file):[^}]+\}",
     "description": "a value from the environment or from a file",
@@ -43,4 +43,4 @@ def _either(node: dict[str, Any]) -> dict[str, Any]:
         name: node[name] for name in ("description", "default") if name in node
     }
     inside = {name: inner for name, inner in node.items() if name not in {*outside, "title"}}
-    return {**outside, "anyOf": [inside, _REFERENCE]}
+    return {**outside, "anyOf": [inside, REFERENCE]}
