@@ -216,15 +216,34 @@ class Timeouts(Strict):
     request_body: Timeout = Field(30.0, description="to receive the body of a request; beyond: 408")
     keep_alive: Timeout = Field(75.0, description="an idle connection is closed after this time")
     publish: Timeout = Field(
-        10.0, description="for a broker to store an event; beyond: 503, outcome unknown"
+        10.0,
+        description="for a broker to store an event; beyond: 503 with Retry-After, outcome unknown",
     )
-    store: Timeout = Field(5.0, description="for the store to answer")
-    not_ready: Duration = Field(5.0, description="after SIGTERM: not ready, still accepting")
-    drain: Timeout = Field(25.0, description="then: time to finish work in progress")
-    webhook_dns: Timeout = Field(2.0, description="to resolve a webhook's host name")
-    webhook_connect: Timeout = Field(3.0, description="to connect to a webhook, TLS included")
-    webhook_token: Timeout = Field(10.0, description="to get an access token for a webhook")
-    webhook_handshake: Timeout = Field(10.0, description="for the validation handshake")
+    store: Timeout = Field(
+        5.0, description="for the store to answer; beyond: the step is retried"
+    )
+    not_ready: Duration = Field(
+        5.0, description="after SIGTERM: not ready, still accepting; then the drain begins"
+    )
+    drain: Timeout = Field(
+        25.0, description="then: time to finish work in progress; beyond: the rest is released"
+    )
+    webhook_dns: Timeout = Field(
+        2.0,
+        description="to resolve a webhook's host name; beyond: the subscription pauses, and no retry is used",
+    )
+    webhook_connect: Timeout = Field(
+        3.0,
+        description="to connect to a webhook, TLS included; beyond: the subscription pauses, and no retry is used",
+    )
+    webhook_token: Timeout = Field(
+        10.0,
+        description="to get an access token for a webhook; beyond: the subscription pauses, and no retry is used",
+    )
+    webhook_handshake: Timeout = Field(
+        10.0,
+        description="for the validation handshake; beyond: no consent, and with handshake: ask events are sent anyway",
+    )
 
 
 def _proxy(url: FileSecret) -> FileSecret:
