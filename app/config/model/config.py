@@ -219,9 +219,7 @@ class Timeouts(Strict):
         10.0,
         description="for a broker to store an event; beyond: 503 with Retry-After, outcome unknown",
     )
-    store: Timeout = Field(
-        5.0, description="for the store to answer; beyond: the step is retried"
-    )
+    store: Timeout = Field(5.0, description="for the store to answer; beyond: the step is retried")
     not_ready: Duration = Field(
         5.0, description="after SIGTERM: not ready, still accepting; then the drain begins"
     )
