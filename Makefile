@@ -58,8 +58,12 @@ serve: install ## start the service on the embedded log (ARGS="--config FILE" fo
 	$(BIN)/skybridge serve $(ARGS)
 
 .PHONY: servers
-servers: install ## install the servers for tests into .servers (ARGS=--start: run them, ARGS=--stop: end them)
+servers: install ## install the servers for tests into .servers (ARGS="kafka rabbitmq": start these alone, ARGS=--start: start all, ARGS=--stop: end them)
 	@$(PY) tests/support/servers.py $(if $(filter servers,$(MAKECMDGOALS)),$(ARGS))
+
+.PHONY: kafka
+kafka: install ## start Apache Kafka on this machine, and print a configuration to paste (ARGS=--stop: end it)
+	@$(PY) tests/support/servers.py kafka $(if $(filter kafka,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: test
 test: install ## run the tests that CI runs, with the time per folder at the end

@@ -66,12 +66,17 @@ def install_once(what: str, home: Path, fill: Callable[[Path], None]) -> None:
         fill: The function that fills an empty folder with what ``home`` must have.
     """
     if shutil.which("java") is None:
-        raise Missing(f"java is not on the path (a JDK 17 or newer runs {what})")
+        raise Missing(
+            f"java is not on the path, and {what} needs Java 17 or newer. Cure on Debian: apt-get install "
+            "default-jre-headless"
+        )
     with one_at_a_time(what.lower()):
         if home.is_dir():
             return
         if shutil.which("mvn") is None:
-            raise Missing(f"mvn is not on the path (Maven fetches {what})")
+            raise Missing(
+                f"mvn is not on the path, and Maven fetches {what}. Cure on Debian: apt-get install maven"
+            )
         fresh = home.with_name(f"{home.name}.fetching")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)

@@ -55,6 +55,7 @@ PROPERTIES: Mapping[str, str] = {
 
 class KafkaServer(ServerProcess):
     name = "Kafka"
+    usual_port = 9092
 
     def __init__(
         self,

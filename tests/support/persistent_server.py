@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_install import SERVERS, Missing
-from server_process import ServerProcess
+from server_process import ServerProcess, is_free
 
 
 class PersistentServer:
@@ -25,25 +25,42 @@ class PersistentServer:
         self._kind = kind
         self._install = install
         self._file = SERVERS / f"{kind.name.lower()}.json"
+        self._here: ServerProcess | None = None  # the server, if this process started it
 
     def ports(self) -> Mapping[str, int] | None:
         """Return the ports of the started server, or None if it does not answer."""
         ports: Mapping[str, int] | None = self._state().get("ports")
         return ports if ports and self._kind.answering(ports) else None
 
+    def address(self) -> str | None:
+        """Return the addresses of the started server in words, or None if it does not answer."""
+        ports = self.ports()
+        return None if ports is None else self._kind.addresses(ports)
+
+    def begin(self) -> None:
+        """Start the server unless it runs, on its usual port if that is free."""
+        if self.ports() is not None:
+            return
+        server = self._kind(outlives_us=True)
+        if self._kind.usual_port and is_free(self._kind.usual_port):
+            server.port = self._kind.usual_port
+        server.start()
+        self._here = server
+        state = {"pids": server.pids, "ports": dict(server.ports), "folder": str(server.folder)}
+        SERVERS.mkdir(exist_ok=True)
+        self._file.write_text(json.dumps(state))
+
     def start(self) -> None:
-        if self.ports() is None:
-            server = self._kind(outlives_us=True)
-            server.start()
-            state = {"pids": server.pids, "ports": dict(server.ports), "folder": str(server.folder)}
-            SERVERS.mkdir(exist_ok=True)
-            self._file.write_text(json.dumps(state))
+        self.begin()
         self.status()
 
     def stop(self) -> None:
         if not (state := self._state()):
             print(f"{self._kind.name} was not started here")
             return
+        if self._here is not None:
+            self._here.stop()
+            self._here = None
         answers = self.ports() is not None
         for pid in state["pids"]:
             if answers or _runs_in(pid, Path(state["folder"])):
@@ -54,8 +71,8 @@ class PersistentServer:
         print(f"{self._kind.name} stopped")
 
     def status(self) -> None:
-        ports = self.ports()
-        where = "is not running" if ports is None else f"answers on {self._kind.addresses(ports)}"
+        address = self.address()
+        where = "is not running" if address is None else f"answers on {address}"
         print(f"{self._kind.name} {where}")
 
     def main(self) -> int:

@@ -61,6 +61,7 @@ class PostgresServer(ServerProcess):
     """
 
     name = "PostgreSQL"
+    usual_port = 5432
     restarted_by = signal.SIGINT  # a fast shutdown: it ends open sessions
 
     def __init__(self, *, outlives_us: bool = False) -> None:

@@ -80,6 +80,7 @@ class PulsarServer(ServerProcess):
     """
 
     name = "Pulsar"
+    usual_port = 6650
     ready_within = 300.0
     restarted_by = signal.SIGKILL  # an orderly end takes too long
 
@@ -99,11 +100,11 @@ class PulsarServer(ServerProcess):
 
     @property
     def service_url(self) -> str:
-        return _urls(self.ports)[0]
+        return urls(self.ports)[0]
 
     @property
     def admin_url(self) -> str:
-        return _urls(self.ports)[1]
+        return urls(self.ports)[1]
 
     @property
     def ports(self) -> Mapping[str, int]:
@@ -111,12 +112,12 @@ class PulsarServer(ServerProcess):
 
     @staticmethod
     def addresses(ports: Mapping[str, int]) -> str:
-        service, admin = _urls(ports)
+        service, admin = urls(ports)
         return f"{service}, its administration on {admin}"
 
     @staticmethod
     def answering(ports: Mapping[str, int]) -> bool:
-        return carries(_urls(ports)[1], {})
+        return carries(urls(ports)[1], {})
 
     def answers(self) -> bool:
         return carries(self.admin_url, self._headers)
@@ -178,7 +179,7 @@ def _is_well(url: str, headers: Mapping[str, str], seconds: float) -> bool:
     return answer.status_code == httpx.codes.OK
 
 
-def _urls(ports: Mapping[str, int]) -> tuple[str, str]:
+def urls(ports: Mapping[str, int]) -> tuple[str, str]:
     """Return the URLs of the service and of the administration."""
     return f"pulsar://127.0.0.1:{ports['port']}", f"http://127.0.0.1:{ports['web_port']}"
 
@@ -202,7 +203,7 @@ def running() -> tuple[str, str] | None:
     None means that the server does not answer.
     """
     ports = STANDING.ports()
-    return None if ports is None else _urls(ports)
+    return None if ports is None else urls(ports)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ class RabbitServer(ServerProcess):
     """A RabbitMQ node with its own name server."""
 
     name = "RabbitMQ"
+    usual_port = 5672
 
     def __init__(
         self, config: Mapping[str, str] | None = None, *, outlives_us: bool = False

@@ -34,16 +34,29 @@ def answer_to(port: int, question: bytes) -> bytes:
         return b""
 
 
+def is_free(port: int) -> bool:
+    """Return True if no server listens on this port of loopback."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
 class ServerProcess(ABC):
     """A server in a child process. Its ports and data stay the same through kill and restart.
 
     Attributes:
         name: The name of the product.
+        usual_port: The port on which people expect the product, or 0.
         ready_within: The seconds in which a start must end, also on a busy machine.
         restarted_by: The signal that ends a running server before a restart.
     """
 
     name: ClassVar[str]
+    usual_port: ClassVar[int] = 0
     port: int
     ready_within: ClassVar[float] = 240.0
     restarted_by: ClassVar[signal.Signals] = signal.SIGTERM

@@ -1,25 +1,28 @@
-"""Install the servers and tools that tests run against, and report missing ones with the cure.
+"""Install and start the servers and tools that tests run against, and report missing ones with the cure.
 
-A missing server is no error on a laptop, where the tests that need it skip. It is an error with ``CI=true``.
+A missing server is no error on a laptop, where the tests that need it skip. It is an error with ``CI=true``, and if
+it was named.
 
 ::
 
-    make servers                 install them; print the configuration of those that run
-    make servers ARGS=--start    start them too; they keep running
-    make servers ARGS=--stop     end them
+    make servers                           Install all, and print a configuration for those that run.
+    make servers ARGS="kafka rabbitmq"     Install and start these alone. They keep running.
+    make servers ARGS=--start              Install all, and start every server.
+    make servers ARGS="--stop kafka"       End Kafka and delete its data; without a name, every server.
+    make kafka                             Do the same as make servers ARGS=kafka.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -36,96 +39,137 @@ import rabbitmq_server
 import spark_install
 from app.cli.feed import payloads
 from app.errors import SetupError
+from persistent_server import PersistentServer
+from servers_paste import ABOUT, paste
 
+END = "They run until: make servers ARGS=--stop"
 TOLD_FROM = 1.0  # seconds: a faster installation was there already and is not reported
 
-Part = tuple[str, Callable[[], object]]
+
+class Part(NamedTuple):
+    """A server or tool to install, with the function that installs it."""
+
+    title: str
+    install: Callable[[], object]
+
+
+class Server(NamedTuple):
+    """A server that can be started and keeps running."""
+
+    part: Part
+    standing: PersistentServer
+
+
+SERVERS: Mapping[str, Server] = {
+    "kafka": Server(Part("Apache Kafka", kafka_install.install), kafka_server.STANDING),
+    "rabbitmq": Server(Part("RabbitMQ", rabbitmq_server.install), rabbitmq_server.STANDING),
+    "pulsar": Server(Part("Apache Pulsar", pulsar_install.install), pulsar_server.STANDING),
+    "postgresql": Server(Part("PostgreSQL", postgres_server.install), postgres_server.STANDING),
+}
 MAVENS: Sequence[Part] = (  # one after the other, because the Maven cache allows one writer
-    ("Apache Kafka", kafka_install.install),
-    ("Apache Pulsar", pulsar_install.install),
-    *((sdk.release, partial(opinion_install.installed, sdk)) for sdk in opinion_install.OF_MAVEN),
+    SERVERS["kafka"].part,
+    SERVERS["pulsar"].part,
+    *(
+        Part(sdk.release, partial(opinion_install.installed, sdk))
+        for sdk in opinion_install.OF_MAVEN
+    ),
 )
 OTHERS: Sequence[Part] = (
-    ("RabbitMQ", rabbitmq_server.install),
-    ("PostgreSQL", postgres_server.install),
-    ("Spark: Java and its jars", spark_install.install),
-    *((sdk.release, partial(opinion_install.installed, sdk)) for sdk in opinion_install.OF_NPM),
-    ("Helm, and the schemas for its chart", helm_install.install),
-    ("The schema of AsyncAPI", asyncapi_install.install),
-    ("GitHub's example payloads", lambda: payloads.payloads(payloads.cache_folder(os.environ))),
+    SERVERS["rabbitmq"].part,
+    SERVERS["postgresql"].part,
+    Part("Spark: Java and its jars", spark_install.install),
+    *(Part(sdk.release, partial(opinion_install.installed, sdk)) for sdk in opinion_install.OF_NPM),
+    Part("Helm, and the schemas for its chart", helm_install.install),
+    Part("The schema of AsyncAPI", asyncapi_install.install),
+    Part("GitHub's example payloads", lambda: payloads.payloads(payloads.cache_folder(os.environ))),
 )
 
 
-def bring_all() -> bool:
-    """Install everything, two at a time, and report each one. Return True if nothing is missing."""
+@contextmanager
+def shown() -> Iterator[Progress]:
+    """Show what runs, and for how long, if standard error is a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with (
-        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
-        ThreadPoolExecutor(max_workers=2) as pool,
-    ):
-        there = list(pool.map(lambda parts: _bring(parts, progress), (MAVENS, OTHERS)))
-    return all(there)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        yield progress
+
+
+def bring(lines: Sequence[Sequence[Part]], progress: Progress) -> bool:
+    """Install the parts of each line one after the other, and report each. Return True if nothing is missing."""
+    with ThreadPoolExecutor(max_workers=max(1, len(lines))) as pool:
+        return all(list(pool.map(lambda line: _bring(line, progress), lines)))
 
 
 def _bring(parts: Sequence[Part], progress: Progress) -> bool:
-    there = [_is_there(name, bring, progress) for name, bring in parts]
+    there = [_is_there(part, progress) for part in parts]
     return all(there)
 
 
-def _is_there(name: str, bring: Callable[[], object], progress: Progress) -> bool:
-    task = progress.add_task(name, total=1)
+def _is_there(part: Part, progress: Progress) -> bool:
+    task = progress.add_task(f"{part.title}: installing", total=1)
     begun = time.monotonic()
     try:
-        bring()
+        part.install()
     except (kafka_install.Missing, SetupError) as why:
-        progress.console.print(f"{name}: missing. {why}", highlight=False)
+        progress.console.print(f"{part.title}: missing. {why}", markup=False)
         return False
     finally:
         progress.remove_task(task)
     if (took := time.monotonic() - begun) > TOLD_FROM:
-        progress.console.print(f"{name}: installed in {took:.0f} s", highlight=False)
+        progress.console.print(f"{part.title}: installed in {took:.0f} s")
     return True
 
 
-def configuration() -> Iterator[str]:
-    """Yield the entries under ``brokers`` of the servers that run, ready to paste."""
-    if address := kafka_server.running():
-        yield f'main: {{kind: kafka, bootstrap_servers: "{address}", topics: {{create: true}}}}'
-    if address := rabbitmq_server.running():
-        yield f'rabbit: {{kind: rabbitmq, addresses: "{address}", topics: {{create: true}}}}'
-    if addresses := pulsar_server.running():
-        service, admin = addresses
-        urls = f'service_url: "{service}", admin_url: "{admin}"'
-        yield f"pulsar: {{kind: pulsar, {urls}, topics: {{create: true}}}}"
+def start(server: Server, progress: Progress) -> bool:
+    """Start a server unless it runs, and report its address. Return True if it answers."""
+    title = server.part.title
+    task = progress.add_task(f"{title}: starting", total=1)
+    begun = time.monotonic()
+    try:
+        server.standing.begin()
+    except (kafka_install.Missing, RuntimeError) as why:
+        progress.console.print(f"{title} is not running. {why}", markup=False)
+        return False
+    finally:
+        progress.remove_task(task)
+    took = time.monotonic() - begun
+    since = f", after {took:.0f} s" if took > TOLD_FROM else ""
+    progress.console.print(f"{title} answers on {server.standing.address()}{since}", markup=False)
+    return True
 
 
-def run_all(verb: str) -> bool:
-    """Run ``start`` or ``stop`` for each server. Return True if it failed for one of them."""
-    programs = (kafka_server, rabbitmq_server, pulsar_server, postgres_server)
-    commands = [[sys.executable, str(Path(each.__file__)), verb] for each in programs]
-    failures = [subprocess.run(command, check=False).returncode for command in commands]
-    return any(failures)
+def known(names: Sequence[str]) -> Sequence[str]:
+    """Return the names of servers, or end the command if one is not known."""
+    for each in names:
+        if each not in SERVERS:
+            sys.exit(f"There is no server {each}. Cure: name {', '.join(SERVERS)}.")
+    return names
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="servers", description="Install, start or stop the servers that tests need."
     )
+    parser.add_argument("names", nargs="*", help=f"start these alone: {', '.join(SERVERS)}")
     verbs = parser.add_mutually_exclusive_group()
     verbs.add_argument("--start", action="store_true", help="start them; they keep running")
-    verbs.add_argument("--stop", action="store_true", help="end the servers that --start started")
-    asked = parser.parse_args()
+    verbs.add_argument("--stop", action="store_true", help="end them, and delete their data")
+    asked = parser.parse_args(words)
+    chosen = [SERVERS[name] for name in known(asked.names) or SERVERS]
     if asked.stop:
-        return int(run_all("stop"))
-    complete = bring_all()
-    failed = asked.start and run_all("start")
-    if dsn := postgres_server.running():
-        print(f'\n# To paste into skybridge.yaml:\nstore: {{kind: postgresql, dsn: "{dsn}"}}')
-    if entries := list(configuration()):
-        print("\n# To paste under brokers in skybridge.yaml:\nbrokers:")
-        print("\n".join(f"  {entry}" for entry in entries))
-    return int(failed or (not complete and os.environ.get("CI") == "true"))
+        for server in chosen:
+            server.standing.stop()
+        return 0
+    with shown() as progress:
+        lines = [[server.part for server in chosen]] if asked.names else [MAVENS, OTHERS]
+        complete = bring(lines, progress)
+        started = [start(each, progress) for each in chosen if asked.names or asked.start]
+        running = {name: server.standing.ports() for name, server in SERVERS.items()}
+        if text := paste(running):
+            progress.console.print(f"{END}\n{ABOUT}", markup=False)
+    print(text, end="")
+    required = asked.names or os.environ.get("CI") == "true"
+    return int(not all(started) or (not complete and bool(required)))
 
 
 if __name__ == "__main__":

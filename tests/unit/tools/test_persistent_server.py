@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -76,3 +77,29 @@ def test_another_process_with_the_same_id_lives_on(
     (tmp_path / "sleeper.json").write_text(json.dumps(state))
     PersistentServer(Sleeper, lambda: None).stop()
     assert process.poll() is None
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_server_starts_on_its_usual_port_if_that_is_free(
+    tmp_path: Path, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People expect Kafka on 9092, and may have one there."""
+
+    class Usual(Sleeper):
+        port = 1
+
+        def begin(self) -> None:
+            self._process = self._spawn(SLEEPER)
+
+    monkeypatch.setattr(persistent_server, "SERVERS", tmp_path)
+    monkeypatch.setattr(Sleeper, "up", True)
+    server = PersistentServer(Usual, lambda: None)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        usual = listener.getsockname()[1]
+        monkeypatch.setattr(Usual, "usual_port", usual)
+        if not taken:
+            listener.close()
+        server.begin()
+    state = json.loads((tmp_path / "sleeper.json").read_text())
+    server.stop()
+    assert state["ports"]["port"] == (Usual.port if taken else usual)
