@@ -1,4 +1,4 @@
-"""docs/operations.md and the reference name metrics, paths and defaults that a running service has."""
+"""docs/operations.md and the reference name metrics and paths that a running service has."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import urllib.request
 
 import pytest
 
-from app.config.model.config import Timeouts
-from app.model.duration import seconds
 from pages import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "operations.md").read_text()
@@ -36,11 +34,3 @@ def test_the_metrics_of_the_page_are_those_of_a_service(running):
 def test_the_paths_of_the_page_answer(running, path):
     """Each row of the table is a path of the admin listener."""
     assert get(running, path)
-
-
-@pytest.mark.parametrize(
-    ("setting", "default"), re.findall(r"`timeouts\.(\w+)` \| ([\w. ]+?) \|", PAGE)
-)
-def test_the_time_outs_of_the_page_are_the_defaults(setting, default):
-    """An operator plans grace times with them."""
-    assert getattr(Timeouts(), setting) == seconds(default.replace(" ", ""))
