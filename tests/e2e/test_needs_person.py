@@ -183,6 +183,7 @@ async def test_a_disabled_subscription(
     service = await started({"subscriptions": [subscription("billing", target.url)]})
     await service.send("1")
     (found,) = await until_needs(service, ("disabled", SUBJECT))
+    assert "subscription billing is disabled: status-410" in await causes(service)
     target.answer = lambda _: status(204)
     await cure(service, tmp_path, found["next"])
     await until_needs(service)

@@ -288,8 +288,8 @@ def _health_of_subscriptions(subscriptions: Sequence[SubscriptionStatus]) -> tup
     return all(each.ready or each.state in _ASKING for each in subscriptions), causes
 
 
-_ASKING = frozenset({"broken", "stopped"})
-"""States that need an operator but do not prevent readiness."""
+_ASKING = frozenset({"broken", "stopped", "disabled"})
+"""States that need an operator but do not prevent readiness. A target that fails takes no process out of service."""
 
 
 def _problem_of(each: SubscriptionStatus) -> str:
