@@ -53,6 +53,12 @@ CONSOLE ?=
 console: install ## build the page for operators from app/console/web (installs Node.js from PyPI if it is missing)
 	@$(PY) tests/support/console_build.py $(CONSOLE)
 
+.PHONY: wheel
+wheel: install console ## build dist/*.whl with the console in it: uvx --from dist/*.whl skybridge demo needs no make and no Node.js
+	@rm -f dist/*.whl
+	$(UV) build --quiet --wheel --out-dir dist
+	@echo "Try it: uvx --from $$(ls dist/*.whl) skybridge demo"
+
 .PHONY: serve
 serve: install ## start the service on the embedded log (ARGS="--config FILE" for your own configuration)
 	$(BIN)/skybridge serve $(ARGS)
