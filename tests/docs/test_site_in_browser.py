@@ -46,7 +46,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    demand_console()  # brings axe-core
     expect.set_options(timeout=WITHIN_MS)
     with browsing(tmp_path_factory.mktemp("browser")) as found:
         yield found
@@ -82,8 +81,9 @@ def test_search_finds_the_pages_by_their_names(page: Page, site: str) -> None:
         expect(found).to_contain_text(re.compile(f"^{name}"))
 
 
-def test_a_page_has_no_serious_barrier(page: Page, request: pytest.FixtureRequest) -> None:
+def test_a_page_has_no_serious_barrier(page: Page) -> None:
     """Labels, contrast (AA), roles. Dark pages differ in their colours alone."""
+    demand_console()  # brings axe-core
     dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
     found = {}
     for path in KINDS:

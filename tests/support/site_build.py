@@ -1,7 +1,7 @@
 """Build the site of the documentation with Zensical, and check its links: ``make site``.
 
 Zensical reads pages from one folder, and writes below the folder of its configuration. So the pages,
-a copy of ``docs/site/zensical.toml`` and the result are in one place. A build takes six seconds.
+a copy of ``docs/site/zensical.toml`` and the result are in one place. A build takes four seconds.
 """
 
 from __future__ import annotations
