@@ -296,7 +296,7 @@ async def test_each_producer_is_shown_with_what_it_has_sent(
     assert (till["name"], till["last_event_seconds"]) == ("till", None)
 
 
-THIRTY_JUST_NOW = {"events": 30, "refused": 2, "events_per_second": 0.5, "last_event_seconds": 0.0}
+THIRTY_JUST_NOW = {"events": 30, "refused": 2, "events_per_second": 30.0, "last_event_seconds": 0.0}
 
 
 async def test_each_intake_is_shown_with_what_came_by_it(
