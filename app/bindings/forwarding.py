@@ -12,7 +12,11 @@ from app.event.memo import Memo
 
 APART = "x-foreign-"  # prefix of a foreign header whose name looks like an attribute
 
-PRODUCER = "skybridge-producer"  # a header next to an event: the name of the producer that sent it
+# Headers next to an event, which only Skybridge may write:
+PRODUCER = "skybridge-producer"  # the name of the producer that sent the event
+INTAKE = "skybridge-intake"  # the name of the intake that received the event
+ROUTE = "skybridge-route"  # the route that the request, the intake or the subscription named
+ORIGIN_HEADERS = frozenset({PRODUCER, INTAKE, ROUTE})
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(
@@ -37,6 +41,8 @@ _REASONS = {
     "prefer": "is only for Skybridge",
     "skybridge-key": "is already the record key",
     PRODUCER: "names the producer, which only Skybridge writes",
+    INTAKE: "names the intake, which only Skybridge writes",
+    ROUTE: "names the route, which only Skybridge writes",
     "user-agent": "names Skybridge",
     "accept-encoding": "belongs to one request",
     "date": "belongs to one message",
@@ -110,12 +116,12 @@ def with_foreign_header(decoded: Decoded, name: str, value: bytes) -> Decoded:
 def with_header(foreign: Sequence[Header], name: str, value: bytes) -> tuple[Header, ...]:
     """Return the headers with this one added first. Existing headers of the same name (lower case) are
     removed."""
-    return ((name, value), *without_header(foreign, name))
+    return ((name, value), *without_headers(foreign, (name,)))
 
 
-def without_header(headers: Sequence[Header], name: str) -> tuple[Header, ...]:
-    """Return the headers without those of this name (lower case)."""
-    return tuple([each for each in headers if each[0].lower() != name])
+def without_headers(headers: Sequence[Header], names: Collection[str]) -> tuple[Header, ...]:
+    """Return the headers without those of these names (lower case)."""
+    return tuple([each for each in headers if each[0].lower() not in names])
 
 
 def may_hold_credential(name: str) -> bool:

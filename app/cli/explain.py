@@ -181,7 +181,7 @@ def _head(journey: Mapping[str, Any]) -> Iterator[str]:
 
 def _route(route: Mapping[str, Any]) -> Iterator[str]:
     word = "taken" if route["chosen"] else "passed over" if route["asked"] else "not asked"
-    yield f"route   {route['name']}  {word}"
+    yield f"route   {route['name']}  {word}" + (f": {route['why']}" if route["why"] else "")
     for verdict in route["filters"]:
         yield from _filter(verdict, " " * 10)
     for fault in route["invalid"]:

@@ -81,9 +81,7 @@ def _print_found(found: View) -> None:
 
 def _event(event: View) -> Iterator[str]:
     yield f"event {_clean(event['id'])} of {_clean(event['source'])}  {_clean(event['type'])}"
-    came, producer = event["received_ms"], event["producer"]
-    claimed = " (claimed by the record)" if event["producer_claimed"] else ""
-    yield f"  {_at(came)}  came" + (f" from {_clean(producer)}{claimed}" if producer else "")
+    yield f"  {_at(event['received_ms'])}  came{_sender(event)}"
     if event["route"] is not None:
         yield f"  {_NO_TIME}  route {event['route']['name']}: {_clean(event['route']['why'])}"
     for each in event["places"]:
@@ -93,6 +91,15 @@ def _event(event: View) -> Iterator[str]:
         yield f"  {_at(each['time_ms'])}  {where}{by}"
     for each in event["subscriptions"]:
         yield from _subscription(each)
+
+
+def _sender(event: View) -> str:
+    """Return the producer or intake of the event as part of a sentence, or "" if none is known."""
+    producer, intake = event["producer"], event["intake"]
+    if not producer and not intake:
+        return ""
+    text = f" from {_clean(producer)}" if producer else f" through intake {_clean(intake)}"
+    return text + (" (claimed by the record)" if event["producer_claimed"] else "")
 
 
 def _subscription(each: View) -> Iterator[str]:

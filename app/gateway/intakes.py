@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from app.access.caller import EventMeter, demand, quota_of
 from app.access.quota import Allowance
-from app.bindings.forwarding import TAKEN_NAMES
+from app.bindings.forwarding import INTAKE, TAKEN_NAMES
 from app.bindings.record import ContentMode, Decoded, Header
 from app.errors import SenderError, SetupError
 from app.event.value import CloudEvent
@@ -354,8 +354,8 @@ class Intakes:
     def _event(
         self, intake: ActiveIntake, request: EventRequest, attributes: dict[str, str], data: bytes
     ) -> EventRequest:
-        """Return a request that contains the event which the intake has made."""
-        foreign: tuple[Header, ...] = tuple([
+        """Return a request that contains the event which the intake has made. A header names the intake."""
+        foreign: tuple[Header, ...] = ((INTAKE, intake.settings.name.encode()), *[
             (TAKEN_NAMES[name], value) for name, value in request.headers if name in self._forward
         ])  # fmt: skip
         event = CloudEvent(attributes, data or None)

@@ -15,7 +15,7 @@ from time import perf_counter
 import msgspec
 
 from app.access.caller import EventSender
-from app.bindings.forwarding import PRODUCER, with_foreign_header, with_header
+from app.bindings.forwarding import PRODUCER, ROUTE, with_foreign_header, with_header
 from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
 from app.bindings.run import EventColumns
@@ -120,10 +120,13 @@ class Publisher:
     def _plan(
         self, decoded: Decoded, key: bytes | None, route: str | None, caller: EventSender | None
     ) -> tuple[Publication, ...]:
-        """Plan the publications of one event. The name of the producer is added to the event as a header.
+        """Plan the publications of one event. The names of the producer and of a named route are added to the
+        event as headers.
 
         Raise NotAllowed if the caller may not send the event. Other errors are those of ``Router.plan``.
         """
+        if route is not None:
+            decoded = with_foreign_header(decoded, ROUTE, _header_text(route))
         if caller is not None and caller.name:
             decoded = with_foreign_header(decoded, PRODUCER, caller.name.encode())
         if caller is None or not caller.limited:
@@ -189,6 +192,8 @@ class Publisher:
         """Plan the events of a batch together. Return None if they need separate plans."""
         if caller is not None and caller.limited:
             return None
+        if route is not None:
+            run = run.with_foreign(with_header(run.foreign, ROUTE, _header_text(route)))
         if caller is not None and caller.name:
             run = run.with_foreign(with_header(run.foreign, PRODUCER, caller.name.encode()))
         return self.policy.router.plan_run(run, key, route)
@@ -267,6 +272,11 @@ class Publisher:
     def _busy(self) -> HttpAnswer:
         self._counters.add("events_refused", "bound-reached")
         return busy("Too many requests wait for a log")
+
+
+def _header_text(route: str) -> bytes:
+    """Return a route as the value of a header. The route may be an unknown name with any text."""
+    return route.encode("utf-8", "replace")
 
 
 class _SingleSubmission:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from app.access.rights import EVERY_RIGHT, Rights
-from app.bindings.forwarding import PRODUCER, without_header
+from app.bindings.forwarding import ORIGIN_HEADERS, PRODUCER, without_headers
 from app.bindings.kafka import decode
 from app.bindings.record import Record
 from app.errors import SenderError
@@ -22,7 +22,7 @@ from app.model.spool import spooled_route
 
 BEFORE_LOGIN = frozenset({API_VERSIONS, 17, 36})  # 17 is SaslHandshake, 36 SaslAuthenticate
 MAX_FRAME_BEFORE_LOGIN = 64 << 10  # bytes
-_LENGTH = len(PRODUCER)
+_LENGTHS = frozenset(map(len, ORIGIN_HEADERS))
 
 
 def proof_of(password: str) -> bytes:
@@ -130,8 +130,8 @@ def not_allowed(limits: Rights, records: Sequence[Record]) -> Mapping[int, str]:
 
 
 def attributed(session: KafkaSession, batch: ProducedBatch) -> ProducedBatch:
-    """Return the batch with the producer's name in each record, in place of any name that the
-    client wrote.
+    """Return the batch with the producer's name in each record, in place of any producer, intake
+    or route that the client wrote.
 
     A user with every right copies and replays records of others, so its batches are unchanged.
     """
@@ -142,8 +142,8 @@ def attributed(session: KafkaSession, batch: ProducedBatch) -> ProducedBatch:
     for each in batch.records:  # fast path: runs for every record
         headers = each.headers
         for name, _ in headers:
-            if len(name) == _LENGTH and name.lower() == PRODUCER:
-                headers = without_header(headers, PRODUCER)
+            if len(name) in _LENGTHS and name.lower() in ORIGIN_HEADERS:
+                headers = without_headers(headers, ORIGIN_HEADERS)
                 break
         records.append(Record(each.key, (own, *headers), each.body))
     return msgspec.structs.replace(batch, records=tuple(records))

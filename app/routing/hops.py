@@ -108,6 +108,15 @@ class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     request: ShapedPreview | None = None
 
 
+def all_hops(hops: Sequence[JourneyHop]) -> Iterator[JourneyHop]:
+    """Yield each place that an event reaches, and the places to which mirrors copy the event from there."""
+    for hop in hops:
+        yield hop
+        for each in hop.subscriptions:
+            if each.onward is not None:
+                yield from all_hops([each.onward])
+
+
 class EventFollower:
     """Follows an event through the subscriptions in force.
 

@@ -26,6 +26,8 @@ from app.routing.places import may_be_among
 from app.routing.plan import NO_KINDS, NO_RESOURCES, NoRoute, Resources, Router, UnknownRoute
 from app.routing.publications import NO_PULSAR_PROFILES, PulsarProfile
 
+NAMED = "the request names the route, so its filters are not evaluated"
+
 
 class RouteVerdict(msgspec.Struct, frozen=True):
     """The verdict of one route on an event.
@@ -37,6 +39,7 @@ class RouteVerdict(msgspec.Struct, frozen=True):
             its route.
         filters: The verdict of each filter.
         invalid: The faults of the data against the schema of the route.
+        why: Why the route takes the event, if not by its filters alone. "" otherwise.
     """
 
     name: str
@@ -44,6 +47,7 @@ class RouteVerdict(msgspec.Struct, frozen=True):
     asked: bool
     filters: tuple[FilterVerdict, ...] = ()
     invalid: tuple[Fault, ...] = ()
+    why: str = ""
 
 
 class UnknownSource(SenderError):
@@ -200,7 +204,9 @@ class EventExplainer:
             is_named = name == named
             if found or (named is not None and not (filtered and is_named)):
                 chosen = is_named and not filtered
-                verdicts.append(RouteVerdict(name, chosen, asked=False))
+                verdicts.append(
+                    RouteVerdict(name, chosen, asked=False, why=NAMED if chosen else "")
+                )
                 continue
             filters = yield from explain_all.steps(event)
             found = all(each.passes for each in filters)
@@ -216,12 +222,17 @@ class EventExplainer:
         if not faults or setting is None:
             return chosen, verdicts
         other = setting.on_invalid
-        taker = other.route if isinstance(other, OtherRoute) else chosen
-        return taker, tuple(
+        if not isinstance(other, OtherRoute):
+            return chosen, tuple(
+                replace(each, invalid=faults) if each.name == chosen else each for each in verdicts
+            )
+        why = f"the data does not match the schema of route {chosen}"
+        return other.route, tuple(
             replace(
                 each,
-                chosen=each.name == taker,
+                chosen=each.name == other.route,
                 invalid=faults if each.name == chosen else each.invalid,
+                why=why if each.name == other.route else "",
             )
             for each in verdicts
         )

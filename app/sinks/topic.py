@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from app.bindings.forwarding import PRODUCER, is_wanted, without_header
+from app.bindings.forwarding import ORIGIN_HEADERS, is_wanted, without_headers
 from app.bindings.record import Decoded, Record
 from app.bindings.spooled import from_spooled
 from app.bindings.table import BINDINGS
@@ -108,10 +108,10 @@ class TopicSink(Sink):
         if decoded is None:
             copy = self._binding.copied(record)
             if self._anonymous:
-                copy = replace(copy, headers=without_header(copy.headers, PRODUCER))
+                copy = replace(copy, headers=without_headers(copy.headers, ORIGIN_HEADERS))
             return self._topic(_NO_ATTRIBUTES), copy
         if self._anonymous and decoded.foreign:
-            decoded = replace(decoded, foreign=without_header(decoded.foreign, PRODUCER))
+            decoded = replace(decoded, foreign=without_headers(decoded.foreign, ORIGIN_HEADERS))
         if self._forward is not None and decoded.foreign:
             decoded = _with_forwarded_headers(decoded, self._forward)
         topic = self._topic(decoded.event.attributes)

@@ -51,6 +51,21 @@ def test_find_why_an_event_did_not_arrive(stage: Shop, pages: Pages) -> None:
     expect(item(page, "audit")).to_contain_text("delivered")
 
 
+def test_no_filter_explains_the_fixed_route_of_an_intake(stage: Shop, pages: Pages) -> None:
+    """The filter of the route matches, but it was not evaluated."""
+    assert stage.post("by-partner", f"{ORDERS}paid", path="/in/partner")[0] == 202
+    page = pages.open(stage.service, "#/events/event?id=by-partner")
+    expect(page.get_by_role("heading", name="Received by intake partner")).to_be_visible()
+    route = item(page, "orders")
+    expect(route).to_contain_text("Intake partner named the route, so its filters were not")
+    expect(route).not_to_contain_text("Computed")
+    page.get_by_role("main").get_by_role("link", name="Explain").click()
+    page.get_by_label("Posted to").select_option("orders")
+    orders = page.get_by_role("region", name="Routes").get_by_role("listitem").first
+    expect(orders).to_contain_text("The request names the route, so its filters are not evaluated.")
+    expect(orders).not_to_contain_text("It has no filter.")
+
+
 def test_an_unknown_event_is_said_with_how_far_was_looked(stage: Shop, pages: Pages) -> None:
     """An empty answer is worth what was searched for it."""
     page = pages.open(stage.service, "#/events/event?id=never-sent")

@@ -46,6 +46,17 @@ async def test_what_would_be_refused_exits_with_1_and_says_what_the_sender_would
     assert (code, "to      log/orders  by another client" in said) == (0, True)
 
 
+async def test_the_filters_of_a_route_that_the_request_names_are_not_evaluated(
+    folder: Path,
+) -> None:
+    words = ("explain", "--config", "shop.yaml", "--type", "other", "--route", "orders")
+    code, said, _ = await run(folder, *words)
+    assert (code, said.splitlines()[1]) == (
+        0,
+        "route   orders  taken: the request names the route, so its filters are not evaluated",
+    )
+
+
 async def test_a_broken_event_is_told_with_its_fault(folder: Path) -> None:
     (folder / "event.json").write_text('{"specversion": "1.0"}')
     code, _, errors = await run(folder, "explain", "event.json", "--config", "shop.yaml")

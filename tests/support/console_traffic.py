@@ -18,6 +18,7 @@ from waiting import wait_until
 
 KEY = "the-key-of-the-shop-of-the-console"
 ORDERS = "com.example.order."
+TAKEN = {"id": "{header:ce-id}", "type": "{header:ce-type}", "source": "/partner"}
 MAY = {"routes": ["orders", "rest"], "sources": ["/shop*"], "types": ["com.example.*"]}
 
 
@@ -57,7 +58,10 @@ class Shop:
         assert status == 202, said
         return f"order-{number}"
 
-    def post(self, id_: str, type_: str, *, key: str = "", **data: Any) -> tuple[int, Any]:
+    def post(
+        self, id_: str, type_: str, *, key: str = "", path: str = "/events", **data: Any
+    ) -> tuple[int, Any]:
+        """Post an event in binary mode to a path of the events listener. Return status and answer."""
         headers = {
             "ce-specversion": "1.0", "ce-id": id_, "ce-source": "/shop", "ce-type": type_, "ce-subject": id_,
             "content-type": "application/json", "skybridge-key": key or id_, "authorization": f"Bearer {KEY}",
@@ -65,7 +69,7 @@ class Shop:
         body = json.dumps(data or {"total": 12.50, "items": ["bridge", "cable"]})
         connection = http.client.HTTPConnection("127.0.0.1", self.service.events, timeout=WITHIN)
         try:
-            connection.request("POST", "/events", body, headers)
+            connection.request("POST", path, body, headers)
             answer = connection.getresponse()
             text = answer.read()
             return answer.status, json.loads(text) if text else None
@@ -112,4 +116,5 @@ def _shop(target: str) -> Settings:
             {"id": "audit", "sink": f"{target}/audit", "retry": retry, **plain},
         ],
         "producers": [{"name": "shop", "keys": [KEY], "may": MAY}],
+        "intakes": [{"name": "partner", "route": "orders", "verify": {"kind": "none"}, "event": TAKEN}],
     }  # fmt: skip

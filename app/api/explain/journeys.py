@@ -100,6 +100,9 @@ class RouteVerdictView(BaseModel):
     invalid: list[FaultView] = Field(
         [], description="faults of the data against the schema of the route"
     )
+    why: str = Field(
+        description="why the route takes the event, if not by its filters alone; otherwise empty"
+    )
 
 
 class KeyView(CopyingView):

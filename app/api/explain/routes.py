@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -22,7 +22,7 @@ from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.outlets.preview import compile_preview
-from app.routing.hops import JourneyHop
+from app.routing.hops import all_hops
 from app.routing.journey import EventExplainer, Journey
 from app.telemetry.slices import in_thread
 
@@ -123,7 +123,7 @@ async def ask_partitions(logs: Mapping[str, Log], journeys: Collection[Journey])
     are missing."""
     wanted: dict[str, set[str]] = {}
     for hop in (
-        each for journey in journeys for each in _all_hops((*journey.hops, *journey.outside))
+        each for journey in journeys for each in all_hops((*journey.hops, *journey.outside))
     ):
         wanted.setdefault(hop.broker, set()).add(hop.topic)
     asked = await asyncio.gather(
@@ -143,13 +143,3 @@ async def _partition_counts(log: Log, topics: Sequence[str]) -> Mapping[str, int
     except (BrokerError, TimeoutError):
         return {}
     return {each.name: len(each.partitions) for each in metadata.topics if each.partitions}
-
-
-def _all_hops(hops: Sequence[JourneyHop]) -> Iterator[JourneyHop]:
-    """Yield each topic that an event reaches (hop), and the topics to which mirrors copy the event from
-    there."""
-    for hop in hops:
-        yield hop
-        for each in hop.subscriptions:
-            if each.onward is not None:
-                yield from _all_hops([each.onward])

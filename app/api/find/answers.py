@@ -65,10 +65,15 @@ class RouteTakenView(BaseModel):
 
     name: str = Field(description="name of the route")
     computed: bool = Field(
-        description="true if computed from the current routes; false if recorded when the event arrived"
+        description="true if computed from the current routes; false if recorded when the event arrived, because "
+        "the request, its intake or a subscription named the route"
     )
-    why: str = Field(description="clauses of the route's filters that matched")
-    filters: list[FilterView] = Field(description="result of each filter")
+    why: str = Field(
+        description="clauses of the route's filters that matched, or why no filter was evaluated"
+    )
+    filters: list[FilterView] = Field(
+        description="result of each filter; empty if no filter was evaluated"
+    )
 
 
 class FateView(BaseModel):
@@ -123,8 +128,11 @@ class EventFoundView(BaseModel):
     producer: str | None = Field(
         description="name of the producer that sent the event; null if unknown, or if it sent no credentials"
     )
+    intake: str | None = Field(
+        description="name of the intake that received the event; null if none, or if unknown"
+    )
     producer_claimed: bool = Field(
-        description="true if only the record claims `producer` and nothing proves it"
+        description="true if only the record claims `producer` or `intake` and nothing proves it"
     )
     route: RouteTakenView | None = Field(
         description="route that the event took; null if none or unknown"

@@ -1,13 +1,14 @@
 """``GET /v1/events``: show what happened to an event, from its producer to every subscription. Nothing is
 changed.
 
-``records`` searches the logs, and ``rows`` the store and the memory of workers. ``fates`` finds out what
-happened at each subscription. This module combines the results.
+``records`` searches the logs, and ``rows`` the store and the memory of workers. ``origins`` reads who sent the
+event, ``taken`` finds its route, and ``fates`` what happened at each subscription. This module combines the
+results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated
@@ -26,12 +27,11 @@ from app.api.access.parts import (
     SubscriptionsDep,
     uses,
 )
-from app.api.access.redaction import Redaction
 from app.api.asked.brokers import Brokers
-from app.api.explain.journeys import FilterView
-from app.api.explain.routes import UNITS
-from app.api.find.answers import EventFoundView, FoundView, LookedView, PlaceView, RouteTakenView
+from app.api.explain.routes import ProducersDep
+from app.api.find.answers import EventFoundView, FoundView, LookedView, PlaceView
 from app.api.find.fates import StateSnapshot, fates, take_snapshot
+from app.api.find.origins import origin_of
 from app.api.find.records import (
     FoundRecord,
     LogSearch,
@@ -43,18 +43,16 @@ from app.api.find.records import (
     unique_records,
 )  # fmt: skip
 from app.api.find.rows import FoundEventRows, records_in_rows, rows_of
+from app.api.find.taken import RouteFinder
 from app.api.http.bodies import json_answer
 from app.api.http.moments import now_ms
 from app.api.http.parameters import Moment, Text
 from app.api.http.slices import Slices
 from app.api.status.asked import Spools
-from app.bindings.forwarding import PRODUCER
-from app.filters.explain import FilterVerdict
 from app.model.message import Message
 from app.model.spool import spooled_route
-from app.routing.hops import JourneyHop
+from app.routing.hops import all_hops
 from app.routing.journey import EventExplainer, Journey
-from app.sinks.dead_letters import HEADER_PREFIX
 from app.telemetry.slices import in_thread
 
 SpoolsDep = Annotated[Spools, uses(Spools)]
@@ -85,6 +83,7 @@ async def find_events(
     subscriptions: SubscriptionsDep,
     registry: RegistryDep,
     spools: SpoolsDep,
+    producers: ProducersDep,
     store: StoreDep,
     clock: ClockDep,
     shown: RedactionDep,
@@ -112,7 +111,7 @@ async def find_events(
         routing.routes, now.subscriptions, routing.resources, brokers.kinds, brokers.manners,
     )  # fmt: skip
     guide = await in_thread(partial(EventExplainer, *given))
-    ways = _JourneyFinder(guide, [each.name for each in routing.routes], slices)
+    ways = RouteFinder(guide, [each.name for each in routing.routes], producers, slices, shown)
     of_source = await rows.by_source(slices)
     events = [
         await _event_view(
@@ -181,7 +180,7 @@ async def _records_of_attempts(
 async def _event_view(
     brokers: Brokers,
     now: StateSnapshot,
-    ways: _JourneyFinder,
+    ways: RouteFinder,
     wanted: WantedEvent,
     source: str,
     sightings: Sequence[FoundRecord],
@@ -189,11 +188,11 @@ async def _event_view(
 ) -> EventFoundView:
     """Return the answer for one event."""
     attributes: Mapping[str, str] = {}
-    journey = None
+    journey, route = None, None
     if sightings:
         attributes = sightings[0].decoded.event.attributes
-        journey = await ways.journey(sightings)
-    producer, claimed = sender_of(brokers.attested, sightings)
+        journey, route = await ways.find(sightings)
+    origin = origin_of(brokers.attested, sightings)
     return EventFoundView(
         id=wanted.id,
         source=source,
@@ -201,111 +200,12 @@ async def _event_view(
         subject=attributes.get("subject"),
         time=attributes.get("time"),
         received_ms=min((each.message.time_ms for each in sightings), default=None),
-        producer=producer,
-        producer_claimed=claimed,
-        route=None if journey is None else _route(journey, now.shown),
+        producer=origin.producer,
+        intake=origin.intake,
+        producer_claimed=origin.claimed,
+        route=route,
         places=list(_places(brokers.kinds, now, sightings, journey)),
         subscriptions=await fates(now, mine, sightings, ways.slices),
-    )
-
-
-def sender_of(
-    attested: Collection[str], sightings: Sequence[FoundRecord]
-) -> tuple[str | None, bool]:
-    """Return the name of the producer of the event. The second value is True if a record merely claims this
-    name. A record that proves its producer takes precedence.
-
-    ``attested`` has the brokers whose records prove their producer.
-    """
-    claimed = None
-    for each in sightings:
-        for name, value in each.decoded.foreign:
-            if name.lower() == PRODUCER and value:
-                text = value.decode("utf-8", "replace")
-                if _proves_producer(attested, each):
-                    return text, False
-                claimed = claimed or text
-    return claimed, claimed is not None
-
-
-def _proves_producer(attested: Collection[str], sighting: FoundRecord) -> bool:
-    """Return True if only Skybridge can have written the producer header of the record. The copy of a dead
-    letter proves nothing, because its header was copied from the source."""
-    if any(name.startswith(HEADER_PREFIX) for name, _ in sighting.decoded.foreign):
-        return False
-    spooled = (
-        spooled_route(sighting.message.partition.topic) is not None
-    )  # clients cannot write there
-    return spooled or sighting.broker in attested
-
-
-class _JourneyFinder:
-    """A function of one request that computes how each event was routed. It works in slices, and stops after
-    the request has evaluated ``UNITS`` filters."""
-
-    def __init__(self, guide: EventExplainer, routes: Sequence[str], slices: Slices) -> None:
-        self._guide = guide
-        self._routes = routes
-        self.slices = slices
-        self._left = UNITS
-        self.looked: list[SearchReport] = []
-
-    async def journey(self, sightings: Sequence[FoundRecord]) -> Journey | None:
-        """Return the journey by which the event reached its records, or None if no route explains them.
-
-        The current rules are tried first. If they lead elsewhere, each route is tried, because the request
-        may have named it.
-        """
-        places = {destination_of(each.broker, each.message)[:2] for each in sightings}
-        first = sightings[0]
-        key = first.message.record.key
-        for name in [None, *self._routes]:
-            if self._left <= 0:
-                self._report_limit()
-                return None
-            self._left -= self._guide.units
-            journey = await self.slices.run(self._guide.steps(first.decoded, key, name))
-            if places & {(hop.broker, hop.topic) for hop in journey.hops}:
-                return journey
-        return None
-
-    def _report_limit(self) -> None:
-        """Report in the answer, once, that the limit of evaluated filters left some routes out."""
-        if not self.looked:
-            why = (
-                f"one request evaluates at most {UNITS} filters. Cure: name the source of the event"
-            )
-            self.looked.append(
-                SearchReport(
-                    where="routes", start_ms=None, until_ms=None, complete=False, detail=why
-                )
-            )
-
-
-def _route(journey: Journey, shown: Redaction) -> RouteTakenView | None:
-    """Return the answer for the route that the event took, or None."""
-    taken = next((each for each in journey.routes if each.chosen), None)
-    if taken is None:
-        return None
-    why = "; ".join(each.decided_by for each in taken.filters) or "the route takes every event"
-    if not taken.asked:
-        why = "the request named the route, or its filters have changed since"
-    return RouteTakenView(
-        name=taken.name,
-        computed=True,
-        why=why,
-        filters=[_filter_view(each, shown) for each in taken.filters],
-    )
-
-
-def _filter_view(verdict: FilterVerdict, shown: Redaction) -> FilterView:
-    """Return the answer for a filter. Values are redacted, because they may quote event data."""
-    return FilterView(
-        dialect=verdict.dialect,
-        passes=verdict.passes,
-        decided_by=verdict.decided_by,
-        because=shown.text(verdict.because),
-        inner=[_filter_view(each, shown) for each in verdict.inner],
     )
 
 
@@ -319,7 +219,7 @@ def _places(
     by = (
         {}
         if journey is None
-        else {(hop.broker, hop.topic): hop.by for hop in _all_hops(journey.hops)}
+        else {(hop.broker, hop.topic): hop.by for hop in all_hops(journey.hops)}
     )
     for broker, message, _ in sightings:
         place = message.partition
@@ -344,13 +244,3 @@ def _waits_in_spool(now: StateSnapshot, broker: str, message: Message) -> bool |
     if place.number >= len(drained) or not message.position.isdecimal():
         return None
     return int(message.position) >= drained[place.number]
-
-
-def _all_hops(hops: Sequence[JourneyHop]) -> Iterator[JourneyHop]:
-    """Yield each topic that an event reaches (hop), and the topics to which mirrors copy the event from
-    there."""
-    for hop in hops:
-        yield hop
-        for each in hop.subscriptions:
-            if each.onward is not None:
-                yield from _all_hops([each.onward])

@@ -1,11 +1,11 @@
-"""The producer of an event, by all its records: one that proves it counts before one that claims it."""
+"""The producer or intake of an event, by all its records: one that proves it counts before one that claims it."""
 
 from __future__ import annotations
 
 import pytest
 
+from app.api.find.origins import EventOrigin, origin_of
 from app.api.find.records import FoundRecord
-from app.api.find.routes import sender_of
 from app.bindings import kafka
 from app.bindings.record import Record
 from app.model.message import Message, Partition
@@ -41,4 +41,11 @@ def named(name, spelling="skybridge-producer"):
     ],
 )
 def test_a_record_proves_its_producer_only_where_no_client_can_name_it(records, found):
-    assert sender_of({"log"}, records) == found
+    producer, claimed = found
+    assert origin_of({"log"}, records) == EventOrigin(producer, None, claimed)
+
+
+@pytest.mark.parametrize(("broker", "claimed"), [("log", False), ("main", True)])
+def test_a_record_proves_its_intake_only_where_no_client_can_name_it(broker, claimed):
+    records = [sighting(broker, named(b"github", "Skybridge-Intake"))]
+    assert origin_of({"log"}, records) == EventOrigin(None, "github", claimed)

@@ -30,8 +30,12 @@ export function Way({ event }: { event: FoundEvent }) {
     <Card title="Its way">
       <ol class="steps">
         <li>
-          <h3>{event.producer && !event.producer_claimed ? <>Sent by {event.producer}</> : "Received"}</h3>
-          {event.producer_claimed && <p class="note">Producer {event.producer}: claimed by the record, not proven.</p>}
+          <h3>{cameBy(event)}</h3>
+          {event.producer_claimed && (
+            <p class="note">
+              {event.producer ? `Producer ${event.producer}` : `Intake ${event.intake}`}: claimed by the record, not proven.
+            </p>
+          )}
           <p>
             {event.received_ms ? <Time ms={event.received_ms} as="exact" /> : "The time is unknown"}, source{" "}
             <code>{event.source}</code>
@@ -73,6 +77,13 @@ export function Way({ event }: { event: FoundEvent }) {
       )}
     </Card>
   );
+}
+
+/** What proves nothing stands in the note below the heading. */
+function cameBy({ producer, intake, producer_claimed }: FoundEvent): string {
+  if (producer_claimed) return "Received";
+  if (producer) return `Sent by ${producer}`;
+  return intake ? `Received by intake ${intake}` : "Received";
 }
 
 /** Where an event waits for its target, trying now is of use. */

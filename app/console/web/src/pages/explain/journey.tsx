@@ -1,7 +1,7 @@
 // The journey of one event: every route that was evaluated, the key, every topic and subscription, each with the
 // clauses that decided.
 import type { Filter, Hop, Journey, RouteVerdict, Verdict } from "../../api/types";
-import { plural } from "../../format";
+import { capital, plural } from "../../format";
 import { link } from "../../router";
 import { Badge, toneOf } from "../../ui/badge";
 import { Code } from "../../ui/code";
@@ -69,7 +69,8 @@ function Route({ route }: { route: RouteVerdict }) {
     <li class={route.chosen ? "yes" : "no"}>
       <p class="line">
         <strong>{route.name}</strong> <Badge tone={route.chosen ? "ok" : "quiet"}>{word}</Badge>
-        {route.chosen && route.filters.length === 0 && <small>It has no filter.</small>}
+        {route.chosen && route.asked && route.filters.length === 0 && <small>It has no filter.</small>}
+        {route.why && <small>{capital(route.why)}.</small>}
       </p>
       <Filters filters={route.filters} />
       {(route.invalid ?? []).map((each) => (
