@@ -24,7 +24,8 @@ A Retry-After is honoured to the second. A pause that the breaker chose starts a
 probes fail.
 
 An operator may request the next probe at once (``retry``). A pause after a Retry-After ends early only by force. If
-the requested probe fails, the earlier pause goes on, so that many requests change nothing.
+the requested probe fails, the earlier pause goes on, so that many requests change nothing. A request during a probe
+counts if this probe fails, because the probe may have begun before the target was repaired.
 
 After an answered probe the endpoint starts slowly. One attempt is in flight at first, then twice as many after each
 full round of answers, up to the caller's own bound. So a recovering target does not get all events at once.
@@ -75,6 +76,7 @@ class Endpoint:
         self._not_before = 0.0  # end of the pause that the target asked for or the breaker chose
         self._asked_until = 0.0  # end of the pause that the target asked for with Retry-After
         self._earlier: float | None = None  # end of the pause before ``retry`` shortened it
+        self._requested: tuple[float, bool] | None = None  # time and force of ``retry`` in a probe
         self.cause = ""
         self.allowed: int | None = None  # attempts in flight during the slow start; None: any
         self._answered = 0  # since ``allowed`` grew
@@ -98,7 +100,7 @@ class Endpoint:
         if probe:
             self._recent.clear()
             self._failures_in_a_row = self._probes_failed = 0
-            self._asked_until, self._earlier = 0.0, None
+            self._asked_until, self._earlier, self._requested = 0.0, None, None
             self.flow, self.cause = BreakerState.FLOWING, ""
             self.start_slowly()
         elif self.allowed is not None and self.flow is BreakerState.FLOWING:
@@ -140,6 +142,8 @@ class Endpoint:
                 self._earlier = None
         if self.flow is not BreakerState.PAUSED or until > self.until:
             self._pause(until, cause)
+        if not by_sink:
+            self._retry_again()
 
     def sink_is_ready(self, now: float) -> None:
         """End the pause that the sink requested."""
@@ -149,6 +153,8 @@ class Endpoint:
     def retry(self, now: float, *, force: bool) -> None:
         """End the pause now, or at the end of the wait that the target asked for unless ``force``."""
         until = now if force else max(now, self._asked_until)
+        if self.flow is BreakerState.PROBING:
+            self._requested = now, force
         if self.flow is BreakerState.PAUSED and until < self.until:
             self._earlier = self._earlier or self.until
             self._not_before = self.until = until
@@ -172,7 +178,8 @@ class Endpoint:
     def nothing_to_probe(self) -> None:
         """Resume consumption, because no held event can be sent as a probe. A few more failures pause again at
         once."""
-        self.flow, self.cause, self._earlier = BreakerState.FLOWING, "", None
+        self.flow, self.cause = BreakerState.FLOWING, ""
+        self._earlier, self._requested = None, None
 
     def _grow(self, allowed: int) -> None:
         self._answered += 1
@@ -189,6 +196,14 @@ class Endpoint:
             until = now + doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
         self._not_before = until
         self._pause(until, cause)
+        self._retry_again()
+
+    def _retry_again(self) -> None:
+        """End the pause if it was requested during the probe that has failed now."""
+        requested, self._requested = self._requested, None
+        if requested is not None:
+            now, force = requested
+            self.retry(now, force=force)
 
     def _pause(self, until: float, cause: str) -> None:
         self.flow, self.until, self.cause = BreakerState.PAUSED, until, cause

@@ -149,7 +149,7 @@ class DeliveryPolicy(DispatcherPart):
         if asked and (isinstance(decision, PauseEndpoint) or answer.status == TOO_MANY):
             cause = answer.detail if answer.hold else f"{outcome.code} with Retry-After"
             endpoint.asked_to_wait(now + asked, cause, by_sink=answer.hold > 0)
-            self._timekeeper.wake_at(now + asked)
+            self._timekeeper.wake_at(min(now + asked, endpoint.until))
             if answer.hold:
                 return PauseEndpoint(now + asked, sent=False)
         elif not outcome.reached:

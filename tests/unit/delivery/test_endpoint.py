@@ -187,6 +187,40 @@ def test_a_requested_probe_that_does_not_reach_the_target_changes_nothing(paused
     assert paused.unreached("refused", 0.1, 0.5, probe=True) == before
 
 
+@pytest.mark.parametrize("unreached", [False, True])
+def test_a_request_during_a_probe_makes_the_next_one_due_when_it_fails(paused, unreached):
+    """The probe in flight began before the target was repaired: a target that hung answers it late or never."""
+    begin = paused.until
+    assert paused.probe_if_due(begin)
+    paused.retry(begin + 1, force=False)
+    if unreached:
+        paused.unreached("refused", begin + 30, 0.5, probe=True)
+    else:
+        paused.failed("k", "timeout", begin + 30, 0.5, probe=True)
+    assert paused.probe_if_due(begin + 30)
+    paused.failed("k", "status-500", begin + 30, 0.5, probe=True)
+    assert paused.until == begin + 30 + 1.5  # the requested probe changed nothing
+    assert not paused.probe_if_due(begin + 30)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_retry_after_of_the_probe_in_flight_yields_to_force_alone(paused, force):
+    begin = paused.until
+    paused.probe_if_due(begin)
+    paused.retry(begin, force=force)
+    paused.asked_to_wait(begin + 3_600, "503 with Retry-After")
+    assert paused.probe_if_due(begin + 1) is force
+
+
+def test_a_request_during_a_probe_that_is_answered_asks_for_no_other_probe(paused):
+    begin = paused.until
+    paused.probe_if_due(begin)
+    paused.retry(begin, force=False)
+    paused.answered(probe=True)
+    fail(paused, FEWEST, now=begin)
+    assert not paused.probe_if_due(begin)
+
+
 def test_a_requested_probe_that_is_answered_starts_slowly(paused):
     paused.retry(0.1, force=False)
     paused.probe_if_due(0.1)

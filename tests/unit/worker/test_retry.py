@@ -35,6 +35,26 @@ async def test_a_pause_of_the_breaker_ends_at_once_and_a_failed_probe_restores_i
     assert rig.status.state == "running"
 
 
+@pytest.mark.parametrize("late", [DOWN, SinkAnswer(503, retry_after="3600")])
+async def test_a_request_while_a_probe_hangs_is_not_lost(rig, late):
+    """The target hung, was repaired, and then the probe of before was given up: the events flow at once."""
+    rig.sink.default = DOWN
+    await rig.publish(an_event(0, "a"))
+    await rig.begin()
+    for _ in range(8):  # the pauses double, up to a minute
+        await until(lambda: rig.status.paused_for)
+        await rig.clock.advance(rig.status.paused_for)
+    await until(lambda: (rig.status.paused_for or 0) > 30)
+    rig.sink.hold(0)
+    await rig.clock.advance(60)
+    await until(lambda: rig.sink.flying == 1)
+    rig.sink.answer(0, late)
+    rig.sink.default = OK
+    assert (await retry(rig, force=True)).probe
+    rig.sink.release(0)
+    await rig.committed(1)
+
+
 async def test_tries_start_slowly_and_take_no_step(rig):
     """All keys fail their second try on schedule; the requested ones go out one by one until one is answered."""
     rig.sink.default = FAILS
