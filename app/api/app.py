@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute
 
 from app import __version__
 from app.api.access import audit, logins
+from app.api.alerts import routes as alerts
 from app.api.deliveries import attempts, dead_letters, parked
 from app.api.explain import routes as explain
 from app.api.find import routes as find
@@ -95,6 +96,7 @@ def _operations() -> Sequence[BaseRoute]:
         parked,
         attempts,
         audit,
+        alerts,
         explain,
         find,
         configuration,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.cli import (  # noqa: F401 - each registers its verbs
+    alerts,
     audit,
     check,
     dead_letters,
@@ -37,12 +38,12 @@ verbs.SectionedGroup.sections = {
     "Run": ("serve", "status", "demo"),
     "Send and receive": ("send", "receive", "tail", "pull", "topics", "verify"),
     "Subscriptions": ("subscriptions", "retry", "dead-letters", "parked"),
-    "Investigate": ("find", "explain", "attempts", "audit"),
+    "Investigate": ("find", "explain", "attempts", "alerts", "audit"),
     "Configure": (
         "init", "check", "test", "plan", "producers", "secret", "schema", "openapi", "asyncapi",
     ),
     "Lake": ("pipeline",),
     "Store": ("store",),
 }  # fmt: skip
-for _group in (producers, topics, subscriptions, dead_letters, store, pipeline):
+for _group in (alerts, producers, topics, subscriptions, dead_letters, store, pipeline):
     app.add_typer(_group.app)

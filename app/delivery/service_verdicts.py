@@ -11,6 +11,7 @@ a role is not ready for another cause                  not-ready         follow 
 dead letters of a subscription that does not exist     dead-letters      discard them.
 a sender sent until a reload, and no event since       silent-producer   compare its key, route and rights.
 the last reload was refused                            reload-refused    correct the file.
+the channel of an alert takes no messages              alert-fails       correct its URL or key.
 facts of a subscription                                                  see ``subscription_verdicts``.
 =====================================================  ================  =======================================
 """
@@ -70,6 +71,7 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
         senders: The producers and intakes.
         reloaded: The seconds since the last applied reload, or None if there was none.
         refusals: The faults for which the last reload was refused.
+        alerts: Why the channel of each alert takes no messages, or "" if it does, by name.
         subscriptions: The subscriptions.
         deleted: The number of dead letters by cause, of each subscription that does not exist.
     """
@@ -83,6 +85,7 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
     senders: Sequence[SenderFacts] = ()
     reloaded: float | None = None
     refusals: Sequence[str] | None = None
+    alerts: Mapping[str, str] = {}
     subscriptions: Sequence[SubscriptionFacts] = ()
     deleted: Mapping[str, Mapping[str, int]] = {}
 
@@ -114,6 +117,16 @@ def _service(facts: ServiceFacts) -> Iterator[OperatorVerdict]:
         detail = f"the last reload refused the file: {'; '.join(facts.refusals)}"
         cure, command = "correct the file", f"skybridge check {facts.file}"
         yield _verdict("reload-refused", "error", "configuration", detail, cure, command)
+    yield from _alerts(facts.alerts)
+
+
+def _alerts(alerts: Mapping[str, str]) -> Iterator[OperatorVerdict]:
+    for name, cause in alerts.items():
+        if cause:
+            detail = f"its channel does not take the message: {cause}"
+            cure = "correct the URL or the key of the channel"
+            command = f"skybridge alerts test {name}"
+            yield _verdict("alert-fails", "warning", f"alert {name}", detail, cure, command)
 
 
 def _away(facts: ServiceFacts, connect: str) -> Iterator[OperatorVerdict]:

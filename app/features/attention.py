@@ -1,11 +1,15 @@
-"""Provide what needs a person in a running service, for readiness and for other components."""
+"""Provide what needs a person in a running service, for readiness and for alerts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from app.api.http.given import ServiceParts
 from app.api.http.views import Attention
+from app.api.status.answers import Status
+from app.delivery.alert_plan import ProcessFindings
+from app.delivery.service_verdicts import SILENT
+from app.model.operator_verdict import OperatorVerdict
 
 
 class AttentionReader:
@@ -16,7 +20,34 @@ class AttentionReader:
 
     async def attention(self) -> Sequence[Attention]:
         """Return what needs a person now, the gravest first."""
-        from app.api.access.reach import ReachableParts  # noqa: PLC0415 - probes seldom need it
-        from app.api.status.views import attention_of  # noqa: PLC0415
+        return (await self._status()).attention
 
-        return await attention_of(ReachableParts(self._given, None))
+    async def findings(self) -> ProcessFindings:
+        """Return what needs a person now, and the senders that have sent lately."""
+        status = await self._status()
+        found = tuple(map(_verdict_of, status.attention))
+        return ProcessFindings(found, tuple(_active(status)))
+
+    async def _status(self) -> Status:
+        from app.api.access.reach import ReachableParts  # noqa: PLC0415 - probes seldom need it
+        from app.api.status.views import whole_status  # noqa: PLC0415
+
+        return await whole_status(ReachableParts(self._given, None))
+
+
+def _verdict_of(each: Attention) -> OperatorVerdict:
+    return OperatorVerdict(
+        name=each.verdict,
+        severity=each.severity,
+        subject=each.subject,
+        detail=each.detail,
+        cure=each.cure,
+        command=each.next,
+    )
+
+
+def _active(status: Status) -> Iterator[str]:
+    for kind, views in (("producer", status.producers), ("intake", status.intakes)):
+        for each in views:
+            if each.last_event_seconds is not None and each.last_event_seconds < SILENT:
+                yield f"{kind} {each.name}"

@@ -1,5 +1,6 @@
 """The protocols between packages, and the values that pass through them. No behaviour."""
 
+from app.interfaces.alerts import AlertBoard, AlertReport, AlertStore
 from app.interfaces.audit import AuditEntry, AuditFilter, AuditKind, AuditTrail
 from app.interfaces.clock import Clock
 from app.interfaces.kept import (
@@ -59,6 +60,9 @@ from app.interfaces.store import (
 )
 
 __all__ = [
+    "AlertBoard",
+    "AlertReport",
+    "AlertStore",
     "Attempt",
     "AttemptFilter",
     "Attempts",

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from app.interfaces import kept
+from app.interfaces.alerts import AlertStore
 from app.interfaces.audit import AuditTrail
 from app.interfaces.retrying import RetryResult
 from app.model.message import Partition
@@ -398,6 +399,7 @@ class Store(Protocol):
     pulled: PullQueue
     offsets: OffsetStore
     audit: AuditTrail
+    alerts: AlertStore
 
     async def start(self) -> None:
         """Open the database of the store."""

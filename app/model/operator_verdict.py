@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-VerdictName = Literal[
+AlertCause = Literal[
     "broker-away",
     "store-away",
     "spool-filling",
@@ -29,7 +29,10 @@ VerdictName = Literal[
     "reload-refused",
     "paused",
 ]
-"""The names of all verdicts, the gravest first."""
+"""The names of the verdicts that an alert can report, the gravest first."""
+
+VerdictName = Literal[AlertCause, "alert-fails"]
+"""The names of all verdicts, the gravest first. No alert reports that an alert fails."""
 
 Severity = Literal["error", "warning", "notice"]
 """The severities. ``error``: events are refused or not delivered. ``warning``: events wait, or were given up. ``notice``: an

@@ -54,7 +54,7 @@ class PagerDutyRequest(Strict):
 
 
 class JiraRequest(Strict):
-    """The settings of a request that sends an alert to Jira Service Management (before, Opsgenie)."""
+    """The settings of a request that creates or closes an alert of Jira Service Management (before, Opsgenie)."""
 
     preset: Literal["jira_service_management"] = Field(
         description="an alert of Jira Service Management"
@@ -62,6 +62,9 @@ class JiraRequest(Strict):
     key: Text = Field(description=f"the API key of the integration; {_KEY}")
     message: Text = Field(description="title of the alert, a template")
     description: Text | None = Field(None, description="description of the alert, a template")
+    action: Literal["create", "close"] = Field(
+        "create", description="create an alert, or close the one with the alias"
+    )
     alias: Text = Field("{source} {id}", description="the deduplication key, a template")
     source: Text = Field("{source}", description="what is affected, a template")
     priority: Text = Field("P3", description="P1 to P5, a template")

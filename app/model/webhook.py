@@ -133,10 +133,13 @@ def _url(secret: FileSecret) -> FileSecret:
     return secret
 
 
+SecretUrl = Annotated[Secret, AfterValidator(_url)]
+
+
 class SecretSink(Strict):
     """The URL of a webhook that is a secret: path and query are hidden wherever requests are shown."""
 
-    url: Annotated[Secret, AfterValidator(_url)] = Field(
+    url: SecretUrl = Field(
         description='URL to which events are posted; best "${env:NAME}" or "${file:/path}"'
     )
     secret: Literal[True] = Field(description="true: path and query of the URL are hidden")

@@ -114,11 +114,12 @@ def _template_of(
         for name, text in preset.headers(settings).items()
     ]
     is_there = target.partition("?")[0].rstrip("/").endswith(preset.path)
+    path, query = preset.target(settings, "" if is_there else preset.path)
     return CompiledRequest(
         "POST",
         target,
-        path="" if is_there else preset.path,
-        query=(),
+        path=compiler.path(path, "request.path"),
+        query=query,
         headers=headers,
         body=BodyTemplate(_lines(documents, preset), preset.media_type),
         compiler=compiler,

@@ -57,6 +57,7 @@ class PublisherApi(NamedTuple):
         documents: returns the JSON documents of one event from the settings. If there are several, each is followed
             by a line end.
         path: path that follows the one of ``sink``, unless that ends with it.
+        target: by the settings and ``path``: the path, a template, and parameters of the query.
         headers: further headers, by the settings.
         media_type: content type of the request.
         markup: escaping of the strings in members of these names.
@@ -66,6 +67,10 @@ class PublisherApi(NamedTuple):
 
     documents: Callable[[Any], Sequence[object]]
     path: str = ""
+    target: Callable[[Any, str], tuple[Text, Sequence[tuple[str, str]]]] = lambda _, path: (
+        path,
+        (),
+    )
     headers: Callable[[Any], Mapping[str, Text]] = lambda _settings: {}
     media_type: str = JSON
     markup: Mapping[str, Markup] = MappingProxyType({})
@@ -117,6 +122,9 @@ def _pagerduty(settings: PagerDutyRequest) -> Sequence[object]:
 
 
 def _jira(settings: JiraRequest) -> Sequence[object]:
+    if settings.action == "close":
+        note = {} if settings.description is None else {"note": settings.description}
+        return ({"source": settings.source, **note},)
     alert: dict[str, object] = {
         "message": settings.message,
         "alias": settings.alias,
@@ -127,6 +135,13 @@ def _jira(settings: JiraRequest) -> Sequence[object]:
     if settings.description is not None:
         alert["description"] = settings.description
     return (alert,)
+
+
+def _jira_target(settings: JiraRequest, path: str) -> tuple[Text, Sequence[tuple[str, str]]]:
+    """Return path and query. An alert is closed by its alias."""
+    if settings.action == "create":
+        return path, ()
+    return _between(f"{path}/", settings.alias, "/close"), (("identifierType", "alias"),)
 
 
 def _elasticsearch(settings: ElasticsearchRequest) -> Sequence[object]:
@@ -153,14 +168,14 @@ def _event(settings: PresetRequest, name: str, further: Mapping[str, object] = _
     return {**further, "attributes": "{$attributes}", "data": Optional("{$data}")}
 
 
-def _scheme(prefix: str, key: Text) -> Text:
-    """Return a header of the form ``Scheme KEY``."""
-    match key:
+def _between(prefix: str, text: Text, suffix: str = "") -> Text:
+    """Return a text between two others. Its secrets stay secrets."""
+    match text:
         case SecretValue(secret=secret):
-            return SecretText(pieces=(prefix, secret))
+            return SecretText(pieces=(prefix, secret, suffix))
         case SecretText(pieces=pieces):
-            return SecretText(pieces=(prefix, *pieces))
-    return prefix + key
+            return SecretText(pieces=(prefix, *pieces, suffix))
+    return f"{prefix}{text}{suffix}"
 
 
 def _gone(*statuses: int) -> Judge:
@@ -244,7 +259,8 @@ PRESETS: Mapping[type[PresetRequest], PublisherApi] = MappingProxyType({
     JiraRequest: PublisherApi(
         _jira,
         path="/jsm/ops/integration/v2/alerts",
-        headers=lambda settings: {"authorization": _scheme("GenieKey ", settings.key)},
+        target=_jira_target,
+        headers=lambda settings: {"authorization": _between("GenieKey ", settings.key)},
     ),
     ElasticsearchRequest: PublisherApi(
         _elasticsearch, path="/_bulk", media_type=NDJSON, judge=_judge_bulk
@@ -252,7 +268,7 @@ PRESETS: Mapping[type[PresetRequest], PublisherApi] = MappingProxyType({
     SplunkRequest: PublisherApi(
         _splunk,
         path="/services/collector/event",
-        headers=lambda settings: {"authorization": _scheme("Splunk ", settings.key)},
+        headers=lambda settings: {"authorization": _between("Splunk ", settings.key)},
         judge=_judge_splunk,
     ),
 })  # fmt: skip

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from app.api.access.audit_trail import AuditRecorder
+from app.api.asked.alerts import Alerting
 from app.api.asked.brokers import Brokers
 from app.api.asked.process import Process
 from app.api.asked.readiness import ReadinessSource
@@ -29,6 +30,7 @@ from app.api.status.recorder import Recorder
 from app.config.check.source import ConfigSource
 from app.config.load.loader import Loaded
 from app.features.admin import AdminComponent, StreamsComponent, access_of
+from app.features.alerts.component import AlertsComponent
 from app.features.attention import AttentionReader
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.logs import has_embedded
@@ -61,10 +63,10 @@ from app.runtime.service import Service
 from app.sinks.handshake import ConsentCallbacks
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
-from app.worker.alerts import SubscriptionAlerts
 from app.worker.attempt_writer import AttemptWriter
 from app.worker.budget import Budget
 from app.worker.operator_events import OperatorEvents
+from app.worker.subscription_events import SubscriptionEvents
 from app.worker.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -109,13 +111,14 @@ class _Composition:
         self.wakeups = Wakeups()
         self.streams_end = asyncio.Event()
         self.issuers = Issuers(clock.monotonic)
+        self.given = ServiceParts()
+        self.attention = AttentionReader(self.given)
 
     def service(self) -> Service:
         """Return the service with all its components."""
         service = Service(self.config, self.roles, self.clock, self.counters)
-        given = ServiceParts()
-        self._add_values(given)
-        for stage in self._stages(given):
+        self._add_values(self.given)
+        for stage in self._stages(self.given):
             service.add(*stage)
         trail = AuditRecorder(self.store, self.clock, self.notify)
         service.reloader = Reloader(
@@ -127,7 +130,7 @@ class _Composition:
             trail,
             self.warnings,
         )
-        self._add_components(given, service)
+        self._add_components(self.given, service)
         return service
 
     def _stages(self, given: ServiceParts) -> Sequence[Sequence[Component[Any] | None]]:
@@ -152,6 +155,7 @@ class _Composition:
             (StreamsComponent(self.recorder, self.streams_end),),
             (_watcher_component(self.watcher),),
             (self.subscriptions, self.kafka, self.events),
+            (self.alerts,),
         )
 
     def _add_values(self, given: ServiceParts) -> None:
@@ -176,7 +180,8 @@ class _Composition:
         given.add(Volumes, service.part(VolumesComponent))
         given.add(ReadinessSource, service)
         given.add(Measured, service)
-        given.add(AttentionSource, AttentionReader(given))
+        given.add(AttentionSource, self.attention)
+        given.add(Alerting, self.alerts)
         given.add(CurrentConfiguration, service.reloader)
 
     @cached_property
@@ -287,11 +292,15 @@ class _Composition:
         )
 
     @cached_property
-    def watcher(self) -> SubscriptionAlerts | None:
+    def alerts(self) -> AlertsComponent:
+        return AlertsComponent(self.config, self.clock, self.store.alerts, self.attention.findings)
+
+    @cached_property
+    def watcher(self) -> SubscriptionEvents | None:
         """Return the watcher that turns states of subscriptions into operator events, or None."""
         if self.supervisor is None or self.operator_events is None:
             return None
-        return SubscriptionAlerts(self.supervisor.status, self.clock, self.notify)
+        return SubscriptionEvents(self.supervisor.status, self.clock, self.notify)
 
     @cached_property
     def subscriptions(self) -> SubscriptionsComponent:
@@ -355,7 +364,7 @@ class _Composition:
         return AdminComponent(self.config, guard)
 
 
-def _watcher_component(watcher: SubscriptionAlerts | None) -> SimpleComponent | None:
+def _watcher_component(watcher: SubscriptionEvents | None) -> SimpleComponent | None:
     """Return the component of the watcher, or None without one."""
     return None if watcher is None else SimpleComponent("watching", watcher.start, watcher.stop)
 

@@ -9,6 +9,7 @@ from app import interfaces
 from app.errors import StoreUnavailable
 from app.model.metadata import LogHealth
 from app.store import revision, sqlite
+from app.store.alerts import Alerts
 from app.store.attempts import Attempts
 from app.store.audit import Audit, AuditBounds
 from app.store.commands import Commands
@@ -105,6 +106,7 @@ class SqlStore:
         self.pulled: interfaces.PullQueue = PullQueue(transactions, self._letters)
         self.offsets: interfaces.OffsetStore = StreamOffsets(transactions)
         self.audit: interfaces.AuditTrail = Audit(transactions, audited)
+        self.alerts: interfaces.AlertStore = Alerts(transactions)
 
     async def start(self) -> None:
         """Open or create the database. Raise SetupError if it cannot be used."""

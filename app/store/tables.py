@@ -280,6 +280,25 @@ audit = Table(
     sqlite_autoincrement=True,
 )
 
+# What each process last found that needs a person. ``beat`` grows with each report.
+alert_reports = Table(
+    "alert_reports",
+    metadata,
+    Column("process", Text, primary_key=True),
+    Column("beat", BigInteger, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+)
+
+# One row: the process that sends the alerts of the installation, and what it has sent. ``beat`` grows while it works.
+alert_sender = Table(
+    "alert_sender",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("process", Text, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+)
+
 HASHED = [
     index
     for table in (dead_letters, parked)

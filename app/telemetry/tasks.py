@@ -15,6 +15,7 @@ from typing import Any, Literal
 from app.telemetry.counters import Counters
 
 TaskName = Literal[
+    "alerts",
     "attempts",
     "certificates",
     "configuration-file",

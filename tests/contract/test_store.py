@@ -12,6 +12,7 @@ from postgres_server import fresh_database
 from store_contract import LettersContract, OwnersContract, RedriveContract
 from store_contract_messages import ParkedContract, PulledContract
 from store_contract_tables import (
+    AlertsContract,
     AttemptsContract,
     AuditContract,
     CommandsContract,
@@ -38,6 +39,7 @@ class StoreContract(
     ConsentsContract,
     ReplaysContract,
     OffsetsContract,
+    AlertsContract,
 ):
     @pytest.fixture
     async def store(self, house):

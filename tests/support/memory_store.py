@@ -24,6 +24,7 @@ from app.store.audit import AuditBounds
 from app.store.sql import AUDITED
 from memory_messages import Claim, ParkedRows, PulledRows, claim_of, known
 from memory_tables import (
+    AlertRows,
     AttemptRows,
     AuditRows,
     CommandRows,
@@ -63,6 +64,7 @@ class MemoryStore:
         self.subscriptions = SubscriptionRows(self)
         self.offsets = OffsetRows()
         self.audit = AuditRows(self, audited)
+        self.alerts = AlertRows(self)
 
     async def start(self) -> None: ...
     async def stop(self) -> None: ...

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from app.errors import StaleOwner, VersionConflict
 from app.interfaces import (
+    AlertBoard,
+    AlertReport,
     Attempt,
     AttemptFilter,
     AuditEntry,
@@ -33,6 +35,49 @@ from app.store.audit import AuditBounds, clipped
 
 if TYPE_CHECKING:
     from memory_store import MemoryStore
+
+
+class AlertRows:
+    """The reports of processes, and the sender of alerts."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._reports: dict[str, AlertReport] = {}
+        self.board = AlertBoard()
+
+    async def report(self, process: str, document: bytes) -> AlertBoard:
+        self._store.check()
+        before = self._reports.get(process)
+        self._reports[process] = AlertReport(process, before.beat + 1 if before else 1, document)
+        if self.board.sender == process:
+            self.board = replace(self.board, beat=self.board.beat + 1)
+        return replace(self.board, reports=tuple(self._reports.values()))
+
+    async def take(self, process: str, board: AlertBoard) -> bool:
+        self._store.check()
+        if (self.board.sender, self.board.beat) != (board.sender, board.beat):
+            return False
+        self.board = replace(self.board, sender=process, beat=board.beat + 1)
+        return True
+
+    async def save(self, process: str, state: bytes) -> bool:
+        self._store.check()
+        if self.board.sender != process:
+            return False
+        self.board = replace(self.board, state=state)
+        return True
+
+    async def forget(self, reports: Sequence[AlertReport]) -> None:
+        for each in reports:
+            found = self._reports.get(each.process)
+            if found is not None and found.beat == each.beat:
+                del self._reports[each.process]
+
+    async def leave(self, process: str) -> None:
+        self._store.check()
+        self._reports.pop(process, None)
+        if self.board.sender == process:
+            self.board = replace(self.board, sender="")
 
 
 class AttemptRows:

@@ -96,6 +96,8 @@ def pagerduty(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
 
     def answer(request: Received) -> bytes:
         event = json.loads(request.body)
+        if event.get("event_action") == "resolve" and event.get("dedup_key"):
+            return status(202, JSON, body=b'{"status":"success","message":"Event processed"}')
         faults = {"routing_key", "event_action", "payload"} - set(event)
         faults |= {"summary", "source", "severity"} - set(event.get("payload", {}))
         if faults or request.path != "/hook/v2/enqueue":
@@ -118,6 +120,8 @@ def jira(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
         alert = json.loads(request.body)
         if request.header("authorization") != "GenieKey key-of-the-test":
             return status(403, JSON, body=b'{"message":"Could not authenticate"}')
+        if request.path.endswith("/close?identifierType=alias"):
+            return status(202, JSON, body=b'{"result":"Request will be processed"}')
         if "message" not in alert or request.path != "/hook/jsm/ops/integration/v2/alerts":
             return status(422, JSON, body=b'{"message":"Message can not be empty."}')
         match asked(alert["message"]):

@@ -553,6 +553,61 @@ class ReplaysContract:
         assert await store.replays.all() == []
 
 
+class AlertsContract:
+    async def test_a_report_replaces_the_last_one_of_its_process_and_its_beat_grows(self, store):
+        first = await store.alerts.report("a", b"one")
+        assert [(each.process, each.document) for each in first.reports] == [("a", b"one")]
+        await store.alerts.report("b", b"two")
+        board = await store.alerts.report("a", b"\x00three")
+        found = {each.process: each for each in board.reports}
+        assert found["a"].document == b"\x00three"
+        assert found["b"].document == b"two"
+        assert found["a"].beat > first.reports[0].beat
+
+    async def test_one_process_becomes_the_sender(self, store):
+        board = await store.alerts.report("a", b"")
+        assert (board.sender, board.state) == ("", b"")
+        assert await store.alerts.take("a", board)
+        assert not await store.alerts.take("b", board)
+        assert (await store.alerts.report("b", b"")).sender == "a"
+
+    async def test_a_sender_that_works_is_not_replaced(self, store):
+        assert await store.alerts.take("a", await store.alerts.report("a", b""))
+        seen = await store.alerts.report("b", b"")
+        grown = await store.alerts.report("a", b"")
+        assert grown.beat > seen.beat
+        assert not await store.alerts.take("b", seen)
+        assert await store.alerts.take("b", grown)
+
+    async def test_only_the_sender_stores_what_was_sent(self, store):
+        assert await store.alerts.take("a", await store.alerts.report("a", b""))
+        assert await store.alerts.save("a", b"sent by a")
+        assert not await store.alerts.save("b", b"sent by b")
+        board = await store.alerts.report("b", b"")
+        assert board.state == b"sent by a"
+        assert await store.alerts.take("b", board)
+        assert not await store.alerts.save("a", b"sent by a again")
+        assert (await store.alerts.report("b", b"")).state == b"sent by a"
+
+    async def test_a_process_that_leaves_is_replaced_at_once_and_what_it_sent_stays(self, store):
+        assert await store.alerts.take("a", await store.alerts.report("a", b""))
+        assert await store.alerts.save("a", b"sent")
+        await store.alerts.leave("b")
+        assert (await store.alerts.report("a", b"")).sender == "a"
+        await store.alerts.leave("a")
+        board = await store.alerts.report("b", b"")
+        assert (board.sender, board.state) == ("", b"sent")
+        assert [each.process for each in board.reports] == ["b"]
+
+    async def test_a_forgotten_report_that_was_replaced_meanwhile_stays(self, store):
+        board = await store.alerts.report("a", b"")
+        board = await store.alerts.report("b", b"")
+        await store.alerts.report("b", b"")
+        await store.alerts.forget(board.reports)
+        left = (await store.alerts.report("c", b"")).reports
+        assert {each.process for each in left} == {"b", "c"}
+
+
 class OffsetsContract:
     BROKER = "rabbit"
 

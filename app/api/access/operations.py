@@ -72,6 +72,8 @@ RULES: Mapping[str, OperationRule] = {
     "check_configuration": OperationRule("configure", whole=True),
     "plan_configuration": OperationRule("configure", whole=True),
     "reload_configuration": OperationRule("configure", "change", whole=True),
+    "alerts": OperationRule("read", whole=True),
+    "test_alert": OperationRule("operate", "change", whole=True),
     "topics": _READ,
     "topic": _READ,
     "offsets": _READ,

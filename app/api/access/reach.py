@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from app.access.rights import UNBOUND, TokenRestriction
 from app.api.access.callers import AdminCaller
+from app.api.asked.alerts import Alerting, AlertView
 from app.api.asked.brokers import Brokers
 from app.api.asked.readiness import ReadinessSource
 from app.api.asked.registry import Document, Registry, SubscriptionEntry
@@ -294,6 +295,14 @@ class _LimitedView:
         return getattr(self._whole, name)
 
 
+class AlertingWithin(_LimitedView):
+    """The alerts, which are about the whole service."""
+
+    def views(self) -> Sequence[AlertView]:
+        """Return no alerts."""
+        return ()
+
+
 class BrokersWithin(_LimitedView):
     """The brokers of the configuration. Their logs are limited to the topics that the caller may access."""
 
@@ -527,6 +536,7 @@ class PulledWithin(_LimitedView):
 _OF_ANY: Mapping[type[Any], type[_LimitedView]] = {Registry: RegistryWithin}
 _OF_BOUND: Mapping[type[Any], type[_LimitedView]] = {
     **_OF_ANY,
+    Alerting: AlertingWithin,
     Brokers: BrokersWithin,
     Counters: CountersWithin,
     ReadinessSource: ReadinessWithin,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from app.api.asked.alerts import AlertView
 from app.api.asked.readiness import RoleReadiness
 from app.api.http.views import Attention, CopyingView, HealthView
 from app.api.status.configuration_answers import ConfigurationState
@@ -142,6 +143,7 @@ class Status(CopyingView):
         [], description="Kafka listeners of embedded logs"
     )
     spools: list[SpoolView] = Field([], description="spools of routes")
+    alerts: list[AlertView] = Field([], description="alerts, and what they have sent")
     configuration: ConfigurationState = Field(
         description="the current configuration and the last reload"
     )

@@ -54,6 +54,7 @@ def _facts(
         senders=[*_senders("producer", status.producers), *_senders("intake", status.intakes)],
         reloaded=reloaded,
         refusals=configured.last.faults if configured.last.outcome == "refused" else None,
+        alerts={each.name: each.error for each in status.alerts},
         subscriptions=subscriptions,
         deleted=deleted,
     )

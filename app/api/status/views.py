@@ -11,6 +11,7 @@ from app import __version__
 from app.access.caller import EventMeter
 from app.api.access.reach import ReachableParts
 from app.api.access.redaction import ALL, Redaction
+from app.api.asked.alerts import Alerting
 from app.api.asked.brokers import Brokers
 from app.api.asked.process import Process
 from app.api.asked.readiness import ReadinessSource, RoleReadiness
@@ -57,9 +58,9 @@ async def status(parts: ReachableParts, shown: Redaction) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**members, "subscriptions": rows}))
 
 
-async def attention_of(parts: ReachableParts) -> list[Attention]:
-    """Return everything that needs a person now, the gravest first."""
-    return (await read_status(parts, ALL, Slices())).attention
+async def whole_status(parts: ReachableParts) -> Status:
+    """Return the status with everything that needs a person, for the process itself."""
+    return await read_status(parts, ALL, Slices())
 
 
 async def read_status(parts: ReachableParts, shown: Redaction, slices: Slices) -> Status:
@@ -147,6 +148,7 @@ async def _status(parts: ReachableParts, subscriptions: Sequence[SubscriptionVie
         ],
         kafka_listeners=parts.of(KafkaListeners).views(),
         spools=await parts.of(Spools).states(),
+        alerts=list(parts.of(Alerting).views()),
         configuration=parts.of(CurrentConfiguration),
     )
 

@@ -20,7 +20,13 @@ from app.config.load.loader import Loaded
 Tree = Any
 """A configuration as nested mappings, lists and plain values."""
 
-NAMED = {"routes": "name", "intakes": "name", "producers": "name", "subscriptions": "id"}
+NAMED = {
+    "routes": "name",
+    "intakes": "name",
+    "producers": "name",
+    "subscriptions": "id",
+    "alerts": "name",
+}
 """The sections that are lists of members with a name. The value is the setting that has the name.
 """
 

@@ -8,6 +8,7 @@ LintReport.
 from __future__ import annotations
 
 from app.config.lint.admin import check_admin
+from app.config.lint.alerts import check_alerts
 from app.config.lint.brokers import check_brokers
 from app.config.lint.intakes import check_intakes
 from app.config.lint.kafka_listeners import check_kafka_listeners
@@ -52,6 +53,7 @@ CHECKS = (
     check_mirrors,
     check_replies,
     check_operator_events,
+    check_alerts,
     check_traces,
     check_pipeline,
     check_writing,

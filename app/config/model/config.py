@@ -18,6 +18,7 @@ from app.config.model.pipeline import Pipeline
 from app.config.model.store import SqliteStore, Store
 from app.config.model.telemetry import Telemetry
 from app.event.masking import is_mask
+from app.model.alert import Alert
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardedNames
 from app.model.intake import Intake
@@ -137,6 +138,10 @@ class Admin(Strict):
         "they see no data",
     )
     console: bool = Field(True, description="serve the console, a page for browsers, at /console/")
+    public_url: Annotated[str, Field(pattern=r"^https?://[^/?#]+[^?#]*$")] | None = Field(
+        None,
+        description="URL of this listener as people reach it; alerts have links to the console below it",
+    )
     tls: ServerTls | None = Field(None, description="serve https")
 
 
@@ -350,6 +355,9 @@ class Config(Strict):
         None,
         description="topic of CloudEvents for operators: disabled, paused or late "
         "subscriptions, and dead letters",
+    )
+    alerts: tuple[Alert, ...] = Field(
+        (), description="channels to which Skybridge reports what needs a person"
     )
     webhooks: Webhooks = Field(Webhooks(), description="settings of all webhooks")
     pipeline: Pipeline = Field(

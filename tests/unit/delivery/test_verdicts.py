@@ -241,6 +241,11 @@ OF_SERVICE: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
         [("reload-refused", "configuration", "skybridge check a.yaml")],
     ),
     (
+        "an alert whose channel fails",
+        {"alerts": {"ops": "status 404: no_service", "pager": ""}},
+        [("alert-fails", "alert ops", "skybridge alerts test ops")],
+    ),
+    (
         "one broker, many subscriptions",
         {
             "brokers": {"main": "no"},

@@ -38,10 +38,10 @@ from app.runtime.compose import compose
 from app.telemetry import Counters, tasks
 from app.telemetry.tasks import FAILURES, TaskName, keep
 from app.worker import supervised_dispatcher as runs
-from app.worker.alerts import SubscriptionAlerts
 from app.worker.attempt_writer import AttemptWriter
 from app.worker.dispatch import Dispatcher
 from app.worker.operator_events import OperatorEvents
+from app.worker.subscription_events import SubscriptionEvents
 from authority import Authority
 from waiting import until
 
@@ -113,7 +113,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "spools": (SpoolsComponent, "_watch_spools"),
     "store-changes": (StoreWatcher, "_follow"),
     "subscription": (Dispatcher, "run"),
-    "watching": (SubscriptionAlerts, "_watch"),
+    "watching": (SubscriptionEvents, "_watch"),
 }
 
 

@@ -23,6 +23,7 @@ const WORDS: Record<VerdictName, string> = {
   "silent-producer": "silent",
   "reload-refused": "reload refused",
   paused: "paused",
+  "alert-fails": "alert fails",
 };
 
 export function wordsOf({ verdict }: Attention): string {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.model.subscription_status import SubscriptionStatus
-from app.worker.alerts import LAG, LOOK, SubscriptionAlerts
+from app.worker.subscription_events import LAG, LOOK, SubscriptionEvents
 from virtual_clock import VirtualClock
 
 
@@ -12,7 +12,7 @@ class Rig:
         self.found = []
         self.told = []
         self.clock = VirtualClock()
-        self.watcher = SubscriptionAlerts(
+        self.watcher = SubscriptionEvents(
             lambda: self.found,
             self.clock,
             lambda kind, name, detail: self.told.append((kind, name, detail)),

@@ -18,7 +18,7 @@ LAG = 300.0  # age in seconds of the oldest undelivered event that is reported
 CAUGHT_UP = LAG / 2  # below this age, the next lag is reported again
 
 
-class SubscriptionAlerts:
+class SubscriptionEvents:
     """Notifies operators when a subscription is paused by its endpoint or lags.
 
     Args:
