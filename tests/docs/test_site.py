@@ -87,6 +87,16 @@ def test_what_zensical_does_not_check_breaks_the_build(tmp_path):
     ]
 
 
+def test_a_bar_in_the_code_of_a_table_is_no_cell(tmp_path):
+    """As GitHub and other viewers read a table; Zensical would show the backslash as well."""
+    table = "| option |\n|---|\n| `--role` \\| `<gateway\\|worker>` |"
+    site = build(tmp_path / "place", checkout(tmp_path / "checkout", Kafka=table))
+    text = (site / "docs" / "Kafka.html").read_text()
+    assert "<code>--role</code> | <code>&lt;gateway|worker&gt;</code></td>" in text.replace(
+        "&#124;", "|"
+    )
+
+
 def test_an_anchor_of_raw_html_is_checked(tmp_path):
     """Zensical looks at links of Markdown only."""
     (tmp_path / "other.html").write_text('<h2 id="there">There</h2>')

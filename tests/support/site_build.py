@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 
 from pages import CHECKOUT
@@ -20,6 +21,7 @@ from site_pages import Navigation, files, navigation
 PLACE = CHECKOUT / "build" / "docs"
 CONFIGURATION = Path("docs/site/zensical.toml")
 
+_CODE = re.compile(r"`([^`\n]+)`")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -37,7 +39,10 @@ def build(place: Path = PLACE, checkout: Path = CHECKOUT) -> Path:
     for path in files(checkout):
         copy = place / "pages" / path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(checkout / path, copy)
+        if path.suffix == ".md":
+            copy.write_text(_with_bars((checkout / path).read_text("utf-8")), "utf-8")
+        else:
+            shutil.copy2(checkout / path, copy)
     settings = (checkout / CONFIGURATION).read_text(encoding="utf-8")
     nav = f"[project]\nnav = {_toml(navigation(checkout))}\n"
     (place / "zensical.toml").write_text(settings.replace("[project]\n", nav, 1), encoding="utf-8")
@@ -46,6 +51,21 @@ def build(place: Path = PLACE, checkout: Path = CHECKOUT) -> Path:
     if found := faults(site):
         raise Broken("\n".join(found))
     return site
+
+
+def _with_bars(page: str) -> str:
+    """Return the text of a page with each ``\\|`` in the code of a table as ``|``, as other viewers
+    show it. Zensical would keep the backslash.
+    """
+    return "".join(
+        _CODE.sub(_bars, line) if line.startswith("|") else line
+        for line in page.splitlines(keepends=True)
+    )
+
+
+def _bars(code: re.Match[str]) -> str:
+    text = escape(code[1]).replace(r"\|", "&#124;")
+    return f"<code>{text}</code>" if r"\|" in code[1] else code[0]
 
 
 def _toml(entries: str | Navigation) -> str:
