@@ -238,10 +238,11 @@ class Subscription(Strict):
     @model_validator(mode="before")
     @classmethod
     def signed_means_structured(cls, given: object) -> object:
-        """Set the content mode ``structured`` for signed requests by default: the signature covers only the body."""
-        if isinstance(given, dict) and given.get("signing") and "content_mode" not in given:
-            return {**given, "content_mode": "structured"}
-        return given
+        """Set the content mode ``structured`` for signed CloudEvents by default: the signature covers only the body."""
+        if not isinstance(given, dict) or "content_mode" in given:
+            return given
+        signed = given.get("signing") and not given.get("request")  # a request has no content mode
+        return {**given, "content_mode": "structured"} if signed else given
 
     @model_validator(mode="before")
     @classmethod

@@ -15,7 +15,10 @@ import httpx
 import pytest
 
 import publisher_apis
+from app.delivery.verifying import verify
 from app.model.secret import HIDDEN
+from app.model.signing_key import read_key
+from app.runtime.clock import SystemClock
 from app.store.encryption import new_key
 from configuration import configuration, subscription
 from service import Service, running
@@ -23,6 +26,7 @@ from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
 KEY = {"secret": "key-of-the-test"}
+SECRET = "whsec_" + "QUJD" * 8
 TEXT = "Order {id}: {pointer:/ask} <{pointer:/note}>"
 PRESETS: dict[str, dict[str, Any]] = {
     "slack": {"text": TEXT},
@@ -134,6 +138,19 @@ async def test_a_request_of_its_own(target: WebhookTarget, tmp_path: Path) -> No
         b'{"key":"sesame-of-{id}","amount":199.90,"details":{"order": {"id": "o/1"}, "total": 199.90}}'
     )
     assert "sesame" not in shown
+
+
+async def test_the_signature_covers_the_shaped_body(target: WebhookTarget, tmp_path: Path) -> None:
+    """A receiver that verified plain webhooks before needs no change."""
+    signing = {"secret": SECRET}
+    one = subscription("billing", target.url, signing=signing, request={"body": {"order": "{id}"}})
+    async with running(configuration(tmp_path, subscriptions=[one]), tmp_path) as service:
+        await service.send("e1", "{}")
+        await until(lambda: len(target.received) == 1)
+    (got,) = target.received
+    assert got.body == b'{"order":"e1"}'
+    headers = [(name, value.decode()) for name, value in got.headers]
+    assert verify(headers, got.body, [read_key(SECRET)], SystemClock().now()).valid
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,9 @@ def _strict(report: LintReport, at: Path, subscription: Subscription) -> None:
 
 
 def _signing(report: LintReport, at: Path, subscription: Subscription) -> None:
-    if subscription.signing is not None and subscription.content_mode != "structured":
+    if subscription.signing is None or subscription.request is not None:
+        return
+    if subscription.content_mode != "structured":
         report.warning(
             (*at, "content_mode"),
             "The content mode puts attributes into headers, but the signature covers only the body. A proxy "

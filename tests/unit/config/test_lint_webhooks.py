@@ -28,6 +28,7 @@ def one(settings: str, *, sink: str = "https://example.org/", rest: str = "") ->
     [
         f"signing: {{secret: {KEY}}}",
         f"signing: {{secret: {KEY}, previous_secret: {KEY}}}, content_mode: structured",
+        f"signing: {{secret: {KEY}}}, request: {{body: {{order: '{{id}}'}}}}",
         "auth: {kind: bearer, token: t}",
         "auth: {kind: basic, username: u, password: p}",
         "auth: {kind: api_key, secret: k}, handshake: 'off'",
