@@ -52,7 +52,7 @@ def _serve() -> None:
 def _report(error: Exception) -> int:
     """Print the error and return its exit code."""
     from app.cli import exits, printing
-    from app.errors import BrokerUnavailable, SetupError
+    from app.errors import SetupError
 
     if isinstance(error, SetupError):
         findings = getattr(error, "findings", None)
@@ -61,6 +61,6 @@ def _report(error: Exception) -> int:
         else:
             where = f"{error.setting}: " if error.setting else ""
             printing.print_error(f"{where}{error.args[0]}", error.cure)
-        return exits.SETUP
-    printing.print_error(str(error))
-    return exits.UNREACHABLE if isinstance(error, BrokerUnavailable) else exits.FAILED
+    else:
+        printing.print_error(str(error))
+    return exits.code_of(error)

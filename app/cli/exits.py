@@ -17,3 +17,12 @@ MEANING = {
     CHANGES: "plan: there are changes",
     RESTART: "plan: a change needs a restart",
 }
+
+
+def code_of(error: Exception) -> int:
+    """Return the exit code of a command that ends with this error."""
+    from app.errors import BrokerUnavailable, SetupError
+
+    if isinstance(error, SetupError):
+        return SETUP
+    return UNREACHABLE if isinstance(error, BrokerUnavailable) else FAILED

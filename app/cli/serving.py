@@ -6,11 +6,15 @@ Typer would stay in the memory of the service. It needs 4 MB, and a tenth of the
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from app.cli import exits
+from app.cli.early_log import begin_log
+from app.telemetry import logs_json
 from app.telemetry.printable import printable
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 
 CONFIG = "SKYBRIDGE_CONFIG"
 ROLES: tuple[Role, ...] = ("gateway", "worker")
+
+_log = logging.getLogger("skybridge.serve")
 
 
 class ServeArguments(NamedTuple):
@@ -60,8 +66,24 @@ def _role(text: str) -> Role | None:
 
 def serve(given: ServeArguments, announce: Callable[[Service], None] | None = None) -> None:
     """Run the service until a signal stops it. If ``announce`` is set, call it at the start instead
-    of printing the start message.
+    of reporting the start.
+
+    With ``log.format: json`` an expected error is an entry of the log. Otherwise it is raised, and
+    the caller prints it.
     """
+    from app.errors import SkybridgeError
+
+    begin_log(given.config, os.environ)
+    try:
+        _serve(given, announce)
+    except SkybridgeError as error:
+        if not logs_json():
+            raise
+        _log_error(error)
+        sys.exit(exits.code_of(error))
+
+
+def _serve(given: ServeArguments, announce: Callable[[Service], None] | None) -> None:
     from app.config.check.source import ConfigSource
     from app.runtime.run import run
 
@@ -78,10 +100,26 @@ def serve(given: ServeArguments, announce: Callable[[Service], None] | None = No
     )
 
 
+def _log_error(error: Exception) -> None:
+    """Log the error that ends the process, with its findings, or its setting and cure."""
+    findings = [str(each) for each in getattr(error, "findings", ())]
+    if findings:
+        message = f"{getattr(error, 'head', '')}: {'; '.join(findings)}"
+        _log.error("%s", message, extra={"findings": findings})
+        return
+    about = {name: getattr(error, name, None) for name in ("setting", "cure")}
+    extra = {name: text for name, text in about.items() if text}
+    _log.error("%s", error.args[0] if error.args else error, extra=extra)
+
+
 def _warn(findings: Sequence[Finding]) -> None:
-    """Print the warnings of the configuration."""
+    """Report the warnings of the configuration."""
     for finding in findings:
-        print(_styled(str(finding), "33"), file=sys.stderr)
+        if logs_json():
+            about = {"setting": finding.setting, "line": finding.line, "cure": finding.cure}
+            _log.warning("%s", finding.message, extra=about)
+        else:
+            print(_styled(str(finding), "33"), file=sys.stderr)
 
 
 def console_url(service: Service) -> str | None:
@@ -92,8 +130,30 @@ def console_url(service: Service) -> str | None:
 
 
 def _announce(service: Service) -> None:
-    """Print the addresses, routes and subscriptions. Rich is not used, because the service would
-    keep its memory.
+    """Report the addresses, routes and subscriptions."""
+    (_log_start if logs_json() else _print_start)(service)
+
+
+def _log_start(service: Service) -> None:
+    """Log one entry with the addresses, routes, subscriptions and paths."""
+    from app.config.check.paths import named_paths
+
+    config = service.config
+    about = {
+        "roles": service.roles,
+        "events": f"{service.events_url}/events" if service.events_url else None,
+        "admin": service.admin_url,
+        "console": console_url(service),
+        "routes": _routes(config) if service.events_url else [],
+        "subscriptions": _subscriptions(config) if "worker" in service.roles else [],
+        "paths": [str(each) for each in named_paths(config)],
+    }
+    _log.info("the service accepts requests", extra=about)
+
+
+def _print_start(service: Service) -> None:
+    """Print the addresses, routes, subscriptions and an example. Rich is not used, because the
+    service would keep its memory.
     """
     from app.cli.example_request import example_command
     from app.config.check.paths import named_paths
@@ -109,9 +169,9 @@ def _announce(service: Service) -> None:
     for path in named_paths(config):
         print(printable(str(path)), file=sys.stderr)
     for line in _routes(config) if service.events_url else ():
-        print(printable(line), file=sys.stderr)
+        print(printable(f"route   {line}"), file=sys.stderr)
     for line in _subscriptions(config) if "worker" in service.roles else ():
-        print(printable(line), file=sys.stderr)
+        print(printable(f"to      {line}"), file=sys.stderr)
     if service.events_url and (request := example_command(config, service.events_url)):
         print(file=sys.stderr)
         _print_line("try", f"{request}\n")
@@ -131,13 +191,13 @@ def _styled(text: str, style: str) -> str:
 
 def _routes(config: Config) -> list[str]:
     return [
-        f"route   {route.name} -> " + ", ".join(f"{to.broker}/{to.place}" for to in route.to)
+        f"{route.name} -> " + ", ".join(f"{to.broker}/{to.place}" for to in route.to)
         for route in config.routes
     ]
 
 
 def _subscriptions(config: Config) -> list[str]:
     return [
-        f"to      {each.id}: {each.source.broker}/{','.join(each.source.topics)} -> {each.sink_text}"
+        f"{each.id}: {each.source.broker}/{','.join(each.source.topics)} -> {each.sink_text}"
         for each in config.subscriptions
     ]

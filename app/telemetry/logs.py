@@ -11,8 +11,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import sys
 from typing import Any
 
+from app.telemetry.crashes import log_crashes
 from app.telemetry.printable import printable
 
 _OWN = frozenset(
@@ -24,11 +26,42 @@ def set_up_logging(level: str, *, as_json: bool) -> None:
     """Set up logging at this level.
 
     With ``as_json`` each entry is a JSON object: ``at``, ``level``, ``part``, ``message``, the
-    extra fields, and ``error`` with a traceback. Otherwise it is a line for people.
+    extra fields, and ``error`` with a traceback. Warnings of Python and errors that no code handles
+    become entries too. Otherwise an entry is a line for people.
     """
-    handler = logging.StreamHandler()
+    handler = _JsonHandler() if as_json else logging.StreamHandler()
     handler.setFormatter(_ForMachines() if as_json else _ForPeople())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(as_json)
+    log_crashes(wanted=as_json)
+
+
+def logs_json() -> bool:
+    """Return True if the log is set up, and each of its entries is a JSON object."""
+    return any(isinstance(each, _JsonHandler) for each in logging.getLogger().handlers)
+
+
+class _JsonHandler(logging.StreamHandler[Any]):
+    """The handler of entries for machines. An entry that cannot be formatted becomes an entry about
+    this fault, because the usual report is no JSON.
+    """
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of logging
+        message = "an entry of the log cannot be written"
+        about = logging.makeLogRecord(
+            {
+                "name": record.name,
+                "levelno": logging.ERROR,
+                "levelname": "ERROR",
+                "msg": message,
+                "exc_info": sys.exc_info(),
+                "entry": str(record.msg),
+            }
+        )
+        try:
+            self.stream.write(self.format(about) + self.terminator)
+        except (OSError, ValueError):  # the output is closed
+            return
 
 
 class _ForMachines(logging.Formatter):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -106,3 +108,48 @@ def test_what_people_write_is_shown_as_it_is(capfd: pytest.CaptureFixture[str]) 
     text = "Zoë 你好 שלום \N{WOMAN}\N{ZERO WIDTH JOINER}\N{PERSONAL COMPUTER} \\n"
     logging.getLogger("part").info(text)
     assert capfd.readouterr().err.endswith(f"part  {text}\n")
+
+
+CRASHES = """
+import logging, threading, warnings
+from app.telemetry import set_up_logging
+set_up_logging("info", as_json=True)
+
+class Broken:
+    def __del__(self):
+        raise ValueError("unraisable")
+
+def fail():
+    raise ValueError("thread")
+
+Broken()
+thread = threading.Thread(target=fail, name="worker-1")
+thread.start()
+thread.join()
+warnings.warn("a library warns")
+logging.getLogger("part").info("%d", "no number")
+set_up_logging("info", as_json=False)
+set_up_logging("info", as_json=True)
+raise KeyError("end")
+"""
+
+
+def test_what_python_itself_would_print_is_json() -> None:
+    """Errors of threads and finalizers, warnings, entries that cannot be formatted, and the end."""
+    done = subprocess.run(
+        [sys.executable, "-c", CRASHES], capture_output=True, text=True, check=False
+    )
+    found = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, done.stdout) == (1, "")
+    assert [(each["level"], each["part"]) for each in found] == [
+        ("ERROR", "skybridge.crash"),
+        ("ERROR", "skybridge.crash"),
+        ("WARNING", "py.warnings"),
+        ("ERROR", "part"),
+        ("CRITICAL", "skybridge.crash"),
+    ]
+    assert [("ValueError" in each.get("error", "")) for each in found[:2]] == [True, True]
+    assert found[1]["message"] == "thread worker-1 ends"
+    assert "a library warns" in found[2]["message"]
+    assert found[3]["entry"] == "%d"
+    assert found[4]["message"] == "the process ends: KeyError"
