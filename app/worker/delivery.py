@@ -90,6 +90,7 @@ class Delivery:
     again. ``refusals`` counts such refusals in a row.
 
     ``earlier_due`` is when the next attempt was due before an operator requested it (monotonic seconds), else None.
+    ``retry_requested`` is True if an operator requested a try while an attempt was in flight.
 
     ``max_batch`` is the number of events of the largest request that may contain this delivery. ``size`` is its
     memory cost in bytes. Headers count twice, because they are held as headers and as attributes."""
@@ -106,6 +107,7 @@ class Delivery:
     store_pending: bool = False
     refusals: int = 0
     earlier_due: float | None = None
+    retry_requested: bool = False
     max_batch: int = sys.maxsize
     size: int = field(init=False)
 

@@ -15,7 +15,9 @@ from app.delivery.plan import (
     DeadLetterIt,
     Decision,
     Expire,
+    Park,
     PauseEndpoint,
+    RetryAt,
     RetryPolicy,
     WaitPlace,
     conclude,
@@ -182,14 +184,19 @@ class DeliveryPolicy(DispatcherPart):
         self._timekeeper.wake_at(until)
         return PauseEndpoint(until)
 
-    @staticmethod
-    def keep_schedule(delivery: Delivery, decision: Decision) -> Decision:
-        """Return the decision, in which a failed try that an operator requested restores the earlier due time."""
+    def keep_schedule(self, delivery: Delivery, decision: Decision) -> Decision:
+        """Return the decision, in which a failed try that an operator requested restores the earlier due time. If
+        the operator requested a try during this attempt, the next try is due now."""
         due, delivery.earlier_due = delivery.earlier_due, None
-        if due is None:
-            return decision
-        stored = delivery.origin.parked_since_ms is not None
-        return restored(decision, due, WaitPlace.STORE if stored else WaitPlace.LANE)
+        requested, delivery.retry_requested = delivery.retry_requested, False
+        if due is not None:
+            stored = delivery.origin.parked_since_ms is not None
+            decision = restored(decision, due, WaitPlace.STORE if stored else WaitPlace.LANE)
+        if requested and isinstance(decision, RetryAt | Park):
+            delivery.steps += decision.step
+            delivery.earlier_due = decision.at
+            return PauseEndpoint(self._clock.monotonic())  # back to the queue, and due at once
+        return decision
 
     def concluded(
         self, lane: Lane[Delivery], answer: SinkAnswer, outcome: AttemptOutcome, now: float

@@ -90,18 +90,21 @@ class RetryNow(DispatcherPart):
         found = set()
         for lane in self._lanes.all():
             head = lane.head
-            if wanted(head.lane) and (first or self._has_failed(lane)):
+            if not wanted(head.lane):
+                continue
+            if first or head.last is not SETTLED:
                 found.add(head.lane)
-                self._retry_lane(lane, first=first)
+            self._retry_lane(lane, first=first)
         return found
 
-    def _has_failed(self, lane: Lane[Delivery]) -> bool:
-        return lane.head.last is not SETTLED and self._lanes.find(lane.key) is not None
-
     def _retry_lane(self, lane: Lane[Delivery], *, first: bool) -> None:
-        """End the wait of a lane, unless its head waits for the store."""
+        """End the wait of a lane, unless its head waits for the store. If its head is in flight, perhaps to a target
+        that hung, the next try is due when this one fails."""
         head, until = lane.head, lane.until
-        if not head.store_pending and self._lanes.retry(lane, first=first):
+        if head.store_pending:
+            return
+        head.retry_requested = self._lanes.find(lane.key) is None
+        if self._lanes.retry(lane, first=first):
             head.earlier_due = until
 
     async def _retry_parked(self, wanted: LaneChoice, *, first: bool) -> set[bytes]:

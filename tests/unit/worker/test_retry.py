@@ -55,6 +55,63 @@ async def test_a_request_while_a_probe_hangs_is_not_lost(rig, late):
     await rig.committed(1)
 
 
+async def in_second_attempt(rig, hold):
+    """Let the second attempt of the only event hang. The wait after it would be an hour."""
+    rig.sink.default = FAILS
+    await rig.publish(an_event(0, "a"))
+    await rig.begin(retry={"schedule": ["1s", "1h"], "hold": hold})
+    await until(lambda: rig.status.waiting == 1)
+    rig.sink.hold(0)
+    await rig.clock.advance(1)
+    await until(lambda: rig.sink.flying == 1)
+
+
+@pytest.mark.parametrize("hold", [1, 2], ids=["would park", "would wait in memory"])
+async def test_a_request_during_an_attempt_that_hangs_is_not_lost(rig, hold):
+    """The attempt began before the target was repaired; when it fails, the event is tried at once."""
+    await in_second_attempt(rig, hold)
+    rig.sink.answer(0, FAILS)
+    rig.sink.default = OK
+    assert await retry(rig) == RetryResult(keys=1)
+    rig.sink.release(0)
+    await rig.committed(1)
+    assert rig.sink.answered == ["0"] * 3
+
+
+@pytest.mark.parametrize("hold", [1, 2], ids=["would park", "would wait in memory"])
+async def test_the_try_after_an_attempt_that_hung_takes_no_step(rig, hold):
+    await in_second_attempt(rig, hold)
+    assert (await retry(rig)).keys == 1
+    rig.sink.release(0)
+    await until(lambda: len(rig.sink.answered) == 3)
+    await until(lambda: rig.status.waiting == 1 or rig.store.parked.rows_by_id)
+    await rig.clock.advance(1_799)  # the second wait, with the jitter of the test
+    assert len(rig.sink.answered) == 3
+    assert rig.store.letters.rows == []
+    await rig.clock.advance(2)
+    await until(lambda: len(rig.store.letters.rows) == 1)
+
+
+@pytest.mark.parametrize("mended", [True, False])
+async def test_a_request_during_the_requested_try_of_a_parked_event_is_not_lost(rig, mended):
+    rig.sink.default = FAILS
+    await rig.publish(an_event(0, "a"))
+    await rig.begin(retry={"schedule": ["1s", "1h"], "hold": 1})
+    await until(lambda: rig.status.waiting == 1)
+    await rig.clock.advance(1)
+    await until(lambda: rig.store.parked.rows_by_id)
+    rig.sink.hold(0)
+    await retry(rig)
+    await until(lambda: rig.sink.flying == 1)
+    assert (await retry(rig)).keys == 1
+    rig.sink.answer(0, FAILS)
+    rig.sink.default = OK if mended else FAILS
+    rig.sink.release(0)
+    await until(lambda: len(rig.sink.answered) == 4)
+    await until(lambda: len(rig.store.parked.rows_by_id) == (0 if mended else 1))
+    assert rig.store.letters.rows == []
+
+
 async def test_tries_start_slowly_and_take_no_step(rig):
     """All keys fail their second try on schedule; the requested ones go out one by one until one is answered."""
     rig.sink.default = FAILS
