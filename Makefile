@@ -114,6 +114,10 @@ capacity: install servers ## measure the CPU, memory and disk that an installati
 soak: install servers ## run at half load for half an hour and check that nothing grows (ARGS="--minutes 2 --log embedded", "--write docs/soak.md")
 	PYTHONPATH=tests/support:tests/bench:. $(PY) tests/bench/soak.py $(ARGS)
 
+.PHONY: operator-day
+operator-day: install ## break targets, see and cure it by the command line, with the seconds of each step (ARGS="--write docs/guides/operators.md")
+	PYTHONPATH=tests/support:tests/bench:. $(PY) tests/bench/operator_seconds.py $(ARGS)
+
 .PHONY: bench-pipeline
 bench-pipeline: install servers ## measure the pipeline on Spark: decode, archive, report (ARGS="--short", "--events 2000000 --write docs/pipeline-figures.md")
 	$(PY) tests/bench/pipeline.py $(ARGS)
@@ -137,6 +141,11 @@ chart: install ## write the golden renderings of the chart, and the secrets in i
 .PHONY: sbom
 sbom: install ## write the contents of the image to sbom.json, as CycloneDX
 	$(UV) export --quiet --frozen --no-dev --all-extras --no-extra pipeline --format cyclonedx1.5 --preview-features sbom-export --output-file sbom.json
+
+.PHONY: pictures
+pictures: install console ## take the pictures of the pages: the README's terminals, and the console in light and dark
+	@$(PY) -m terminal_pictures
+	@$(PY) -m console_pictures
 
 .PHONY: docs
 docs: install ## write the generated pages

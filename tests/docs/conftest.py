@@ -1,11 +1,9 @@
-"""A service as the README starts it, for the blocks that speak to one."""
+"""A service as `make serve` starts it, for the blocks that speak to one."""
 
 from __future__ import annotations
 
 import http.client
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from forked import FORKER
+from pasting import environment, localised
 from service_process import ServeProcess, free_ports
 
 DOCUMENTED = ("8080", "8081", "9000", "9001", "9002")
@@ -31,37 +30,24 @@ class Running:
     ports: Mapping[str, str]
 
     def localised(self, text: str) -> str:
-        for documented, free in self.ports.items():
-            for before in (":", "--port ", "port: "):
-                text = text.replace(f"{before}{documented}", f"{before}{free}")
-        return text
+        return localised(text, self.ports)
 
-    def pasted(self, text: str, *, program: bool = False) -> subprocess.CompletedProcess[str]:
-        """A block as in a shell with the project's environment on its path. ``program``: its ``skybridge`` is the
-        program itself; else it is forked, for a page has dozens of them, and most of each is imports."""
+    def pasted(self, text: str) -> subprocess.CompletedProcess[str]:
+        """A block as in a shell with the project's environment on its path. Its ``skybridge`` is forked, for a page
+        has dozens of them, and most of each is imports."""
         place = Path(tempfile.mkdtemp(dir=self.folder.parent))
-        forked = [] if program else [FORKER.command(place)]
+        folder, control = FORKER.command(place)
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", self.localised(text)],
             cwd=self.folder,
-            env=self._environ(*(folder for folder, _ in forked)),
+            env=environment(self.ports, folder),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=400,
             check=False,
-            pass_fds=[control for _, control in forked],
+            pass_fds=[control],
         )
-
-    def _environ(self, *before: Path) -> dict[str, str]:
-        folders = [*map(str, before), str(Path(sys.executable).parent), os.environ["PATH"]]
-        path = os.pathsep.join(folders)
-        return {
-            **os.environ,
-            "PATH": path,
-            "SKYBRIDGE_SERVER": f"http://127.0.0.1:{self.ports['8081']}",
-            "SKYBRIDGE_EVENTS_URL": f"http://127.0.0.1:{self.ports['8080']}/events",
-        }
 
 
 @pytest.fixture
@@ -74,34 +60,34 @@ def stand_ins(tmp_path: Path) -> Running:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One service for all tests of a module that look and change nothing."""
-    with _service_of_readme(tmp_path_factory.mktemp("looked-at")) as service:
+    with _service_of_a_reader(tmp_path_factory.mktemp("looked-at")) as service:
         yield service
 
 
 @pytest.fixture
 def running_anew(tmp_path: Path) -> Iterator[Running]:
     """A service for one page: what other pages make, and in which order, is nothing to it."""
-    with _service_of_readme(tmp_path) as service:
+    with _service_of_a_reader(tmp_path) as service:
         yield service
 
 
 @contextmanager
-def _service_of_readme(folder: Path) -> Iterator[Running]:
+def _service_of_a_reader(folder: Path) -> Iterator[Running]:
     """``skybridge serve`` without a file, of a reader who has sent one event: looking makes no topic."""
     free = map(str, free_ports(len(DOCUMENTED)))
-    service_of_readme = Running(folder, dict(zip(DOCUMENTED, free, strict=True)))
-    admin = service_of_readme.ports["8081"]
+    served = Running(folder, dict(zip(DOCUMENTED, free, strict=True)))
+    admin = served.ports["8081"]
     service = ServeProcess(None, folder, int(admin))
     service.start(
         {
-            "SKYBRIDGE_SERVER__EVENTS__PORT": service_of_readme.ports["8080"],
+            "SKYBRIDGE_SERVER__EVENTS__PORT": served.ports["8080"],
             "SKYBRIDGE_SERVER__ADMIN__PORT": admin,
             "SKYBRIDGE_TIMEOUTS__NOT_READY": "0s",
         }
     )
     try:
-        _send_one(int(service_of_readme.ports["8080"]))
-        yield service_of_readme
+        _send_one(int(served.ports["8080"]))
+        yield served
     finally:
         service.stop()
 

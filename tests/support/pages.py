@@ -10,7 +10,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 
 _BLOCK = re.compile(
-    r"(?:^<!-- not run: (?P<reason>[^\n]+?) -->\n\n?)?"
+    r"(?:^<!-- (?:not run: (?P<reason>[^\n]+?)|keeps running on (?P<port>\d+)) -->\n\n?)?"
     r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -19,14 +19,19 @@ _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page. ``reason`` is why no test executes the block, or "" if a test
-    executes it."""
+    """A fenced block of a page.
+
+    Attributes:
+        reason: Why no test executes the block, or "" if a test executes it.
+        port: The port on which the program of the block listens while it keeps running, or "" if the block ends.
+    """
 
     page: Path
     line: int
     language: str
     text: str
     reason: str
+    port: str = ""
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(CHECKOUT)}:{self.line}"
@@ -41,9 +46,21 @@ def blocks(page: Path) -> list[Block]:
             language=match["language"],
             text=match["text"],
             reason=match["reason"] or "",
+            port=match["port"] or "",
         )
         for match in _BLOCK.finditer(text)
     ]
+
+
+def section(page: Path, heading: str) -> list[Block]:
+    """Return the blocks below a heading of the second level, as far as tests execute them."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    begin = lines.index(f"## {heading}") + 1
+    later = (
+        number for number, line in enumerate(lines, 1) if line.startswith("## ") and number > begin
+    )
+    end = next(later, len(lines))
+    return [each for each in blocks(page) if begin < each.line < end and not each.reason]
 
 
 def links(page: Path) -> list[str]:
