@@ -17,9 +17,15 @@ _OF_PUBLISHER: Mapping[str, str] = {"stripe": "Stripe", "slack": "Slack", "shopi
 
 
 def require_new(file: Path) -> None:
-    """End the command if the file exists."""
+    """End the command if the file exists, or if its folder does not."""
     if os.path.lexists(file):
         printing.fail(f"{file} already exists.", cure="Name another file.", code=exits.SETUP)
+    if not file.parent.is_dir():
+        printing.fail(
+            f"{file} cannot be written: the folder {file.parent} does not exist.",
+            cure="Make the folder, or name another file.",
+            code=exits.SETUP,
+        )
 
 
 def write(choices: StarterChoices) -> None:
