@@ -111,7 +111,7 @@ def find_node() -> Node:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _version(node) >= LEAST:
         return Node(Path(node).parent, [npm])
-    return _node_of_pypi()
+    return node_of_pypi()
 
 
 def _version(node: str) -> tuple[int, ...]:
@@ -119,7 +119,7 @@ def _version(node: str) -> tuple[int, ...]:
     return tuple(map(int, said.strip().removeprefix("v").split(".")[:2])) if said else (0,)
 
 
-def _node_of_pypi() -> Node:
+def node_of_pypi() -> Node:
     """Return the Node.js from PyPI, installed in a virtual environment apart from the locked one
     of the project.
     """
