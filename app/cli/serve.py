@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from app.cli import printing
 from app.cli.options import ConfigFile
-from app.cli.serving import ROLES, ServeArguments, console_url, serve
+from app.cli.serving import ROLES, WAITS, ServeArguments, console_url, serve
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -37,6 +37,13 @@ def run(
     as_json: Annotated[
         bool, option("Print the addresses of the listeners as one JSON object.", "--json")
     ] = False,
+    waits: Annotated[
+        bool,
+        option(
+            "If the configuration has a fault, wait for a corrected file instead of ending. Probes report the fault.",
+            WAITS,
+        ),
+    ] = False,
 ) -> None:
     """Run the service: accept, store and deliver events.
 
@@ -46,7 +53,7 @@ def run(
     a restart. skybridge plan shows what a reload would change.
     """
     roles = tuple(each for each in ROLES if RoleName(each) in (role or [*RoleName]))
-    serve(ServeArguments(config, roles), _announce_json if as_json else None)
+    serve(ServeArguments(config, roles, waits), _announce_json if as_json else None)
 
 
 def _announce_json(service: Service) -> None:

@@ -1,5 +1,5 @@
-"""Run the service of ``skybridge serve``. Parse a command line with only --config and --role
-without typer.
+"""Run the service of ``skybridge serve``. Parse a command line with only its usual options without
+typer.
 
 Typer would stay in the memory of the service. It needs 4 MB, and a tenth of the start time.
 """
@@ -26,25 +26,33 @@ if TYPE_CHECKING:
     from app.runtime.service import Service
 
 CONFIG = "SKYBRIDGE_CONFIG"
+WAITS = "--wait-for-config"
 ROLES: tuple[Role, ...] = ("gateway", "worker")
 
 _log = logging.getLogger("skybridge.serve")
 
 
 class ServeArguments(NamedTuple):
-    """The options of ``skybridge serve``: the configuration file and the roles."""
+    """The options of ``skybridge serve``: the configuration file and the roles. ``waits`` means that
+    the process waits for a configuration that it can use.
+    """
 
     config: Path | None
     roles: tuple[Role, ...]
+    waits: bool = False
 
 
 def parse_plain_arguments(words: Sequence[str]) -> ServeArguments | None:
-    """Parse a command line with only the options --config and --role. Return None for any other
-    command line, which typer must parse.
+    """Parse a command line with only the options --config, --role and --wait-for-config. Return None
+    for any other command line, which typer must parse.
     """
     file, left = os.environ.get(CONFIG) or None, iter(words)
     roles: list[Role] = []
+    waits = False
     for word in left:
+        if word == WAITS:
+            waits = True
+            continue
         name, equals, value = word.partition("=")
         if name not in {"--config", "--role", "-c"} or (equals and name == "-c"):
             return None
@@ -57,7 +65,7 @@ def parse_plain_arguments(words: Sequence[str]) -> ServeArguments | None:
             return None
         else:
             roles.append(role)
-    return ServeArguments(None if file is None else Path(file), tuple(roles) or ROLES)
+    return ServeArguments(None if file is None else Path(file), tuple(roles) or ROLES, waits)
 
 
 def _role(text: str) -> Role | None:
@@ -85,9 +93,12 @@ def serve(given: ServeArguments, announce: Callable[[Service], None] | None = No
 
 def _serve(given: ServeArguments, announce: Callable[[Service], None] | None) -> None:
     from app.config.check.source import ConfigSource
-    from app.runtime.run import run
+    from app.runtime.run import run, run_when_valid
 
     source = ConfigSource(given.config, dict(os.environ))
+    if given.waits:
+        run_when_valid(source, roles=given.roles, announce=announce or _announce, warn=_warn)
+        return
     loaded, findings = source.judge(source.read())
     _warn(findings)
     warnings = [str(each) for each in findings]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -79,14 +79,16 @@ def compose(
     roles: Collection[Role] = ROLES,
     source: ConfigSource | None = None,
     warnings: Sequence[str] = (),
+    free_admin: Callable[[], Awaitable[None]] | None = None,
 ) -> Service:
     """Return the service of a configuration, not started yet. Raise SetupError for faults that only show when
     the components are created.
 
     ``source`` is where the configuration can be read again, or None without a file. ``warnings`` are those of
-    the configuration, for ``/v1/config``.
+    the configuration, for ``/v1/config``. ``free_admin`` closes a listener that has answered the probes so
+    far, just before the admin listener starts.
     """
-    return _Composition(loaded, clock, roles, source, warnings).service()
+    return _Composition(loaded, clock, roles, source, warnings, free_admin).service()
 
 
 class _Composition:
@@ -100,8 +102,10 @@ class _Composition:
         roles: Collection[Role],
         source: ConfigSource | None,
         warnings: Sequence[str],
+        free_admin: Callable[[], Awaitable[None]] | None,
     ) -> None:
         self.loaded = loaded
+        self.free_admin = free_admin
         self.warnings = warnings
         self.config = loaded.config
         self.clock = clock
@@ -151,6 +155,7 @@ class _Composition:
             (self.producers,),
             (self.intakes,),
             (self.spools,),
+            (SimpleComponent("standby", start=self.free_admin),),
             (self._admin(given),),
             (StreamsComponent(self.recorder, self.streams_end),),
             (_watcher_component(self.watcher),),

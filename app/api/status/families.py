@@ -208,16 +208,20 @@ def configuration_families(now: CurrentConfiguration) -> Iterator[Family]:
         "digest",
         {now.digest: 1},
     )
-    for name, text, value in (
-        (
-            "last_reload_successful",
-            "0 if the configuration file was refused at the last reload, else 1.",
-            now.last.outcome != "refused",
-        ),
-        (
-            "last_reload_success_timestamp_seconds",
-            "Time at which the configuration in force was applied, in seconds since 1970.",
-            now.taken.at,
-        ),
-    ):
-        yield Family(f"config_{name}", text, (), {(): value})
+    yield reload_family(successful=now.last.outcome != "refused")
+    yield Family(
+        "config_last_reload_success_timestamp_seconds",
+        "Time at which the configuration in force was applied, in seconds since 1970.",
+        (),
+        {(): now.taken.at},
+    )
+
+
+def reload_family(*, successful: bool) -> Family:
+    """Return the result of the last reload, or of the start."""
+    return Family(
+        "config_last_reload_successful",
+        "0 if the configuration file was refused at the last reload or at the start, else 1.",
+        (),
+        {(): successful},
+    )

@@ -9,7 +9,8 @@ from msgspec import structs
 
 from app.config.lint.checks import lint
 from app.config.load.finding import BadConfiguration, Finding
-from app.config.load.loader import InvalidDocument, Loaded, content, load_text
+from app.config.load.loader import InvalidDocument, Loaded, content, load_base, load_text
+from app.config.model.config import Config
 
 
 class ConfigSource:
@@ -35,6 +36,16 @@ class ConfigSource:
     def load(self, raw: bytes | None) -> Loaded:
         """Return the loaded configuration, or raise BadConfiguration with every error at once."""
         return load_text(raw, self.name, self._environ)
+
+    def listeners_and_log(self) -> Config:
+        """Return a configuration with the valid settings of ``server`` and ``log``, and with defaults
+        for everything else. A file that cannot be parsed or read has no valid setting.
+        """
+        try:
+            raw = self.read()
+        except BadConfiguration:
+            raw = None
+        return load_base(raw, self._environ)
 
     def judge(self, raw: bytes | None) -> tuple[Loaded, list[Finding]]:
         """Return the configuration and its warnings. Raise BadConfiguration if the model or a check

@@ -38,6 +38,7 @@ WITHOUT_FILE: Mapping[str, Any] = {
 }
 """The configuration that ``serve`` runs without a file."""
 
+_BASE = ("server", "log")
 _SHORT = 4  # characters: shorter values may be parts of ordinary words
 
 
@@ -228,6 +229,22 @@ def load_text(raw: bytes | None, source: str, environ: Mapping[str, str]) -> Loa
         raise
     except BadConfiguration as error:
         raise BadConfiguration(error.findings, source=source) from None
+
+
+def load_base(raw: bytes | None, environ: Mapping[str, str]) -> Config:
+    """Return the valid settings of the sections ``server`` and ``log``, with ``WITHOUT_FILE`` for all
+    others. A document that cannot be parsed counts as no file.
+    """
+    document = _document(None)
+    try:
+        written_root = parse(raw).root if raw is not None else {}
+    except BadConfiguration:
+        written_root = {}
+    document.root |= {name: written_root[name] for name in _BASE if name in written_root}
+    try:
+        return _loaded(document, "", environ).config
+    except InvalidDocument as invalid:
+        return invalid.remainder.config or Config.model_validate(WITHOUT_FILE)
 
 
 def content(path: FilePath) -> bytes:

@@ -23,6 +23,7 @@ BOTH = ("gateway", "worker")
         ("--role gateway", ServeArguments(None, ("gateway",))),
         ("--role=worker -c a.yaml", ServeArguments(Path("a.yaml"), ("worker",))),
         ("--role gateway --role worker", ServeArguments(None, BOTH)),
+        ("--wait-for-config -c a.yaml", ServeArguments(Path("a.yaml"), BOTH, waits=True)),
     ],
 )
 def test_the_usual_words_mean_what_typer_makes_of_them(
@@ -46,6 +47,7 @@ def test_the_environment_may_name_the_file(monkeypatch: pytest.MonkeyPatch) -> N
     [
         *("--json", "--help", "-h", "file", "--config", "--config=", "-c --role", "-c=a.yaml"),
         *("-ca.yaml", "--conf a.yaml", "--role queen", "--role", "--role=", "--"),
+        "--wait-for-config=yes",
     ],
 )
 def test_all_else_is_for_typer(words: str) -> None:

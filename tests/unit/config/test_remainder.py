@@ -134,3 +134,23 @@ def test_too_little_is_left(errors: Errors) -> None:
     assert list(errors("version: 1\nbrokers: {}\n")) == ["brokers"]
     assert list(errors("version: 1\nbrokers: {log: {kind: other}}\n")) == ["brokers.log.kind"]
     assert list(errors("routes: 5\n")) == ["version", "brokers", "routes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "port", "form"),
+    [
+        ("version: 1\nserver: {admin: {port: 9000}}\nlog: {format: json}\nno: 1", 9000, "json"),
+        ("version: 1\nserver: {admin: {port: eighty}}\nlog: {format: json}", 8181, "json"),
+        ("version: 1\nroutes: [", 8181, "text"),
+        ("", 8181, "text"),
+    ],
+)
+def test_any_file_has_an_admin_listener_and_a_form_of_the_log(tmp_path, text, port, form):
+    """A process that waits for a corrected file answers its probes by this part."""
+    file = tmp_path / "skybridge.yaml"
+    file.write_text(text)
+    environ = {} if port == 9000 else {"SKYBRIDGE_SERVER__ADMIN__PORT": "8181"}
+    found = ConfigSource(file, environ).listeners_and_log()
+    assert (found.server.admin.port, found.log.format) == (port, form)
+    file.unlink()
+    assert ConfigSource(file, environ).listeners_and_log().server.admin.port in {8081, 8181}
