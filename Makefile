@@ -130,6 +130,14 @@ opinions: install servers ## run the official SDKs of other languages on the cor
 contract: install servers ## run the broker contract on every log, and write docs/contract.md
 	$(PY) tests/support/contract_table.py $(ARGS)
 
+.PHONY: image
+image: install ## build the image of the service with Docker or buildah (ARGS="--tag NAME", "--commit HEAD~20", "--save FILE")
+	@PYTHONPATH=tests/support:tests/kubernetes $(PY) tests/kubernetes/image_build.py $(ARGS)
+
+.PHONY: kubernetes
+kubernetes: install ## run the chart in a real Kubernetes under load (ARGS="--list", "--only single", "--context NAME", "--write docs/guides/deploy.md")
+	@PYTHONPATH=tests/support:tests/bench:tests/kubernetes $(PY) tests/kubernetes/run.py $(ARGS)
+
 .PHONY: openapi
 openapi: install ## write openapi/openapi.json
 	$(BIN)/skybridge openapi --out openapi/openapi.json

@@ -16,6 +16,8 @@ from cluster import Cluster
 from laboratory import Laboratory
 from node_servers import ADDRESS, NodeKafka, NodePostgres
 
+from waiting import wait_until
+
 _numbers = itertools.count(1)
 
 
@@ -51,6 +53,7 @@ class Site:
         space = Space(self, f"skybridge-lab-{number}")
         cluster = self.cluster
         cluster.apply(objects.namespace(space.name))
+        wait_until(lambda: space.get("serviceaccounts"), "a service account", turn=0.1)
         try:
             if self.lab is not None:
                 space.add_volumes(volumes)
@@ -85,6 +88,21 @@ class Space:
     def __init__(self, site: Site, name: str) -> None:
         self.site, self.name = site, name
         self._volumes: list[str] = []
+
+    def describe(self) -> str:
+        """Return the state of all pods, the events, and the ends of the logs, for a failed scenario."""
+        parts = [
+            ("get", "pods", "--output", "wide"),
+            ("get", "events", "--sort-by", ".lastTimestamp"),
+            *(("logs", pod["metadata"]["name"], "--tail=40") for pod in self.get("pods")),
+        ]
+        return "\n".join(self._said(*words) for words in parts)
+
+    def _said(self, *words: str) -> str:
+        try:
+            return f"{' '.join(words)}:\n{self.kubectl(*words)}"
+        except RuntimeError as error:
+            return str(error)
 
     def kubectl(self, *words: str, stdin: str = "") -> str:
         return self.site.cluster.kubectl("-n", self.name, *words, stdin=stdin)

@@ -69,10 +69,9 @@ class Release:
 
     def pods(self, role: str = "") -> list[dict[str, Any]]:
         """Return the pods of the service, or those of a role, oldest first."""
-        labels = [f"app.kubernetes.io/instance={NAME}", "app.kubernetes.io/component"]
-        if role:
-            labels[1] += f"={role}"
-        found = self.space.get("pods", "--selector", ",".join(labels))
+        component = f"app.kubernetes.io/component in ({role or 'single,gateway,worker'})"
+        selector = f"app.kubernetes.io/instance={NAME},{component}"
+        found = self.space.get("pods", "--selector", selector)
         return sorted(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], name(pod)))
 
     def wait_ready(self, count: int, role: str = "") -> None:

@@ -105,11 +105,7 @@ def main(words: Sequence[str]) -> int:
     asked = options(words)
     entries = chosen(asked)
     if asked.list:
-        print(
-            "\n".join(
-                f"{each.name}  {(each.run.__doc__ or '').strip()}".rstrip() for each in entries
-            )
-        )
+        print("\n".join(f"{each.name:32}{_first_line(each)}".rstrip() for each in entries))
         return 0
     failed, rows = [], []
     try:
@@ -139,6 +135,10 @@ def main(words: Sequence[str]) -> int:
     for name in failed:
         print(f"{name} did not come to its end; the error is above")
     return int(bool(broken or failed))
+
+
+def _first_line(entry: Entry) -> str:
+    return (entry.run.__doc__ or "").strip().partition(".")[0]
 
 
 def options(words: Sequence[str]) -> argparse.Namespace:

@@ -76,11 +76,13 @@ def released(
         if topology != SINGLE:
             space.add_servers()
         release = Release(space, change(space, make(space.name, site.image, site.pull)))
-        release.install()
         try:
+            release.install()
             yield space, release
-        finally:
-            release.uninstall()
+        except BaseException:
+            print(space.describe())
+            raise
+        release.uninstall()
 
 
 @contextmanager

@@ -15,14 +15,14 @@ _SMALL = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "
 
 def _config(space: str, brokers: Mapping[str, Any], store: Mapping[str, Any], log: str) -> Values:
     hook = f"http://load.{space}.svc.cluster.local:9000/hook"
-    source = {"broker": log, "topics": ["events"]}
+    source = {"broker": log, "topics": [space]}  # every installation has a topic of its own
     return {
         "version": 1,
         "installation": space,
         "server": {"events": {"access": "open"}},
         "store": dict(store),
         "brokers": dict(brokers),
-        "routes": [{"name": "everything", "to": {"broker": log, "topic": "events"}}],
+        "routes": [{"name": "everything", "to": {"broker": log, "topic": space}}],
         "subscriptions": [{"id": "hook", "source": source, "start": "earliest", "sink": hook}],
         "webhooks": {"allow_private": ["*.svc.cluster.local"]},
     }
