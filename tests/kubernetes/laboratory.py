@@ -14,8 +14,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -72,25 +72,14 @@ class Laboratory:
         """Import an image from a file into every node."""
         for node in self.nodes:
             command = ["ctr", "--namespace", "k8s.io", "images", "import", str(file)]
-            run(node.within("env", *_assignments(node), *command))
+            Cluster.run(node.within("env", *_assignments(node), *command))
 
     def in_network(self, work: Callable[[], Value]) -> Value:
         """Run a function in a thread whose sockets are those of the first node."""
-        found: list[Value] = []
-
-        def enter() -> None:
-            enter_network(self.first.process)
-            found.append(work())
-
-        thread = threading.Thread(target=enter)
-        thread.start()
-        thread.join()
-        return found[0]
-
-
-def run(words: Sequence[str], **more: object) -> str:
-    """Run a command and return its output. Raises RuntimeError with its output if it fails."""
-    return Cluster.run(words, **more)
+        with ThreadPoolExecutor(
+            1, initializer=enter_network, initargs=(self.first.process,)
+        ) as pool:
+            return pool.submit(work).result()
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from place import Site
 from scenarios import ENTRIES, Entry
 from traffic import Row
 
+from checkout import git
 from kafka_install import Missing
 
 EARLIER = "earlier"
@@ -74,8 +75,9 @@ def site(asked: argparse.Namespace) -> Iterator[Site]:
             here.stop_servers()
 
 
-def _earlier(lab: Laboratory, commit: str) -> str:
+def _earlier(lab: Laboratory, commit: str | None) -> str:
     """Build the image of an earlier commit, and import it."""
+    commit = commit or git("rev-list", "-1", "--before=24 hours ago", "HEAD").strip()
     name = image_build.build(EARLIER, commit)
     _import(lab, name)
     return name
@@ -145,7 +147,7 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kubernetes", description=__doc__.partition("\n")[0])
     parser.add_argument("--context", help="run on the cluster of this context of kubectl")
     parser.add_argument("--image", help="image of the service; default: build it from the checkout")
-    parser.add_argument("--earlier", default="HEAD~50", help="commit of the earlier release")
+    parser.add_argument("--earlier", help="commit of the earlier release; default: of a day ago")
     parser.add_argument(
         "--nodes", type=int, choices=(1, 2), default=2, help="nodes of the laboratory"
     )
