@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import objects
+import psycopg
 from laboratory import Laboratory
 
 from kafka_server import KafkaServer
@@ -67,3 +69,41 @@ class NodePostgres(PostgresServer):
 
 def _answers(lab: Laboratory, probe: Callable[[], bool]) -> bool:
     return lab.in_network(probe)
+
+
+class NodeServers:
+    """Both servers of the laboratory."""
+
+    def __init__(self, lab: Laboratory) -> None:
+        self._lab = lab
+        self.kafka, self.postgres = NodeKafka(lab), NodePostgres(lab)
+
+    @property
+    def dsn(self) -> str:
+        return self.postgres.dsn
+
+    def start(self) -> None:
+        self.kafka.start()
+        self.postgres.start()
+
+    def create_schema(self, name: str) -> None:
+        """Create the schema that serves as the database of a scenario."""
+
+        def create() -> None:
+            address = self.postgres.addresses(self.postgres.ports)
+            with psycopg.connect(address, autocommit=True) as connection:
+                connection.execute(f"CREATE SCHEMA {name}".encode())
+
+        self._lab.in_network(create)
+
+    def names(self, space: str) -> list[objects.Object]:
+        """Return Services by which a namespace finds both servers."""
+        return [
+            each
+            for name, port in objects.PORTS.items()
+            for each in objects.beside(space, name, ADDRESS, port)
+        ]
+
+    def stop(self) -> None:
+        self.kafka.stop()
+        self.postgres.stop()

@@ -13,8 +13,9 @@ from typing import Any
 
 import objects
 from cluster import Cluster
+from cluster_servers import ClusterServers
 from laboratory import Laboratory
-from node_servers import ADDRESS, NodeKafka, NodePostgres
+from node_servers import NodeServers
 
 from waiting import wait_until
 
@@ -29,15 +30,14 @@ class Site:
         lab: The laboratory of this machine. None: the cluster of a context.
         image: The image of the service.
         earlier: Returns the image of an earlier commit, which the first call makes.
-        kafka: The Kafka beside the laboratory, once it runs.
+        servers: Kafka and PostgreSQL, once they run.
     """
 
     def __init__(
         self, cluster: Cluster, lab: Laboratory | None, image: str, earlier: Callable[[], str]
     ) -> None:
         self.cluster, self.lab, self.image, self.earlier = cluster, lab, image, earlier
-        self.kafka: NodeKafka | None = None
-        self.postgres: NodePostgres | None = None
+        self.servers: NodeServers | ClusterServers | None = None
         if lab is not None:
             cluster.apply(objects.storage_class())
 
@@ -69,17 +69,16 @@ class Site:
             cluster.kubectl("delete", "namespace", space.name, "--timeout=300s")
             space.remove_volumes()
 
-    def start_servers(self) -> None:
-        """Start Kafka and PostgreSQL beside the laboratory, unless they run."""
-        if self.lab is not None and self.kafka is None:
-            self.kafka, self.postgres = NodeKafka(self.lab), NodePostgres(self.lab)
-            self.kafka.start()
-            self.postgres.start()
+    def running_servers(self) -> NodeServers | ClusterServers:
+        """Return Kafka and PostgreSQL, which the first call starts."""
+        if self.servers is None:
+            self.servers = NodeServers(self.lab) if self.lab else ClusterServers(self.cluster)
+            self.servers.start()
+        return self.servers
 
     def stop_servers(self) -> None:
-        for server in (self.kafka, self.postgres):
-            if server is not None:
-                server.stop()
+        if self.servers is not None:
+            self.servers.stop()
 
 
 class Space:
@@ -114,31 +113,12 @@ class Space:
         """Make the names ``kafka`` and ``postgresql``, and the Secret with the DSN of a database of
         its own.
         """
-        self.site.start_servers()
-        postgres = self.site.postgres
-        assert postgres is not None, "scenarios in topology split need the laboratory"
-        dsn = f"{postgres.dsn}?options=-csearch_path%3D{self._schema()}"
+        servers, schema = self.site.running_servers(), self.name.replace("-", "_")
+        servers.create_schema(schema)
+        dsn = f"{servers.dsn}?options=-csearch_path%3D{schema}"
         self.site.cluster.apply(
-            *objects.beside(self.name, "kafka", ADDRESS, objects.PORTS["kafka"]),
-            *objects.beside(self.name, "postgresql", ADDRESS, objects.PORTS["postgresql"]),
-            objects.secret(self.name, "shop-postgresql", dsn=dsn),
+            *servers.names(self.name), objects.secret(self.name, "shop-postgresql", dsn=dsn)
         )
-
-    def _schema(self) -> str:
-        """Create the schema that serves as the database of this scenario."""
-        import psycopg
-
-        lab, postgres = self.site.lab, self.site.postgres
-        assert lab is not None
-        assert postgres is not None
-        schema = self.name.replace("-", "_")
-
-        def create() -> None:
-            with psycopg.connect(postgres.addresses(postgres.ports), autocommit=True) as connection:
-                connection.execute(f"CREATE SCHEMA {schema}")
-
-        lab.in_network(create)
-        return schema
 
     def add_volumes(self, count: int) -> None:
         """Make volumes on the first node."""

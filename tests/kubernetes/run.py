@@ -61,7 +61,11 @@ def site(asked: argparse.Namespace) -> Iterator[Site]:
     """
     if asked.context is not None:
         image = asked.image or f"{image_build.REPOSITORY}:dev"
-        yield Site(Cluster.of_context(asked.context), None, image, lambda: image)
+        there = Site(Cluster.of_context(asked.context), None, image, lambda: image)
+        try:
+            yield there
+        finally:
+            there.stop_servers()
         return
     check_machine()
     go_build.build()

@@ -15,8 +15,6 @@ from place import Site, Space
 from release import Release, Values
 from traffic import Load, Row, load
 
-from kafka_install import Missing
-
 Scenario = Callable[[Site], Iterator[Row]]
 SINGLE, SPLIT, SPOOL = "single", "split", "split, spool"
 RATES = {SINGLE: 60.0, SPLIT: 80.0, SPOOL: 60.0}
@@ -70,8 +68,6 @@ def released(
         change: Makes the values of the scenario from those of the topology.
     """
     make = {SINGLE: settings.single, SPLIT: settings.split, SPOOL: settings.spool}[topology]
-    if topology != SINGLE and site.lab is None:
-        raise Missing("Topology split needs Kafka and PostgreSQL, which the laboratory starts")
     with site.space(volumes=0 if topology == SPLIT else 3) as space:
         if topology != SINGLE:
             space.add_servers()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import settings
 from metrics_api import metrics_api
+from node_servers import NodeServers
 from place import Site, Space
 from release import Values, merged, restarts, uid
 from scenarios import RATES, SINGLE, SPLIT, SPOOL, Installed, installed, released, scenario
@@ -54,7 +55,7 @@ def single_reloaded(site: Site) -> Iterator[Row]:
     yield from _reloaded(site, SINGLE)
 
 
-@scenario(own=True)
+@scenario()
 def split_reloaded(site: Site) -> Iterator[Row]:
     yield from _reloaded(site, SPLIT)
 
@@ -92,7 +93,7 @@ def single_rotated(site: Site) -> Iterator[Row]:
     yield from _rotated(site, SINGLE)
 
 
-@scenario(own=True)
+@scenario()
 def split_rotated(site: Site) -> Iterator[Row]:
     yield from _rotated(site, SPLIT)
 
@@ -101,14 +102,15 @@ def split_rotated(site: Site) -> Iterator[Row]:
 def spool_without_kafka(site: Site) -> Iterator[Row]:
     """End Kafka, delete a gateway meanwhile, and start Kafka again."""
     with installed(site, SPOOL) as it:
-        assert site.kafka is not None
-        site.kafka.kill()
+        assert isinstance(site.servers, NodeServers)
+        kafka = site.servers.kafka
+        kafka.kill()
         try:
             _wait_accepted(it, 600)
             it.space.kubectl("delete", "pod", f"{it.release.full}-gateway-0", "--wait=false")
             _wait_accepted(it, 600)
         finally:
-            site.kafka.start()
+            kafka.start()
     yield it.load.row("Kafka away, and a gateway deleted meanwhile", SPOOL)
 
 

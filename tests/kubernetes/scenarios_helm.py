@@ -27,7 +27,7 @@ def single_upgrade(site: Site) -> Iterator[Row]:
     yield from _upgraded(site, SINGLE)
 
 
-@scenario(own=True)
+@scenario()
 def split_upgrade(site: Site) -> Iterator[Row]:
     yield from _upgraded(site, SPLIT)
 
@@ -47,7 +47,7 @@ def single_back(site: Site) -> Iterator[Row]:
     yield from _back(site, SINGLE)
 
 
-@scenario(own=True)
+@scenario()
 def split_back(site: Site) -> Iterator[Row]:
     yield from _back(site, SPLIT)
 
@@ -88,12 +88,12 @@ def _reaches_admin(space: Space, pods: list[dict]) -> bool:
     return False
 
 
-@scenario(own=True)
+@scenario()
 def single_policy(site: Site) -> Iterator[Row]:
     yield from _restarted(site, SINGLE)
 
 
-@scenario(own=True)
+@scenario()
 def split_policy(site: Site) -> Iterator[Row]:
     yield from _restarted(site, SPLIT)
 

@@ -37,7 +37,7 @@ def single_out_of_memory(site: Site) -> Iterator[Row]:
     yield it.load.row("out of memory", SINGLE)
 
 
-@scenario(own=True)
+@scenario()
 def split_out_of_memory(site: Site) -> Iterator[Row]:
     for role in _ROLES:
         with installed(site, SPLIT) as it:
@@ -59,7 +59,7 @@ def single_deleted(site: Site) -> Iterator[Row]:
     yield it.load.row("pod deleted", SINGLE)
 
 
-@scenario(own=True)
+@scenario()
 def split_deleted(site: Site) -> Iterator[Row]:
     with installed(site, SPLIT) as it:
         for role in _ROLES:
@@ -67,7 +67,7 @@ def split_deleted(site: Site) -> Iterator[Row]:
     yield it.load.row("a gateway and a worker deleted", SPLIT)
 
 
-@scenario(own=True)
+@scenario()
 def split_scaled(site: Site) -> Iterator[Row]:
     few = {"gateway": {"replicas": 1}, "worker": {"replicas": 1}}
     for role, most in (("gateway", 3), ("worker", 2)):
@@ -124,7 +124,7 @@ class _drained:  # noqa: N801 - a context, like a function of contextlib
         self._cluster.kubectl("uncordon", self._node)
 
 
-@scenario(own=True)
+@scenario()
 def split_evicted_together(site: Site) -> Iterator[Row]:
     """Ask for the eviction of both gateways at once. The budget refuses the second until the first
     is replaced.
