@@ -4,14 +4,33 @@ in flight."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from pulsar import Result
 
 from app.bindings.record import Record
 from app.brokers.driver import DROPPED, Submission
+from app.brokers.pulsar.messages import PublishArguments
+from app.brokers.pulsar.positions import Position
 from app.errors import BrokerError, PublishUnknown
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
+
+OnResult = Callable[[Result, Position | None], None]
+"""A function that is called with the result of one record, and with its position if it is stored."""
+
+
+class PartitionProducer(Protocol):
+    """A producer of one partition, of ``wire`` or of the client library."""
+
+    def is_connected(self) -> bool:
+        """Return True if the broker accepts records of this producer now."""
+
+    def send(self, message: PublishArguments, done: OnResult, dropped: Callable[[], bool]) -> None:
+        """Publish a record. ``dropped`` returns True if its caller has a result already, so that the record must not
+        be sent any more. Raise TypeError or ValueError for a record that cannot be encoded; nothing is sent then."""
+
 
 UNKNOWN = PublishUnknown("the connection was lost before Pulsar answered")
 
@@ -58,43 +77,53 @@ class QueuedRecord:
 
 
 class Batcher:
-    """The publishing state of one partition. ``in_flight`` has the records in the order of sending, in which
-    the answers also arrive."""
+    """The publishing state of one partition. ``in_flight`` has the records without an answer, in their order."""
 
-    __slots__ = ("cause", "in_flight", "number", "opening", "producer", "queue", "topic", "wire")
+    __slots__ = (
+        *("cause", "in_flight", "lost_at", "number", "opening", "producer", "queue", "topic"),
+        "wire",
+    )
 
     def __init__(self, topic: TopicBatchers, number: int, wire: str) -> None:
         self.topic = topic
         self.number = number
         self.wire = wire
-        self.producer: Any = None
+        self.producer: PartitionProducer | None = None
         self.opening = False
         self.cause = ""  # why there is no producer
+        self.lost_at: float | None = None  # when the last producer was lost, if none is open since
         self.queue: deque[QueuedRecord] = deque()
-        self.in_flight: deque[QueuedRecord] = deque()
+        self.in_flight: dict[QueuedRecord, None] = {}
 
     def connected(self) -> bool:
-        return self.producer is not None and bool(self.producer.is_connected())
+        return self.producer is not None and self.producer.is_connected()
 
     def holds_answered(self) -> bool:
         """Return True if the client still holds a record whose caller has a result already."""
-        return bool(self.in_flight) and self.in_flight[0].submission.done()
+        first = next(iter(self.in_flight), None)
+        return first is not None and first.submission.done()
 
     def succeed(self, entry: QueuedRecord, receipt: Receipt) -> None:
         """Resolve a record as stored.
 
         Earlier records of the partition that failed are resolved as "unknown". They must not be sent again,
-        because that would change the order.
+        because that would change the order. Batches by key may be answered in another order than their records have.
         """
-        in_flight = self.in_flight
-        while (first := in_flight.popleft()) is not entry:
-            first.gone = True
-            first.resolve(UNKNOWN)
+        failed = []
+        for first in self.in_flight:
+            if first is entry:
+                break
+            if first.failed:
+                failed.append(first)
+        for each in failed:
+            each.gone = True
+            self.fail(each, UNKNOWN)
+        del self.in_flight[entry]
         entry.resolve(receipt)
 
     def fail(self, entry: QueuedRecord, error: BrokerError) -> None:
         """Resolve one record in flight with ``error``."""
-        self.in_flight.remove(entry)
+        del self.in_flight[entry]
         entry.resolve(error)
 
     def recall(self) -> None:
@@ -103,7 +132,7 @@ class Batcher:
         Records without a result return to the head of the queue in their order. Records with a result are
         dropped.
         """
-        in_flight, self.in_flight, self.producer = self.in_flight, deque(), None
+        in_flight, self.in_flight, self.producer = self.in_flight, {}, None
         waiting = [entry.copy_for_retry() for entry in _unanswered(in_flight)]
         self.queue.extendleft(reversed(waiting))
 

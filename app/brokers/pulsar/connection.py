@@ -15,13 +15,17 @@ import os
 import ssl
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pulsar
 
+from app.brokers.pulsar.batchers import OnResult
 from app.brokers.pulsar.bridge import Bridge
+from app.brokers.pulsar.messages import PublishArguments
+from app.brokers.pulsar.positions import place_of
 from app.brokers.pulsar.settings import PulsarSettings
 from app.tls import Copies, Pems
 
@@ -37,6 +41,32 @@ _COMPRESSIONS = {
 }
 
 
+class LibraryProducer:
+    """A producer of the client library. Its results come from the library's threads."""
+
+    def __init__(self, producer: Any, bridge: Bridge) -> None:
+        self._producer = producer
+        self._bridge = bridge
+
+    def is_connected(self) -> bool:
+        """Return True if the producer has a connection."""
+        return bool(self._producer.is_connected())
+
+    def send(self, message: PublishArguments, done: OnResult, _dropped: Callable[[], bool]) -> None:
+        """Publish a record. Raise TypeError or ValueError if the library cannot encode it."""
+        self._producer.send_async(
+            message.content,
+            partial(self._bridge.post, _answer, done),
+            properties=message.properties,
+            partition_key=message.partition_key,
+            event_timestamp=message.event_timestamp,
+        )
+
+
+def _answer(done: OnResult, result: pulsar.Result, message_id: Any) -> None:
+    done(result, place_of(message_id) if result == pulsar.Result.Ok else None)
+
+
 class PulsarConnection:
     """A client of the library and its connections. It must be created on the event loop, and never before a
     fork."""
@@ -48,14 +78,14 @@ class PulsarConnection:
         self._client = _client(settings, self._copies)
         self.closed = False
 
-    async def producer(self, topic: str) -> Any:
+    async def producer(self, topic: str, _on_lost: Callable[[str], None]) -> LibraryProducer:
         """Open a producer for one partition. A producer for the whole topic would choose partitions itself.
 
-        The client's batching is off. It adds waits, saved no CPU when measured, and mixes keys in a batch.
-        Raises ClientError or TimeoutError.
+        The client's batching is off. It adds waits, saved no CPU when measured, and mixes keys in a batch. The
+        client reconnects by itself, so it never reports a loss. Raises ClientError or TimeoutError.
         """
         settings = self._settings
-        return await self._ask(
+        opened = await self._ask(
             lambda client: client.create_producer(
                 topic,
                 send_timeout_millis=round(settings.send_timeout * 1000),
@@ -66,6 +96,7 @@ class PulsarConnection:
                 compression_type=_COMPRESSIONS[settings.compression],
             )
         )
+        return LibraryProducer(opened, self.bridge)
 
     async def consumer(
         self, topic: str, group: str, name: str, listener: Callable[[Any, Any], None]

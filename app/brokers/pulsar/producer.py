@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from random import random
-from typing import Any
+from typing import Protocol
 
 from pulsar import Result
 
 from app.brokers.driver import DROPPED, Submission
 from app.brokers.pulsar.admin import PulsarAdmin
-from app.brokers.pulsar.batchers import Batcher, QueuedRecord, TopicBatchers
+from app.brokers.pulsar.batchers import Batcher, PartitionProducer, QueuedRecord, TopicBatchers
 from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.errors import ClientError, FailureAction, judge, translate
 from app.brokers.pulsar.messages import build
-from app.brokers.pulsar.positions import place_of
+from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.topics import KnownTopics
+from app.brokers.pulsar.wire.client import WireClient
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from app.model.metadata import LogHealth
 from app.model.receipt import Receipt
@@ -35,7 +37,25 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0  # seconds between attempts to open a producer
 WATCH = 0.25  # seconds between checks of the client
-OK = Result.Ok
+
+
+class PublishingClient(Protocol):
+    """A client that publishes: that of ``wire``, or one of the client library."""
+
+    async def producer(self, wire: str, on_lost: Callable[[str], None], /) -> PartitionProducer:
+        """Open a producer for one partition. ``on_lost`` is called if the producer ends and does not reconnect by
+        itself. Raise ClientError, TimeoutError or OSError."""
+
+    async def probe(self, wire: str, /) -> None:
+        """Ask a broker about an existing partition. Raise ClientError, TimeoutError or OSError."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+def open_client(settings: PulsarSettings) -> PublishingClient:
+    """Return the client that the settings choose. Nothing is connected yet."""
+    return WireClient(settings) if settings.publisher == "protocol" else PulsarConnection(settings)
 
 
 class PulsarPublisher:
@@ -46,7 +66,7 @@ class PulsarPublisher:
         self.name = settings.name
         self.topics = KnownTopics(settings, admin, self._open_all, self._join)
         self._admin = admin
-        self._connection: PulsarConnection | None = None
+        self._client: PublishingClient | None = None
         self._tainted = ""  # why the client must be replaced; empty if it is good
         self._opening: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -54,7 +74,7 @@ class PulsarPublisher:
     async def start(self) -> None:
         """Start publishing without waiting for a connection. The first record of a partition opens its
         producer."""
-        self._connection = PulsarConnection(self.settings)
+        self._client = open_client(self.settings)
         self._tasks = [
             keep("pulsar-producer", self._watch_connection, of=self.name),
             keep("pulsar-topics", self._refresh_topics, of=self.name),
@@ -68,9 +88,9 @@ class PulsarPublisher:
         if self._tasks:
             await asyncio.wait([*self._tasks, *self._opening])
         await self.topics.stop()
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
         stopped = BrokerUnavailable(f"log {self.name} has stopped", broker=self.name)
         for batcher in self._batchers():
             batcher.recall()
@@ -103,8 +123,8 @@ class PulsarPublisher:
         return next((batcher.wire for batcher in self._batchers() if batcher.connected()), None)
 
     async def probe(self, wire: str) -> None:
-        if self._connection is not None:
-            await self._connection.probe(wire)
+        if self._client is not None:
+            await self._client.probe(wire)
 
     def _batchers(self) -> list[Batcher]:
         return [batcher for topic in self.topics.known.values() for batcher in topic.batchers]
@@ -131,18 +151,11 @@ class PulsarPublisher:
         except (TypeError, ValueError) as error:  # the client sent nothing of the record
             entry.resolve(self._unwritable(error))
             return
-        assert self._connection is not None  # noqa: S101 - the batcher has a producer of this connection
+        assert batcher.producer is not None  # noqa: S101 - the callers have checked
         entry.tried = True
-        batcher.in_flight.append(entry)
-        sent = partial(self._connection.bridge.post, self._on_answer, entry)
+        batcher.in_flight[entry] = None
         try:
-            batcher.producer.send_async(
-                message.content,
-                sent,
-                properties=message.properties,
-                partition_key=message.partition_key,
-                event_timestamp=message.event_timestamp,
-            )
+            batcher.producer.send(message, partial(self._on_answer, entry), entry.submission.done)
         except (TypeError, ValueError) as error:  # the client sent nothing here either
             batcher.fail(entry, self._unwritable(error))
 
@@ -151,13 +164,15 @@ class PulsarPublisher:
             f"the record cannot be written: {error}", kind="unwritable", broker=self.name
         )
 
-    def _on_answer(self, entry: QueuedRecord, result: Result, message_id: Any) -> None:
+    def _on_answer(self, entry: QueuedRecord, result: Result, position: Position | None) -> None:
         if entry.gone:
             return
         batcher = entry.batcher
-        if result == OK:
-            position = place_of(message_id).text
-            batcher.succeed(entry, Receipt(self.name, batcher.topic.name, batcher.number, position))
+        if position is not None:
+            place = position.text
+            batcher.succeed(entry, Receipt(self.name, batcher.topic.name, batcher.number, place))
+        elif entry.submission.done():  # it was not sent, because its caller has a result
+            batcher.fail(entry, DROPPED)
         elif judge(result) is FailureAction.AGAIN:
             entry.failed = True
             self._taint(f"{batcher.wire}: {result.name}")
@@ -173,35 +188,46 @@ class PulsarPublisher:
             self._open(batcher)
 
     def _open(self, batcher: Batcher) -> None:
-        if not batcher.opening and self._connection is not None:
+        if not batcher.opening and self._client is not None:
             batcher.opening = True
             task = keep(
-                "pulsar-lanes", partial(self._open_soon, batcher, self._connection), of=batcher.wire
+                "pulsar-lanes", partial(self._open_soon, batcher, self._client), of=batcher.wire
             )
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
-    async def _open_soon(self, batcher: Batcher, connection: PulsarConnection) -> None:
+    async def _open_soon(self, batcher: Batcher, client: PublishingClient) -> None:
         """Open the producer of a partition. Retry until it is open, the topic is rejected, or the client is
         replaced."""
         delay = FIRST_DELAY
         known = self.topics.known
-        while connection is self._connection and known.get(batcher.topic.name) is batcher.topic:
+        while client is self._client and known.get(batcher.topic.name) is batcher.topic:
             try:
-                producer = await connection.producer(batcher.wire)
+                producer = await client.producer(batcher.wire, partial(self._lost, batcher, client))
             except (ClientError, TimeoutError, OSError) as error:
                 self._not_opened(batcher, error)
             else:
-                if connection is self._connection:
+                if client is self._client:
                     self._opened(batcher, producer)
                 break
             await asyncio.sleep(delay * (0.5 + random() / 2))  # noqa: S311 - spread, no secret
             delay = min(delay * 2, LONGEST_DELAY)
-        if connection is self._connection:
+        if client is self._client:
             batcher.opening = False
+            if batcher.producer is None and batcher.queue:  # lost again meanwhile
+                self._open(batcher)
 
-    def _opened(self, batcher: Batcher, producer: Any) -> None:
-        batcher.producer, batcher.cause = producer, ""
+    def _lost(self, batcher: Batcher, client: PublishingClient, why: str) -> None:
+        """Take the records of a lost producer back, and open another one. Only the client of ``wire`` reports this."""
+        if client is not self._client or batcher.producer is None:
+            return
+        log.info("Pulsar %s: %s: %s", self.name, batcher.wire, why)
+        batcher.lost_at = asyncio.get_running_loop().time()
+        batcher.recall()
+        self._open(batcher)
+
+    def _opened(self, batcher: Batcher, producer: PartitionProducer) -> None:
+        batcher.producer, batcher.cause, batcher.lost_at = producer, "", None
         while batcher.queue and batcher.producer is not None:
             self._send(batcher, batcher.queue.popleft())
 
@@ -214,6 +240,8 @@ class PulsarPublisher:
         if isinstance(meaning, BrokerRefused):  # such as a terminated topic, or an enforced schema
             self.topics.refuse(batcher.topic.name, meaning)
             return
+        if self._may_recover(batcher):
+            return
         cause, batcher.cause = (
             batcher.cause,
             f"{meaning} (is it running, and is the address right?)",
@@ -221,6 +249,13 @@ class PulsarPublisher:
         if not cause:
             log.warning("Pulsar %s: %s: %s", self.name, batcher.wire, batcher.cause)
         batcher.fail_queued(BrokerUnavailable(batcher.cause, broker=self.name))
+
+    def _may_recover(self, batcher: Batcher) -> bool:
+        """Return True if a producer was lost a short time ago. Another broker may just be taking the partition over."""
+        if batcher.lost_at is None:
+            return False
+        lost_for = asyncio.get_running_loop().time() - batcher.lost_at
+        return lost_for < self.settings.reconnect_within
 
     def _taint(self, why: str) -> None:
         if not self._tainted:
@@ -253,7 +288,7 @@ class PulsarPublisher:
             for batcher in self._batchers()
             if batcher.producer is not None or batcher.opening
         ]
-        old, self._connection = self._connection, None
+        old, self._client = self._client, None
         for batcher in used:
             batcher.producer = None
             batcher.opening = False
@@ -261,7 +296,7 @@ class PulsarPublisher:
             await old.close()
         for batcher in self._batchers():
             batcher.recall()
-        self._connection, self._tainted = PulsarConnection(self.settings), ""
+        self._client, self._tainted = open_client(self.settings), ""
         for batcher in {*used, *(batcher for batcher in self._batchers() if batcher.queue)}:
             self._open(batcher)
 

@@ -10,6 +10,8 @@ import msgspec
 from app.brokers.security import ClientTls, OAuth2
 
 Compression = Literal["lz4", "zlib", "zstd", "snappy"]
+PublisherKind = Literal["protocol", "client"]
+Batching = Literal["none", "by_key", "mixed"]
 
 MAX_RECORD = 4 << 20
 
@@ -24,6 +26,8 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
         namespace: The namespace of topics that name none.
         create_topics: Whether missing topics are created, with ``partitions``. Otherwise publishing to them
             fails.
+        publisher: What publishes: ``protocol`` is ``wire``, ``client`` is the client library.
+        batching: Which records ``wire`` puts into one batch: those of one key, any, or none.
         send_timeout: The time after which the client drops a record. It must not exceed the publish time-out,
             because a record must not be sent after its caller has a result.
         operation_timeout: The time limit of one answer of the client or the administration.
@@ -48,6 +52,8 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
     oauth2: OAuth2 | None = None
     compression: Compression | None = None
     create_topics: bool = False
+    publisher: PublisherKind = "protocol"
+    batching: Batching = "none"
     partitions: int = 8
     send_timeout: float = 10.0
     operation_timeout: float = 5.0

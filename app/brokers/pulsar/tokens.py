@@ -103,6 +103,20 @@ class ClientCredentialsAuth(httpx.Auth):
         return httpx.Request("POST", issuer.token_endpoint, data=data)
 
 
+async def access_token(settings: PulsarSettings) -> str:
+    """Return a new access token of the issuer. Raise AdminError with its message if it rejects the credentials."""
+    if settings.oauth2 is None:
+        raise TypeError(f"{settings.name} has no setting oauth2")
+    request = httpx.Request("GET", settings.oauth2.issuer_url)
+    flow = ClientCredentialsAuth(settings.oauth2).async_auth_flow(request)
+    context = settings.ssl_context()
+    async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+        asked = await anext(flow)
+        while asked is not request:
+            asked = await flow.asend(await client.send(asked))
+    return str(request.headers["authorization"]).removeprefix("Bearer ")
+
+
 def authentication(settings: PulsarSettings) -> httpx.Auth | None:
     if settings.token is not None:
         return BearerToken(settings.token)

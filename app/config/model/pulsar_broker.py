@@ -56,6 +56,16 @@ class PulsarBroker(Strict):
     compression: Literal["none", "lz4", "zlib", "zstd", "snappy"] = Field(
         "none", description="compression of batches"
     )
+    publisher: Literal["protocol", "client"] = Field(
+        "protocol",
+        description="what publishes: protocol, Skybridge's own implementation of Pulsar's binary protocol, at less than "
+        "half the CPU; or client, the client library",
+    )
+    batching: Literal["none", "by_key", "mixed"] = Field(
+        "none",
+        description="records that the publisher protocol writes as one entry, if they wait at the same moment: none; those "
+        "of one key; or any. Lag counts entries, and readers of type Key_Shared need none or by_key",
+    )
     names: Literal["CE-", "ce_"] = Field(
         "CE-",
         description="prefix of attributes in properties: CE-Id, or ce_id as on Kafka. Use one "

@@ -185,6 +185,7 @@ def test_every_section_has_an_effect(section: str) -> None:
         "producers",
         "intakes",
         "subscriptions",
+        "alerts",
         "limits",
         "log",
         "pipeline",

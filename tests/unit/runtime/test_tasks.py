@@ -26,6 +26,7 @@ from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
 from app.config.load.loader import load
 from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
+from app.features.alerts.component import AlertsComponent
 from app.features.spools import SpoolsComponent
 from app.features.subscriptions.component import SubscriptionsComponent
 from app.features.subscriptions.store_watcher import StoreWatcher
@@ -97,6 +98,7 @@ class Loops:
 
 
 OF_A_SERVICE: dict[str, tuple[Any, str]] = {
+    "alerts": (AlertsComponent, "_watch"),
     "attempts": (AttemptWriter, "_write_all"),
     "certificates": (Certificates, "_watch"),
     "configuration-file": (services, "watch"),
@@ -282,6 +284,8 @@ BARE = {
     "brokers/kafka/fetching.py": RAISED_BY_POLL,
     "brokers/pulsar/admin.py": WAITED_FOR,
     "brokers/pulsar/consumer.py": ENDS,
+    "brokers/pulsar/wire/client.py": WAITED_FOR,
+    "brokers/pulsar/wire/connection.py": ENDS,
     "brokers/rabbitmq/connection.py": WAITED_FOR,
     "brokers/rabbitmq/consumer.py": RAISED_BY_POLL,
     "brokers/rabbitmq/stream.py": ENDS,
@@ -295,6 +299,7 @@ BARE = {
     "pipeline/replay/gateway.py": WAITED_FOR,
     "pipeline/replay/run.py": WAITED_FOR,
     "features/subscriptions/store_watcher.py": ENDS,
+    "runtime/awaiting.py": WAITED_FOR,
     "runtime/signals.py": WAITED_FOR,
     "features/tokens.py": WAITED_FOR,
     "sinks/dns.py": WAITED_FOR,

@@ -45,7 +45,7 @@ def aboard(on: Batcher, count: int) -> list[QueuedRecord]:
     entries = [QueuedRecord(on, submission(), 0, Record(b"k", (), b"x")) for _ in range(count)]
     for entry in entries:
         entry.tried = True
-    on.in_flight.extend(entries)
+    on.in_flight.update(dict.fromkeys(entries))
     return entries
 
 
@@ -117,13 +117,12 @@ class Client:
 
     def __init__(self, stuck: list[Exception]) -> None:
         self._stuck = stuck
-        self.bridge = SimpleNamespace(post=lambda *_: None)
         self.sent: list[Any] = []
 
-    async def producer(self, _: str) -> Any:
+    async def producer(self, _wire: str, _on_lost: Any) -> Any:
         return SimpleNamespace(
             is_connected=lambda: True,
-            send_async=lambda content, _, **_options: self.sent.append(content),
+            send=lambda message, _done, _dropped: self.sent.append(message.content),
         )
 
     async def close(self) -> None:
@@ -144,7 +143,7 @@ async def test_a_client_that_does_not_let_itself_be_replaced_is_replaced_at_last
         clients.append(Client(stuck))
         return clients[-1]
 
-    monkeypatch.setattr(producers, "PulsarConnection", connect)
+    monkeypatch.setattr(producers, "open_client", connect)
     settings = PulsarSettings(name="p", service_url="pulsar://h:1", admin_url="http://h:1")
     producer = producers.PulsarPublisher(settings, PulsarAdmin(settings))
     await producer.start()

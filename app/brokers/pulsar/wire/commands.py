@@ -1,0 +1,186 @@
+"""The commands of Pulsar's binary protocol that a producer sends and receives.
+
+A command is an envelope with its type (field 1) and its content, whose field number is the type. A simple frame is
+``total size | command size | command``, with sizes of four bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from pulsar import Result
+
+from app.brokers.pulsar.wire.protobuf import MalformedMessage, fields, integer, text
+
+CONNECT, CONNECTED, PRODUCER, SEND, SEND_RECEIPT, SEND_ERROR = 2, 3, 5, 6, 7, 8
+ERROR, CLOSE_PRODUCER, PRODUCER_SUCCESS, PING, PONG = 14, 15, 17, 18, 19
+LOOKUP, LOOKUP_ANSWER, AUTH_CHALLENGE, AUTH_RESPONSE = 23, 24, 36, 37
+SUCCESS = 13
+REQUEST_ID: Mapping[int, int] = MappingProxyType(
+    {SUCCESS: 1, ERROR: 1, PRODUCER_SUCCESS: 1, LOOKUP_ANSWER: 4}
+)
+"""The field of the request id, for each command that answers a request."""
+
+PROTOCOL = 19  # the version of the protocol that this client announces
+REDIRECT, CONNECT_TO, FAILED = 0, 1, 2  # answers to a look-up
+SIZES = Struct(">II")
+REFRESHES_LOGIN = integer(1, 1)  # feature flags: the broker may ask for new credentials
+
+_RESULTS: Mapping[int, Result] = MappingProxyType(
+    {
+        1: Result.BrokerMetadataError,
+        2: Result.BrokerPersistenceError,
+        3: Result.AuthenticationError,
+        4: Result.AuthorizationError,
+        6: Result.ServiceUnitNotReady,
+        7: Result.ProducerBlockedQuotaExceededError,
+        8: Result.ProducerBlockedQuotaExceededException,
+        9: Result.ChecksumError,
+        10: Result.UnsupportedVersionError,
+        11: Result.TopicNotFound,
+        14: Result.TooManyLookupRequestException,
+        15: Result.TopicTerminated,
+        16: Result.ProducerBusy,
+        17: Result.InvalidTopicName,
+        18: Result.IncompatibleSchema,
+        22: Result.NotAllowedError,
+        25: Result.ProducerFenced,
+    }
+)
+"""The results of the client library for the protocol's error codes. Errors of consumers and transactions are left out."""
+
+
+class Login(NamedTuple):
+    """The credentials of a connection. ``method`` is the protocol's name of the kind; "" for none."""
+
+    method: str = ""
+    data: bytes = b""
+
+
+class Answer(NamedTuple):
+    """A command of a broker: its type, and its content by field number."""
+
+    kind: int
+    content: Mapping[int, Any]
+
+
+def read(command: bytes) -> Answer:
+    """Return a command. Raise MalformedMessage."""
+    envelope = fields(command)
+    kind = envelope.get(1)
+    if not isinstance(kind, int):
+        raise MalformedMessage("a command has no type")
+    content = envelope.get(kind, b"")
+    if not isinstance(content, bytes):
+        raise MalformedMessage("a command has no content")
+    return Answer(kind, fields(content))
+
+
+class SendReceipt(NamedTuple):
+    """The receipt of a frame: its producer and sequence id, and the ledger and entry that have its records."""
+
+    producer: int
+    sequence: int
+    ledger: int
+    entry: int
+
+
+def read_receipt(command: bytes) -> SendReceipt | None:
+    """Return a receipt if the command is one whose fields are in the order of their numbers, as brokers write them.
+    Return None for every other command. Receipts are most of what a producer receives."""
+    if not command.startswith(_RECEIPT):
+        return None
+    found = []
+    at = len(_RECEIPT)
+    try:
+        at = _after_length(command, at)
+        for tag in _RECEIPT_TAGS:
+            if command[at] != tag:
+                return None
+            at += 1
+            if tag == _POSITION_TAG:
+                at = _after_length(command, at)
+                continue
+            byte = command[at]
+            number, shift = byte & 127, 7
+            while byte > 127:  # noqa: PLR2004 - the highest bit says that the number goes on
+                at += 1
+                byte = command[at]
+                number |= (byte & 127) << shift
+                shift += 7
+            at += 1
+            found.append(number)
+    except IndexError:
+        return None
+    return SendReceipt._make(found)
+
+
+_RECEIPT = b"\x08\x07\x3a"  # the type, and the tag of the content
+_POSITION_TAG = 0x1A
+_RECEIPT_TAGS = (
+    0x08,
+    0x10,
+    _POSITION_TAG,
+    0x08,
+    0x10,
+)  # producer, sequence, position: ledger, entry
+
+
+def _after_length(command: bytes, at: int) -> int:
+    """Return the place after a length."""
+    while command[at] > 127:  # noqa: PLR2004 - as above
+        at += 1
+    return at + 1
+
+
+def result_of(code: int) -> Result:
+    """Return the client library's result for an error code of the protocol."""
+    return _RESULTS.get(code, Result.UnknownError)
+
+
+def words(value: object) -> str:
+    """Return a text of a broker for messages. It may be missing."""
+    return (
+        " ".join(value.decode("utf-8", "replace").split())[:500] if isinstance(value, bytes) else ""
+    )
+
+
+def framed(kind: int, content: bytes = b"") -> bytes:
+    """Return a simple frame with one command."""
+    command = integer(1, kind) + text(kind, content)
+    return SIZES.pack(len(command) + 4, len(command)) + command
+
+
+def connect(client: str, login: Login, broker: str) -> bytes:
+    """Return the frame that opens a connection. ``broker`` is the broker behind a proxy, or ""."""
+    parts = [text(1, client), integer(4, PROTOCOL), text(10, REFRESHES_LOGIN)]
+    if login.method:
+        parts += [text(3, login.data), text(5, login.method)]
+    if broker:
+        parts.append(text(6, broker))
+    return framed(CONNECT, b"".join(parts))
+
+
+def credentials(client: str, login: Login) -> bytes:
+    """Return the frame that answers a request for new credentials."""
+    response = text(1, login.method) + text(2, login.data)
+    return framed(AUTH_RESPONSE, text(1, client) + text(2, response) + integer(3, PROTOCOL))
+
+
+def lookup(topic: str, request: int, *, authoritative: bool) -> bytes:
+    """Return the frame that asks for the broker of a topic."""
+    content = text(1, topic) + integer(2, request) + integer(3, int(authoritative))
+    return framed(LOOKUP, content)
+
+
+def producer(topic: str, number: int, request: int) -> bytes:
+    """Return the frame that opens a producer. The broker names it."""
+    return framed(PRODUCER, text(1, topic) + integer(2, number) + integer(3, request))
+
+
+def close_producer(number: int, request: int) -> bytes:
+    """Return the frame that closes a producer."""
+    return framed(CLOSE_PRODUCER, integer(1, number) + integer(2, request))
