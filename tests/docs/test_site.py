@@ -13,7 +13,7 @@ from site_build import CONFIGURATION, Broken, build
 from site_links import faults
 from site_pages import files, listed, navigation
 
-TASKS = "Start, Send, Deliver, Operate, Secure, The lake, Reference, Why it works so"
+TASKS = "Start, Send, Deliver, Operate, Secure, The lake, Reference, Why it works so, Contribute"
 
 
 def test_the_navigation_is_by_task():
@@ -37,7 +37,7 @@ def checkout(folder: Path, **pages: str) -> Path:
     written["docs/README.md"] = f"# Pages\n\n## Start\n\n{table}"
     written |= {
         str(CONFIGURATION.with_name(name)): (CHECKOUT / CONFIGURATION.with_name(name)).read_text()
-        for name in ("zensical.toml", "site.css", "scheme.js")
+        for name in ("zensical.toml", "site.css", "scheme.js", "tables.js")
     }
     for path, text in written.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -97,6 +97,15 @@ def test_a_bar_in_the_code_of_a_table_is_no_cell(tmp_path):
     assert "<code>--role</code> | <code>&lt;gateway|worker&gt;</code></td>" in text.replace(
         "&#124;", "|"
     )
+
+
+def test_a_link_to_a_hidden_folder_is_its_text_on_the_site(tmp_path):
+    """GitHub Pages publishes no folder whose name begins with a dot."""
+    here = checkout(tmp_path / "checkout", Kafka="See [the `gate`](../.ci/run).")
+    (here / ".ci").mkdir()
+    (here / ".ci" / "run").touch()
+    text = (build(tmp_path / "place", here) / "docs" / "Kafka.html").read_text()
+    assert "<p>See the <code>gate</code>.</p>" in text
 
 
 def test_an_anchor_of_raw_html_is_checked(tmp_path):

@@ -27,8 +27,8 @@ PAGES_BY_NAME = {
     "Upgrade": "docs/guides/upgrade.html",
     "Glossary": "docs/glossary.html",
 }
-KINDS = ["index", "docs/index", "docs/guides/delivery", "docs/guides/console"]
-"""One page of each kind: with code and a diagram, tables, a long text, pictures."""
+KINDS = ["index", "docs/index", "docs/guides/delivery", "docs/guides/console", "docs/compare"]
+"""One page of each kind: with code and a diagram, tables, a long text, pictures, tables that are wider than the page."""
 
 
 class _Files(QuietHandler, SimpleHTTPRequestHandler):

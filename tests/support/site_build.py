@@ -22,6 +22,7 @@ PLACE = CHECKOUT / "build" / "docs"
 CONFIGURATION = Path("docs/site/zensical.toml")
 
 _CODE = re.compile(r"`([^`\n]+)`")
+_HIDDEN = re.compile(r"\[([^\]\n]+)\]\((?:\.\./)*\.[a-z][^)\n]*\)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -40,7 +41,7 @@ def build(place: Path = PLACE, checkout: Path = CHECKOUT) -> Path:
         copy = place / "pages" / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
-            copy.write_text(_with_bars((checkout / path).read_text("utf-8")), "utf-8")
+            copy.write_text(_for_site((checkout / path).read_text("utf-8")), "utf-8")
         else:
             shutil.copy2(checkout / path, copy)
     settings = (checkout / CONFIGURATION).read_text(encoding="utf-8")
@@ -53,14 +54,17 @@ def build(place: Path = PLACE, checkout: Path = CHECKOUT) -> Path:
     return site
 
 
-def _with_bars(page: str) -> str:
-    """Return the text of a page with each ``\\|`` in the code of a table as ``|``, as other viewers
-    show it. Zensical would keep the backslash.
+def _for_site(page: str) -> str:
+    """Return the text of a page with what other viewers of Markdown do and Zensical does not.
+
+    In the code of a table, ``\\|`` is ``|``. A link to a file in a folder such as ``.github`` is
+    only its text, because no such folder is published.
     """
-    return "".join(
+    lines = (
         _CODE.sub(_bars, line) if line.startswith("|") else line
         for line in page.splitlines(keepends=True)
     )
+    return _HIDDEN.sub(r"\1", "".join(lines))
 
 
 def _bars(code: re.Match[str]) -> str:
