@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,16 +18,19 @@ _WITHIN = 1500.0  # seconds: for a cold cache on a busy machine
 
 def module(path: str, version: str) -> Path:
     """Return the folder of a published Go module. Raises Missing if it cannot be fetched."""
-    folder: str = json.loads(_go("mod", "download", "-json", f"{path}@{version}"))["Dir"]
+    folder: str = json.loads(go("mod", "download", "-json", f"{path}@{version}"))["Dir"]
     return Path(folder)
 
 
-def _go(*words: str) -> str:
+def go(*words: str, **environ: str) -> str:
+    """Run ``go`` with further environment variables, and return its output. Raises Missing if it is not installed or
+    fails."""
     if shutil.which("go") is None:
         raise Missing("go is not on the path (on Debian: apt-get install golang-go)")
     result = subprocess.run(
         ["go", *words],
         cwd=SERVERS,
+        env={**os.environ, **environ},
         capture_output=True,
         text=True,
         check=False,

@@ -64,6 +64,6 @@ def section(page: Path, heading: str) -> list[Block]:
 
 
 def links(page: Path) -> list[str]:
-    """Return the link targets of a page that lie inside the checkout, as written."""
-    found = _LINK.findall(page.read_text(encoding="utf-8"))
+    """Return the link targets of a page that are inside the checkout, as written. Blocks have none."""
+    found = _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8")))
     return [target for target in found if "://" not in target and not target.startswith("mailto:")]

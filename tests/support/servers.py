@@ -27,6 +27,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+import actionlint_install
 import asyncapi_install
 import helm_install
 import kafka_install
@@ -81,6 +82,7 @@ OTHERS: Sequence[Part] = (
     *(Part(sdk.release, partial(opinion_install.installed, sdk)) for sdk in opinion_install.OF_NPM),
     Part("Helm, and the schemas for its chart", helm_install.install),
     Part("The schema of AsyncAPI", asyncapi_install.install),
+    Part("actionlint, for the workflows of GitHub", actionlint_install.install),
     Part("GitHub's example payloads", lambda: payloads.payloads(payloads.cache_folder(os.environ))),
 )
 
