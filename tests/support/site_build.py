@@ -14,6 +14,7 @@ import sys
 from html import escape
 from pathlib import Path
 
+from kafka_install import one_at_a_time
 from pages import CHECKOUT
 from site_links import faults
 from site_pages import Navigation, files, navigation
@@ -95,7 +96,8 @@ def _run_zensical(place: Path) -> None:
 
 def main() -> int:
     try:
-        site = build()
+        with one_at_a_time("docs", PLACE.parent):
+            site = build()
     except Broken as why:
         print(why, file=sys.stderr)
         return 1
