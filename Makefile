@@ -13,6 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 SYNCED := $(VENV)/.synced
+RUNS := $(VENV)/.runs
 UV_VERSION := $(shell awk '/^name = "uv"$$/ { getline; gsub(/[^0-9.]/, ""); print }' uv.lock)
 UV := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 ARGS ?=
@@ -28,10 +29,16 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: install
-install: $(SYNCED) ## install all Python packages into .venv, from the lock file
+install: $(SYNCED) ## install all Python packages into .venv, from the lock file; those of the tests too
 
 $(SYNCED): uv.lock pyproject.toml | $(UV)
 	$(UV) sync --frozen --quiet
+	@touch $@
+
+# What runs the service alone is a tenth of it, and a new user waits for it. It removes nothing that is there.
+$(RUNS): uv.lock pyproject.toml | $(UV)
+	@if [ $(SYNCED) -nt uv.lock ] && [ $(SYNCED) -nt pyproject.toml ]; then exit; fi; set -x; \
+	  $(UV) sync --frozen --quiet --no-dev --extra formats --extra otel --inexact
 	@touch $@
 
 $(BIN)/uv:
@@ -44,23 +51,23 @@ $(BIN)/uv:
 
 # The console is built beside the demo, with what processors have left. The build outlasts a short demo.
 .PHONY: demo
-demo: install ## start a service, send a feed, show the way of every event and the final account (ARGS=--stay: keep it running)
+demo: $(RUNS) ## start a service, send a feed, show the way of every event and the final account (ARGS=--stay: keep it running)
 	@$(PY) tests/support/console_build.py --lenient --aside >/dev/null 2>&1 & \
 	$(BIN)/skybridge demo $(ARGS)
 
 CONSOLE ?=
 .PHONY: console
-console: install ## build the page for operators from app/console/web (installs Node.js from PyPI if it is missing)
+console: $(RUNS) ## build the page for operators from app/console/web (installs Node.js from PyPI if it is missing)
 	@$(PY) tests/support/console_build.py $(CONSOLE)
 
 .PHONY: wheel
-wheel: install console ## build dist/*.whl with the console in it: uvx --from dist/*.whl skybridge demo needs no make and no Node.js
+wheel: $(RUNS) console ## build dist/*.whl with the console in it: uvx --from dist/*.whl skybridge demo needs no make and no Node.js
 	@rm -f dist/*.whl
 	$(UV) build --quiet --wheel --out-dir dist
 	@echo "Try it: uvx --from $$(ls dist/*.whl) skybridge demo"
 
 .PHONY: serve
-serve: install ## start the service on the embedded log (ARGS="--config FILE" for your own configuration)
+serve: $(RUNS) ## start the service on the embedded log (ARGS="--config FILE" for your own configuration)
 	$(BIN)/skybridge serve $(ARGS)
 
 .PHONY: servers
@@ -68,7 +75,7 @@ servers: install ## install the servers for tests into .servers (ARGS="kafka rab
 	@$(PY) tests/support/servers.py $(if $(filter servers,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: kafka
-kafka: install ## start Apache Kafka on this machine, and print a configuration to paste (ARGS=--stop: end it)
+kafka: $(RUNS) ## start Apache Kafka on this machine, and print a configuration to paste (ARGS=--stop: end it)
 	@$(PY) tests/support/servers.py kafka $(if $(filter kafka,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: test

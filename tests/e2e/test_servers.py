@@ -97,7 +97,7 @@ def test_a_server_that_is_not_known_is_refused_with_the_names(
 )
 def test_make_passes_its_arguments_to_the_command(goal: list[str], arguments: str) -> None:
     """And those of ``make test``, which installs the servers, to pytest alone."""
-    command = ["make", "--dry-run", "--old-file=.venv/.synced", *goal]
+    command = ["make", "--dry-run", "--old-file=.venv/.synced", "--old-file=.venv/.runs", *goal]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
     (line,) = (each for each in done.stdout.splitlines() if "support/servers.py" in each)
     assert line.partition("servers.py ")[2].strip() == arguments.strip()
