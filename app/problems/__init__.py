@@ -20,7 +20,7 @@ PROBLEMS: Mapping[str, ProblemKind] = dict([*EVENTS.items(), *ADMIN.items(), *SH
 _TYPE = "urn:skybridge:problem:"
 
 
-def problem_type(code: ProblemCode) -> str:
+def problem_type(code: str) -> str:
     """Return the ``type`` of a problem document."""
     return _TYPE + code
 

@@ -15,8 +15,9 @@ from the code.
 
 A problem is a JSON object in the form of RFC 9457, with the media type `application/problem+json`. Its `type` is
 `urn:skybridge:problem:` and a code of this page, such as `urn:skybridge:problem:invalid-event`. A code is stable, so that programs
-can compare it. The code is also the anchor on this page: `problems.md#invalid-event`. `title` and `detail` are for people and may
-change. `faults` lists every fault of the request.
+can compare it. The code is also the anchor on this page (`problems.md#invalid-event`), and on the page `/docs` of a running admin
+listener: `http://127.0.0.1:8081/docs#invalid-event`. `title` and `detail` are for people and may change. `faults` lists every fault of
+the request. [ADR 0053](../adr/0053-problem-types.md) has the reasons.
 """
 _RETRIED = {408, 429, 503, 504}
 _OF_EVENTS = (

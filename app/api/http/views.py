@@ -43,7 +43,7 @@ class Problem(BaseModel):
     """The body of an error answer: problem details of RFC 9457."""
 
     type: str = Field(
-        description="kind of the problem, for programs",
+        description="kind of the problem, for programs: urn:skybridge:problem: and a code. /docs#CODE has its cause and cure",
         examples=["urn:skybridge:problem:unknown-topic"],
     )
     title: str = Field(description="summary of the status, for people")

@@ -1,4 +1,4 @@
-"""``/docs``: the OpenAPI document as one HTML page that loads nothing from other hosts."""
+"""``/docs``: the OpenAPI document and the problems as one HTML page that loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.api.openapi.document import operations
+from app.problems import PROBLEMS, problem_type
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -29,6 +30,8 @@ def render(document: Mapping[str, Any]) -> str:
             f"<p>{html.escape(document['info'].get('description', ''))}</p>",
             "<p>For machines: <a href=openapi.json>openapi.json</a></p>",
             *_sections(document["paths"]),
+            "<h2>problems</h2>",
+            *map(_problem, sorted(PROBLEMS)),
             "<h2>schemas</h2>",
             *(_schema(name, each) for name, each in document["components"]["schemas"].items()),
             "</html>",
@@ -65,6 +68,23 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
 def _scope(operation: Mapping[str, Any]) -> str:
     names = [name for each in operation.get("security", ()) for name in each]
     return f"<p>Scope: <code>{html.escape(', '.join(names))}</code></p>" if names else ""
+
+
+def _problem(code: str) -> str:
+    """Return the cause and the cure of a problem. Its anchor is the code."""
+    kind = PROBLEMS[code]
+    rows = _table(
+        iter(
+            [
+                ("status", ", ".join(map(str, kind.statuses))),
+                ("cause", kind.cause),
+                ("cure", kind.cure),
+            ]
+        )
+    )
+    return (
+        f"<details id={code}><summary><code>{problem_type(code)}</code></summary>{rows}</details>"
+    )
 
 
 def _table(rows: Iterator[tuple[str, str]]) -> str:

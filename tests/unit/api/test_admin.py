@@ -34,6 +34,7 @@ from app.model.metadata import LogHealth, LogMetadata
 from app.model.producer import Producer
 from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
+from app.problems import PROBLEMS
 from app.telemetry import LABEL_BOUND
 from fake_log import FakeLog
 
@@ -702,6 +703,15 @@ async def test_docs_need_nothing_from_elsewhere(client: httpx.AsyncClient) -> No
     assert "/events/{route}" in page
     for elsewhere in ("http://", "https://", "//cdn", "<script"):
         assert elsewhere not in page.replace("http://{host}:{port}", "")
+
+
+async def test_docs_have_each_problem_at_its_code(client: httpx.AsyncClient) -> None:
+    """The code of a problem's type leads to its cause and its cure."""
+    page = (await client.get("/docs")).text
+    answer = (await client.get("/nowhere")).json()
+    code = answer["type"].rpartition(":")[2]
+    assert f"<details id={code}><summary><code>{answer['type']}</code>" in page
+    assert [each for each in PROBLEMS if f"<details id={each}>" not in page] == []
 
 
 def _letter(record: Record) -> DeadLetter:
