@@ -24,7 +24,7 @@ these pages from the commands. `skybridge COMMAND --help` prints the same in a t
 
 Every option with an environment variable can be set by this variable.
 """
-NOT_RUN = "<!-- not run: the examples of the help need files, events and brokers of the reader -->"
+NOT_RUN = "<!-- not run: the examples need files and brokers of the reader; tests/unit/cli/test_help.py checks their options -->"
 _EXTRA = re.compile(r"  \[(?P<extra>[^\]]*)\]$")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 
 import pytest
 from typer.main import get_command
@@ -61,3 +63,37 @@ def test_values_have_a_word_that_says_what_they_are() -> None:
     for option in ("--key-file FILE", "--key TEXT", "--tolerance NUMBER"):
         assert f"  {option} " in text
     assert "--role gateway|worker " in CliRunner().invoke(app, ["serve", "--help"]).output
+
+
+EXAMPLES = [
+    line.strip()
+    for words in COMMANDS
+    for line in CliRunner()
+    .invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
+    .output.partition("\n  Examples:\n")[2]
+    .partition("\n\n")[0]
+    .splitlines()
+    if "skybridge " in line
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_has_only_options_of_its_command(example: str) -> None:
+    """The pages of the reference show the same examples."""
+    tokens = shlex.split(example, comments=True)
+    tokens = tokens[tokens.index("skybridge") + 1 :]
+    command = get_command(app)
+    while tokens and tokens[0] in getattr(command, "commands", {}):
+        command = command.commands[tokens.pop(0)]
+    known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    given = {
+        token.partition("=")[0]
+        for token in takewhile(lambda token: token not in {"|", ">", "<", "&&", ";"}, tokens)
+        if re.match(r"--?[a-z]", token)
+    }
+    assert given - known - {"--help"} == set()
+
+
+def test_there_are_examples() -> None:
+    """Else the test above looks at nothing."""
+    assert len(EXAMPLES) > 100
