@@ -44,7 +44,7 @@ def retry(
     *,
     service: AdminClient,
 ) -> None:
-    """Try waiting events now, after their target was repaired.
+    """Try waiting events now, after the target was repaired.
 
     A paused endpoint is probed at once, and the other events follow its answer. A try that fails
     takes no step of the schedule, and the event waits until the earlier time.

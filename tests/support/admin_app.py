@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from app.api.access.callers import AdminAccess
+from app.api.asked.alerts import Alerting, AlertView
 from app.api.asked.brokers import Brokers
 from app.api.asked.process import Process
 from app.api.asked.readiness import ReadinessSource
@@ -64,6 +65,16 @@ class _Named:
         return getattr(self._service, self._name)(*arguments)
 
 
+class _NoAlerts:
+    """A fake service has no alerts."""
+
+    def views(self) -> Sequence[AlertView]:
+        return ()
+
+    async def test(self, _name: str) -> None:
+        return None
+
+
 class _NoNeeds:
     """A fake service needs nobody."""
 
@@ -81,6 +92,7 @@ def given_by(service: Any) -> ServiceParts:
     for kind, part in parts:
         given.add(kind, part)
     given.add(AttentionSource, _NoNeeds())
+    given.add(Alerting, _NoAlerts())
     return given
 
 
