@@ -92,7 +92,8 @@ def shown() -> Iterator[Progress]:
     """Show what runs, and for how long, if standard error is a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    terminal = console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not terminal) as progress:
         yield progress
 
 
