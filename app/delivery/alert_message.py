@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from app.delivery.alert_plan import AlertMessage, Problem
+from app.delivery.alert_plan import AlertMessage, FoundProblem
 from app.delivery.subscription_verdicts import counted, duration_text
 from app.event.value import CloudEvent, DataForm
 
@@ -154,7 +154,7 @@ def _recovered_lines(message: AlertMessage, now_ms: int) -> Iterator[str]:
         yield f"Recovered: {counted(more, 'other')}"
 
 
-def _document(each: Problem, origin: AlertOrigin) -> dict[str, object]:
+def _document(each: FoundProblem, origin: AlertOrigin) -> dict[str, object]:
     verdict = each.verdict
     link = _link(verdict.subject, origin)
     return {

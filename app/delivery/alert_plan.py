@@ -39,7 +39,7 @@ class ProcessFindings(msgspec.Struct, frozen=True):
 
 
 class AlertRule(NamedTuple):
-    """When one alert sends a message. Times are in seconds."""
+    """The setting that decides when one alert sends a message. Times are in seconds."""
 
     when: frozenset[str]
     every: float
@@ -64,7 +64,7 @@ class ReportedProblem(msgspec.Struct, frozen=True):
 
 
 class AlertState(msgspec.Struct, frozen=True):
-    """What one alert has sent. The store keeps this.
+    """The record of what one alert has sent. The store keeps this.
 
     Attributes:
         sent_ms: The time of the last message about problems; 0 before the first one.
@@ -79,7 +79,7 @@ class AlertState(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Problem(NamedTuple):
+class FoundProblem(NamedTuple):
     """A problem of a message. ``is_new`` is False if an earlier message reported it."""
 
     verdict: OperatorVerdict
@@ -90,7 +90,7 @@ class Problem(NamedTuple):
 class AlertMessage(NamedTuple):
     """A message: the problems now, the gravest first, and those that are over."""
 
-    problems: Sequence[Problem]
+    problems: Sequence[FoundProblem]
     recovered: Sequence[ReportedProblem]
     is_reminder: bool = False
 
@@ -169,16 +169,16 @@ class AlertWatch:
             self.state = msgspec.structs.replace(self.state, failures=0, error="")
         return message
 
-    def _problems(self, now: float) -> list[Problem]:
+    def _problems(self, now: float) -> list[FoundProblem]:
         """Return the problems that were reported and are not over, and new ones that were found twice."""
         known = {each.key for each in self.state.reported}
         return [
-            Problem(each.verdict, each.since_ms, key not in known)
+            FoundProblem(each.verdict, each.since_ms, key not in known)
             for key, each in self._seen.items()
             if key in known or (each.last == now and each.looks > 1)
         ]
 
-    def _due(self, problems: Sequence[Problem], now_ms: int) -> AlertMessage | None:
+    def _due(self, problems: Sequence[FoundProblem], now_ms: int) -> AlertMessage | None:
         state, rule = self.state, self.rule
         over = [each for each in state.reported if each.key not in self._seen]
         waited = (now_ms - state.sent_ms) / 1000

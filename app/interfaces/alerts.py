@@ -13,7 +13,7 @@ import msgspec
 
 
 class AlertReport(msgspec.Struct, frozen=True):
-    """The last report of one process. ``document`` is JSON of ``delivery.alert_findings``."""
+    """The last report of one process. ``document`` is JSON of ``alert_plan.ProcessFindings``."""
 
     process: str
     beat: int
@@ -21,7 +21,7 @@ class AlertReport(msgspec.Struct, frozen=True):
 
 
 class AlertBoard(msgspec.Struct, frozen=True):
-    """What the store knows of alerts.
+    """The rows of the store about alerts.
 
     Attributes:
         sender: The process that sends the alerts; "" if no process does.

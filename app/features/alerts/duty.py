@@ -1,6 +1,6 @@
 """Elect the one process of an installation that sends its alerts, by the store.
 
-A process takes over when the sender has not written for ``LEASE``, by the clock of the process that waits. So clocks
+A process takes over when the sender has missed three looks (``LOOKS``), by the clock of the process that waits. So clocks
 of two machines are never compared.
 """
 
@@ -20,7 +20,7 @@ LOOKS = 3  # looks that the sender may miss
 FORGOTTEN = 20  # such times after which the report of a process is deleted
 
 States = Mapping[str, AlertState]
-"""What each alert has sent, by name."""
+"""A mapping of each alert's name to what it has sent."""
 
 _states: msgspec.json.Decoder[States] = msgspec.json.Decoder(dict[str, AlertState])
 _findings = msgspec.json.Decoder(ProcessFindings)

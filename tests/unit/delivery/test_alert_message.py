@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from app.delivery.alert_message import MOST, AlertOrigin, event_of, test_event
-from app.delivery.alert_plan import AlertMessage, Problem, ReportedProblem
+from app.delivery.alert_plan import AlertMessage, FoundProblem, ReportedProblem
 from app.event.validate import faults_of
 from app.model.operator_verdict import OperatorVerdict
 
@@ -39,7 +39,7 @@ def data_of(message: AlertMessage, origin: AlertOrigin = ORIGIN) -> dict[str, An
 
 
 def test_a_problem_is_named_with_its_cure_its_command_and_its_page():
-    data = data_of(AlertMessage([Problem(FAILS, NOW_MS, True)], []))
+    data = data_of(AlertMessage([FoundProblem(FAILS, NOW_MS, True)], []))
     assert data["text"].splitlines() == [
         "Skybridge shop: 1 thing needs attention",
         "- subscription billing: the target fails, the last 12 attempts failed: status 500",
@@ -62,7 +62,7 @@ def test_a_problem_is_named_with_its_cure_its_command_and_its_page():
 
 
 def test_a_problem_that_lasts_is_named_with_its_time_and_a_reminder_says_still():
-    lasting = Problem(FAILS, NOW_MS - 3_600_000, False)
+    lasting = FoundProblem(FAILS, NOW_MS - 3_600_000, False)
     lines = data_of(AlertMessage([lasting, lasting], [], is_reminder=True))["text"].splitlines()
     assert lines[0] == "Skybridge shop: 2 things still need attention"
     assert lines[1].endswith("status 500 (for 1 h 0 min)")
@@ -78,7 +78,9 @@ def test_a_recovery_names_what_is_over_and_how_long_it_lasted():
 
 
 def test_without_a_public_url_a_message_has_no_links():
-    data = data_of(AlertMessage([Problem(FAILS, NOW_MS, True)], []), AlertOrigin("shop", "ops"))
+    data = data_of(
+        AlertMessage([FoundProblem(FAILS, NOW_MS, True)], []), AlertOrigin("shop", "ops")
+    )
     assert "://" not in json.dumps(data)
 
 
@@ -91,14 +93,14 @@ def test_many_problems_with_long_details_fit_into_a_channel():
         cure="the cause names it",
         command="skybridge status",
     )
-    data = data_of(AlertMessage([Problem(long, NOW_MS, True)] * 500, [OVER] * 500))
+    data = data_of(AlertMessage([FoundProblem(long, NOW_MS, True)] * 500, [OVER] * 500))
     assert len(data["text"]) <= MOST
     assert data["text"].startswith("Skybridge shop: 500 things need attention")
     assert len(data["problems"]) == len(data["recovered"]) == 500
 
 
 def test_all_messages_of_an_alert_belong_to_one_incident():
-    one = data_of(AlertMessage([Problem(FAILS, NOW_MS, True)], []))
+    one = data_of(AlertMessage([FoundProblem(FAILS, NOW_MS, True)], []))
     other = data_of(AlertMessage([], [OVER]))
     assert one["incident"] == other["incident"] == "skybridge shop ops"
 

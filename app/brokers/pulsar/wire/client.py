@@ -14,7 +14,7 @@ from app.brokers.pulsar.errors import ClientError
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.tokens import access_token
 from app.brokers.pulsar.wire import commands
-from app.brokers.pulsar.wire.commands import Login, words
+from app.brokers.pulsar.wire.commands import BrokerLogin, words
 from app.brokers.pulsar.wire.connection import WireConnection
 from app.brokers.pulsar.wire.frames import COMPRESSIONS, FrameWriter
 from app.brokers.pulsar.wire.producer import WireProducer
@@ -24,10 +24,10 @@ PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
 class Address(NamedTuple):
-    """A broker to connect to. ``behind`` is the broker behind a proxy at ``url``, or ""."""
+    """The address of a broker. ``target`` is the broker to which a proxy at ``url`` forwards, or ""."""
 
     url: str
-    behind: str = ""
+    target: str = ""
 
 
 class WireClient:
@@ -132,21 +132,21 @@ class WireClient:
                 ssl=self._context,
             )
             try:
-                await connection.open(urlsplit(address.behind).netloc)
+                await connection.open(urlsplit(address.target).netloc)
             except BaseException:
                 connection.close()
                 raise
         return connection
 
-    async def _login(self) -> Login:
+    async def _login(self) -> BrokerLogin:
         settings = self._settings
         if settings.token is not None:
-            return Login("token", settings.token.encode())
+            return BrokerLogin("token", settings.token.encode())
         if settings.oauth2 is not None:
-            return Login("token", (await access_token(settings)).encode())
+            return BrokerLogin("token", (await access_token(settings)).encode())
         if settings.tls is not None and settings.tls.cert is not None:
-            return Login("tls")
-        return Login()
+            return BrokerLogin("tls")
+        return BrokerLogin()
 
 
 def _is_open(task: asyncio.Task[WireConnection]) -> bool:

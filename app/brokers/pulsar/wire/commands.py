@@ -53,7 +53,7 @@ _RESULTS: Mapping[int, Result] = MappingProxyType(
 """The results of the client library for the protocol's error codes. Errors of consumers and transactions are left out."""
 
 
-class Login(NamedTuple):
+class BrokerLogin(NamedTuple):
     """The credentials of a connection. ``method`` is the protocol's name of the kind; "" for none."""
 
     method: str = ""
@@ -106,7 +106,7 @@ def read_receipt(command: bytes) -> SendReceipt | None:
                 continue
             byte = command[at]
             number, shift = byte & 127, 7
-            while byte > 127:  # noqa: PLR2004 - the highest bit says that the number goes on
+            while byte > 127:  # noqa: PLR2004 - the highest bit marks a number that continues
                 at += 1
                 byte = command[at]
                 number |= (byte & 127) << shift
@@ -154,8 +154,9 @@ def framed(kind: int, content: bytes = b"") -> bytes:
     return SIZES.pack(len(command) + 4, len(command)) + command
 
 
-def connect(client: str, login: Login, broker: str) -> bytes:
-    """Return the frame that opens a connection. ``broker`` is the broker behind a proxy, or ""."""
+def connect(client: str, login: BrokerLogin, broker: str) -> bytes:
+    """Return the frame that opens a connection. ``broker`` is the broker to which a proxy forwards, or
+    ""."""
     parts = [text(1, client), integer(4, PROTOCOL), text(10, REFRESHES_LOGIN)]
     if login.method:
         parts += [text(3, login.data), text(5, login.method)]
@@ -164,7 +165,7 @@ def connect(client: str, login: Login, broker: str) -> bytes:
     return framed(CONNECT, b"".join(parts))
 
 
-def credentials(client: str, login: Login) -> bytes:
+def credentials(client: str, login: BrokerLogin) -> bytes:
     """Return the frame that answers a request for new credentials."""
     response = text(1, login.method) + text(2, login.data)
     return framed(AUTH_RESPONSE, text(1, client) + text(2, response) + integer(3, PROTOCOL))

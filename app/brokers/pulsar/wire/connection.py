@@ -14,17 +14,17 @@ from pulsar import Result
 
 from app.brokers.pulsar.errors import ClientError
 from app.brokers.pulsar.wire import commands
-from app.brokers.pulsar.wire.commands import Answer, Login, SendReceipt
+from app.brokers.pulsar.wire.commands import Answer, BrokerLogin, SendReceipt
 from app.brokers.pulsar.wire.protobuf import MalformedMessage
 
 KEEP_ALIVE = 30.0  # seconds without data after which the broker is asked, and then given up
 LARGEST_FRAME = 64 << 20  # bytes of a frame from a broker; real ones have a few hundred
-MAX_MESSAGE = 5 << 20  # bytes of a record if the broker does not say
+MAX_MESSAGE = 5 << 20  # bytes of a record if the broker announces no bound
 _HEAD = 8
 
 _log = logging.getLogger(__name__)
 
-GetLogin = Callable[[], Coroutine[Any, Any, Login]]
+GetLogin = Callable[[], Coroutine[Any, Any, BrokerLogin]]
 """A function that returns the credentials, fresh for each call."""
 
 
@@ -48,7 +48,7 @@ class WireConnection(asyncio.Protocol):
     """A connection to one broker.
 
     Attributes:
-        max_message: Most bytes of a record, as the broker says.
+        max_message: Most bytes of a record, as the broker announces.
         closed: Why the connection has ended; "" while it is open.
     """
 
@@ -75,7 +75,7 @@ class WireConnection(asyncio.Protocol):
         self._timer = self._loop.call_later(KEEP_ALIVE, self._check_alive)
 
     async def open(self, broker: str = "") -> None:
-        """Log in. ``broker`` is the broker behind a proxy, or "". Raise ClientError or OSError."""
+        """Log in. ``broker`` is the broker to which a proxy forwards, or "". Raise ClientError or OSError."""
         login = await self._login()
         self._write(commands.connect(self._client, login, broker))
         await self._connected
@@ -97,7 +97,7 @@ class WireConnection(asyncio.Protocol):
         self._producers[number] = producer
 
     def detach(self, number: int) -> None:
-        """Forget a producer. The broker is told so that it frees the producer; its answer is not awaited."""
+        """Forget a producer. The broker gets a command to close it, whose answer is not awaited."""
         if self._producers.pop(number, None) is not None and not self.closed:
             self._numbers += 1
             self._write(commands.close_producer(number, self._numbers))
