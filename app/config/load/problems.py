@@ -15,8 +15,13 @@ from pydantic_core import ErrorDetails
 
 from app.config.load.document import Document
 from app.config.load.finding import Finding, Path, did_you_mean, problem_and_cure, written
+from app.config.model.brokers import Broker
 from app.config.model.config import MIN_BODY, MIN_HEADERS, Config
 from app.config.model.kafka_listener import ADDRESS
+from app.config.model.store import Store
+from app.model.alert import AlertChannel
+from app.model.intake import Verify
+from app.model.webhook import Auth
 
 _CLIP = 60
 _SECRET = (
@@ -127,8 +132,9 @@ def _path(detail: ErrorDetails, root: Any) -> Path:
             here = here[step]
         elif n == len(steps) - 1 and detail["type"] == "missing":
             path = (*path, step)
-    if detail["type"].startswith("union_tag") and isinstance(here, dict) and "kind" in here:
-        path = (*path, "kind")
+    if detail["type"].startswith("union_tag") and isinstance(here, dict):
+        chosen = _choice(detail)
+        return (*path, chosen) if chosen in here else path
     return path
 
 
@@ -148,7 +154,7 @@ def _problem(detail: ErrorDetails, path: Path) -> tuple[str, str]:
         case "missing":
             return "The setting is missing.", f"Set {name}."
         case "union_tag_not_found" | "union_tag_invalid":
-            return _kind(context)
+            return _chosen(detail, path)
         case "literal_error":
             known = context["expected"].replace("'", "")
             cure = f"Use one of {known}." if " or " in known else f"Write {known}."
@@ -176,12 +182,35 @@ def _bound(context: Mapping[str, Any]) -> tuple[str, str]:
     return f"The value is above {context['le']}.", f"Set at most {context['le']}."
 
 
-def _kind(context: dict[str, Any]) -> tuple[str, str]:
-    known = str(context.get("expected_tags", "embedded, kafka, rabbitmq, pulsar")).replace("'", "")
-    cure = f"Use one of: {known}."
-    if "tag" not in context:
-        return "The kind is missing.", cure
-    return "The kind is unknown.", cure
+_CHOSEN: Mapping[str, Any] = {
+    "brokers": Broker,
+    "store": Store,
+    "verify": Verify,
+    "auth": Auth,
+    "to": AlertChannel,
+}
+"""The sections of which one setting chooses the model, by the name of the section."""
+
+
+def _choice(detail: ErrorDetails) -> str:
+    """Return the setting that chooses the model of a section: ``kind`` or ``preset``."""
+    name = detail.get("ctx", {})["discriminator"].strip("'")
+    return name if name.isidentifier() else "kind"
+
+
+def _chosen(detail: ErrorDetails, path: Path) -> tuple[str, str]:
+    """Return the problem and the cure of a section whose model is not chosen. pydantic lists no choices if the setting is
+    missing."""
+    context, name = detail.get("ctx", {}), _choice(detail)
+    known = context.get("expected_tags") or ", ".join(_choices(name, path))
+    what = "unknown" if "tag" in context else "missing"
+    return f"The {name} is {what}.", "Use one of: {}.".format(known.replace("'", ""))
+
+
+def _choices(name: str, path: Path) -> Iterator[str]:
+    section = next((step for step in reversed(path) if step in _CHOSEN), "")
+    models = get_args(get_args(_CHOSEN[str(section)])[0]) if section else ()
+    return (get_args(each.model_fields[name].annotation)[0] for each in models)
 
 
 def _form(name: str) -> str:

@@ -180,6 +180,39 @@ def test_all_mistakes_are_told_at_once(refusal: Refusal) -> None:
     assert [str(each) for each in refusal(MISTAKES)] == GOLDEN.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("text", "setting", "kinds"),
+    [
+        ("store: {path: a}\n", "store", "sqlite, postgresql"),
+        (
+            "intakes: [{name: h, verify: {header: x}, event: {id: a, type: b, source: c}}]\n",
+            "intakes[0].verify",
+            "standard_webhooks, hmac_sha256, basic, api_key, none",
+        ),
+        (
+            "subscriptions: [{id: s, source: {broker: log, topics: [a]}, sink: https://x.example, auth: {token: x}}]\n",
+            "subscriptions[0].auth",
+            "bearer, basic, api_key, oauth2",
+        ),
+        (
+            "alerts: [{name: a, to: {url: https://x.example}}]\n",
+            "alerts[0].to",
+            "slack, teams, discord, pagerduty, jira_service_management, cloudevents",
+        ),
+    ],
+)
+def test_a_missing_kind_names_those_of_its_section(
+    text: str, setting: str, kinds: str, refusal: Refusal
+) -> None:
+    """Red before: each section was offered the kinds of brokers."""
+    found = [
+        each
+        for each in refusal("version: 1\nbrokers: {log: {kind: embedded, path: /srv/log}}\n" + text)
+        if each.setting == setting
+    ]
+    assert [each.cure for each in found] == [f"Use one of: {kinds}."]
+
+
 def test_the_error_prints_as_a_list(refusal: Refusal, load_text: Load) -> None:
     """What a person sees when `serve` refuses to start."""
     with pytest.raises(BadConfiguration) as refused:
