@@ -18,6 +18,7 @@ from operator_day import Step, operator_day
 
 PART = "a day of an operator"
 HEADINGS = ["the operator", "command", "seconds"]
+OUTAGE = 10.0  # seconds: the repair finds the targets in pauses of at least this length
 SKYBRIDGE = Path(sys.executable).with_name("skybridge")
 
 
@@ -33,7 +34,7 @@ async def run(folder: Path, *words: str) -> tuple[int, str, str]:
 
 async def played() -> list[Step]:
     with tempfile.TemporaryDirectory(prefix="skybridge-day-") as name:
-        async with operator_day(Path(name), run) as day:
+        async with operator_day(Path(name), run, outage=OUTAGE) as day:
             return await day.play()
 
 
@@ -47,9 +48,10 @@ class StepLine:
         return [self._step.what, f"`{self._step.command}`", f"{self._step.seconds:.1f}"]
 
 
-def part(steps: list[Step]) -> str:
-    """Return the table of the steps with date and machine."""
-    remarks = "\n".join(f"- {remark}" for remark in table.machine())
+def part(steps: list[Step], load: float) -> str:
+    """Return the table of the steps with date and machine. ``load`` is the load of the machine by other programs."""
+    lines = [*table.machine(), f"Load average before the first step: {load:.1f}."]
+    remarks = "\n".join(f"- {line}" for line in lines)
     return f"{table.table([StepLine(each) for each in steps], HEADINGS)}\n\n{remarks}\n"
 
 
@@ -57,7 +59,8 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", type=Path, help="write the table into this page")
     options = parser.parse_args(arguments)
-    text = part(asyncio.run(played()))
+    load = os.getloadavg()[0]
+    text = part(asyncio.run(played()), load)
     print(text)
     if options.write:
         options.write.write_text(table.with_part(options.write.read_text(), PART, text))

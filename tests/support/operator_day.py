@@ -83,11 +83,21 @@ async def _never() -> None:
 
 
 class OperatorDay:
-    """The service, its targets and the operator's command line."""
+    """The service, its targets and the operator's command line.
+
+    ``outage`` is the length of the pauses in seconds to which the outage grows before the repair. Without it, a
+    repaired target may recover before the operator tries it.
+    """
 
     def __init__(
-        self, folder: Path, service: ServiceProcess, targets: Mapping[str, Target], run: Run
+        self,
+        folder: Path,
+        service: ServiceProcess,
+        targets: Mapping[str, Target],
+        run: Run,
+        outage: float = 0.0,
     ) -> None:
+        self._outage = outage
         self._folder = folder
         self._service = service
         self.targets = targets
@@ -148,6 +158,7 @@ class OperatorDay:
 
     async def _repair_and_try(self) -> None:
         """Repair the targets, and try what waits for each."""
+        await until(self._long_outage, f"pauses of {self._outage} s")
         for target in self.targets.values():
             target.fault = ""
         tested = await self._step("Is it repaired?", "subscriptions test billing")
@@ -220,6 +231,12 @@ class OperatorDay:
         count = await self._get("/v1/dead-letters/count")
         return shown >= VERDICTS and count["total"] == len(NEW)
 
+    async def _long_outage(self) -> bool:
+        """Return True if the pauses of the targets that fail are long enough."""
+        found = (await self._get("/status"))["subscriptions"]
+        pauses = {each["id"]: each["paused_for"] or 0.0 for each in found}
+        return min(pauses["billing"], pauses["stock"]) >= self._outage
+
     async def _healthy_deliver(self) -> bool:
         """Return True if the healthy targets have an order, and the service knows that."""
         (found,) = (await self._get(f"/v1/events?id={PLACED}"))["events"]
@@ -281,14 +298,16 @@ def _settings(folder: Path, targets: Mapping[str, Target]) -> Settings:
 
 
 @asynccontextmanager
-async def operator_day(folder: Path, run: Run) -> AsyncIterator[OperatorDay]:
+async def operator_day(
+    folder: Path, run: Run, *, outage: float = 0.0
+) -> AsyncIterator[OperatorDay]:
     """Start the targets and the service, and stop them when the block ends."""
     targets = {name: Target(fault) for name, fault in FAULTS.items()}
     for target in targets.values():
         await target.start()
     try:
         with serving(_settings(folder, targets), folder) as service:
-            yield OperatorDay(folder, service, targets, run)
+            yield OperatorDay(folder, service, targets, run, outage)
     finally:
         for target in targets.values():
             await target.stop()
