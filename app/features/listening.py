@@ -20,6 +20,7 @@ def limits_of(config: Config, *, admin: bool = False) -> ListenerLimits:
         connections=allowed.admin if admin else allowed.events,
         batch_events=config.limits.max_batch,
         in_work=config.limits.requests_per_connection,
+        keep_alive_requests=config.limits.keep_alive_requests,
         in_flight=config.limits.requests_in_flight,
         head_timeout=config.timeouts.request_head,
         body_timeout=config.timeouts.request_body,

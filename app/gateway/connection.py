@@ -74,12 +74,16 @@ class ServerConnection(AsgiProtocol):
         self._listener = listener
         self._limits = listener.limits
         self._renderer = renderer
-        self._queue = RequestQueue(self, self._limits.in_work, listener.answered)
+        self._queue = RequestQueue(
+            self, self._limits.in_work, listener.answered, self._limits.keep_alive_requests
+        )
         self._watch = TimeoutWatch(self, self._limits, self.loop)
         self._unparsed = b""  # received, but not parsed yet
+        self._is_parsing = False
         self._is_resuming = False  # ``_resume`` is scheduled
         self._ended = False  # the connection reads nothing more ...
         self._unread = False  # ... though the client may still send
+        self._is_retiring = False  # the ASGI answer that is being written is the last one
         # The request being received:
         self._number = 0
         self._phase = IDLE  # IDLE, HEAD or BODY
@@ -163,12 +167,17 @@ class ServerConnection(AsgiProtocol):
         """
         phase, number = self._phase, self._number
         self._suspect_head = phase is HEAD or len(data) > self._limits.header_bytes
+        self._is_parsing = True
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             return self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             self._refuse(_parser_error_answer(error))
+        finally:
+            self._is_parsing = False
+        if self._number > number + 1:
+            self._queue.overlaps = True
         if self._phase is not IDLE and not self._ended:
             if self._phase is not phase or self._number != number:
                 is_first = phase is IDLE and self._phase is HEAD and self._number == number + 1
@@ -263,6 +272,8 @@ class ServerConnection(AsgiProtocol):
             return
         self.flow.resume_reading()
         self._queue.asgi_completed()
+        if self._is_retiring:
+            self._close()
 
     def shutdown(self) -> None:
         """Begin to drain, because the server stops. Pending requests are answered, then the
@@ -284,7 +295,15 @@ class ServerConnection(AsgiProtocol):
         self.server_state.total_requests += 1
         transport.write(self._renderer.render(answer, self.server_state.default_headers, last=last))
         if last:
+            self._unread = self._unread or self._queue.is_used_up
             self._close()
+
+    def is_idle(self) -> bool:
+        busy = self._is_parsing or self._unparsed or self._ended
+        return not busy and self._phase is IDLE
+
+    def read_no_more(self) -> None:
+        self._ended = self._unread = self._is_retiring = True
 
     def is_receiving(self) -> bool:
         return self._phase is HEAD or (self._phase is BODY and self._fast) or bool(self._unparsed)

@@ -27,6 +27,8 @@ class ListenerLimits(msgspec.Struct, frozen=True, kw_only=True):
             closed.
         batch_events: most events of one batch.
         in_work: most unanswered requests of one connection; at this number reading pauses.
+        keep_alive_requests: answers of one connection after which it ends, so that senders spread over new
+            processes; 0 means any number. Requests that have arrived are answered first.
         in_flight: most requests of the process that wait for a log; further requests get 503.
         handshake_timeout: time limit of a TLS handshake, after which the connection is closed.
         head_timeout: time limit from the first byte of a request to the end of its head, after which the
@@ -46,6 +48,7 @@ class ListenerLimits(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 10_000
     batch_events: int = 1000
     in_work: int = 16
+    keep_alive_requests: int = 1000
     in_flight: int = 10_000
     handshake_timeout: float = 10.0
     head_timeout: float = 10.0

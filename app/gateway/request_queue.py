@@ -3,10 +3,15 @@
 Up to ``in_work`` fast requests run at the same time. An answer that is ready early waits for the answers to
 earlier requests. An ASGI request writes its answer to the transport itself. So it begins when all earlier
 requests are answered, and later requests wait until it has ended.
+
+After ``keep_alive_requests`` answers the next answer is the last one of the connection. A client that sends
+a request before it has the answer to the one before would lose it. So the count begins again if requests
+overlap, and an answer is never the last while a request arrives.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from time import perf_counter
 from typing import Any, Protocol
@@ -34,6 +39,13 @@ class QueueOwner(Protocol):
 
     def is_receiving(self) -> bool:
         """Return True if a request has begun to arrive that is not in the queue yet."""
+
+    def is_idle(self) -> bool:
+        """Return True if no further request can have arrived: nothing is being parsed, and the newest
+        request is complete."""
+
+    def read_no_more(self) -> None:
+        """Process no further request, because the answer that begins now says that it is the last."""
 
     def queue_changed(self) -> None:
         """React to a change of the queue, after requests were added or answered."""
@@ -85,8 +97,17 @@ class RequestQueue:
     includes the wait for earlier requests.
     """
 
-    def __init__(self, owner: QueueOwner, in_work: int, answered: Histogram | None = None) -> None:
+    def __init__(
+        self,
+        owner: QueueOwner,
+        in_work: int,
+        answered: Histogram | None = None,
+        keep_alive_requests: int = 0,
+    ) -> None:
         self.draining = False
+        self.overlaps = False  # a request has arrived before the answer to the one before
+        self._period = keep_alive_requests or math.inf
+        self._left = self._period  # answers until the connection may end
         self._answered = Histogram() if answered is None else answered
         self._owner = owner
         self._bound = in_work
@@ -99,11 +120,18 @@ class RequestQueue:
         return len(self._cycles)
 
     @property
+    def is_used_up(self) -> bool:
+        """Return True if the connection has had as many answers as it may have."""
+        return self._left <= 0
+
+    @property
     def is_full(self) -> bool:
         return len(self._cycles) >= self._bound
 
     def add_fast(self, request: EventRequest, *, last: bool) -> None:
         cycle = RequestCycle(self, request, last)
+        if self._cycles:
+            self.overlaps = True
         self._cycles.append(cycle)
         if self._working < self._bound and not self._waiting:
             self._begin(cycle)
@@ -111,6 +139,8 @@ class RequestQueue:
             self._waiting.append(cycle)
 
     def add_asgi(self, asgi: AsgiCycle, app: Any) -> None:
+        if self._cycles:
+            self.overlaps = True
         self._cycles.append(AsgiRequestCycle(self, asgi, app))
         self._flush()
 
@@ -179,20 +209,55 @@ class RequestQueue:
                     self._begin_asgi(head)
                 break
             cycles.popleft()
+            self._left -= 1
             if head.fast:
                 labels = _HUNDREDS[head.answer.status // 100]
                 self._answered[labels].add(perf_counter() - head.begun)
-            self._owner.write(head.answer, last=head.last or self._is_last_answer())
+            last = head.last or ((self.draining or self._left <= 0) and self._is_last_answer())
+            self._owner.write(head.answer, last=last)
         self._owner.queue_changed()
 
     def _begin_asgi(self, head: AsgiRequestCycle) -> None:
         if head.running or head.asgi is None:
             return
         head.running = True
-        if self._is_last_answer(own=1):
+        self._left -= 1
+        app = head.app
+        if self.draining and self._is_last_answer(own=1):
             head.asgi.keep_alive = False
-        self._owner.begin_asgi(head.asgi, head.app)
+        elif self.is_used_up and head.asgi.keep_alive:
+            app = self._announcing(head.asgi, app)
+        self._owner.begin_asgi(head.asgi, app)
+
+    def _announcing(self, asgi: AsgiCycle, app: Any) -> Any:
+        """Return the ASGI application with an answer that may be the last, as is decided when it begins.
+
+        ``keep_alive`` is False only while uvicorn writes the head of the answer. Otherwise uvicorn would
+        close the connection itself, and a request under way would reset it.
+        """
+
+        async def run(scope: Any, receive: Any, send: Any) -> None:
+            async def announce(message: Any) -> None:
+                if message["type"] != "http.response.start" or not self._is_last_answer(own=1):
+                    await send(message)
+                    return
+                self._owner.read_no_more()
+                asgi.keep_alive = False
+                await send(message)
+                asgi.keep_alive = True
+
+            await app(scope, receive, announce)
+
+        return run
 
     def _is_last_answer(self, own: int = 0) -> bool:
-        """Return True if the connection drains and this answer is the last."""
-        return self.draining and len(self._cycles) == own and not self._owner.is_receiving()
+        """Return True if this answer is the last of a connection that drains or is used up. ``own`` is 1 if
+        its request is still in the queue."""
+        if len(self._cycles) != own:
+            return False
+        if self.draining:
+            return not self._owner.is_receiving()
+        if self.overlaps:
+            self.overlaps, self._left = False, self._period
+            return False
+        return self._owner.is_idle()

@@ -23,12 +23,14 @@ CONNECTIONS = 32
 class Load:
     def __init__(self, host: str, rate: float, seconds: float, body: int) -> None:
         self._loop = asyncio.get_running_loop()
+        self._host = host
         self._rate, self._seconds = rate, seconds
         self._began = self._loop.time()
         keys = range(bench_events.KEYS)
         self._parts = [bench_events.around_id(number, host, body) for number in keys]
         self._begun = 0
         self._idle: deque[Connection] = deque()
+        self._opening: set[asyncio.Task[None]] = set()
         self.acknowledged = self.repeated = self.behind = 0
         self.done: asyncio.Future[float] = self._loop.create_future()
 
@@ -63,19 +65,35 @@ class Load:
         else:
             self._idle.append(connection)
 
+    async def open(self, request: bytes = b"") -> None:
+        """Open a connection. It begins with ``request``, if there is one."""
+        host, _, port = self._host.rpartition(":")
+        await self._loop.create_connection(lambda: Connection(self, request), host, int(port))
+
+    def replace(self, request: bytes = b"") -> None:
+        """Open a connection in place of one that the service has ended."""
+        opening = self._loop.create_task(self.open(request))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+
     def lost(self, why: str) -> None:
         if not self.done.done():
             self.done.set_exception(RuntimeError(why))
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, request: bytes = b"") -> None:
         self._load = load
+        self._request = request
         self._received = b""
+        self._is_over = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop
         self._transport = transport
-        self._load.free(self)
+        if self._request:
+            self.send(self._request)
+        else:
+            self._load.free(self)
 
     def send(self, request: bytes) -> None:
         self._request = request
@@ -87,24 +105,28 @@ class Connection(asyncio.Protocol):
         if not end or len(rest) < content_length(head):
             return
         self._received = b""
+        if b"connection: close" in head:
+            self._is_over = True
+            self._transport.close()
         if head.startswith(b"HTTP/1.1 202"):
             self._load.acknowledged += 1
-            self._load.free(self)
+            self._load.replace() if self._is_over else self._load.free(self)
         elif head.startswith(b"HTTP/1.1 503"):
             self._load.repeated += 1
-            self.send(self._request)
+            again = self._load.replace if self._is_over else self.send
+            again(self._request)
         else:
             self._load.lost(f"unexpected answer {head!r}")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._load.lost(f"connection lost: {error}")
+        if not self._is_over:
+            self._load.lost(f"connection lost: {error}")
 
 
 async def drive(port: int, rate: float, seconds: float, body: int) -> dict[str, float]:
     load = Load(f"127.0.0.1:{port}", rate, seconds, body)
-    loop = asyncio.get_running_loop()
     for _ in range(CONNECTIONS):
-        await loop.create_connection(lambda: Connection(load), "127.0.0.1", port)
+        await load.open()
     load.turn()
     took = await load.done
     return {

@@ -170,6 +170,12 @@ class Limits(Strict):
     requests_per_connection: Annotated[Count, Field(ge=1)] = Field(
         16, description="most unfinished requests of one connection; beyond, reading pauses"
     )
+    keep_alive_requests: Annotated[Count, Field(ge=0)] = Field(
+        1000,
+        description="answers of one connection after which it is closed, with Connection: close in the last "
+        "one, so that senders spread over new processes; 0: any number. A sender that always has "
+        "requests under way keeps its connection",
+    )
     receiving: Annotated[Size, Field(ge=MIN_BODY)] = Field(
         "256MiB",
         validate_default=True,

@@ -75,6 +75,7 @@ def test_every_bound_of_the_listener_is_a_setting() -> None:
     limits = ListenerLimits(
         header_bytes=300_000, header_fields=300, body=100_000, receiving=200_000, connections=7,
         batch_events=8, in_work=9, in_flight=10, head_timeout=1.5, body_timeout=2.5, keep_alive=3.5,
+        keep_alive_requests=11,
     )  # fmt: skip
     names = {"batch_events": "max_batch", "in_work": "requests_per_connection",
              "in_flight": "requests_in_flight"}  # fmt: skip
