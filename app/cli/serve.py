@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from app.cli import printing
 from app.cli.options import ConfigFile
-from app.cli.serving import ROLES, WAITS, ServeArguments, console_url, serve
+from app.cli.serving import ROLES, WAITS, WAITS_VARIABLE, ServeArguments, console_url, serve
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def run(
         option(
             "If the configuration has a fault, wait for a corrected file instead of ending. Probes report the fault.",
             WAITS,
+            envvar=WAITS_VARIABLE,
         ),
     ] = False,
 ) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CONFIG = "SKYBRIDGE_CONFIG"
 WAITS = "--wait-for-config"
+WAITS_VARIABLE = "SKYBRIDGE_WAIT_FOR_CONFIG"  # which the Helm chart sets: an older image ignores it
 ROLES: tuple[Role, ...] = ("gateway", "worker")
 
 _log = logging.getLogger("skybridge.serve")
@@ -48,7 +49,7 @@ def parse_plain_arguments(words: Sequence[str]) -> ServeArguments | None:
     """
     file, left = os.environ.get(CONFIG) or None, iter(words)
     roles: list[Role] = []
-    waits = False
+    waits = os.environ.get(WAITS_VARIABLE, "").strip().lower() in {"1", "true", "yes", "on"}
     for word in left:
         if word == WAITS:
             waits = True

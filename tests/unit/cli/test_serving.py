@@ -42,6 +42,14 @@ def test_the_environment_may_name_the_file(monkeypatch: pytest.MonkeyPatch) -> N
         assert by_typer("-c a.yaml", monkeypatch) == ServeArguments(Path("a.yaml"), BOTH)
 
 
+@pytest.mark.parametrize("text", ["1", "true", "TRUE", "yes", "on", "0", "false", "no", "off"])
+def test_the_environment_may_ask_to_wait(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(serving.WAITS_VARIABLE, text)
+    waits = text.lower() in {"1", "true", "yes", "on"}
+    given = ServeArguments(None, BOTH, waits)
+    assert parse_plain_arguments([]) == given == by_typer("", monkeypatch)
+
+
 @pytest.mark.parametrize(
     "words",
     [
