@@ -12,6 +12,10 @@ from app.cli.options import ConfigFile
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.config.model.config import Config
+    from app.features.storage.rotation import Rotation
     from app.store.upkeep import StoreStatus
 
 app = verbs.group(
@@ -65,10 +69,22 @@ def migrate(config: ConfigFile = None) -> None:
     printing.text_line(f"the store has schema {schema.HEAD}")
 
 
-@app.verb("backup", "skybridge store backup backup-2026-01-31 --config skybridge.yaml")
+@app.verb(
+    "backup",
+    "skybridge store backup backup-2026-01-31 --config skybridge.yaml",
+    "skybridge store backup /backups --keep 7 --config skybridge.yaml   # each night",
+)
 def backup(
     folder: Annotated[Path, typer.Argument(help="Write the backup into this new folder.")],
     config: ConfigFile = None,
+    keep: Annotated[
+        int | None,
+        option(
+            "Write into a new folder of FOLDER, named after the time, and delete all but the newest N of these.",
+            metavar="N",
+            min=1,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Copy the store and every embedded log into one folder.
@@ -77,8 +93,6 @@ def backup(
     SHA256SUMS. For a PostgreSQL store, run pg_dump after this command. Back up other brokers with
     their own tools.
     """
-    from app.features.storage import backup as backups
-
     with printing.progress_bars(quiet=as_json) as bars:
         tasks: dict[str, Any] = {}
 
@@ -87,14 +101,34 @@ def backup(
                 tasks[name] = bars.add_task(f"copying {name}", total=of)
             bars.update(tasks[name], completed=done, total=of)
 
-        copied, absent = backups.back_up(options.configuration(config), folder, show)
+        made = _back_up(options.configuration(config), folder, keep, show)
     if as_json:
-        printing.json_line({"folder": str(folder), "files": copied})
+        deleted = {} if keep is None else {"deleted": [str(each) for each in made.deleted]}
+        printing.json_line({"folder": str(made.folder), "files": made.copied, **deleted})
         return
-    rows = [(each.name, each.file, str(each.bytes), each.sha256) for each in copied]
+    if keep is not None:
+        printing.text_line(f"the backup is {made.folder}")
+    rows = [(each.name, each.file, str(each.bytes), each.sha256) for each in made.copied]
     printing.print_table(("what", "file", "bytes", "sha256"), rows)
-    for part in absent:
+    for part in made.absent:
         printing.text_line(f"{part.name} does not exist yet: {part.place}")
+    for each in made.deleted:
+        printing.text_line(f"{each} is deleted")
+
+
+def _back_up(
+    config: Config, folder: Path, keep: int | None, show: Callable[[str, int, int], None]
+) -> Rotation:
+    """Write the backup into the folder, or with ``keep`` among the backups of the folder."""
+    import datetime as dt
+
+    from app.features.storage import backup as backups
+    from app.features.storage.rotation import Rotation, back_up_into
+
+    if keep is not None:
+        return back_up_into(config, folder, keep, dt.datetime.now(dt.UTC), show)
+    copied, absent = backups.back_up(config, folder, show)
+    return Rotation(folder, copied, absent, [])
 
 
 @app.verb("restore", "skybridge store restore backup-2026-01-31 --config skybridge.yaml")

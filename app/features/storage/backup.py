@@ -95,7 +95,7 @@ def back_up(
     if folder.exists():
         raise SetupError(f"{folder} exists already", cure="name a new folder")
     made = folder.with_name(f"{folder.name}.part")
-    _clear_unfinished(made, {part.file for part in parts(config)})
+    clear_unfinished(made, {part.file for part in parts(config)})
     try:
         made.mkdir(mode=0o700, parents=True)  # private, because it contains event data
         copied = [_copy(part, made, progress) for part in there]
@@ -111,7 +111,7 @@ def back_up(
     return copied, [part for part in parts(config) if part not in there]
 
 
-def _clear_unfinished(made: Path, files: set[str]) -> None:
+def clear_unfinished(made: Path, files: set[str]) -> None:
     """Delete the files of an interrupted backup. Raise SetupError if the folder contains other files."""
     if not made.exists():
         return
