@@ -145,9 +145,11 @@ def _text(value: Any) -> str:
 
 def moment(milliseconds: int) -> str:
     """Return milliseconds since 1970 as RFC 3339 in UTC, to the second."""
-    import datetime as dt
+    from app.model.far_times import time_or_text
 
-    at = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+    at = time_or_text(milliseconds * 1000)
+    if isinstance(at, str):
+        return at
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

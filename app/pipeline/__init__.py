@@ -26,6 +26,7 @@ redrive     quarantined records that the decoder accepts now
 reroute     the routes of the configuration, from topics to topics
 report      what happened, on one page
 query       one question in SQL
+to_python   columns of Arrow as Python values
 state       the number of rows and the newest record time, read from the metadata of Iceberg
 =========== ====================================================================================
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from app.model.far_times import time_or_text
 from app.pipeline import tables
 from app.pipeline.query.opening import open_table
 from app.pipeline.settings import Lake
@@ -14,8 +15,6 @@ from app.pipeline.settings import Lake
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LakeState(msgspec.Struct, frozen=True):
@@ -25,13 +24,14 @@ class LakeState(msgspec.Struct, frozen=True):
         records: The number of rows in ``events_raw``.
         events: The number of rows in ``events``.
         quarantined: The number of rows in ``quarantine``.
-        latest: The broker's time of the newest record; None if there is no record.
+        latest: The broker's time of the newest record, as text if Python cannot hold it; None if
+            there is no record.
     """
 
     records: int
     events: int
     quarantined: int
-    latest: datetime | None
+    latest: datetime | str | None
 
 
 def state(lake: Lake) -> LakeState:
@@ -70,7 +70,7 @@ def _rows(table: Table) -> int:
     return int(total or 0) - int(deleted or 0)
 
 
-def _latest(table: Table) -> datetime | None:
+def _latest(table: Table) -> datetime | str | None:
     """Return the newest record time of a table, from the statistics of the files of its newest day."""
     snapshot = table.current_snapshot()
     if snapshot is None:
@@ -84,7 +84,7 @@ def _latest(table: Table) -> datetime | None:
     ]
     if not bounds:
         return None
-    return _EPOCH + timedelta(microseconds=max(map(_integer, bounds)))
+    return time_or_text(max(map(_integer, bounds)))
 
 
 def _newest(manifests: list[ManifestFile]) -> list[ManifestFile]:

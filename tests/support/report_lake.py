@@ -29,6 +29,9 @@ BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 MIDDLE = BEGIN + timedelta(hours=1)
 END = BEGIN + timedelta(hours=2)
 HOT = b"customer-0"
+FAR = 1_795_000_000_000_000_000
+"""Microseconds since 1970 that a producer sent as milliseconds: a time of the year 58851."""
+
 LATE = "com.example.refund"
 """A type that first occurs in the second hour."""
 
@@ -54,7 +57,7 @@ _EVENTS = pa.schema(
 )  # fmt: skip
 _QUARANTINE = pa.schema(
     [*_LOCATION, ("value", pa.binary()), ("verdict", pa.string()), ("rule", pa.string()),
-     ("detail", pa.string()), ("seen", _TIME)]
+     ("detail", pa.string()), ("seen", _TIME), ("headers", _HEADERS)]
 )  # fmt: skip
 
 
@@ -87,8 +90,10 @@ class FilledLake:
     account: LakeAccount
 
 
-def fill_lake(folder: Path, count: int = 400) -> FilledLake:
+def fill_lake(folder: Path, count: int = 400, *, far: bool = False) -> FilledLake:
     """Fill a lake with ``count`` records, plus ``WAITING`` records that are not yet decoded.
+
+    With ``far``, one more event and one more record in quarantine, which decodes now, have a time of the year 58851.
 
     It uses the Spark session of the fixture ``spark``.
     """
@@ -97,7 +102,9 @@ def fill_lake(folder: Path, count: int = 400) -> FilledLake:
     tables.make(session, lake)
     account = LakeAccount()
     rows = records(count, account)
-    behind = waiting(count)
+    if far:
+        _add_far(rows, count, account)
+    behind = waiting(account.records)
     identity = f.xxhash64("source", "id")
     _append(session, lake, tables.RAW_TABLE, _frame(session, rows.raw + behind, _RAW))
     events = _frame(session, rows.events, _EVENTS).withColumn("identity", identity)
@@ -197,6 +204,32 @@ def _event(
     form = {"data": data, "data_form": "json", "extensions": [], "content_mode": "binary"}
     rows.events.append({**here, **decoded, "time": time, **form})
     return data.encode()
+
+
+def _add_far(rows: LakeRows, count: int, account: LakeAccount) -> None:
+    for n in (count, count + 1):
+        rows.raw.append(
+            {**_place(n), "record_time": FAR, "key": HOT, "value": b"{}", "headers": []}
+        )
+    event = {"specversion": "1.0", "id": "far", "source": "/far", "type": "com.example.far"}
+    form = {"data": "{}", "data_form": "json", "extensions": [], "content_mode": "binary"}
+    here = {"record_time": FAR, "key": HOT}
+    rows.events.append({**_place(count), **here, **event, "time": FAR, **form})
+    again = json.dumps(
+        {"specversion": "1.0", "id": "again", "source": "/far", "type": "far"}
+    ).encode()
+    headers = [{"key": "content-type", "value": b"application/cloudevents+json"}]
+    broken = {
+        "value": again,
+        "headers": headers,
+        "verdict": "invalid",
+        "rule": "far",
+        "seen": BEGIN,
+    }
+    rows.quarantine.append({**_place(count + 1), **here, **broken})
+    account.records += 2
+    account.invalid += 1
+    account.types["com.example.far"] += 1
 
 
 def _place(n: int) -> Record:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from app.cli import printing
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from app.pipeline.settings import Lake
     from app.pipeline.state import LakeState
 
@@ -48,12 +50,17 @@ def command(config: Path | None, *words: str) -> str:
 
 def _far(state: LakeState) -> str:
     """Return the counts of the lake and the time of its newest record as text."""
-    latest = "" if state.latest is None else f", up to {state.latest.isoformat(timespec='seconds')}"
     counts = (
         f"{printing.counted(state.records, 'record')}, {printing.counted(state.events, 'event')}, "
         f"{state.quarantined:,} in quarantine"
     )
-    return counts + latest.replace("+00:00", "Z")
+    return counts if state.latest is None else f"{counts}, up to {_time(state.latest)}"
+
+
+def _time(latest: datetime | str) -> str:
+    if isinstance(latest, str):
+        return latest
+    return latest.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _state(lake: Lake) -> LakeState | None:

@@ -11,6 +11,7 @@ from app.pipeline import tables
 from app.pipeline.query.answer import QueryAnswer, changing_sql, refused_sql
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
+from app.pipeline.to_python import python_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +55,7 @@ def _answer(found: DataFrame, limit: int) -> QueryAnswer:
     table = (found.limit(limit + 1) if limit else found).toArrow()
     more = bool(limit) and table.num_rows > limit
     kept = table.slice(0, limit) if more else table
-    values = (column.to_pylist(maps_as_pydicts="lossy") for column in kept.columns)
+    values = map(python_values, kept.columns)
     return QueryAnswer(found.columns, list(zip(*values, strict=True)), more)
 
 

@@ -41,6 +41,7 @@ def findings(report: LakeReport) -> list[ReportFinding]:
         *_fresh(report),
         *_keys(report),
         *_clocks(report),
+        *_far(report),
         *_waiting(report),
     ]
     return sorted(found, key=lambda each: not each.grave)
@@ -115,6 +116,15 @@ def _clocks(report: LakeReport) -> Iterator[ReportFinding]:
             f"{words.count(totals.ahead, 'event has', 'events have')} a time later than the broker's: their"
             " producers' clocks are ahead.",
             "delay",
+        )
+
+
+def _far(report: LakeReport) -> Iterator[ReportFinding]:
+    if report.far:
+        yield ReportFinding(
+            f"{words.count(report.far, 'record has', 'records have')} a time in the year 9999 or later; the"
+            " charts leave them out. A producer may send microseconds as milliseconds.",
+            "volume",
         )
 
 

@@ -22,6 +22,7 @@ from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table, of
 from app.pipeline.settings import Lake
 from app.pipeline.state import derived_progress
+from app.pipeline.to_python import python_values
 from app.store.attempt_log import LONGEST_ID, EventAttempts
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ those not decided yet.
 
 MEMORY: Final = "2GB"
 """The memory of DuckDB. Percentiles need about 40 bytes for each event."""
+
+_YEAR_9999: Final = "9999-01-01T00:00:00+00:00"
+"""The time up to which the range of a report may extend: bins end a year later at the latest."""
 
 _DELAY: Final = "(epoch_us(record_time) - epoch_us(time)) / 1e6"
 """The seconds from the producer's time to the broker's; null without a time, negative for a fast
@@ -77,12 +81,13 @@ class Scope:
     ) -> None:
         """Raise SetupError if there is no record in the range."""
         self._connection = connection
+        self.asked = _within(since, until)
         self.span = self._range(since, until)
         self._quantile = "quantile_disc"
 
     def narrow(self, done: lake_tables.Progress | None) -> None:
         """Create the views. ``done`` is the progress of the archive; None reads it from quarantine."""
-        by, within = 'USING (broker, topic, "partition")', _within(self.span.begin, self.span.end)
+        by, within = 'USING (broker, topic, "partition")', self.asked
         if done is None:
             reached = 'broker, topic, "partition", max("offset") + 1 AS reached FROM quarantine GROUP BY ALL'
             self._connection.execute(f"CREATE TEMP TABLE done AS SELECT {reached}")
@@ -98,7 +103,8 @@ class Scope:
     def ask(self, sql: str, **values: Any) -> Table:
         """Return the rows of a query. They are read by Arrow, whose times have a zone."""
         found = self._connection.sql(sql, params=values or None).to_arrow_table()
-        return Table(tuple(found.column_names), [tuple(row.values()) for row in found.to_pylist()])
+        columns = map(python_values, found.columns)
+        return Table(tuple(found.column_names), list(zip(*columns, strict=True)))
 
     def register(self, name: str, rows: pa.Table) -> None:
         self._connection.register(name, rows)
@@ -118,14 +124,23 @@ class Scope:
         )
 
     def _range(self, since: datetime | None, until: datetime | None) -> Span:
-        """Return the requested range. A missing bound is replaced by the first or last record."""
-        ends = "SELECT min(record_time) AS first, max(record_time) AS last FROM events_raw"
-        [row] = self.ask(f"{ends} WHERE {_within(since, until)}").dicts()
-        if row["first"] is None:
+        """Return the requested range. A missing bound is replaced by the first or last record.
+
+        Records whose time Python cannot hold do not extend the range, but all counts include them.
+        """
+        near = f"record_time < TIMESTAMPTZ '{_YEAR_9999}'"
+        ends = (
+            f"SELECT coalesce(min(record_time) FILTER ({near}), TIMESTAMPTZ '{_YEAR_9999}') AS first,"
+            f" coalesce(max(record_time) FILTER ({near}), TIMESTAMPTZ '{_YEAR_9999}') AS last,"
+            f" count(*) AS records, count(*) FILTER (NOT {near}) AS far FROM events_raw WHERE {_within(since, until)}"
+        )
+        [row] = self.ask(ends).dicts()
+        if not row["records"]:
             raise SetupError(
                 "the lake has no record in this range",
                 cure="leave --since and --until out for all there is; skybridge pipeline archive fills the lake",
             )
+        self.far = row["far"]
         return Span(since or row["first"], until or row["last"] + timedelta(microseconds=1))
 
 
@@ -145,7 +160,7 @@ def waiting(scope: Scope) -> int:
     """Return the number of records in the range that are not yet derived."""
     [count] = scope.ask(
         'SELECT count(*) AS n FROM events_raw AS r LEFT JOIN done USING (broker, topic, "partition")'
-        f' WHERE coalesce(r."offset" >= reached, true) AND {_within(scope.span.begin, scope.span.end)}'
+        f' WHERE coalesce(r."offset" >= reached, true) AND {scope.asked}'
     ).column("n")
     return int(count)
 

@@ -87,6 +87,7 @@ class LakeReport(msgspec.Struct, frozen=True):
         fresh: The types that did not occur before the range; None if the lake has no older event.
         successes: Whether successful deliveries are known; None without a store.
         against: Whether the data was compared with an earlier report.
+        far: The number of records whose time is after the range, because Python cannot hold it.
     """
 
     lake: str
@@ -97,6 +98,7 @@ class LakeReport(msgspec.Struct, frozen=True):
     fresh: tuple[str, ...] | None
     successes: bool | None
     against: bool
+    far: int = 0
 
 
 def run(
@@ -155,6 +157,7 @@ def _measured(
         fresh=None if before is None else tuple(name for name in names if name not in before),
         successes=None if wanted.attempts is None else wanted.successes,
         against=wanted.against is not None,
+        far=scope.far,
     )
 
 

@@ -53,8 +53,10 @@ def share(part: float, whole: float) -> str:
     return f"{_three(percent) if percent < 99 else f'{percent:.2f}'} %"  # noqa: PLR2004
 
 
-def moment(value: datetime | None) -> str:
+def moment(value: datetime | str | None) -> str:
     """Return a time in seconds, in UTC. The page states the zone once."""
+    if isinstance(value, str):  # Python cannot hold the time
+        return value.removesuffix("+00")
     return NONE if value is None else value.strftime("%Y-%m-%d %H:%M:%S")
 
 
