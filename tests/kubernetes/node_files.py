@@ -37,7 +37,6 @@ state = "/run/containerd-state"
         SystemdCgroup = false
 """
 _COREFILE = """.:53 {{
-    bind {address}
     errors
     kubernetes {domain} in-addr.arpa {{
         kubeconfig {folder}/kubeconfig
