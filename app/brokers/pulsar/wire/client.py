@@ -14,7 +14,7 @@ from app.brokers.pulsar.errors import ClientError
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.tokens import access_token
 from app.brokers.pulsar.wire import commands
-from app.brokers.pulsar.wire.commands import BrokerLogin, words
+from app.brokers.pulsar.wire.commands import BrokerLogin, bytes_at, number_at, words
 from app.brokers.pulsar.wire.connection import WireConnection
 from app.brokers.pulsar.wire.frames import COMPRESSIONS, FrameWriter
 from app.brokers.pulsar.wire.producer import WireProducer
@@ -53,10 +53,10 @@ class WireClient:
         async with asyncio.timeout(settings.operation_timeout):
             connection = await self._connection(await self._broker_of(wire))
             number = next(self._numbers)
-            made = await connection.ask(lambda request: commands.producer(wire, number, request))
+            made = (await connection.open_producer(wire, number)).content
         compression = None if settings.compression is None else COMPRESSIONS[settings.compression]
-        writer = FrameWriter(number, made.content.get(2, b""), compression)
-        first = _after(made.content.get(3, 0))
+        writer = FrameWriter(number, bytes_at(made, 2), compression)
+        first = _after(number_at(made, 3))
         return WireProducer(connection, number, writer, first, settings.batching, on_lost)
 
     async def probe(self, wire: str) -> None:
@@ -86,7 +86,7 @@ class WireClient:
             found = answer.content
             if found.get(3, commands.FAILED) == commands.FAILED:
                 raise ClientError(commands.result_of(found.get(6, 0)), words(found.get(7)))
-            url = found.get(2 if self._tls else 1, b"").decode()
+            url = bytes_at(found, 2 if self._tls else 1).decode("utf-8", "replace")
             there = Address(at.url, url) if found.get(8) else Address(url)
             if found[3] == commands.CONNECT_TO:
                 return there
@@ -121,18 +121,17 @@ class WireClient:
         return await asyncio.shield(known)
 
     async def _open(self, address: Address) -> WireConnection:
-        parts = urlsplit(address.url)
-        port = parts.port or PORTS.get(parts.scheme, PORTS["pulsar"])
+        host, port, target = _places(address)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(self._settings.connect_timeout):
             _, connection = await loop.create_connection(
                 lambda: WireConnection(self._settings.client_id, self._login, address.url),
-                parts.hostname or "",
+                host,
                 port,
                 ssl=self._context,
             )
             try:
-                await connection.open(urlsplit(address.target).netloc)
+                await connection.open(target)
             except BaseException:
                 connection.close()
                 raise
@@ -147,6 +146,21 @@ class WireClient:
         if settings.tls is not None and settings.tls.cert is not None:
             return BrokerLogin("tls")
         return BrokerLogin()
+
+
+def _places(address: Address) -> tuple[str, int, str]:
+    """Return host and port of a broker, and host and port of the broker to which it forwards. Raise ClientError
+    for what is no address."""
+    try:
+        parts = urlsplit(address.url)
+        host = (parts.hostname or "").encode("idna").decode()
+        port = parts.port or PORTS.get(parts.scheme, PORTS["pulsar"])
+        target = urlsplit(address.target).netloc
+    except ValueError as error:
+        raise ClientError(Result.InvalidUrl, f"{address.url}: {error}") from error
+    if not host or "\0" in host:
+        raise ClientError(Result.InvalidUrl, f"a broker has the address {address.url!r}")
+    return host, port, target
 
 
 def _is_open(task: asyncio.Task[WireConnection]) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pulsar import Result
 
+from app.brokers.pulsar.errors import ClientError
 from app.brokers.pulsar.wire.protobuf import MalformedMessage, fields, integer, text
 
 CONNECT, CONNECTED, PRODUCER, SEND, SEND_RECEIPT, SEND_ERROR = 2, 3, 5, 6, 7, 8
@@ -91,7 +92,7 @@ class SendReceipt(NamedTuple):
 def read_receipt(command: bytes) -> SendReceipt | None:
     """Return a receipt if the command is one whose fields are in the order of their numbers, as brokers write them.
     Return None for every other command. Receipts are most of what a producer receives."""
-    if not command.startswith(_RECEIPT):
+    if not command.startswith(_RECEIPT) or len(command) > _LONGEST_RECEIPT:
         return None
     found = []
     at = len(_RECEIPT)
@@ -119,6 +120,7 @@ def read_receipt(command: bytes) -> SendReceipt | None:
 
 
 _RECEIPT = b"\x08\x07\x3a"  # the type, and the tag of the content
+_LONGEST_RECEIPT = 256  # bytes; of real receipts the longest has about 70
 _POSITION_TAG = 0x1A
 _RECEIPT_TAGS = (
     0x08,
@@ -134,6 +136,22 @@ def _after_length(command: bytes, at: int) -> int:
     while command[at] > 127:  # noqa: PLR2004 - as above
         at += 1
     return at + 1
+
+
+def number_at(content: Mapping[int, Any], field: int, default: int = 0) -> int:
+    """Return an integer of a command. Raise ClientError for a field of another type."""
+    value = content.get(field, default)
+    if not isinstance(value, int):
+        raise ClientError(Result.UnknownError, f"field {field} of a command is no integer")
+    return value
+
+
+def bytes_at(content: Mapping[int, Any], field: int) -> bytes:
+    """Return the bytes of a command's field. Raise ClientError for a field of another type."""
+    value = content.get(field, b"")
+    if not isinstance(value, bytes):
+        raise ClientError(Result.UnknownError, f"field {field} of a command is no text")
+    return value
 
 
 def result_of(code: int) -> Result:

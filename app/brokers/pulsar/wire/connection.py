@@ -18,7 +18,7 @@ from app.brokers.pulsar.wire.commands import Answer, BrokerLogin, SendReceipt
 from app.brokers.pulsar.wire.protobuf import MalformedMessage
 
 KEEP_ALIVE = 30.0  # seconds without data after which the broker is asked, and then given up
-LARGEST_FRAME = 64 << 20  # bytes of a frame from a broker; real ones have a few hundred
+LARGEST_FRAME = 1 << 20  # bytes of a frame from a broker; real ones have a few hundred
 MAX_MESSAGE = 5 << 20  # bytes of a record if the broker announces no bound
 _HEAD = 8
 
@@ -42,6 +42,27 @@ class ProducerEnd(Protocol):
 
     def lost(self, why: str) -> None:
         """Note that the broker or the connection has ended this producer."""
+
+
+class OpeningProducer:
+    """A producer whose broker has not answered yet. ``why`` is why it has ended already, or ""."""
+
+    def __init__(self) -> None:
+        self.why = ""
+
+    def flush(self) -> list[bytes]:
+        """Return no frames."""
+        return []
+
+    def stored(self, receipt: SendReceipt) -> None:
+        """Ignore a receipt."""
+
+    def refused(self, sequence: int, error: ClientError) -> None:
+        """Ignore a refusal."""
+
+    def lost(self, why: str) -> None:
+        """Note that the broker or the connection has ended this producer."""
+        self.why = why
 
 
 class WireConnection(asyncio.Protocol):
@@ -92,6 +113,20 @@ class WireConnection(asyncio.Protocol):
         finally:
             self._requests.pop(number, None)
 
+    async def open_producer(self, topic: str, number: int) -> Answer:
+        """Open the producer of a partition, and return the broker's answer. Raise ClientError, also if the producer
+        ends before this returns. If the caller gives up, the broker gets a command to close the producer."""
+        opening = OpeningProducer()
+        self._producers[number] = opening
+        try:
+            made = await self.ask(lambda request: commands.producer(topic, number, request))
+        except BaseException:
+            self.detach(number)
+            raise
+        if opening.why:
+            raise ClientError(Result.NotConnected, opening.why)
+        return made
+
     def attach(self, number: int, producer: ProducerEnd) -> None:
         """Pass receipts with this number to a producer."""
         self._producers[number] = producer
@@ -124,7 +159,7 @@ class WireConnection(asyncio.Protocol):
         data = self._rest + data if self._rest else data
         at, end = 0, len(data)
         try:
-            while end - at >= _HEAD:
+            while end - at >= _HEAD and not self.closed:
                 size, command = commands.SIZES.unpack_from(data, at)
                 if size > LARGEST_FRAME or command + 4 > size:
                     raise MalformedMessage(f"a frame of {size} bytes")  # noqa: TRY301 - ends the connection
@@ -132,7 +167,7 @@ class WireConnection(asyncio.Protocol):
                     break
                 self._take(data[at + _HEAD : at + _HEAD + command])
                 at += 4 + size
-        except (MalformedMessage, KeyError, TypeError) as error:
+        except (MalformedMessage, ClientError, KeyError, TypeError) as error:
             self.close(f"{self._address} sent what is not Pulsar's protocol: {error}")
             return
         self._rest = data[at:]
@@ -151,7 +186,7 @@ class WireConnection(asyncio.Protocol):
         if kind in commands.REQUEST_ID:
             self._answered(answer, content[commands.REQUEST_ID[kind]])
         elif kind == commands.CONNECTED:
-            self.max_message = content.get(3) or MAX_MESSAGE
+            self.max_message = commands.number_at(content, 3) or MAX_MESSAGE
             if not self._connected.done():
                 self._connected.set_result(None)
         else:
@@ -172,7 +207,7 @@ class WireConnection(asyncio.Protocol):
             producer = self._producers.pop(content[1], None)
             if producer is not None:
                 producer.lost("the broker has given the partition to another broker")
-        elif kind == commands.AUTH_CHALLENGE:
+        elif kind == commands.AUTH_CHALLENGE and not self._tasks:
             task = self._loop.create_task(self._log_in_again())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
