@@ -16,12 +16,12 @@ from app.brokers.pulsar.messages import PublishArguments
 from app.brokers.pulsar.positions import NOT_BATCHED, Position
 from app.brokers.pulsar.settings import Batching
 from app.brokers.pulsar.wire.commands import SendReceipt
-from app.brokers.pulsar.wire.connection import WireConnection
+from app.brokers.pulsar.wire.connection import MAX_MESSAGE, WireConnection
 from app.brokers.pulsar.wire.frames import FrameWriter
 
 MOST_IN_BATCH = 1_000  # records, as the client library has it
 REFUSED_FOR_GOOD = frozenset({Result.TopicTerminated, Result.NotAllowedError})
-SMALL = 256 << 10  # bytes of content; with its properties far below the bound of every broker
+SMALL = 256 << 10  # bytes of content; with its properties far below the usual bound of brokers
 RESERVE = 10 << 10  # bytes below the broker's bound for metadata and for the frame of a batch
 
 
@@ -77,6 +77,7 @@ class WireProducer:
         self._batching = batching
         self._on_lost = on_lost
         self._most = connection.max_message - RESERVE
+        self._measures = batching != "none" or connection.max_message < MAX_MESSAGE
         self._waiting: list[WaitingRecord] = []
         self._sent: deque[SentFrame] = deque()
         self._ended = False
@@ -90,8 +91,8 @@ class WireProducer:
         """Publish a record at the end of this turn of the loop. ``done`` is called with the result, but never if the
         producer is lost before."""
         content = message.content
-        if self._batching == "none" and (content is None or len(content) < SMALL):
-            size = 0  # far below every bound, and no batch needs it
+        if not self._measures and (content is None or len(content) < SMALL):
+            size = 0  # far below the bound, and no batch needs it
         else:
             size = _size(message)
         if size > self._most:
@@ -194,5 +195,10 @@ def _key_of(record: WaitingRecord) -> str:
 def _size(message: PublishArguments) -> int:
     """Return about how many bytes a message has in a frame."""
     properties = message.properties or {}
-    texts = sum(len(name) + len(value) + 8 for name, value in properties.items())
-    return len(message.content or b"") + len(message.partition_key or "") + texts + 32
+    texts = sum(_bytes(name) + _bytes(value) + 16 for name, value in properties.items())
+    return len(message.content or b"") + _bytes(message.partition_key or "") + texts + 64
+
+
+def _bytes(text: str) -> int:
+    """Return the bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())

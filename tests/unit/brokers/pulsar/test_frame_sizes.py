@@ -1,0 +1,59 @@
+"""No frame exceeds the bound of the broker, because the broker would end the connection of all partitions."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from pulsar import Result
+
+from app.brokers.pulsar.messages import PublishArguments
+from app.brokers.pulsar.settings import Batching
+from app.brokers.pulsar.wire.connection import MAX_MESSAGE, ProducerEnd, WireConnection
+from app.brokers.pulsar.wire.frames import FrameWriter
+from app.brokers.pulsar.wire.producer import WireProducer
+
+
+class Connection:
+    """A connection with a bound, which writes nothing."""
+
+    def __init__(self, max_message: int) -> None:
+        self.max_message = max_message
+
+    def attach(self, number: int, producer: ProducerEnd) -> None:
+        """Take a producer."""
+
+    def wake(self, number: int, producer: ProducerEnd) -> None:
+        """Write nothing."""
+
+
+def producer(batching: Batching, bound: int = MAX_MESSAGE) -> WireProducer:
+    connection = cast("WireConnection", Connection(bound))
+    return WireProducer(connection, 1, FrameWriter(1, b"p", None), 0, batching, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        PublishArguments(b"", {"CE-Subject": "語" * 5_000}, None, None),
+        PublishArguments(b"", {f"CE-{number}": "" for number in range(400)}, None, None),
+        PublishArguments(b"x" * 8_000, None, "語" * 300, None),
+    ],
+    ids=["long properties", "many properties", "long keys"],
+)
+def test_a_batch_is_below_the_bound_in_bytes_of_utf_8(message: PublishArguments) -> None:
+    batching = producer("mixed")
+    for _ in range(1_500):
+        batching.send(message, lambda *_: None, lambda: False)
+    frames = batching.flush()
+    assert len(frames) > 1
+    assert max(len(each) for each in frames) <= MAX_MESSAGE
+
+
+def test_a_record_beyond_a_small_bound_is_refused() -> None:
+    results: list[Result] = []
+    alone = producer("none", bound=64 << 10)
+    message = PublishArguments(bytes(100_000), None, None, None)
+    alone.send(message, lambda result, _: results.append(result), lambda: False)
+    assert results == [Result.MessageTooBig]
+    assert alone.flush() == []
