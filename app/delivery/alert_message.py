@@ -6,11 +6,11 @@ member         value
 alert          name of the alert
 state          ``problem``; ``recovered`` if no problem is left; ``test``
 title          one line
-text           the whole message as plain text, of at most ``MOST`` characters
+text           the whole message as plain text, of at most ``MOST`` characters after escaping
 severity       error, warning or info, as PagerDuty names them
-incident       one text for all messages of the alert, for incidents that are closed later
-problems       each problem: verdict, subject, detail, cure, command, since, link
-recovered      each problem that is over: verdict, subject, since
+incident       one text for all messages of the alert, for incidents that are closed later; a test has its own
+problems       each problem: verdict, subject, detail, cure, command, since, link; at most ``MOST_IN_DATA``
+recovered      each problem that is over: verdict, subject, since; at most ``MOST_IN_DATA``
 link           the console, if ``server.admin.public_url`` is set
 =============  ===========================================================================
 """
@@ -32,6 +32,9 @@ TYPE = "dev.skybridge.alert"
 MOST = 1_900  # characters of a text; Discord takes 2,000
 MOST_LISTED = 8  # problems that the text lists
 MOST_DETAIL = 300  # characters of a detail in the text
+_ESCAPED = frozenset("\\*_~`|>[]<#@")  # Discord writes a backslash before each
+MOST_IN_DATA = 200  # problems in the data; PagerDuty takes 512 KiB
+MOST_DETAIL_IN_DATA = 1_000  # characters of a detail in the data
 
 
 class AlertOrigin(NamedTuple):
@@ -55,14 +58,14 @@ def event_of(message: AlertMessage, origin: AlertOrigin, id_: str, now_ms: int) 
         severity="info" if worst == "notice" else worst,
         title=_title(message, origin),
         lines=lines,
-        problems=[_document(each, origin) for each in message.problems],
+        problems=[_document(each, origin) for each in message.problems[:MOST_IN_DATA]],
         recovered=[
             {
                 "verdict": each.verdict.name,
                 "subject": each.verdict.subject,
                 "since": _time(each.since_ms),
             }
-            for each in message.recovered
+            for each in message.recovered[:MOST_IN_DATA]
         ],
     )
 
@@ -101,9 +104,9 @@ def _event(
         "alert": origin.alert,
         "state": state,
         "title": title,
-        "text": _clipped("\n".join([title, *lines]), MOST),
+        "text": _clipped_escaped("\n".join([title, *lines]), MOST),
         "severity": severity,
-        "incident": f"skybridge {origin.installation} {origin.alert}",
+        "incident": f"skybridge {origin.installation} {origin.alert}{' test' if state == 'test' else ''}",
         "problems": problems,
         "recovered": recovered,
         **console,
@@ -161,7 +164,7 @@ def _document(each: FoundProblem, origin: AlertOrigin) -> dict[str, object]:
         "verdict": verdict.name,
         "severity": verdict.severity,
         "subject": verdict.subject,
-        "detail": verdict.detail,
+        "detail": _clipped(verdict.detail, MOST_DETAIL_IN_DATA),
         "cure": verdict.cure,
         "command": verdict.command,
         "since": _time(each.since_ms),
@@ -189,3 +192,14 @@ def _time(ms: int) -> str:
 
 def _clipped(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _clipped_escaped(text: str, most: int) -> str:
+    """Return the text, clipped so that it has at most ``most`` characters even if Discord's markup is escaped. A
+    character beyond 16 bits counts as two."""
+    size = 0
+    for place, character in enumerate(text):
+        size += 2 if character in _ESCAPED or character > "\uffff" else 1
+        if size >= most and (size > most or place < len(text) - 1):
+            return f"{text[:place]}…"
+    return text

@@ -91,11 +91,22 @@ class AlertsComponent(Component[AlertSender]):
         if not self._duty.is_sender:
             sender.rest()
             return
-        states = await sender.send_due(joined(reports), self._duty.states, now)
+        beating = asyncio.create_task(self._beat(found, sender.look))
+        try:
+            states = await sender.send_due(joined(reports), self._duty.states, now)
+        finally:
+            await stop_task(beating)
         try:
             await self._duty.save(states)
         except StoreUnavailable as error:
             _log.warning("what the alerts have sent cannot be stored now: %s", error)
+
+    async def _beat(self, found: ProcessFindings, every: float) -> None:
+        """Keep the duty while a slow channel takes its time, so that no other process sends the same message."""
+        while True:
+            await self._clock.sleep(every)
+            with contextlib.suppress(StoreUnavailable):
+                await self._duty.report(found, self._clock.monotonic(), every)
 
     def views(self) -> Sequence[AlertView]:
         """Return the alerts and what they have sent."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.delivery.alert_message import MOST, AlertOrigin, event_of, test_event
+import msgspec
+
+from app.delivery.alert_message import MOST, MOST_IN_DATA, AlertOrigin, event_of, test_event
 from app.delivery.alert_plan import AlertMessage, FoundProblem, ReportedProblem
 from app.event.validate import faults_of
 from app.model.operator_verdict import OperatorVerdict
+from app.model.outlet_presets import DiscordRequest
+from app.outlets.presets import PRESETS
 
 NOW_MS = 1_700_000_000_000
 ORIGIN = AlertOrigin("shop", "ops", "https://admin.example.org")
@@ -96,7 +100,16 @@ def test_many_problems_with_long_details_fit_into_a_channel():
     data = data_of(AlertMessage([FoundProblem(long, NOW_MS, True)] * 500, [OVER] * 500))
     assert len(data["text"]) <= MOST
     assert data["text"].startswith("Skybridge shop: 500 things need attention")
-    assert len(data["problems"]) == len(data["recovered"]) == 500
+    assert len(data["problems"]) == len(data["recovered"]) == MOST_IN_DATA
+    assert len(json.dumps(data)) < 512 << 10, "PagerDuty refuses more"
+
+
+def test_a_text_fits_into_discord_although_its_markup_is_escaped():
+    marked = msgspec.structs.replace(FAILS, detail="_*<>" * 100)
+    data = data_of(AlertMessage([FoundProblem(marked, NOW_MS, True)] * 8, []))
+    escaped = PRESETS[DiscordRequest].markup["content"](data["text"])
+    assert len(escaped) <= MOST
+    assert len(escaped) > MOST - 5
 
 
 def test_all_messages_of_an_alert_belong_to_one_incident():
@@ -109,6 +122,7 @@ def test_a_test_message_says_that_it_is_one():
     data = json.loads(test_event(ORIGIN, "id-1", NOW_MS).data or b"")
     assert data["state"] == "test"
     assert "It reports no problem." in data["text"]
+    assert data["incident"] == "skybridge shop ops test", "a real problem opens another incident"
 
 
 test_event.__test__ = False  # type: ignore[attr-defined] - not a test, but imported by its name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from app.model.operator_verdict import OperatorVerdict
 from configuration import configuration, loaded, written
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock
+from waiting import until
 from webhook_target import WebhookTarget, status
 
 TAKEN = status(200, body=b"ok")
@@ -199,6 +201,29 @@ async def test_a_channel_that_fails_is_tried_less_and_less_and_is_in_the_status(
     await house.look(process, times=31)
     assert process.error == ""
     assert house.titles[-1] == PROBLEM
+
+
+async def test_a_slow_channel_gets_a_message_of_one_process(house: House) -> None:
+    """The sender keeps its duty while the channel has not answered, for longer than three looks."""
+    sender, other = house.process(), house.process()
+    await house.look(sender, other, times=2)
+    sender.finds = other.finds = [FAILS]
+    await house.look(sender, other)
+    answers = asyncio.Event()
+
+    async def slow() -> bytes:
+        await answers.wait()
+        return TAKEN
+
+    house.target.answer = lambda _: slow()
+    sending = asyncio.create_task(sender.component.look())
+    await until(lambda: house.target.received, "the message")
+    await house.look(other, times=LOOKS + 2)
+    assert not other.sends
+    answers.set()
+    await sending
+    await house.look(sender, other, times=3)
+    assert house.titles == [PROBLEM]
 
 
 async def test_a_channel_that_asks_to_wait_is_left_alone(house: House) -> None:
