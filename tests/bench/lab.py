@@ -76,9 +76,7 @@ class Service:
             producers=list(producers),
             intakes=list(intakes),
             timeouts={"store": None, "publish": None, "drain": None},
-            limits={
-                "keep_alive_requests": 0
-            },  # the load keeps its connections, as on the floors
+            limits={"keep_alive_requests": 0},  # the load keeps its connections, as on the floors
         )
         words = (word for role in roles for word in ("--role", role))
         self._process = ServiceProcess(settings, folder, *words)
