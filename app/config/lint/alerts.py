@@ -1,10 +1,15 @@
-"""Checks of alerts: names differ, and channels have URLs that can be called."""
+"""Checks of alerts: names differ, channels have URLs that can be called, and templates compile."""
 
 from __future__ import annotations
 
+from app.config.derived.alert_requests import reporting
 from app.config.lint.report import LintReport, check_characters, check_host
 from app.config.lint.sinks import check_target
 from app.config.load.finding import Path
+from app.errors import SetupError
+from app.model.alert import Alert
+from app.model.secret import HIDDEN
+from app.outlets.compiled import compile_outlet
 
 _PUBLIC: Path = ("server", "admin", "public_url")
 
@@ -14,6 +19,7 @@ def check_alerts(report: LintReport) -> None:
     report.duplicates("alerts", "name", [each.name for each in alerts])
     for n, alert in enumerate(alerts):
         check_target(report, ("alerts", n, "to", "url"), alert.to.url.get_secret_value())
+        _check_request(report, ("alerts", n, "to"), alert)
         if alert.remind and alert.remind < alert.every:
             report.warning(
                 ("alerts", n, "remind"),
@@ -24,3 +30,19 @@ def check_alerts(report: LintReport) -> None:
     if public is not None:
         check_characters(report, _PUBLIC, public)
         check_host(report, _PUBLIC, public)
+
+
+def _check_request(report: LintReport, path: Path, alert: Alert) -> None:
+    """Report a key or a text of a channel that cannot be used."""
+    key = getattr(alert.to, "key", None)
+    if key == "":
+        report.error((*path, "key"), "The key is empty.", "Write the key of the integration.")
+    request = reporting(alert).request
+    if request is None:
+        return
+    try:
+        compile_outlet(request, alert.to.url.get_secret_value(), lambda _secret: HIDDEN, 0)
+    except SetupError as error:
+        report.refused((*path, "text" if key is None else "key"), error)
+    except ValueError:
+        return  # the check of the URL reports it

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.bindings.record import ContentMode, Decoded, Record
+from app.config.derived import alert_requests
 from app.config.model.config import Config
 from app.delivery.outcomes import AttemptOutcome, Fate, judge
 from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.features.subscriptions.webhooks import webhook_for
 from app.interfaces import Clock, DeliveryRequest, SinkAnswer
-from app.model.alert import (
-    Alert,
-    AlertChannel,
-    CloudEventsChannel,
-    DiscordChannel,
-    JiraChannel,
-    PagerDutyChannel,
-    SlackChannel,
-    TeamsChannel,
-)
+from app.model.alert import Alert
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 from app.sinks.webhook import WebhookSink
@@ -47,11 +39,11 @@ class Channel:
 
     def __init__(self, alert: Alert, config: Config, clock: Clock) -> None:
         """Open the channel. Raise SetupError if a file or key cannot be used."""
-        self._problems = _sink(alert, _request(alert.to), config, clock)
-        closing = _closing_request(alert.to)
+        self._problems = _sink(alert_requests.reporting(alert), config, clock)
+        closing = alert_requests.closing(alert)
         self._recovery = self._problems
         if closing is not None:
-            self._recovery = _sink(alert, closing, config, clock)
+            self._recovery = _sink(closing, config, clock)
 
     async def send(self, event: CloudEvent, *, recovered: bool = False) -> ChannelAnswer:
         """Send a message once."""
@@ -83,71 +75,10 @@ def _error(answer: SinkAnswer, outcome: AttemptOutcome) -> str:
     return ": ".join(filter(None, (what, answer.detail, said)))
 
 
-def _sink(alert: Alert, request: dict[str, Any], config: Config, clock: Clock) -> WebhookSink:
-    """Open the webhook of a channel, as a subscription that reads nothing."""
-    subscription = Subscription.model_validate(
-        {
-            "id": alert.name,
-            "source": {"broker": "alerts", "topics": ["alerts"]},
-            "sink": {"url": alert.to.url, "secret": True},
-            "handshake": "off",
-            **request,
-        }
-    )
+def _sink(subscription: Subscription, config: Config, clock: Clock) -> WebhookSink:
+    """Open the webhook of a channel."""
     try:
         return webhook_for(subscription, config, clock)
     except SetupError as error:
-        setting = f"alerts.{alert.name}.to"
+        setting = f"alerts.{subscription.id}.to"
         raise SetupError(str(error.args[0]), setting=setting, cure=error.cure) from error
-
-
-def _request(channel: AlertChannel) -> dict[str, Any]:
-    """Return the settings of a subscription for messages about problems."""
-    match channel:
-        case SlackChannel() | TeamsChannel() | DiscordChannel():
-            return {"request": {"preset": channel.preset, "text": channel.text}}
-        case PagerDutyChannel():
-            return _pagerduty(channel, "trigger")
-        case JiraChannel():
-            return _jira(channel, "create")
-        case CloudEventsChannel():
-            signing = {} if channel.signing is None else {"signing": channel.signing}
-            return {"content_mode": "structured", "headers": channel.headers, **signing}
-
-
-def _closing_request(channel: AlertChannel) -> dict[str, Any] | None:
-    """Return the settings for the message that nothing needs attention, or None if they are the same."""
-    match channel:
-        case PagerDutyChannel():
-            return _pagerduty(channel, "resolve")
-        case JiraChannel():
-            return _jira(channel, "close")
-    return None
-
-
-def _pagerduty(channel: PagerDutyChannel, action: str) -> dict[str, Any]:
-    request = {
-        "preset": channel.preset,
-        "key": channel.key,
-        "action": action,
-        "summary": "{pointer:/title}",
-        "severity": "{pointer:/severity}",
-        "dedup": "{pointer:/incident}",
-        "source": "{source}",
-        "details": {"text": "{pointer:/text}", "problems": "{pointer:/problems}"},
-    }
-    return {"request": request}
-
-
-def _jira(channel: JiraChannel, action: str) -> dict[str, Any]:
-    request = {
-        "preset": channel.preset,
-        "key": channel.key,
-        "action": action,
-        "message": "{pointer:/title}",
-        "description": "{pointer:/text}",
-        "alias": "{pointer:/incident}",
-        "source": "{source}",
-        "details": {"link": "{pointer:/link ?? none}"},
-    }
-    return {"request": request}
