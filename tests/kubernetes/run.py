@@ -101,6 +101,8 @@ def run(here: Site, entry: Entry, page: Path | None) -> list[Row]:
     for row in entry.run(here):
         rows.append(row)
         print(f"  {figures_page.line(row)}", flush=True)
+        if row.faults():
+            print(*(f"    {each}" for each in row.refusals), sep="\n", flush=True)
         if page is not None:
             figures_page.write(page, [row])
     print(f"  {time.monotonic() - began:.0f} s", flush=True)

@@ -24,6 +24,8 @@ class Row(NamedTuple):
         refused: Attempts without the answer 202; the sender repeated them.
         longest_gap: The longest time without an accepted event, in seconds.
         may_refuse: Whether attempts may fail, because nothing else takes events meanwhile.
+        note: What a reader of the row has to know.
+        refusals: The first refused attempts, with their seconds and causes.
     """
 
     scenario: str
@@ -36,6 +38,7 @@ class Row(NamedTuple):
     longest_gap: float
     may_refuse: bool
     note: str = ""
+    refusals: tuple[str, ...] = ()
 
     def faults(self) -> list[str]:
         """Return what breaks a promise, in words."""
@@ -99,10 +102,10 @@ class Load:
             may_refuse: Whether attempts may fail. None: with one pod they may.
         """
         names = ("accepted", "lost", "repeated", "order", "refused", "longest_gap")
+        figures = [self.report[each] for each in names]
         may = topology == "single" if may_refuse is None else may_refuse
-        return Row(
-            scenario, topology, *(self.report[each] for each in names), may_refuse=may, note=note
-        )
+        refusals = tuple(f"{second} s: {cause}" for second, cause in self.report["refusals"])
+        return Row(scenario, topology, *figures, may_refuse=may, note=note, refusals=refusals)
 
 
 @contextmanager
