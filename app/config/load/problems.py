@@ -48,6 +48,7 @@ _OF_SECRETS = (
     "properties",
     "conf",
 )  # mappings whose values are secrets under any name
+_SECRET_URLS = (("to", "url"), ("sink", "url"))  # a channel of an alert, and a sink with secret: true
 _MAPPINGS = frozenset({"model_type", "model_attributes_type", "dict_type"})
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "Use letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
@@ -269,6 +270,7 @@ def _shown(detail: ErrorDetails, path: Path, root: Any, hidden: set[Path]) -> st
     private = any(word in str(step).lower() for step in path for word in _SECRET)
     private = private or any(step in _HOLDS_SECRETS for step in path[-1:])
     private = private or any(step in _OF_SECRETS for step in path)
+    private = private or path[-2:] in _SECRET_URLS
     if private or path in hidden or not isinstance(value, str | int | float):
         return ""
     if detail["type"] in {"extra_forbidden", "missing"} or detail["loc"][-1] == "[key]":

@@ -181,6 +181,10 @@ def test_secret_settings_are_hidden_in_the_model(load_text: Load) -> None:
         "producers: [{{name: p, kafka: {0}}}]",
         "store: {0}",
         "subscriptions: [{{id: s, source: {{broker: log, topics: [t]}}, sink: 'htps://x/?code={0}'}}]",
+        "subscriptions: [{{id: s, source: {{broker: log, topics: [t]}}, sink: {{url: 'htps://x/{0}', secret: true}}}}]",
+        "alerts: [{{name: ops, to: {{preset: slack, url: 'hooks.slack.com/services/{0}'}}}}]",
+        'alerts: [{{name: ops, to: {{preset: slack, url: "https://hooks.slack.com/{0}\\n"}}}}]',
+        "alerts: [{{name: ops, to: {{preset: pagerduty, kye: {0}}}}}]",
     ],
 )
 def test_a_secret_written_into_the_file_is_not_repeated(refusal: Refusal, text: str) -> None:
