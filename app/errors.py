@@ -17,6 +17,7 @@
     ├─ StaleOwner             a former owner of a partition tried to write
     ├─ PositionOutOfRange     a position that the log does not have, or not yet
     └─ SetupError             at start-up: names the setting and the cure
+       └─ LakeUnavailable     the catalog, the storage or a class of the lake is missing for now
 
 Any other exception that reaches the top is a bug.
 """
@@ -246,6 +247,12 @@ class SetupError(SkybridgeError):
         where = f"{self.setting}: " if self.setting else ""
         cure = f" Cure: {self.cure}" if self.cure else ""
         return f"{where}{self.args[0]}{cure}"
+
+
+class LakeUnavailable(SetupError):
+    """The catalog or the storage of the lake does not answer, or Java lacks a class for them. The
+    same command succeeds after the cure.
+    """
 
 
 class InUse(SetupError):

@@ -21,8 +21,8 @@ MEANING = {
 
 def code_of(error: Exception) -> int:
     """Return the exit code of a command that ends with this error."""
-    from app.errors import BrokerUnavailable, SetupError
+    from app.errors import BrokerUnavailable, LakeUnavailable, SetupError
 
-    if isinstance(error, SetupError):
-        return SETUP
-    return UNREACHABLE if isinstance(error, BrokerUnavailable) else FAILED
+    if isinstance(error, BrokerUnavailable | LakeUnavailable):
+        return UNREACHABLE
+    return SETUP if isinstance(error, SetupError) else FAILED

@@ -13,6 +13,8 @@ jars        the jars that pyspark needs in addition to its own, pinned
 class_data  the file of parsed classes that shortens the start of a JVM
 session     the one Spark session, with all settings that the rows depend on; Java's classes
 workers     the process that Spark forks its Python workers from
+cleanup     clean up without hiding the first error
+faults      errors of Java by their classes: catalog, storage or class is missing
 tables      the lake: three tables, their columns, how they are created
 source      records of a log as a frame, in a batch or a stream
 pulsar      a data source of Spark for Pulsar; ``pulsar_options`` are its options

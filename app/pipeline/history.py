@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from app.pipeline.cleanup import cleaning_up
 from app.pipeline.spark_adapter import java_session, jvm
 from app.pipeline.tables import PLACE
 
@@ -94,11 +95,9 @@ def delete(spark: SparkSession, table: str, places: DataFrame) -> None:
     """Delete the rows at these positions (columns ``PLACE``), in one snapshot."""
     places.createOrReplaceTempView(_DOOMED)
     same = " AND ".join(f"{table}.{each} = d.{each}" for each in PLACE)
-    try:
+    with cleaning_up(lambda: spark.catalog.dropTempView(_DOOMED)):
         chosen = f"EXISTS (SELECT 1 FROM {_DOOMED} d WHERE {same})"  # noqa: S608 - all names are constants
         spark.sql(f"DELETE FROM {table} WHERE {chosen}")  # noqa: S608 - all names are constants
-    finally:
-        spark.catalog.dropTempView(_DOOMED)
 
 
 @contextlib.contextmanager
@@ -111,8 +110,10 @@ def adding_properties(spark: SparkSession, properties: Mapping[str, str]) -> Ite
     names = {PREFIX + name: value for name, value in properties.items()}
     for name, value in names.items():
         spark.conf.set(name, value)
-    try:
-        yield
-    finally:
+
+    def unset() -> None:
         for name in names:
             spark.conf.unset(name)
+
+    with cleaning_up(unset):
+        yield

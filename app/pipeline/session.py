@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
+from app.pipeline.cleanup import cleaning_up
 from app.pipeline.settings import Lake, LakeCatalog, SparkEngine
 from app.pipeline.spark_adapter import java_session, jvm, launch
 
@@ -97,10 +98,8 @@ def cached(frame: DataFrame) -> Iterator[DataFrame]:
     once.
     """
     frame.persist()
-    try:
+    with cleaning_up(frame.unpersist):
         yield frame
-    finally:
-        frame.unpersist()
 
 
 def first_line(error: BaseException) -> str:

@@ -6,6 +6,7 @@ undocumented        gain, and the public alternative
 ``_jvm``            the classes of Iceberg, Hadoop and Kafka's client have no name in Python. None.
 ``_jsparkSession``  snapshots of a table without a Spark job (0.1 s each), and Spark's own parser. For the first,
                     queries of Iceberg's metadata tables, which return no parents; for the second none.
+``_origin``         the class and the causes of an error of Java. The words of its message, which change.
 ``_jsq``            progress of a stream without parsing. ``lastProgress``, which parses all of it at each call.
 ==================  ==========================================================================================
 
@@ -45,6 +46,15 @@ def java_session(spark: SparkSession) -> Any:
 def java_query(query: StreamingQuery) -> Any:
     """Return the Java object of a running stream."""
     return query._jsq  # noqa: SLF001
+
+
+def java_error(error: BaseException) -> Any:
+    """Return the throwable of Java that an error of pyspark or Py4J carries; None if it has none."""
+    for each in (error, getattr(error, "_cause", None)):  # the error of a stream has only a cause
+        for name in ("java_exception", "_origin"):
+            if (found := getattr(each, name, None)) is not None:
+                return found
+    return None
 
 
 def launch(settings: Mapping[str, str]) -> None:

@@ -48,14 +48,14 @@ def run(
             code=exits.SETUP,
         )
     settings = load_configuration(config)
+    from app.pipeline.cleanup import cleaning_up
+
     session, lake = open_lake(settings, "erase", quiet=as_json, brief=True)
-    try:
+    with cleaning_up(session.stop):
         found = _counted(session, lake, attribute, text)
         if not dry_run:
             _ask(found, attribute, text, yes=yes, quiet=as_json)
             found = _erased(session, lake, attribute, text)
-    finally:
-        session.stop()
     _report(found, attribute, text, dry_run=dry_run, as_json=as_json)
     if not as_json:
         again = ("erase", f"--{attribute}", text)

@@ -4,18 +4,22 @@ each command registers it with ``@verb(...)``.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from app.cli import options, printing, verbs
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from app.config.model.config import Config
     from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
+
+F = TypeVar("F", bound="Callable[..., None]")
 
 app = verbs.group(
     "pipeline",
@@ -24,7 +28,32 @@ app = verbs.group(
     "or 21; query and report need no Java. The section pipeline of the configuration names the place of the lake; "
     "by default it is ./skybridge-data/lake.",
 )
-verb = app.verb
+
+
+def verb(name: str, *examples: str, json: str = "") -> Callable[[F], F]:
+    """Return a decorator that registers a command of this group.
+
+    If the catalog, the storage or a class of Java is missing, the command ends with one line and its
+    cure, without a stack of Java.
+    """
+
+    def register(run: F) -> F:
+        @functools.wraps(run)
+        def reporting(**given: Any) -> None:
+            try:
+                run(**given)
+            except Exception as error:
+                from app.pipeline.faults import lake_fault
+
+                if (fault := lake_fault(error)) is None:
+                    raise
+                raise fault from None
+
+        app.verb(name, *examples, json=json)(reporting)
+        return run
+
+    return register
+
 
 Json = Annotated[bool, option("Print one JSON object and no progress bar.", "--json")]
 

@@ -42,11 +42,11 @@ def run(
     archive needs.
     """
     settings = load_configuration(config)
+    from app.pipeline.cleanup import cleaning_up
+
     session, lake = open_lake(settings, "maintain", quiet=as_json)
-    try:
+    with cleaning_up(session.stop):
         found = _kept(session, lake, snapshots, orphans, dry_run=dry_run)
-    finally:
-        session.stop()
     if as_json:
         printing.json_line({"dry_run": dry_run, "tables": found})
         return

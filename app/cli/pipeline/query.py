@@ -102,14 +102,12 @@ def _by_spark(
     config: Path | None, sql: str, limit: int, *, quiet: bool
 ) -> tuple[Lake, QueryAnswer]:
     settings = load_configuration(config)
+    from app.pipeline.cleanup import cleaning_up
     from app.pipeline.query.spark import ask
 
     session, lake = open_lake(settings, "query", quiet=quiet, brief=True)
-    try:
-        with _asking():
-            return lake, ask(session, lake, sql, limit=limit)
-    finally:
-        session.stop()
+    with cleaning_up(session.stop), _asking():
+        return lake, ask(session, lake, sql, limit=limit)
 
 
 def _asking() -> AbstractContextManager[object]:

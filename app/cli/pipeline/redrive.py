@@ -78,18 +78,17 @@ def _done(
     config: Config, wanted: RedriveRequest, send: Send | None, *, dry_run: bool, quiet: bool
 ) -> RedriveResult:
     """Redrive the wanted records and return the result. With ``dry_run``, only count these records."""
+    from app.pipeline.cleanup import cleaning_up
     from app.pipeline.redrive import preview_redrive, redrive
 
     session, lake = open_lake(config, "redrive", quiet=quiet, brief=True)
-    try:
+    with cleaning_up(session.stop):
         if dry_run:
             return preview_redrive(session, lake, wanted)
         if quiet:
             return redrive(session, lake, wanted, send=send)
         with printing.err().status("decoding the records in quarantine", spinner="line") as status:
             return redrive(session, lake, wanted, send=send, observe=status.update)
-    finally:
-        session.stop()
 
 
 def _named(to: str) -> str:

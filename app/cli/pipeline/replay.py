@@ -120,8 +120,10 @@ def run(
         order = _order(to, form, records, marked=not unmarked)
         _check(settings, order)
     options.require_address("--url", url, _URL)
+    from app.pipeline.cleanup import cleaning_up
+
     session, lake = open_lake(settings, "replay", quiet=as_json)
-    try:
+    with cleaning_up(session.stop):
         plan, chosen, notes = _prepared(settings, session, lake, order, resume)
         if order is not None and not allow_loop:
             _demand_no_loop(settings, plan)
@@ -135,8 +137,6 @@ def run(
         _conclude(_sent(settings, plan, chosen, notes, rate, speed, url, as_json), as_json=as_json)
         if not as_json:
             next_step.print_next_step(lake, config)
-    finally:
-        session.stop()
 
 
 def _order(to: str, form: str, records: RecordSelection, *, marked: bool) -> LakeReplayOrder:

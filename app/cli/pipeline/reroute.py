@@ -72,16 +72,16 @@ def reroute(
     notes = check_job(job)
     if not as_json:
         _print_plan(job, notes)
+    from app.pipeline.cleanup import cleaning_up
+
     session = open_spark(settings, "reroute", quiet=as_json)
-    try:
+    with cleaning_up(session.stop):
         if dry_run:
             _print_result(_counted(session, job), as_json=as_json)
             return
         place = _checkpoint(settings, job)
         found = _run(session, job, place, once=once, seconds=seconds, most=most, quiet=as_json)
         _print_result(found, as_json=as_json)
-    finally:
-        session.stop()
 
 
 def _job(config: Config, broker: str, topics: str, rejects: str | None) -> Reroute:

@@ -19,6 +19,7 @@ from app.pipeline.archive import progress
 from app.pipeline.archive.files import DataFile, TableLayout
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.storage import create_file, delete_file
+from app.pipeline.faults import REFUSALS, UNKNOWN, is_any
 from app.pipeline.history import Snapshot
 from app.pipeline.session import first_line
 from app.pipeline.settings import Lake
@@ -33,8 +34,6 @@ _TYPES: Final = {
     "string": pa.string(), "binary": pa.binary(), "int": pa.int32(), "long": pa.int64(),
     "timestamptz": pa.timestamp("us", "UTC"),
 }  # fmt: skip
-_REFUSED: Final = ("CommitFailedException", "ValidationException")
-"""The errors of Iceberg that prove that a commit was not made."""
 _LEVELS: Final = {"zstd", "gzip", "brotli"}
 _BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
 
@@ -188,7 +187,7 @@ def append(spark: SparkSession, table: str, added: Sequence[DataFile], ends: Pro
     try:
         commit.commit()
     except Exception as why:
-        if any(refused in str(why) for refused in _REFUSED):
+        if is_any(why, REFUSALS) and not is_any(why, UNKNOWN):
             remove_files(spark, table, added)
         raise
     return next(history.snapshots_of(loaded))
@@ -200,7 +199,8 @@ def removing_on_error(spark: SparkSession, table: str, told: Iterable[DataFile])
     try:
         yield
     except Exception:
-        remove_files(spark, table, told)
+        with contextlib.suppress(Exception):  # maintain deletes the files; the first error matters
+            remove_files(spark, table, told)
         raise
 
 

@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from app.errors import SetupError
 from app.pipeline import tables
+from app.pipeline.cleanup import cleaning_up
 from app.pipeline.settings import Lake, folder_of
 
 if TYPE_CHECKING:
@@ -84,13 +85,15 @@ def _leased(spark: SparkSession, lake: Lake, right: LakeLock) -> Iterator[None]:
     ended = threading.Event()
     renewing = threading.Thread(target=_renew, args=(spark, lake, name, own, ended), daemon=True)
     renewing.start()
-    try:
-        yield
-    finally:
+
+    def release() -> None:
         ended.set()
         renewing.join()
         if _lease(spark, lake, name)[0] == own:
             spark.sql(f"ALTER TABLE {_table(lake)} UNSET TBLPROPERTIES IF EXISTS ('{name}')")
+
+    with cleaning_up(release):
+        yield
 
 
 def _renew(spark: SparkSession, lake: Lake, name: str, own: str, ended: threading.Event) -> None:

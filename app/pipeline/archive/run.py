@@ -27,6 +27,7 @@ from app.pipeline.archive.derive import (
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.stream import ArchivePlan
+from app.pipeline.faults import REFUSALS, UNKNOWN, is_any, lake_fault
 from app.pipeline.session import first_line
 from app.pipeline.settings import Lake
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 LOOK: Final = 0.1  # seconds between two looks at a stream
 AGAIN: Final = 10.0  # seconds until a failed derivation is tried again
 RETRIES: Final = 5
-_CONFLICTS: Final = ("CommitFailedException", "ValidationException", "CommitStateUnknown")
 _LOST: Final = ("OFFSET_OUT_OF_RANGE", "KAFKA_DATA_LOSS", "Some data may have been lost")
 
 
@@ -258,7 +258,7 @@ def _derive(
         try:
             return derive(spark, lake, piece, observe, known)
         except Exception as error:
-            if not any(conflict in str(error) for conflict in _CONFLICTS):
+            if not is_any(error, REFUSALS | UNKNOWN):
                 raise
             piece = remaining(spark, lake, piece)
     return derive(spark, lake, piece, observe, known)
@@ -293,4 +293,6 @@ def _raise_if_failed(query: StreamingQuery) -> None:
             "unread records are gone: retention dropped them, or the topic was created again."
             " Run the command again to see the offsets."
         )
+    if (fault := lake_fault(error)) is not None:
+        raise fault
     raise ArchiveFailed(f"the stream ended: {first_line(error)}")

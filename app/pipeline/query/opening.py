@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from app.errors import SetupError
+from app.errors import LakeUnavailable, SetupError
 from app.pipeline import tables
 from app.pipeline.session import CATALOG, first_line
 from app.pipeline.settings import Lake, LakeCatalog
@@ -32,6 +32,14 @@ _WHERE: Final = (
 )
 _LIBPQ: Final = {"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword"}
 """The connection parameters that have the same meaning in Java's driver and in libpq."""
+
+_AWAY: Final = {
+    "builtins.ConnectionError",
+    "builtins.TimeoutError",
+    "psycopg.OperationalError",
+    "requests.exceptions.ConnectionError",
+    "requests.exceptions.Timeout",
+}
 
 _SPARK: Final = (
     "check pipeline.lake; query --engine spark reads every catalog that the archive writes"
@@ -50,6 +58,12 @@ def open_table(lake: Lake, name: str) -> Table:
     except SetupError:
         raise
     except Exception as why:  # databases, file systems and clients have various errors
+        if _is_away(why):
+            raise LakeUnavailable(
+                f"the catalog or the storage does not answer: {first_line(why)}",
+                setting="pipeline.lake",
+                cure="Start it, or correct its address. The same command then succeeds.",
+            ) from why
         raise SetupError(
             f"{lake.table(name)} cannot be opened without Spark: {first_line(why)}",
             setting="pipeline.lake",
@@ -59,6 +73,14 @@ def open_table(lake: Lake, name: str) -> Table:
         raise _absent(lake, name)
     _demand_format(lake, name, table.properties.get(tables.FORMAT_PROPERTY, "none"))
     return table
+
+
+def _is_away(error: Exception) -> bool:
+    """Return True if an error is of a class that means: the server does not answer. The clients are
+    not imported for this, because few lakes need them.
+    """
+    lineage = {f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__}
+    return bool(lineage & _AWAY)
 
 
 def demand_catalog(lake: Lake) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from app.pipeline import tables
+from app.pipeline.faults import lake_fault
 from app.pipeline.query.answer import QueryAnswer, changing_sql, refused_sql
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
@@ -47,7 +48,7 @@ def ask(spark: SparkSession, lake: Lake, sql: str, *, limit: int) -> QueryAnswer
         _demand_harmless(spark, sql)
         return _answer(spark.sql(sql), limit)
     except PySparkException as refusal:
-        raise refused_sql("Spark", _first_lines(refusal)) from None
+        raise lake_fault(refusal) or refused_sql("Spark", _first_lines(refusal)) from None
 
 
 def _answer(found: DataFrame, limit: int) -> QueryAnswer:

@@ -16,6 +16,7 @@ import msgspec
 from app.bindings.record import Record
 from app.interfaces import Clock
 from app.pipeline.archive.progress import Progress
+from app.pipeline.cleanup import cleaning_up
 from app.pipeline.replay.chosen import ChosenRecords, Slice
 from app.pipeline.replay.notes import ReplayNotes, ReplayProgress
 from app.pipeline.replay.plan import LakeReplayPlan
@@ -77,12 +78,10 @@ async def run(
     """
     sending = _Sending(notes, outlet, pace, clock)
     progress(sending.done.read)
-    try:
+    with cleaning_up(lambda: notes.note(sending.done)):  # also after an error or a stop
         async for number, piece in _slices(plan, chosen, sending.done.slices):
             async for read in sending.send_slice(number, piece):
                 progress(read)
-    finally:  # also after an error or a stop
-        notes.note(sending.done)
     done = sending.done
     return ReplayResult(plan.id, done.read, done.read - sum(done.refused.values()), done.refused)
 

@@ -1,0 +1,127 @@
+"""Recognize errors of Java by their classes and SQL states, never by the words of their messages.
+
+An error of Spark, Iceberg or a driver is a chain of causes. ``lake_fault`` finds the cause that the
+operator can mend, and words it in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from app.errors import LakeUnavailable
+from app.pipeline.spark_adapter import java_error
+
+_ICEBERG: Final = "org.apache.iceberg.exceptions."
+REFUSALS: Final = frozenset({f"{_ICEBERG}CommitFailedException", f"{_ICEBERG}ValidationException"})
+"""The errors of Iceberg that prove that a commit was not made."""
+
+UNKNOWN: Final = frozenset({f"{_ICEBERG}CommitStateUnknownException"})
+"""The error of a commit that may have been made."""
+
+_SQL: Final = "java.sql.SQLException"
+_NO_DRIVER: Final = "08001"
+"""The SQL state of a JDBC ``DriverManager`` that has no driver for an address."""
+
+_AWAY_STATES: Final = ("08", "57P")  # connection errors; a PostgreSQL that starts or stops
+_AWAY: Final = frozenset(
+    {
+        "java.net.SocketException",  # ConnectException and NoRouteToHostException are of this class
+        "java.net.UnknownHostException",
+        "java.net.SocketTimeoutException",
+        "java.net.http.HttpTimeoutException",
+        f"{_ICEBERG}ServiceFailureException",
+        f"{_ICEBERG}ServiceUnavailableException",
+        "software.amazon.awssdk.core.exception.ApiCallTimeoutException",
+        "org.apache.thrift.transport.TTransportException",
+    }
+)
+_MISSING: Final = frozenset(
+    {
+        "java.lang.ClassNotFoundException",
+        "java.lang.NoClassDefFoundError",
+        "org.apache.hadoop.fs.UnsupportedFileSystemException",
+    }
+)
+_OF_STORAGE: Final = ("software.amazon.awssdk.", "org.apache.hadoop.fs.", "com.google.cloud.")
+
+_CURE_MISSING: Final = "Add the jars that have the class to pipeline.spark.conf: spark.jars for a file, or spark.jars.packages."
+
+
+def lake_fault(error: BaseException) -> LakeUnavailable | None:
+    """Return the error for the operator, or None if no cause is one of those that this module
+    knows.
+    """
+    chain = list(_causes(error))
+    of_storage = any(_class(each).startswith(_OF_STORAGE) for each in chain)
+    for each in chain:
+        lineage = _lineage(each)
+        if _SQL in lineage:
+            if (found := _of_sql(each)) is not None:
+                return found
+        elif lineage & _MISSING:
+            return _missing(_message(each))
+        elif lineage & _AWAY:
+            return _storage_away(each) if of_storage else _catalog_away(each)
+    return None
+
+
+def is_any(error: BaseException, classes: frozenset[str]) -> bool:
+    """Return True if an error of Java, or one of its causes, is of one of these classes."""
+    return any(_lineage(each) & classes for each in _causes(error))
+
+
+def _of_sql(cause: Any) -> LakeUnavailable | None:
+    state = cause.getSQLState() or ""
+    if _class(cause) == _SQL and state == _NO_DRIVER:  # drivers raise classes of their own
+        return _missing(_message(cause).partition("?")[0])  # parameters may have a password
+    return _catalog_away(cause) if state.startswith(_AWAY_STATES) else None
+
+
+def _missing(text: str) -> LakeUnavailable:
+    return LakeUnavailable(
+        f"Java has no class for this lake: {text}.", setting="pipeline.lake", cure=_CURE_MISSING
+    )
+
+
+def _catalog_away(cause: Any) -> LakeUnavailable:
+    return LakeUnavailable(
+        f"the catalog does not answer: {_message(cause)}.",
+        setting="pipeline.lake.catalog",
+        cure="Start the catalog, or correct uri. The same command then continues.",
+    )
+
+
+def _storage_away(cause: Any) -> LakeUnavailable:
+    return LakeUnavailable(
+        f"the storage of the lake does not answer: {_message(cause)}.",
+        setting="pipeline.lake.warehouse",
+        cure="Start the object store, or correct s3.endpoint in pipeline.lake.catalog.properties.",
+    )
+
+
+def _causes(error: BaseException) -> Iterator[Any]:
+    """Yield the throwable of Java that an error of Python carries, and the causes of it."""
+    each = java_error(error)
+    while each is not None:
+        yield each
+        each = each.getCause()
+
+
+def _lineage(throwable: Any) -> set[str]:
+    """Return the names of the class of a throwable and of the classes that it extends."""
+    found, each = set(), throwable.getClass()
+    while each is not None:
+        found.add(each.getName())
+        each = each.getSuperclass()
+    return found
+
+
+def _class(throwable: Any) -> str:
+    return str(throwable.getClass().getName())
+
+
+def _message(throwable: Any) -> str:
+    """Return the first line of the message of a throwable, or its class if it has no message."""
+    text = str(throwable.getMessage() or "").strip()
+    return text.splitlines()[0].rstrip(".") if text else _class(throwable)
