@@ -14,6 +14,7 @@ from app.model.duration import Duration
 from app.model.operator_verdict import AlertCause
 from app.model.outlet import Text
 from app.model.route import Name, Strict
+from app.model.secret import Secret
 from app.model.webhook import SecretUrl, Signing, StaticHeaders
 
 _URL = '; best "${env:NAME}" or "${file:/path}"'
@@ -53,7 +54,7 @@ class PagerDutyChannel(Strict):
     url: SecretUrl = Field(
         "https://events.pagerduty.com", validate_default=True, description="URL of the Events API"
     )
-    key: Text = Field(description=f"the integration key (routing key); {_KEY}")
+    key: Secret = Field(description=f"the integration key (routing key); {_KEY}")
 
 
 class JiraChannel(Strict):
@@ -65,7 +66,7 @@ class JiraChannel(Strict):
     url: SecretUrl = Field(
         "https://api.atlassian.com", validate_default=True, description="URL of the API"
     )
-    key: Text = Field(description=f"the API key of the integration; {_KEY}")
+    key: Secret = Field(description=f"the API key of the integration; {_KEY}")
 
 
 class CloudEventsChannel(Strict):

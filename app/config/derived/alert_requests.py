@@ -14,6 +14,7 @@ from app.model.alert import (
     SlackChannel,
     TeamsChannel,
 )
+from app.model.outlet import SecretValue
 from app.model.subscription import Subscription
 
 
@@ -61,7 +62,7 @@ def _request(channel: AlertChannel) -> dict[str, Any]:
 def _pagerduty(channel: PagerDutyChannel, action: str) -> dict[str, Any]:
     request = {
         "preset": channel.preset,
-        "key": channel.key,
+        "key": SecretValue(secret=channel.key),
         "action": action,
         "summary": "{pointer:/title}",
         "severity": "{pointer:/severity}",
@@ -75,7 +76,7 @@ def _pagerduty(channel: PagerDutyChannel, action: str) -> dict[str, Any]:
 def _jira(channel: JiraChannel, action: str) -> dict[str, Any]:
     request = {
         "preset": channel.preset,
-        "key": channel.key,
+        "key": SecretValue(secret=channel.key),
         "action": action,
         "message": "{pointer:/title}",
         "description": "{pointer:/text}",

@@ -19,7 +19,7 @@ def check_alerts(report: LintReport) -> None:
     report.duplicates("alerts", "name", [each.name for each in alerts])
     for n, alert in enumerate(alerts):
         check_target(report, ("alerts", n, "to", "url"), alert.to.url.get_secret_value())
-        _check_request(report, ("alerts", n, "to"), alert)
+        _check_text(report, ("alerts", n, "to"), alert)
         if alert.remind and alert.remind < alert.every:
             report.warning(
                 ("alerts", n, "remind"),
@@ -32,17 +32,14 @@ def check_alerts(report: LintReport) -> None:
         check_host(report, _PUBLIC, public)
 
 
-def _check_request(report: LintReport, path: Path, alert: Alert) -> None:
-    """Report a key or a text of a channel that cannot be used."""
-    key = getattr(alert.to, "key", None)
-    if key == "":
-        report.error((*path, "key"), "The key is empty.", "Write the key of the integration.")
+def _check_text(report: LintReport, path: Path, alert: Alert) -> None:
+    """Report a text that is no template."""
     request = reporting(alert).request
     if request is None:
         return
     try:
         compile_outlet(request, alert.to.url.get_secret_value(), lambda _secret: HIDDEN, 0)
     except SetupError as error:
-        report.refused((*path, "text" if key is None else "key"), error)
+        report.refused((*path, "text"), error)
     except ValueError:
         return  # the check of the URL reports it

@@ -48,7 +48,10 @@ _OF_SECRETS = (
     "properties",
     "conf",
 )  # mappings whose values are secrets under any name
-_SECRET_URLS = (("to", "url"), ("sink", "url"))  # a channel of an alert, and a sink with secret: true
+_SECRET_URLS = (
+    ("to", "url"),
+    ("sink", "url"),
+)  # a channel of an alert, and a sink with secret: true
 _MAPPINGS = frozenset({"model_type", "model_attributes_type", "dict_type"})
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "Use letters, digits, dots, dashes and underscores, and begin with a letter or digit.",

@@ -36,6 +36,7 @@ class AlertsComponent(Component[AlertSender]):
         self._configured = asyncio.Event()
         self._replaced: AlertSender | None = None
         self._task: asyncio.Task[None] | None = None
+        self._looking = asyncio.Lock()
         self._use(AlertSender(config, clock))
 
     def _use(self, sender: AlertSender) -> None:
@@ -48,7 +49,10 @@ class AlertsComponent(Component[AlertSender]):
     async def start(self) -> None:
         self._task = keep("alerts", self._watch)
 
-    async def stop(self, drain: float) -> None:  # noqa: ARG002 - an alert has its own time-out
+    async def stop(self, drain: float) -> None:
+        with contextlib.suppress(TimeoutError):  # a message that is being sent is not sent again
+            async with asyncio.timeout(drain), self._looking:
+                await stop_task(self._task)
         await stop_task(self._task)
         if self._sender.alerts:
             await self._leave()
@@ -65,9 +69,10 @@ class AlertsComponent(Component[AlertSender]):
         replaced, self._replaced = self._replaced, None
         if replaced is None:
             return
-        if replaced.alerts and not self._sender.alerts:
-            await self._leave()
-        await replaced.stop()
+        async with self._looking:  # a message that is being sent is not sent again
+            if replaced.alerts and not self._sender.alerts:
+                await self._leave()
+            await replaced.stop()
 
     async def _leave(self) -> None:
         try:
@@ -83,6 +88,10 @@ class AlertsComponent(Component[AlertSender]):
 
     async def look(self) -> None:
         """Report what this process finds, and send what is due if this process is the sender."""
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
         sender, now = self._sender, self._clock.monotonic()
         found = await self._findings()
         reports: Sequence[ProcessFindings] = (found,)

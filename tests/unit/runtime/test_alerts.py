@@ -14,7 +14,7 @@ import publisher_apis
 from app.delivery.alert_plan import ProcessFindings
 from app.features.alerts.component import AlertsComponent
 from app.features.alerts.duty import FORGOTTEN, LOOKS
-from app.features.alerts.sender import LOOK
+from app.features.alerts.sender import LOOK, AlertSender
 from app.model.operator_verdict import OperatorVerdict
 from configuration import configuration, loaded, written
 from memory_store import MemoryStore
@@ -223,6 +223,29 @@ async def test_a_slow_channel_gets_a_message_of_one_process(house: House) -> Non
     answers.set()
     await sending
     await house.look(sender, other, times=3)
+    assert house.titles == [PROBLEM]
+
+
+async def test_a_reload_lets_a_message_that_is_being_sent_arrive_once(house: House) -> None:
+    process = house.process()
+    process.finds = [FAILS]
+    await house.look(process)
+    answers = asyncio.Event()
+
+    async def slow() -> bytes:
+        await answers.wait()
+        return TAKEN
+
+    house.target.answer = lambda _: slow()
+    sending = asyncio.create_task(process.component.look())
+    await until(lambda: house.target.received, "the message")
+    process.component.apply(AlertSender(process.config, house.clock))
+    retired = asyncio.create_task(process.component.retire())
+    await house.clock.rest()
+    answers.set()
+    await sending
+    await retired
+    await house.look(process, times=3)
     assert house.titles == [PROBLEM]
 
 
