@@ -45,7 +45,7 @@ class QueueOwner(Protocol):
         request is complete."""
 
     def read_no_more(self) -> None:
-        """Process no further request, because the answer that begins now says that it is the last."""
+        """Process no further request, because the answer that begins now is the last one."""
 
     def queue_changed(self) -> None:
         """React to a change of the queue, after requests were added or answered."""

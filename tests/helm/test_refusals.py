@@ -115,6 +115,38 @@ REFUSED = [
         ),
         "requests.cpu, which is not set",
     ),
+    (
+        changed(SPLIT, gateway__autoscaling={"enabled": True, "initialReplicas": 9}),
+        "gateway.autoscaling.initialReplicas is 9, and not between",
+    ),
+    (
+        changed(
+            SPLIT, worker__keda={"enabled": True, "initialReplicas": 9, "prometheus": "http://p"}
+        ),
+        "worker.keda.initialReplicas is 9, and not between",
+    ),
+    # volumes
+    (
+        changed(SPLIT, persistence={"existingClaim": "data"}),
+        "persistence.existingClaim: it is for the one pod",
+    ),
+    (
+        {"persistence": {"existingClaim": "data", "whenDeleted": "Delete"}},
+        "would delete it with the StatefulSet",
+    ),
+    (
+        {"backup": {"enabled": True}, "persistence": {"accessMode": "ReadWriteOncePod"}},
+        "no second pod can mount the volume",
+    ),
+    (changed(SPLIT, backup={"enabled": True}), "backup.enabled: the store of topology split"),
+    *(
+        ({"extraVolumes": [{"name": name, "emptyDir": {}}]}, f"extraVolumes: {name} is a name that")
+        for name in ("config", "data", "secret-kafka", "tls-events")
+    ),
+    *(
+        ({"extraVolumeMounts": [{"name": "x", "mountPath": path}]}, f"{path} would hide files")
+        for path in ("/etc/skybridge/", "/tmp", "/var/lib/skybridge")
+    ),
     # doors that lead nowhere
     ({"ingress": {"enabled": True}}, "ingress.hosts is empty"),
     ({"httpRoute": {"enabled": True}}, "httpRoute.parentRefs is empty"),
@@ -184,6 +216,12 @@ REFUSED = [
     ({"adminToken": {"existingSecret": ""}}, "adminToken[./]existingSecret"),
     ({"adminToken": {"token": "secret"}}, "token'? (is )?not allowed"),
     ({"ingress": {"path": "/"}}, "ingress[./]path"),
+    ({"fullnameOverride": "shop.eu"}, "fullnameOverride"),
+    ({"fullnameOverride": "1shop"}, "fullnameOverride"),
+    ({"nameOverride": "shop.eu"}, "nameOverride"),
+    ({"single": {"podManagementPolicy": "Serial"}}, "podManagementPolicy"),
+    ({"backup": {"keep": 0}}, "backup[./]keep"),
+    ({"extraVolumes": [{"emptyDir": {}}]}, "extraVolumes"),
     ({"podDisruptionBudget": {"maxUnavailable": 0}}, "podDisruptionBudget[./]maxUnavailable"),
 ]
 

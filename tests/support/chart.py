@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,14 @@ from pages import CHECKOUT
 CHART = CHECKOUT / "helm" / "skybridge"
 CASES = sorted((CHECKOUT / "tests" / "helm" / "values").glob("*.yaml"))
 GOLDEN = CHECKOUT / "tests" / "helm" / "golden"
+_NOTES = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: notes}
+data:
+  notes: |
+{{ tpl (.Files.Get "files/NOTES.txt") . | indent 4 }}
+"""
 _RELEASE = ("bridge", str(CHART), "--namespace", "shops")
 
 
@@ -53,9 +63,27 @@ def rendered(case: Path) -> str:
     return helm("template", *_RELEASE, "--values", str(case))
 
 
-def rendered_with(values: Any) -> str:
-    """Return the rendering for these values, which are passed to Helm as JSON on standard input."""
-    return helm("template", *_RELEASE, "--values", "-", stdin=json.dumps(values))
+def rendered_with(values: Any, *words: str, release: str = "bridge") -> str:
+    """Return the rendering for these values, which are passed to Helm as JSON on standard input.
+    ``words`` are further options of ``helm template``.
+    """
+    named = (release, *_RELEASE[1:])
+    return helm("template", *named, "--values", "-", *words, stdin=json.dumps(values))
+
+
+def notes(values: Any) -> str:
+    """Return what Helm prints after an installation. ``helm template`` does not print it, so it is
+    rendered in a ConfigMap of a copy of the chart.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "skybridge"
+        shutil.copytree(CHART, copy)
+        (copy / "templates" / "NOTES.txt").rename(copy / "files" / "NOTES.txt")
+        (copy / "templates" / "notes.yaml").write_text(_NOTES)
+        words = ("template", _RELEASE[0], str(copy), *_RELEASE[2:], "--values", "-")
+        text = helm(*words, "--show-only", "templates/notes.yaml", stdin=json.dumps(values))
+    (document,) = documents(text)
+    return str(document["data"]["notes"])
 
 
 def documents(text: str) -> list[dict[str, Any]]:

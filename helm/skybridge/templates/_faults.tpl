@@ -18,9 +18,30 @@ here stands what takes two values, or the configuration, to see.
 {{- $faults = concat $faults (include "skybridge.faultsOfSplit" (dict "root" . "facts" $facts) | fromJsonArray) -}}
 {{- end -}}
 {{- $faults = concat $faults (include "skybridge.faultsOfDoors" (dict "root" . "facts" $facts) | fromJsonArray) -}}
+{{- $faults = concat $faults (include "skybridge.faultsOfNames" . | fromJsonArray) -}}
 {{- range $name := .Values.prometheusRule.without -}}
 {{- if not (regexMatch (printf "(?m)^- alert: %s$" $name) ($.Files.Get "files/alerts.yaml")) -}}
 {{- $faults = append $faults (printf "prometheusRule.without names %s, which is not an alert. Cure: take a name from files/alerts.yaml." $name) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $faults -}}
+{{- end -}}
+
+{{- define "skybridge.faultsOfNames" -}}
+{{- $faults := list -}}
+{{- $name := include "skybridge.fullname" . -}}
+{{- if not (regexMatch "^[a-z]" $name) -}}
+{{- $faults = append $faults (printf "the release is called %s, and the name of a Service begins with a letter. Cure: fullnameOverride, for example bridge-%s." .Release.Name $name) -}}
+{{- end -}}
+{{- range .Values.extraVolumes -}}
+{{- if or (has .name (list "config" "tmp" "data" "asks" "running" "backups")) (regexMatch "^(secret|tls)-" .name) -}}
+{{- $faults = append $faults (printf "extraVolumes: %s is a name that the chart uses itself. Cure: choose another name." .name) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.extraVolumeMounts -}}
+{{- $path := clean .mountPath -}}
+{{- if has $path (list "/" "/etc" "/etc/skybridge" "/etc/skybridge-secrets" "/etc/skybridge-tls" "/tmp" "/var/lib/skybridge" "/opt/skybridge") -}}
+{{- $faults = append $faults (printf "extraVolumeMounts: %s would hide files of the pod. Cure: choose another path, for example /etc/%s." .mountPath .name) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $faults -}}
@@ -34,6 +55,16 @@ here stands what takes two values, or the configuration, to see.
 {{- end -}}
 {{- if .Values.worker.keda.enabled -}}
 {{- $faults = append $faults "worker.keda.enabled: an embedded log and a SQLite store have one owner, and topology single is one pod. Cure: leave KEDA off, or topology=split on a broker and PostgreSQL." -}}
+{{- end -}}
+{{- $claim := .Values.persistence.existingClaim -}}
+{{- if and .Release.IsUpgrade (or .Values.nameOverride .Values.fullnameOverride) (not $claim) -}}
+{{- $faults = append $faults (printf "persistence.existingClaim is not set, and nameOverride or fullnameOverride gives the pod the volume %s: under another name than before it would be empty. Cure: the claim that has the data of this release; %s, if it has had this name from the start." (include "skybridge.ownClaim" .) (include "skybridge.ownClaim" .)) -}}
+{{- end -}}
+{{- if and (include "skybridge.foreignClaim" .) (eq .Values.persistence.whenDeleted "Delete") -}}
+{{- $faults = append $faults "persistence.whenDeleted is Delete, and persistence.existingClaim names a claim: Kubernetes would delete it with the StatefulSet that made it. Cure: Retain, in an upgrade of its own before existingClaim." -}}
+{{- end -}}
+{{- if and .Values.backup.enabled (eq .Values.persistence.accessMode "ReadWriteOncePod") -}}
+{{- $faults = append $faults "backup.enabled: with persistence.accessMode ReadWriteOncePod no second pod can mount the volume. Cure: ReadWriteOnce for a new release; or snapshots of the volume." -}}
 {{- end -}}
 {{- $paths := dict -}}
 {{- $store := $config.store | default dict -}}
@@ -87,6 +118,14 @@ here stands what takes two values, or the configuration, to see.
 {{- if eq .facts.store "sqlite" -}}
 {{- $faults = append $faults "store.kind: SQLite is for one process, and topology split is many pods. Cure: store: {kind: postgresql, dsn: ...}, or topology=single." -}}
 {{- end -}}
+{{- if $values.persistence.existingClaim -}}
+{{- $faults = append $faults "persistence.existingClaim: it is for the one pod of topology single; gateways with spools have a volume each. Cure: leave it out." -}}
+{{- end -}}
+{{- if $values.backup.enabled -}}
+{{- $faults = append $faults "backup.enabled: the store of topology split is PostgreSQL, and its events are in the broker. Cure: leave it out, and back them up with pg_dump and the tools of the broker." -}}
+{{- end -}}
+{{- $faults = concat $faults (include "skybridge.faultsOfInitial" (dict "setting" "gateway.autoscaling" "scaler" $values.gateway.autoscaling) | fromJsonArray) -}}
+{{- $faults = concat $faults (include "skybridge.faultsOfInitial" (dict "setting" "worker.keda" "scaler" $worker.keda) | fromJsonArray) -}}
 {{- $most := $worker.replicas -}}{{- $setting := "worker.replicas" -}}
 {{- if $worker.keda.enabled -}}
 {{- $most = $worker.keda.maxReplicas -}}{{- $setting = "worker.keda.maxReplicas" -}}
@@ -106,6 +145,20 @@ here stands what takes two values, or the configuration, to see.
 {{- end -}}
 {{- if not ($values.gateway.resources.requests | default dict).cpu -}}
 {{- $faults = append $faults "gateway.autoscaling.enabled: its target is a percentage of gateway.resources.requests.cpu, which is not set. Cure: set it." -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $faults -}}
+{{- end -}}
+
+{{/* dict "setting" name "scaler" values */}}
+{{- define "skybridge.faultsOfInitial" -}}
+{{- $faults := list -}}
+{{- $initial := .scaler.initialReplicas -}}
+{{- if .scaler.enabled -}}
+{{- if kindIs "string" $initial -}}
+{{- $faults = append $faults (printf "%s.initialReplicas is not set, and an upgrade that turns scaling on would go back to one pod. Cure: the number of pods that run now, with which each upgrade then begins; or 0 for a new release, where the scaler alone decides." .setting) -}}
+{{- else if and $initial (or (lt (int $initial) (int .scaler.minReplicas)) (gt (int $initial) (int .scaler.maxReplicas))) -}}
+{{- $faults = append $faults (printf "%s.initialReplicas is %v, and not between minReplicas and maxReplicas. Cure: choose a number between them." .setting $initial) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $faults -}}

@@ -4,21 +4,22 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* RELEASE-skybridge, or RELEASE alone where it says so already. 40 letters: suffixes and the ordinal of a pod follow. */}}
+{{/* RELEASE-skybridge, or RELEASE alone where it says so already. 40 letters: suffixes and the ordinal of a pod follow. A name of a Service has no dot. */}}
 {{- define "skybridge.fullname" -}}
 {{- $name := include "skybridge.name" . -}}
+{{- $release := .Release.Name | replace "." "-" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name $release -}}
+{{- $release | trunc 40 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- printf "%s-%s" $release $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "skybridge.selector" -}}
 app.kubernetes.io/name: {{ include "skybridge.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "skybridge.labels" -}}

@@ -15,13 +15,39 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/* What `kubectl run try` needs where pods must be restricted, and where a quota counts. */}}
+{{- define "skybridge.try" -}}
+{{- $container := dict "name" "try" "securityContext" (include "skybridge.containerSecurity" . | fromYaml) "resources" .Values.tests.resources -}}
+{{- $spec := dict "automountServiceAccountToken" false "securityContext" (include "skybridge.podSecurity" . | fromYaml) "containers" (list $container) -}}
+{{- with .Values.imagePullSecrets -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
+{{- toJson (dict "spec" $spec) -}}
+{{- end -}}
+
+{{/* What the pods of all jobs share. */}}
+{{- define "skybridge.jobPod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- include "skybridge.podSecurity" . | nindent 2 }}
+{{- end -}}
+
 {{/* What every process with the configuration needs: references are resolved from it. */}}
 {{- define "skybridge.environment" -}}
-{{- range .Values.secretEnv }}
+{{- include "skybridge.environmentOf" (dict "root" . "optional" false) -}}
+{{- end -}}
+
+{{/* dict "root" $ "optional" whether a Secret may be missing */}}
+{{- define "skybridge.environmentOf" -}}
+{{- $optional := ternary ", optional: true" "" .optional }}
+{{- range .root.Values.secretEnv }}
 - name: {{ .name | quote }}
-  valueFrom: {secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .key | quote }}}}
+  valueFrom: {secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .key | quote }}{{ $optional }}}}
 {{- end }}
-{{- with .Values.env }}
+{{- with .root.Values.env }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
@@ -37,23 +63,30 @@ capabilities: {drop: [ALL]}
 - {name: tls-{{ $listener }}, mountPath: /etc/skybridge-tls/{{ $listener }}, readOnly: true}
 {{- end }}
 {{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
-{{/* dict "root" $ "configMap" name */}}
+{{/* dict "root" $ "configMap" name "optional" whether a Secret may be missing */}}
 {{- define "skybridge.volumes" -}}
+{{- $optional := ternary ", optional: true" "" (default false .optional) }}
 - name: config
   configMap: {name: {{ .configMap }}}
 - name: tmp
   emptyDir: {}
 {{- range .root.Values.secretFiles }}
 - name: secret-{{ .name }}
-  secret: {secretName: {{ .existingSecret | quote }}, defaultMode: 0440}
+  secret: {secretName: {{ .existingSecret | quote }}, defaultMode: 0440{{ $optional }}}
 {{- end }}
 {{- range $listener, $tls := .root.Values.tls }}
 {{- if $tls.existingSecret }}
 - name: tls-{{ $listener }}
-  secret: {secretName: {{ $tls.existingSecret | quote }}, defaultMode: 0440}
+  secret: {secretName: {{ $tls.existingSecret | quote }}, defaultMode: 0440{{ $optional }}}
 {{- end }}
+{{- end }}
+{{- with .root.Values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
 
@@ -131,6 +164,8 @@ containers:
       {{- toYaml $args | nindent 6 }}
     env:
       {{- include "skybridge.podEnvironment" . | trim | nindent 6 }}
+      # A pod whose configuration is refused waits for a corrected file, and is not ready meanwhile.
+      - {name: SKYBRIDGE_WAIT_FOR_CONFIG, value: "true"}
     ports:
       {{- if ne .role "worker" }}
       - {name: events, containerPort: {{ .facts.eventsPort }}}
@@ -162,11 +197,18 @@ volumes:
   {{- if and (eq .role "worker") .facts.spools }}
   - {name: data, emptyDir: {}} # a worker opens the log of the spools too, and has nothing in it
   {{- end }}
+  {{- if eq .role "single" }}
+  {{- with include "skybridge.foreignClaim" .root }}
+  - name: data
+    persistentVolumeClaim: {claimName: {{ . }}}
+  {{- end }}
+  {{- end }}
 {{- end -}}
 
-{{/* SKYBRIDGE_SERVER__... override the configuration; SKYBRIDGE_ADMIN_TOKEN and SKYBRIDGE_SERVER are for `skybridge` verbs in the pod. */}}
+{{/* dict "root" $ "role" role "facts" facts "optional" whether a Secret may be missing. SKYBRIDGE_SERVER__... override the configuration; SKYBRIDGE_ADMIN_TOKEN and SKYBRIDGE_SERVER are for `skybridge` verbs in the pod. */}}
 {{- define "skybridge.podEnvironment" -}}
-{{- $token := printf "{secretKeyRef: {name: %q, key: %q}}" .root.Values.adminToken.existingSecret .root.Values.adminToken.key -}}
+{{- $optional := ternary ", optional: true" "" (default false .optional) -}}
+{{- $token := printf "{secretKeyRef: {name: %q, key: %q%s}}" .root.Values.adminToken.existingSecret .root.Values.adminToken.key $optional -}}
 - {name: SKYBRIDGE_SERVER__EVENTS__HOST, value: {{ .root.Values.listenAddress | quote }}}
 - {name: SKYBRIDGE_SERVER__ADMIN__HOST, value: {{ .root.Values.listenAddress | quote }}}
 - name: SKYBRIDGE_SERVER__ADMIN__TOKEN
@@ -178,7 +220,7 @@ volumes:
 - {name: {{ $metrics }}NAME, value: prometheus}
 - {name: {{ $metrics }}SCOPES, value: '["metrics"]'}
 - name: {{ $metrics }}TOKEN
-  valueFrom: {secretKeyRef: {name: {{ .facts.metricsSecret | quote }}, key: {{ .root.Values.metricsToken.key | quote }}}}
+  valueFrom: {secretKeyRef: {name: {{ .facts.metricsSecret | quote }}, key: {{ .root.Values.metricsToken.key | quote }}{{ $optional }}}}
 {{- end }}
 - {name: SKYBRIDGE_SERVER, value: "{{ .facts.adminScheme }}://127.0.0.1:{{ .facts.adminPort }}"}
 {{- range $listener, $tls := .root.Values.tls }}
@@ -194,7 +236,7 @@ volumes:
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 {{- end }}
 {{- end }}
-{{- include "skybridge.environment" .root }}
+{{- include "skybridge.environmentOf" (dict "root" .root "optional" (default false .optional)) }}
 {{- end -}}
 
 {{/* The volume of each pod of a StatefulSet. The argument: $ */}}
