@@ -111,7 +111,7 @@ def volume(name: str, node: str, path: Path) -> Object:
         "kind": "PersistentVolume",
         "metadata": {"name": name},
         "spec": {
-            "capacity": {"storage": "10Gi"},
+            "capacity": {"storage": "100Gi"},
             "accessModes": ["ReadWriteOnce"],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": CLASS,

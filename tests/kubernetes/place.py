@@ -113,12 +113,19 @@ class Space:
         """Make the names ``kafka`` and ``postgresql``, and the Secret with the DSN of a database of
         its own.
         """
-        servers, schema = self.site.running_servers(), self.name.replace("-", "_")
-        servers.create_schema(schema)
-        dsn = f"{servers.dsn}?options=-csearch_path%3D{schema}"
+        servers = self.site.running_servers()
+        servers.create_schema(self._schema)
         self.site.cluster.apply(
-            *servers.names(self.name), objects.secret(self.name, "shop-postgresql", dsn=dsn)
+            *servers.names(self.name), objects.secret(self.name, "shop-postgresql", dsn=self.dsn())
         )
+
+    def dsn(self) -> str:
+        """Return the DSN of the database of this scenario."""
+        return f"{self.site.running_servers().dsn}?options=-csearch_path%3D{self._schema}"
+
+    @property
+    def _schema(self) -> str:
+        return self.name.replace("-", "_")
 
     def add_volumes(self, count: int) -> None:
         """Make volumes on the first node."""

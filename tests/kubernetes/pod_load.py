@@ -41,11 +41,12 @@ _PORTS = (("HOOK", 9000), ("CONTROL", 9001))
 class Run:
     """One run of the load: its lanes, and what they have seen."""
 
-    def __init__(self, url: str, rate: float, secrets: list[str]) -> None:
+    def __init__(self, url: str, rate: float, secrets: list[str], key: str) -> None:
         parts = urlsplit(url)
         self.host, self.port, self.target = parts.hostname or "", parts.port or 80, parts.path
         self.pause = LANES / rate
         self.secrets = secrets
+        self.key = key
         self.name = f"{time.time_ns():x}"
         self.began = time.monotonic()
         self.accepted: list[verifier.Numbered] = []
@@ -59,7 +60,8 @@ class Run:
         self.lanes = [asyncio.create_task(self._lane(number)) for number in range(LANES)]
 
     async def _lane(self, number: int) -> None:
-        connection = Connection(self.host, self.port, REOPENED if number % 2 else 0)
+        most = REOPENED if number % 2 else 0
+        connection = Connection(self.host, self.port, most, self.key)
         key, count, due = f"{self.name}-{number}", 0, self.began + self.pause * number / LANES
         while not self.ending.is_set():
             with contextlib.suppress(TimeoutError):
@@ -136,10 +138,12 @@ class Connection:
         host: The host.
         port: The port.
         most: The requests after which the client closes it; 0 for no limit.
+        key: The key of the producer, or "".
     """
 
-    def __init__(self, host: str, port: int, most: int) -> None:
+    def __init__(self, host: str, port: int, most: int, key: str) -> None:
         self._host, self._port, self._most = host, port, most
+        self._key = f"\r\nauthorization: Bearer {key}\r\n".encode() if key else b"\r\n"
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._sent = 0
 
@@ -156,7 +160,8 @@ class Connection:
     async def _answer(self, target: str, event: verifier.Numbered) -> str:
         reader, writer = await self._opened()
         self._sent += 1
-        writer.write(verifier.request_bytes(target, f"{self._host}:{self._port}", event))
+        request = verifier.request_bytes(target, f"{self._host}:{self._port}", event)
+        writer.write(request.replace(b"\r\n", self._key, 1))
         status, fields = await verifier.read_head(reader)
         await reader.readexactly(int(fields.get("content-length", "0")))
         if fields.get("connection", "").lower() == "close" or self._sent == self._most:
@@ -220,7 +225,12 @@ class Program:
 
     def _asked(self, path: str, query: Mapping[str, list[str]]) -> Mapping[str, Any]:
         if path == "/start":
-            self.run = Run(query["url"][0], float(query["rate"][0]), query.get("secret", []))
+            self.run = Run(
+                query["url"][0],
+                float(query["rate"][0]),
+                query.get("secret", []),
+                query.get("key", [""])[0],
+            )
         if self.run is None:
             return {}
         if path == "/stop":

@@ -27,6 +27,7 @@ import figures_page
 import go_build
 import image_build
 import scenarios_changes
+import scenarios_examples
 import scenarios_helm
 import scenarios_pods
 from cluster import Cluster
@@ -40,7 +41,7 @@ from kafka_install import Missing
 
 EARLIER = "earlier"
 """The tag of the image of the earlier release."""
-_PARTS = (scenarios_helm, scenarios_pods, scenarios_changes)
+_PARTS = (scenarios_helm, scenarios_pods, scenarios_changes, scenarios_examples)
 
 
 def chosen(asked: argparse.Namespace) -> list[Entry]:

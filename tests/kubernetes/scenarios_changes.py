@@ -130,7 +130,11 @@ def split_keda(site: Site) -> Iterator[Row]:
     site.cluster.kubectl(
         "wait", "--for=condition=Established", "crd/scaledobjects.keda.sh", "--timeout=60s"
     )
-    keda = {"enabled": True, "prometheus": "http://prometheus.monitoring:9090"}
+    keda = {
+        "enabled": True,
+        "initialReplicas": 2,
+        "prometheus": "http://prometheus.monitoring:9090",
+    }
     with installed(site, SPLIT) as it:
         it.release.upgrade({"worker": {"keda": keda}})
         (scaled,) = it.space.get("scaledobjects.keda.sh")
@@ -146,7 +150,13 @@ def split_autoscaled(site: Site) -> Iterator[Row]:
     """Turn on scaling by CPU, and raise the load until there are more gateways."""
     assert site.lab is not None
     few = {"replicas": 1, "resources": {"requests": {"cpu": "10m"}}}
-    scaling = {"enabled": True, "minReplicas": 1, "maxReplicas": 3, "targetCPU": 50}
+    scaling = {
+        "enabled": True,
+        "minReplicas": 1,
+        "maxReplicas": 3,
+        "targetCPU": 50,
+        "initialReplicas": 1,
+    }
     with (
         metrics_api(site.lab, site.cluster),
         installed(site, SPLIT, lambda _, values: merged(values, {"gateway": few})) as it,

@@ -10,11 +10,18 @@ from release import merged
 Values = dict[str, Any]
 
 SECRET, NEXT_SECRET = (f"whsec_{each * 8}" for each in ("bGFi", "bmV3"))
-_SMALL = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "384Mi"}}
+SMALL = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "384Mi"}}
+
+
+WEBHOOKS = {"allow_private": ["*.svc.cluster.local"]}
+
+
+def hook(space: str) -> str:
+    """Return the address of the load, as the target of a subscription."""
+    return f"http://load.{space}.svc.cluster.local:9000/hook"
 
 
 def _config(space: str, brokers: Mapping[str, Any], store: Mapping[str, Any], log: str) -> Values:
-    hook = f"http://load.{space}.svc.cluster.local:9000/hook"
     source = {"broker": log, "topics": [space]}  # every installation has a topic of its own
     return {
         "version": 1,
@@ -23,8 +30,10 @@ def _config(space: str, brokers: Mapping[str, Any], store: Mapping[str, Any], lo
         "store": dict(store),
         "brokers": dict(brokers),
         "routes": [{"name": "everything", "to": {"broker": log, "topic": space}}],
-        "subscriptions": [{"id": "hook", "source": source, "start": "earliest", "sink": hook}],
-        "webhooks": {"allow_private": ["*.svc.cluster.local"]},
+        "subscriptions": [
+            {"id": "hook", "source": source, "start": "earliest", "sink": hook(space)}
+        ],
+        "webhooks": WEBHOOKS,
     }
 
 
@@ -33,9 +42,9 @@ def single(space: str, image: str, pull: str) -> Values:
     log = {"log": {"kind": "embedded", "path": "/var/lib/skybridge/log"}}
     store = {"kind": "sqlite", "path": "/var/lib/skybridge/store.db"}
     return {
-        "image": _image(image, pull),
+        "image": image(image, pull),
         "config": _config(space, log, store, "log"),
-        "single": {"resources": _SMALL},
+        "single": {"resources": SMALL},
     }
 
 
@@ -46,11 +55,11 @@ def split(space: str, image: str, pull: str) -> Values:
     store = {"kind": "postgresql", "dsn": "${env:DSN}"}
     return {
         "topology": "split",
-        "image": _image(image, pull),
+        "image": image(image, pull),
         "config": _config(space, kafka, store, "main"),
         "secretEnv": [{"name": "DSN", "existingSecret": "shop-postgresql", "key": "dsn"}],
-        "gateway": {"replicas": 2, "resources": _SMALL},
-        "worker": {"replicas": 2, "resources": _SMALL},
+        "gateway": {"replicas": 2, "resources": SMALL},
+        "worker": {"replicas": 2, "resources": SMALL},
     }
 
 
@@ -76,6 +85,6 @@ def signed(values: Values, secret_file: str) -> Values:
     return merged(values, {"config": {"subscriptions": [own]}, "secretFiles": files})
 
 
-def _image(image: str, pull: str) -> Values:
+def image(image: str, pull: str) -> Values:
     repository, _, tag = image.rpartition(":")
     return {"repository": repository, "tag": tag, "pullPolicy": pull}

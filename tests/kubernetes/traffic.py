@@ -69,8 +69,9 @@ class Load:
         now = self.progress()
         return all(now[each] - before[each] >= _STEADY for each in ("accepted", "arrived"))
 
-    def start(self, url: str, rate: float, secrets: tuple[str, ...]) -> None:
-        query = [("url", url), ("rate", str(rate)), *(("secret", each) for each in secrets)]
+    def start(self, url: str, rate: float, secrets: tuple[str, ...], key: str) -> None:
+        plain = [("url", url), ("rate", str(rate)), ("key", key)]
+        query = [*plain, *(("secret", each) for each in secrets)]
         self._ask(f"start?{urlencode(query)}")
 
     def finish(self) -> None:
@@ -109,10 +110,12 @@ class Load:
 
 
 @contextmanager
-def load(space: Space, url: str, rate: float, secrets: tuple[str, ...] = ()) -> Iterator[Load]:
+def load(
+    space: Space, url: str, rate: float, secrets: tuple[str, ...] = (), key: str = ""
+) -> Iterator[Load]:
     """Run a load during the block, steady before it begins and again after it ends."""
     running = Load(space)
-    running.start(url, rate, secrets)
+    running.start(url, rate, secrets, key)
     running.wait_steady()
     yield running
     running.wait_steady()
