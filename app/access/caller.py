@@ -71,8 +71,9 @@ def _exceeded(allowance: Allowance, wait: float, now: float) -> QuotaExceeded:
 
 
 class EventMeter:
-    """A count of a caller's events, with the rate over the current and the previous span
-    of time, or since its first event if that is later.
+    """A count of a caller's events, with their rate.
+
+    The rate is over the current and the previous span of time, or since the first event if that is later.
     """
 
     __slots__ = ("_before", "_first", "_now", "_since", "events", "last", "refused")
