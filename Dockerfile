@@ -24,14 +24,17 @@ COPY openapi /build/openapi
 COPY app/console/web ./
 RUN npm run build
 
+# Without pygments: rich colours source code with it, which no command prints.
 FROM uv AS build
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-project
+    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-package pygments --no-install-project
 COPY README.md LICENSE ./
 COPY app ./app
 COPY --from=console /build/app/console/web/dist ./app/console/web/dist
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-editable
+    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-package pygments --no-editable
+COPY docker/slim.py ./
+RUN /opt/skybridge/bin/python slim.py /opt/skybridge
 
 FROM uv AS build-pipeline
 RUN --mount=type=cache,target=/root/.cache/uv \
@@ -41,7 +44,7 @@ COPY app ./app
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --frozen --no-dev --all-extras --no-editable
 ENV SKYBRIDGE_JARS=/opt/skybridge-jars
-RUN /opt/skybridge/bin/python -c "from app.cli.pipeline.group import bring_jars; bring_jars(quiet=True)"
+RUN /opt/skybridge/bin/python -c "from app.cli.pipeline.group import bring_jars; from app.pipeline.settings import SparkEngine; bring_jars(SparkEngine(with_postgresql=True), quiet=True)"
 
 # What both images share. The root file system may be read-only: what is written goes to /var/lib/skybridge
 # (log and store) and, by Spark, to /tmp.

@@ -45,7 +45,9 @@ _MISSING: Final = frozenset(
 )
 _OF_STORAGE: Final = ("software.amazon.awssdk.", "org.apache.hadoop.fs.", "com.google.cloud.")
 
-_CURE_MISSING: Final = "Add the jars that have the class to pipeline.spark.conf: spark.jars for a file, or spark.jars.packages."
+_CURE_MISSING: Final = (
+    "Download the jar that has the class, and name its file in pipeline.spark.extra_jars."
+)
 
 
 def lake_fault(error: BaseException) -> LakeUnavailable | None:

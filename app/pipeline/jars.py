@@ -18,6 +18,7 @@ import msgspec
 
 from app.errors import SetupError
 from app.libraries.httpx_client import httpx
+from app.pipeline.settings import SparkEngine
 
 MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 FOLDER = "SKYBRIDGE_JARS"
@@ -69,6 +70,10 @@ JARS = (
         "4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa"),
 )  # fmt: skip
 
+POSTGRESQL = Jar("org.postgresql", "postgresql", "42.7.4", 1_086_687,
+                 "188976721ead8e8627eb6d8389d500dccc0c9bebd885268a3047180274a6031e")  # fmt: skip
+"""The driver for a catalog in PostgreSQL."""
+
 ReceivedCallback = Callable[[Jar, int], None]
 """A callback that receives a jar and the number of bytes that were just downloaded."""
 
@@ -99,11 +104,16 @@ def repository(environ: Mapping[str, str]) -> str:
     return address.rstrip("/")
 
 
-def paths(environ: Mapping[str, str] = os.environ) -> list[Path]:
+def needed(engine: SparkEngine) -> tuple[Jar, ...]:
+    """Return the jars of Skybridge that this Spark needs."""
+    return (*JARS, POSTGRESQL) if engine.with_postgresql else JARS
+
+
+def paths(engine: SparkEngine, environ: Mapping[str, str] = os.environ) -> list[Path]:
     """Return the files for ``spark.jars``. Missing files are downloaded first, as the environment
     configures.
     """
-    return ensure_jars(folder(environ), source=repository(environ))
+    return ensure_jars(folder(environ), source=repository(environ), wanted=needed(engine))
 
 
 def missing(where: Path, wanted: Sequence[Jar] = JARS) -> list[Jar]:

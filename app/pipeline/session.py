@@ -189,8 +189,8 @@ def _short_job_options(engine: SparkEngine) -> dict[str, str]:
 
     own = engine.conf.get(_JVM, "")
     terminal = sys.stdout.isatty() and sys.stderr.isatty()
-    own_jars = not engine.has_jars and _CLASS_PATH not in engine.conf
-    class_cache = class_data.options(jars.paths(), own, leave=terminal) if own_jars else ""
+    own_jars = not (engine.has_jars or engine.extra_jars or _CLASS_PATH in engine.conf)
+    class_cache = class_data.options(jars.paths(engine), own, leave=terminal) if own_jars else ""
     return {_JVM: " ".join(filter(None, (_BRIEF, class_cache, own)))}
 
 
@@ -201,10 +201,11 @@ def _jars(engine: SparkEngine, *, local: bool) -> dict[str, str]:
     machines are sent the files.
     """
     if engine.has_jars:
-        return {}
+        named = [engine.conf["spark.jars"]] if "spark.jars" in engine.conf else []
+        return {"spark.jars": ",".join([*named, *engine.extra_jars])} if engine.extra_jars else {}
     from app.pipeline import jars  # noqa: PLC0415 - imports an HTTP client
 
-    found = list(map(str, jars.paths()))
+    found = [*map(str, jars.paths(engine)), *engine.extra_jars]
     if not local:
         return {"spark.jars": ",".join(found)}
     return {_CLASS_PATH: os.pathsep.join(filter(None, [*found, engine.conf.get(_CLASS_PATH)]))}

@@ -104,11 +104,15 @@ class SparkEngine(msgspec.Struct, frozen=True):
             work.
         conf: Further settings as Spark names them. They take precedence over the settings of
             Skybridge.
+        extra_jars: The files of further jars, in addition to those of Skybridge or of ``conf``.
+        with_postgresql: Whether the jars of Skybridge include the driver of PostgreSQL.
     """
 
     master: str = "local[*]"
     memory: str = "2g"
     conf: Mapping[str, str] = NOTHING
+    extra_jars: tuple[str, ...] = ()
+    with_postgresql: bool = False
 
     @property
     def has_jars(self) -> bool:

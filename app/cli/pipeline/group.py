@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from app.config.model.config import Config
     from app.pipeline.session import SparkSession
-    from app.pipeline.settings import Lake
+    from app.pipeline.settings import Lake, SparkEngine
 
 F = TypeVar("F", bound="Callable[..., None]")
 
@@ -106,11 +106,11 @@ def open_spark(
 
     engine = engine_of(config)
     if not engine.has_jars:
-        bring_jars(quiet=quiet)
+        bring_jars(engine, quiet=quiet)
     return open_session(engine, lake, app_name=f"skybridge {name}", brief=brief)
 
 
-def bring_jars(*, quiet: bool = False) -> list[Path]:
+def bring_jars(engine: SparkEngine | None = None, *, quiet: bool = False) -> list[Path]:
     """Download the missing jars and return the paths of all.
 
     Raises:
@@ -123,9 +123,10 @@ def bring_jars(*, quiet: bool = False) -> list[Path]:
     from app.pipeline import jars
 
     where, source = jars.folder(os.environ), jars.repository(os.environ)
-    absent = jars.missing(where)
+    wanted = jars.JARS if engine is None else jars.needed(engine)
+    absent = jars.missing(where, wanted)
     if not absent:
-        return jars.files(where)
+        return jars.files(where, wanted)
     columns = (bar.TextColumn("{task.description}"), bar.BarColumn(), bar.DownloadColumn())
     with bar.Progress(
         *columns,
@@ -135,7 +136,7 @@ def bring_jars(*, quiet: bool = False) -> list[Path]:
     ) as progress:
         bars = {jar: progress.add_task(jar.artifact, total=jar.size) for jar in absent}
         return jars.ensure_jars(
-            where, source=source, told=lambda jar, n: progress.advance(bars[jar], n)
+            where, source=source, told=lambda jar, n: progress.advance(bars[jar], n), wanted=wanted
         )
 
 

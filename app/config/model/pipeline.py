@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
@@ -112,6 +113,11 @@ class Spark(Strict):
     )
     memory: Annotated[str, Field(pattern=r"^[1-9]\d*[kmgt]$")] = Field(
         "2g", description="memory of the driver, which does all the work if master is local"
+    )
+    extra_jars: tuple[Path, ...] = Field(
+        (),
+        description="jar files that Java needs in addition to those of Skybridge, such as the driver of a "
+        "database; spark.jars in conf would replace those of Skybridge",
     )
     conf: dict[str, SecretStr] = Field(
         {}, description="further settings by Spark's names; they override Skybridge's"

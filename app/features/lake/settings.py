@@ -22,10 +22,21 @@ _TOPICS = "pipeline.archive.topics"
 
 
 def engine_of(config: Config) -> SparkEngine:
-    """Return the settings of Spark."""
+    """Return the settings of Spark. Raise SetupError if a file of ``extra_jars`` is missing."""
     spark = config.pipeline.spark
-    conf = {name: value.get_secret_value() for name, value in spark.conf.items()}
-    return SparkEngine(master=spark.master, memory=spark.memory, conf=conf)
+    if absent := [str(each) for each in spark.extra_jars if not each.is_file()]:
+        raise SetupError(
+            f"There is no file {', '.join(absent)}.",
+            setting="pipeline.spark.extra_jars",
+            cure="Download the jar there, or correct the path.",
+        )
+    return SparkEngine(
+        master=spark.master,
+        memory=spark.memory,
+        conf={name: value.get_secret_value() for name, value in spark.conf.items()},
+        extra_jars=tuple(str(each.absolute()) for each in spark.extra_jars),
+        with_postgresql=(config.pipeline.lake.catalog.uri or "").startswith("jdbc:postgresql:"),
+    )
 
 
 def lake_of(config: Config) -> Lake:

@@ -18,7 +18,7 @@ def _jars_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         class_data, "options", lambda _jars, _own, leave: "" if leave else "-XX:kept"
     )
-    monkeypatch.setattr(jars, "paths", lambda: [Path("/jars/a.jar"), Path("/jars/b.jar")])
+    monkeypatch.setattr(jars, "paths", lambda _engine: [Path("/jars/a.jar"), Path("/jars/b.jar")])
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
 
 
@@ -39,6 +39,16 @@ def test_jars_of_the_operator_stay_beside_ours_or_take_their_place() -> None:
     assert beside[CLASS_PATH] == "/jars/a.jar:/jars/b.jar:/own.jar"
     instead = told(spark_jars="/own.jar")
     assert (instead["spark.jars"], CLASS_PATH in instead) == ("/own.jar", False)
+
+
+def test_extra_jars_are_added_wherever_the_others_come_from() -> None:
+    extra = {"extra_jars": ("/x.jar",)}
+    here = _settings(SparkEngine(**extra), "test", brief=False)
+    assert here[CLASS_PATH] == "/jars/a.jar:/jars/b.jar:/x.jar"
+    sent = _settings(SparkEngine("spark://h:7077", **extra), "test", brief=False)
+    assert sent["spark.jars"] == "/jars/a.jar,/jars/b.jar,/x.jar"
+    own = SparkEngine(conf={"spark.jars": "/own.jar"}, **extra)
+    assert _settings(own, "test", brief=False)["spark.jars"] == "/own.jar,/x.jar"
 
 
 def test_one_piece_of_work_does_without_the_second_compiler() -> None:
