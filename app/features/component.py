@@ -90,6 +90,9 @@ class Component(Generic[P]):
         """Start to work. Components that come earlier in the list have started already. If the start fails,
         raise SetupError and leave nothing running."""
 
+    def leave(self) -> None:
+        """Note that the service will stop after ``timeouts.not_ready``, and still do all work."""
+
     async def stop(self, drain: float) -> None:
         """Accept no new work, finish the current work within ``drain`` seconds, and release all resources."""
 

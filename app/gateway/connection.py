@@ -77,6 +77,8 @@ class ServerConnection(AsgiProtocol):
         self._queue = RequestQueue(
             self, self._limits.in_work, listener.answered, self._limits.keep_alive_requests
         )
+        if listener.leaving:
+            self._queue.use_up()
         self._watch = TimeoutWatch(self, self._limits, self.loop)
         self._unparsed = b""  # received, but not parsed yet
         self._is_parsing = False
@@ -274,6 +276,10 @@ class ServerConnection(AsgiProtocol):
         self._queue.asgi_completed()
         if self._is_retiring:
             self._close()
+
+    def leave(self) -> None:
+        """Close after the next answer, because the server stops soon."""
+        self._queue.use_up()
 
     def shutdown(self) -> None:
         """Begin to drain, because the server stops. Pending requests are answered, then the

@@ -78,6 +78,7 @@ class Listener:
 
     def __init__(self, limits: ListenerLimits, answered: Histogram | None = None) -> None:
         self.limits = limits
+        self.leaving = False  # the process will stop: every answer is the last of its connection
         self.answered = Histogram() if answered is None else answered
         self.bodies = BodyShares(limits.receiving)
         self.heads = 0  # bytes of unfinished heads

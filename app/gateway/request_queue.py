@@ -175,6 +175,10 @@ class RequestQueue:
         if len(self._cycles) == 1 and (asgi := self._cycles[0].asgi) is not None:
             asgi.keep_alive = False
 
+    def use_up(self) -> None:
+        """Let the connection close after its next answer, as if it had had all answers that it may have."""
+        self._period = self._left = 1
+
     def drop(self) -> list[AsgiCycle]:
         """Discard all requests, because the connection has ended. Return the ASGI requests among them."""
         asgi_cycles = [cycle.asgi for cycle in self._cycles if cycle.asgi is not None]

@@ -100,6 +100,16 @@ class HttpServer:
             self._tasks.append(certificates.watch())
             self._handshakes = self._begin_handshakes(server, certificates)
 
+    def leave(self) -> None:
+        """End each connection with its next answer, which says so. New connections are still accepted.
+
+        Senders then open connections to other pods, while no request can meet a closed connection.
+        """
+        self._listener.leaving = True
+        if self._uvicorn is not None:
+            for connection in self._uvicorn.server_state.connections:
+                connection.leave()
+
     async def stop(self, drain: float = 25.0) -> None:
         """Stop accepting, send the answers that are due, and close the connections.
 

@@ -120,6 +120,8 @@ class Service:
                 "ends the process at once",
                 timeouts.not_ready,
             )
+        for component in self._components():
+            component.leave()
         await self.clock.sleep(timeouts.not_ready)
         _log.info("draining for at most %g s", timeouts.drain)
         for stage in reversed(self._stages):

@@ -61,6 +61,38 @@ async def test_both_kinds_are_counted_together():
         assert closes(answers) == [False, False, False, True]
 
 
+@pytest.mark.parametrize("kind", ["fast", "ordinary"])
+async def test_each_answer_is_the_last_once_the_process_will_stop(kind):
+    """On connections that are open, and on new ones. A sender then meets no closed connection."""
+    sent = event(1) if kind == "fast" else ORDINARY
+    async with (
+        listening(_Soon()) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        await peer.send(sent)
+        assert closes([await peer.answer()]) == [False]
+        server.leave()
+        async with await RawConnection.open(server.port) as later:
+            for each in (peer, later):
+                await each.send(sent)
+                assert closes([await each.answer()]) == [True]
+                assert await each.closed() == b""
+
+
+async def test_a_request_under_way_gets_the_last_answer_once_the_process_will_stop():
+    held = HeldPublisher()
+    async with (
+        listening(held) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        await peer.send(event(1))
+        await held.holds(1)
+        server.leave()
+        held.release(1)
+        assert closes([await peer.answer()]) == [True]
+        assert await peer.closed() == b""
+
+
 async def test_zero_means_any_number():
     async with (
         listening(ImmediatePublisher(), keep_alive_requests=0) as server,

@@ -112,6 +112,9 @@ class EventsComponent(Component[EventsComponentPolicy]):
             self.apply(await in_thread(making))
         await self._server.start()
 
+    def leave(self) -> None:
+        self._server.leave()
+
     async def stop(self, drain: float) -> None:
         await self._server.stop(drain)
 
