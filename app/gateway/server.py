@@ -107,7 +107,8 @@ class HttpServer:
         """
         self._listener.leaving = True
         if self._uvicorn is not None:
-            for connection in self._uvicorn.server_state.connections:
+            state: Any = self._uvicorn.server_state
+            for connection in state.connections:
                 connection.leave()
 
     async def stop(self, drain: float = 25.0) -> None:
