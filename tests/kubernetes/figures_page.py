@@ -53,12 +53,15 @@ def line(row: Row) -> str:
     )
 
 
-def write(page: Path, rows: Sequence[Row]) -> None:
-    """Write rows into a page, in place of earlier rows of the same scenarios."""
+def write(page: Path, rows: Sequence[Row], commit: str = "") -> None:
+    """Write rows into a page, in place of earlier rows of the same scenarios.
+
+    ``commit`` is that of the image. Empty: of the checkout.
+    """
     text = page.read_text(encoding="utf-8")
     known = {each.key: each for each in _known(text)}
     for row in rows:
-        cells = _cells(row)
+        cells = _cells(row, commit)
         known[cells.key] = cells
     ordered = sorted(known.values(), key=lambda each: each.key[0])
     remarks = "\n".join(f"- {remark}" for remark in _remarks())
@@ -72,9 +75,10 @@ def _known(text: str) -> list[_Cells]:
     return [_Cells([cell.strip() for cell in each.strip("|").split("|")]) for each in lines]
 
 
-def _cells(row: Row) -> _Cells:
+def _cells(row: Row, commit: str) -> _Cells:
     what = f"{row.scenario} ({row.note})" if row.note else row.scenario
-    made = f"{git('rev-parse', '--short', 'HEAD').strip()}, {datetime.now(UTC):%Y-%m-%d}"
+    commit = commit or git("rev-parse", "--short", "HEAD").strip()
+    made = f"{commit}, {datetime.now(UTC):%Y-%m-%d}"
     counts = (row.accepted, row.lost, row.repeated, row.order, row.refused)
     return _Cells(
         [row.topology, what, *(f"{each:,}" for each in counts), f"{row.longest_gap:.1f} s", made]

@@ -28,6 +28,7 @@ from checkout import git
 from kafka_install import Missing
 
 REPOSITORY = "localhost/skybridge"
+_LABEL = "org.opencontainers.image.revision"
 _CURE = "Cure: start Docker, or on Debian as root: apt-get install buildah"
 
 
@@ -73,6 +74,20 @@ def save(name: str, file: Path) -> None:
         _run("docker", "save", "--output", str(file), name)
     else:
         _run("buildah", "push", "--quiet", name, f"docker-archive:{file}:{name}")
+
+
+def revision(name: str) -> str:
+    """Return the commit from which an image was built, or "" if this machine does not have the image."""
+    label = f'"{_LABEL}"'
+    commands = {
+        "docker": ["inspect", "--format", f"{{{{index .Config.Labels {label}}}}}", name],
+        "buildah": ["inspect", "--type", "image", "--format", f"{{{{index .OCIv1.Config.Labels {label}}}}}", name],
+    }  # fmt: skip
+    program = engine()
+    done = subprocess.run(
+        [program, *commands[program]], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _build_with_buildah(folder: Path, words: Sequence[str]) -> None:

@@ -95,7 +95,7 @@ def _import(lab: Laboratory, name: str) -> None:
     file.unlink()
 
 
-def run(here: Site, entry: Entry, page: Path | None) -> list[Row]:
+def run(here: Site, entry: Entry, page: Path | None, commit: str = "") -> list[Row]:
     """Run one scenario, print its rows, and write them into the page. Return them."""
     began, rows = time.monotonic(), []
     print(f"{entry.name} ...", flush=True)
@@ -105,7 +105,7 @@ def run(here: Site, entry: Entry, page: Path | None) -> list[Row]:
         if row.faults():
             print(*(f"    {each}" for each in row.refusals), sep="\n", flush=True)
         if page is not None:
-            figures_page.write(page, [row])
+            figures_page.write(page, [row], commit)
     print(f"  {time.monotonic() - began:.0f} s", flush=True)
     return rows
 
@@ -119,9 +119,10 @@ def main(words: Sequence[str]) -> int:
     failed, rows = [], []
     try:
         with site(asked) as here:
+            commit = "" if here.lab is None else image_build.revision(here.image)
             for entry in entries:
                 try:
-                    rows += run(here, entry, asked.write)
+                    rows += run(here, entry, asked.write, commit)
                 except Exception:  # noqa: BLE001 - the next scenario has a namespace of its own
                     traceback.print_exc()
                     failed.append(entry.name)
