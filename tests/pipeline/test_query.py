@@ -344,7 +344,6 @@ def test_a_catalog_in_postgresql_is_read(small_lake: FilledLake, postgres: str) 
         ),
         (LakeCatalog("hive", "thrift://127.0.0.1:1", "s3://b"), "cannot be opened without Spark"),
         (LakeCatalog("glue", "", "s3://b"), "cannot be opened without Spark"),
-        (LakeCatalog("rest", "http://127.0.0.1:1", "s3://b"), "cannot be opened without Spark"),
         (LakeCatalog("hadoop", "", "wasp://b/c"), "cannot be opened without Spark"),
     ],
 )
