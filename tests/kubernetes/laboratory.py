@@ -26,7 +26,7 @@ import node_files
 import node_programs
 import own_image
 from cluster import Cluster
-from node import GROUPS, Node, enter_network, join
+from node import GROUPS, Node, enter_network, join, remove_groups
 from node_certificates import Authority
 from node_files import Place
 from versions import cache
@@ -36,6 +36,7 @@ from kafka_install import Missing
 from waiting import wait_until
 
 _READY_WITHIN = 300.0
+_RUN = "run-"
 Value = TypeVar("Value")
 
 
@@ -91,16 +92,15 @@ def laboratory(count: int = 2) -> Iterator[tuple[Laboratory, Cluster]]:
     """
     check_machine()
     built, packages, helm = go_build.build(), debian_packages.unpacked(), helm_install.install()
-    folder = cache() / f"run-{os.getpid()}"
+    _remove_leftovers()
+    folder = cache() / f"{_RUN}{os.getpid()}"
     folder.mkdir()
     with ExitStack() as ends:
         ends.callback(shutil.rmtree, folder, ignore_errors=True)
         authority = _authority(folder)
         nodes = []
         for number in range(1, count + 1):
-            place = Place(
-                number, folder / f"node{number}", f"skybridge-{os.getpid()}-{number}", packages
-            )
+            place = Place(number, folder / f"node{number}", _group(os.getpid(), number), packages)
             place.folder.mkdir()
             nodes.append(Node(place))
         networks = [node.place.pods for node in nodes]
@@ -117,6 +117,21 @@ def laboratory(count: int = 2) -> Iterator[tuple[Laboratory, Cluster]]:
         cluster = Cluster(_clients(lab, built["node"], helm))
         wait_until(lambda: _ready(cluster, count), _logs(nodes), _READY_WITHIN, turn=0.2)
         yield lab, cluster
+
+
+def _group(process: int, number: int) -> str:
+    """Return the name of the control group of a node, which the process started."""
+    return f"skybridge-{process}-{number}"
+
+
+def _remove_leftovers() -> None:
+    """Remove folders and control groups of laboratories whose process was killed."""
+    for folder in cache().glob(f"{_RUN}*"):
+        process = int(folder.name.removeprefix(_RUN))
+        if not Path(f"/proc/{process}").exists():
+            for number in (1, 2):
+                remove_groups(_group(process, number))
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _authority(folder: Path) -> Authority:

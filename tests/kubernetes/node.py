@@ -89,8 +89,7 @@ class Node:
                     os.kill(self._first, signal.SIGKILL)
             self._outside.kill()
             self._outside.wait()
-        for group in _groups(self.place.cgroup):
-            _remove(group)
+        remove_groups(self.place.cgroup)
         for group in {*_groups(_OF_CONTAINERD)} - self._found:
             _remove(group)
         shutil.rmtree(self.place.folder, ignore_errors=True)
@@ -143,6 +142,12 @@ def _allow_all(group: Path) -> None:
     for file in ("cpuset.cpus", "cpuset.mems"):
         if (group / file).exists() and (above := group.parent / file).exists():
             (group / file).write_text(above.read_text())
+
+
+def remove_groups(name: str) -> None:
+    """Remove the control groups of this name, with the groups below them."""
+    for group in _groups(name):
+        _remove(group)
 
 
 def _remove(group: Path) -> None:

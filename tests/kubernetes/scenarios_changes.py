@@ -50,7 +50,7 @@ def _digests(it: Installed) -> set[str]:
     }
 
 
-@scenario(short=True)
+@scenario()
 def single_reloaded(site: Site) -> Iterator[Row]:
     yield from _reloaded(site, SINGLE)
 

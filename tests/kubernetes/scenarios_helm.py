@@ -22,7 +22,7 @@ def _upgraded(site: Site, topology: str) -> Iterator[Row]:
     yield it.load.row("`helm test`, upgrade, rollback", topology)
 
 
-@scenario(short=True)
+@scenario()
 def single_upgrade(site: Site) -> Iterator[Row]:
     yield from _upgraded(site, SINGLE)
 

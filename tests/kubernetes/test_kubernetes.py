@@ -52,7 +52,7 @@ def _check(here: Site, entry: Entry) -> None:
 
 @pytest.mark.parametrize("entry", SHORT, ids=[each.name for each in SHORT])
 def test_short(small: Site, entry: Entry) -> None:
-    """The scenarios of one pod that take least."""
+    """One pod: installed, killed under load, uninstalled."""
     _check(small, entry)
 
 
