@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from app.bindings import http
 from app.cli.example_request import example_command
 from app.config.derived.kinds import guide_of
 from app.config.load.loader import load
-from pages import CHECKOUT, blocks
+from pages import CHECKOUT
 
 LOG = "version: 1\nbrokers: {log: {kind: embedded, path: ./log}}\n"
 ROUTE = "routes: [{name: r, to: {broker: log, topic: t}, %s}]\n"
@@ -51,9 +52,12 @@ def test_the_printed_curl_is_taken(tmp_path: Path, route: str) -> None:
 
 def test_the_printed_curl_is_taken_by_the_configuration_of_the_readme(tmp_path: Path) -> None:
     """It is the first one that anybody runs."""
-    (text,) = [each.text for each in blocks(CHECKOUT / "README.md") if each.language == "yaml"]
-    file = tmp_path / "skybridge.yaml"
-    file.write_text(text)
+    (text,) = re.findall(
+        r"(?s)cat > shop\.yaml <<'END'\n(.*?)\nEND\n", (CHECKOUT / "README.md").read_text()
+    )
+    (tmp_path / "billing.secret").write_text("whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY")
+    file = tmp_path / "shop.yaml"
+    file.write_text(text.replace("billing.secret", str(tmp_path / "billing.secret")))
     assert_taken(file)
 
 
