@@ -24,14 +24,17 @@ COPY openapi /build/openapi
 COPY app/console/web ./
 RUN npm run build
 
+# Without pygments: rich colours source code with it, which no command prints.
 FROM uv AS build
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-project
+    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-package pygments --no-install-project
 COPY README.md LICENSE ./
 COPY app ./app
 COPY --from=console /build/app/console/web/dist ./app/console/web/dist
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-editable
+    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-package pygments --no-editable
+COPY docker/slim.py ./
+RUN /opt/skybridge/bin/python slim.py /opt/skybridge
 
 FROM uv AS build-pipeline
 RUN --mount=type=cache,target=/root/.cache/uv \

@@ -155,7 +155,7 @@ chart: install ## write the golden renderings of the chart, and the secrets in i
 
 .PHONY: sbom
 sbom: install ## write the contents of the image to sbom.json, as CycloneDX
-	$(UV) export --quiet --frozen --no-dev --all-extras --no-extra pipeline --format cyclonedx1.5 --preview-features sbom-export --output-file sbom.json
+	$(UV) export --quiet --frozen --no-dev --all-extras --no-extra pipeline --no-emit-package pygments --format cyclonedx1.5 --preview-features sbom-export --output-file sbom.json
 
 .PHONY: pictures
 pictures: install console ## take the pictures of the pages: the README's terminals, and the console in light and dark

