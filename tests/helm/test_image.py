@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,8 @@ import pytest
 
 from dockerfile import DOCKERFILE, copy_into, instructions, variables
 from pages import CHECKOUT
+from sending import event_headers
+from service_process import ServeProcess, free_ports
 
 ENTRYPOINT = CHECKOUT / "app" / "pipeline" / "entrypoint.sh"
 PLACE = "/opt/skybridge"
@@ -126,6 +130,31 @@ def test_the_stages_of_the_image_make_a_service_that_runs(tmp_path):
     assert (built / "lib/python3.11/site-packages/app/pipeline/entrypoint.sh").is_file()
     assert not (built / "lib/python3.11/site-packages/pyspark").exists()
     assert (built / "lib/python3.11/site-packages/app/console/web/dist/index.html").is_file()
+
+
+def test_the_line_of_the_readme_runs_a_service_that_accepts_events(tmp_path):
+    """With the variables of the line and of the image, in a folder for the volume; the ports are free ones."""
+    readme = (CHECKOUT / "README.md").read_text()
+    (line,) = re.findall(r"docker run .*", readme)
+    words = shlex.split(line)
+    given = [each for option, each in itertools.pairwise(words) if option == "-e"]
+    volume = next(each for option, each in itertools.pairwise(words) if option == "-v")
+    last = dict(instructions("service"))
+    assert volume.partition(":")[2] == last["WORKDIR"] == last["VOLUME"]
+    events, admin = free_ports(2)
+    image = " ".join(text for word, text in instructions("service") if word == "ENV")
+    ports = {"EVENTS": events, "ADMIN": admin}
+    environ = {name: text for name, text in variables(image).items() if name != "PATH"}
+    environ |= dict(each.split("=", 1) for each in given)
+    environ |= {f"SKYBRIDGE_SERVER__{name}__PORT": str(port) for name, port in ports.items()}
+    service = ServeProcess(None, tmp_path, admin)
+    service.arguments = words[words.index("skybridge") + 1 :]
+    with service.ended():
+        service.start(environ)
+        headers = event_headers("1", type="com.example.order")
+        assert service.ask("POST", "/events", "{}", headers, port=events)[0] == 202
+        assert service.stop() == 0
+    assert (tmp_path / "skybridge-data" / "log" / "log.db").exists()
 
 
 @pytest.fixture
