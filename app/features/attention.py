@@ -8,7 +8,9 @@ from app.api.http.given import ServiceParts
 from app.api.http.views import Attention
 from app.api.status.answers import Status
 from app.delivery.alert_plan import ProcessFindings
-from app.delivery.service_verdicts import SILENT
+from app.delivery.service_verdicts import SILENT, ServiceFacts, verdicts
+from app.errors import StoreUnavailable
+from app.interfaces import Store
 from app.model.operator_verdict import OperatorVerdict
 
 
@@ -17,13 +19,25 @@ class AttentionReader:
 
     def __init__(self, given: ServiceParts) -> None:
         self._given = given
+        self._last = ProcessFindings()
 
     async def attention(self) -> Sequence[Attention]:
         """Return what needs a person now, the gravest first."""
         return (await self._status()).attention
 
     async def findings(self) -> ProcessFindings:
-        """Return what needs a person now, and the senders that have sent lately."""
+        """Return what needs a person now, and the senders that have sent lately.
+
+        If the store does not answer, nothing else is asked, because each question would wait for its time-out. The
+        other findings are then those of the last call."""
+        try:
+            await self._given.of(Store).subscriptions.revision()
+        except StoreUnavailable as error:
+            return _with_store_away(self._last, str(error))
+        self._last = await self._findings()
+        return self._last
+
+    async def _findings(self) -> ProcessFindings:
         status = await self._status()
         found = tuple(map(_verdict_of, status.attention))
         return ProcessFindings(found, tuple(_active(status)))
@@ -33,6 +47,13 @@ class AttentionReader:
         from app.api.status.views import whole_status  # noqa: PLC0415
 
         return await whole_status(ReachableParts(self._given, None))
+
+
+def _with_store_away(last: ProcessFindings, cause: str) -> ProcessFindings:
+    """Return the last findings and the verdict on the store."""
+    away = verdicts(ServiceFacts(store_cause=cause))
+    others = [each for each in last.verdicts if each.name not in {one.name for one in away}]
+    return ProcessFindings((*away, *others), last.active)
 
 
 def _verdict_of(each: Attention) -> OperatorVerdict:
