@@ -45,8 +45,8 @@ def adapted(values: Values, space: str, image: str, pull: str) -> Values:
     config["routes"] = [_to(each, space) for each in config["routes"]]
     config["subscriptions"] = [_from(each, space) for each in config["subscriptions"]]
     config["webhooks"] = settings.WEBHOOKS
-    own = {"config": config, "image": {**settings.image(image, pull), "digest": ""}}
-    return merged(merged(values, _OUTSIDE), own)
+    own = {"image": {**settings.image_values(image, pull), "digest": ""}}
+    return {**merged(merged(values, _OUTSIDE), own), "config": config}
 
 
 def _to(route: Mapping[str, Any], topic: str) -> Values:

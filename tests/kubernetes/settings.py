@@ -42,7 +42,7 @@ def single(space: str, image: str, pull: str) -> Values:
     log = {"log": {"kind": "embedded", "path": "/var/lib/skybridge/log"}}
     store = {"kind": "sqlite", "path": "/var/lib/skybridge/store.db"}
     return {
-        "image": image(image, pull),
+        "image": image_values(image, pull),
         "config": _config(space, log, store, "log"),
         "single": {"resources": SMALL},
     }
@@ -55,7 +55,7 @@ def split(space: str, image: str, pull: str) -> Values:
     store = {"kind": "postgresql", "dsn": "${env:DSN}"}
     return {
         "topology": "split",
-        "image": image(image, pull),
+        "image": image_values(image, pull),
         "config": _config(space, kafka, store, "main"),
         "secretEnv": [{"name": "DSN", "existingSecret": "shop-postgresql", "key": "dsn"}],
         "gateway": {"replicas": 2, "resources": SMALL},
@@ -85,6 +85,6 @@ def signed(values: Values, secret_file: str) -> Values:
     return merged(values, {"config": {"subscriptions": [own]}, "secretFiles": files})
 
 
-def image(image: str, pull: str) -> Values:
+def image_values(image: str, pull: str) -> Values:
     repository, _, tag = image.rpartition(":")
     return {"repository": repository, "tag": tag, "pullPolicy": pull}
