@@ -6,7 +6,8 @@ facts                                                       verdict          cur
 the broker of its source does not answer                    broker-away      start the broker.
 broken or stopped                                           cannot-run       change the subscription.
 the target answered 410                                     disabled         repair the target, resume.
-the last ``FAILED`` attempts failed, and events wait        endpoint-fails   repair the target, try again at once.
+``FAILED`` attempts and ``STEADY`` seconds without success  endpoint-fails   repair the target, try again at once.
+the same, and only dead letters are left                    endpoint-fails   repair the target, redrive them.
 its endpoint is paused for ``GRACE`` seconds                endpoint-fails   repair the target, try again at once.
 the pull queue is full                                      queue-full       start consumers.
 its worker failed and restarts                              restarting       look at the cause.
@@ -37,6 +38,7 @@ from app.model.subscription_status import PAUSED_BY_CONFIGURATION
 LATE = 300.0  # seconds that events may wait before a person is needed
 GRACE = 60.0  # seconds that an endpoint may be paused before a person is needed
 FAILED = 3  # failed attempts in a row after which the endpoint counts as failing
+STEADY = 10.0  # seconds of these failures: a target that refuses single events fails for less
 
 _MINUTE = 60
 _FOREIGN = "foreign"
@@ -57,6 +59,7 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
         failures: The failed attempts since the last success.
         failing_for: The time since the first of these failures.
         held: The events that its worker has read and not finished.
+        waiting: The events of ``held`` that wait for their next attempt.
         oldest: The age of the oldest of these events.
         lag: The unfinished records of the log, or None if unknown.
         lag_grew: The records by which the lag has grown since it last fell.
@@ -80,6 +83,7 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
     failing_for: float = 0.0
     held: int = 0
+    waiting: int = 0
     oldest: float = 0.0
     lag: int | None = 0
     lag_grew: int = 0
@@ -108,8 +112,14 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def endpoint_fails(self) -> bool:
         """Return True if the target fails and does not recover by itself at once."""
-        paused = self.paused_for is not None and self.failing_for >= GRACE
-        return paused or (self.failures >= FAILED and self.waits)
+        if self.paused_for is not None and self.failing_for >= GRACE:
+            return True
+        return self.failures >= FAILED and self.failing_for >= STEADY and self.waits
+
+    @property
+    def retries(self) -> bool:
+        """Return True if events wait for their next attempt, so that trying them now has an effect."""
+        return self.paused_for is not None or bool(self.waiting or self.parked)
 
 
 def subscription_verdicts(facts: SubscriptionFacts) -> Iterator[OperatorVerdict]:
@@ -143,7 +153,7 @@ def _stopped(facts: SubscriptionFacts) -> OperatorVerdict | None:
             cure = "change the subscription as the cause demands"
             return _verdict(facts, "cannot-run", "error", detail, cure, show)
         case "disabled":
-            detail = f"disabled, nothing is sent: {cause}"
+            detail = f"disabled, nothing is sent: {cause_text(cause)}"
             cure = "repair the target, then resume the subscription"
             return _verdict(facts, "disabled", "error", detail, cure, resume)
         case "restarting":
@@ -153,6 +163,12 @@ def _stopped(facts: SubscriptionFacts) -> OperatorVerdict | None:
         case "paused" if facts.paused_for is None:
             return _paused(facts, cause, resume, show)
     return None
+
+
+def cause_text(cause: str) -> str:
+    """Return the cause of a disabled subscription in words: ``status-410`` is a code for programs."""
+    status = cause.removeprefix("status-")
+    return cause if status == cause else f"the target answered {status}"
 
 
 def _paused(facts: SubscriptionFacts, cause: str, resume: str, show: str) -> OperatorVerdict:
@@ -168,7 +184,7 @@ def _failing(facts: SubscriptionFacts) -> OperatorVerdict | None:
     """Return the verdict on a target that takes no events, or None."""
     if facts.queue_is_full:
         detail = f"its pull queue is full: {facts.queued} of {facts.queue_bound} events wait to be pulled"
-        cure = "start consumers, or raise sink.pull.max_waiting; the command prints and acknowledges events"
+        cure = "start consumers, or raise sink.pull.max_waiting; skybridge pull prints and acknowledges events"
         return _verdict(facts, "queue-full", "error", detail, cure, f"skybridge pull {facts.id}")
     if not facts.endpoint_fails:
         return None
@@ -176,8 +192,10 @@ def _failing(facts: SubscriptionFacts) -> OperatorVerdict | None:
     last = "the last attempt" if facts.failures == 1 else f"the last {facts.failures} attempts"
     since = f"the target fails, {last} failed"
     detail = f"{since}: {why}" if why else since
-    cure = "repair the target, then try again at once"
-    return _verdict(facts, "endpoint-fails", "error", detail, cure, _retry(facts.id))
+    cure, command = "repair the target, then try again at once", _retry(facts.id)
+    if facts.letters and not facts.retries:
+        cure, command = "repair the target, then redrive its dead letters", _redrive(facts.id)
+    return _verdict(facts, "endpoint-fails", "error", detail, cure, command)
 
 
 def _late(facts: SubscriptionFacts) -> OperatorVerdict | None:
@@ -198,7 +216,7 @@ def _late(facts: SubscriptionFacts) -> OperatorVerdict | None:
     if facts.queued and facts.queue_oldest > LATE:
         waits = duration_text(facts.queue_oldest)
         detail = f"{counted(facts.queued, 'event', 'wait')} to be pulled, the oldest for {waits}"
-        cure = "start consumers; the command prints and acknowledges events"
+        cure = "start consumers; skybridge pull prints and acknowledges events"
         return _verdict(
             facts, "unread-queue", "warning", detail, cure, f"skybridge pull {facts.id}"
         )
@@ -270,6 +288,10 @@ def _cure_of(cause: str) -> tuple[str, str]:
 
 def _retry(subscription: str) -> str:
     return f"skybridge retry {subscription}"
+
+
+def _redrive(subscription: str) -> str:
+    return f"skybridge dead-letters redrive --subscription {subscription}"
 
 
 def _verdict(

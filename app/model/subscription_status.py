@@ -39,7 +39,8 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
         parked_rows: Parked events of the owned partitions.
         parked_keys: Keys of these parked events.
         restarts: Restarts since the process started.
-        last_error: The error of the newest failed attempt.
+        last_status: The status of the answer to the newest failed attempt. None if no answer came.
+        last_error: The text of this answer, or why none came.
         failures: Failed attempts since the last success.
         failing_for: Seconds since the first of these failures.
         queue_bound: The most events of its pull queue. None if it is not a pull subscription.
@@ -61,6 +62,7 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     parked_rows: int = 0
     parked_keys: int = 0
     restarts: int = 0
+    last_status: int | None = None
     last_error: str = ""
     failures: int = 0
     failing_for: float = 0.0

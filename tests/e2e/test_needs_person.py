@@ -31,6 +31,11 @@ QUICK = {"schedule": ["10ms"] * 200, "hold": 200}
 SUBJECT = "subscription billing"
 
 
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription_verdicts, "STEADY", 0.0)
+
+
 @pytest.fixture
 async def target() -> AsyncIterator[WebhookTarget]:
     target = WebhookTarget()

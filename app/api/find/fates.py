@@ -20,6 +20,7 @@ from app.api.find.rows import FoundEventRows, offered_at
 from app.api.http.slices import ROW, Slices
 from app.api.status.asked import Spools
 from app.delivery.event_age import AgeLimits
+from app.delivery.subscription_verdicts import cause_text
 from app.errors import StoreUnavailable
 from app.filters.explain import Explainer, FilterVerdict
 from app.interfaces import Attempt, DeadLetter, EventName, Parked, PullMessage, Store, WaitingEvent
@@ -415,4 +416,6 @@ class _FateFinder:
         state = self._now.states.get(self._id)
         if state is None or (state.state == "running" and not state.cause):
             return ""
-        return f"; the subscription is {state.state}" + (f": {state.cause}" if state.cause else "")
+        cause = state.cause.removeprefix(f"{state.state}: ")
+        subject = "subscription" if state.paused_for is None else "endpoint"  # which is paused
+        return f"; the {subject} is {state.state}" + (f": {cause_text(cause)}" if cause else "")

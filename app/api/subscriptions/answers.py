@@ -72,7 +72,9 @@ class SubscriptionView(CopyingView):
         description="seconds since the oldest unfinished message was stored in the log"
     )
     restarts: int = Field(description="how often its worker was restarted after an error")
-    last_error: str = Field(description="last failed attempt; shown only with the scope data")
+    last_error: str = Field(
+        description="status and text of the answer to the last failed attempt; the text is shown only with the scope data"
+    )
     failures: int = Field(description="failed attempts of this process since its last success")
     failing_for: float = Field(description="seconds since the first of these failures, or 0")
     parked: ParkedOfSubscription = Field(description="parked events of the subscription")

@@ -21,6 +21,7 @@ def facts_of(view: SubscriptionView) -> SubscriptionFacts:
         failures=view.failures,
         failing_for=view.failing_for,
         held=view.held,
+        waiting=view.waiting,
         oldest=view.oldest or 0.0,
         lag=view.lag,
         lag_grew=view.lag_grew,

@@ -120,13 +120,20 @@ class _Now(NamedTuple):
 _UNKNOWN = LogHealth(healthy=False, cause="the configuration has no such broker")
 
 
+def _error_text(status: int | None, detail: str) -> str:
+    """Return the answer to a failed attempt as text. A caller without the scope ``data`` sees its status."""
+    if status is None:
+        return detail
+    return f"{status} ({detail})" if detail else str(status)
+
+
 def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
     queue, growth = _queue(state, now), now.growth(state.group)
     view = SubscriptionView.of(
         state,
         broker_health=now.brokers.get(state.broker, _UNKNOWN),
         partitions=list(map(str, state.partitions)),
-        last_error=now.shown.text(state.last_error),
+        last_error=_error_text(state.last_status, now.shown.text(state.last_error)),
         lag=_lag_of(now.lag.get(state.group, ()), queue),
         lag_grew=growth.records,
         lag_grows_for=round(growth.seconds, 3),

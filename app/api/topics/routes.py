@@ -213,7 +213,7 @@ def unknown_topic(broker: str, topic: str) -> RequestRefused:
     return RequestRefused(
         404,
         "unknown-topic",
-        f"broker {broker} has no topic {topic}. /v1/topics lists all topics. Publishing does not create topics",
+        f"broker {broker} has no topic {topic}. /v1/topics lists all topics. This request creates none",
     )
 
 

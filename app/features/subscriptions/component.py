@@ -216,7 +216,7 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
             return ()
         wanted = {each.id for each in self._catalog.subscriptions}
         found = (
-            replace(each, last_error=_last_error(supervisor.attempts(each.id, RECENT)))
+            _with_last_error(each, supervisor.attempts(each.id, RECENT))
             for each in supervisor.statuses(names)
             if each.id in wanted  # else it is being removed
         )
@@ -321,10 +321,9 @@ def _fault(target: Target | Exchange, faults: Faults) -> str:
     return faults.get(target.broker, {}).get(fixed_place(target), "")
 
 
-def _last_error(attempts: Sequence[Attempt]) -> str:
-    """Return the newest failed attempt as text, with the target's answer."""
+def _with_last_error(status: SubscriptionStatus, attempts: Sequence[Attempt]) -> SubscriptionStatus:
+    """Return the status with the answer to the newest failed attempt."""
     failed = next((each for each in attempts if each.outcome != "delivered"), None)
     if failed is None:
-        return ""
-    parts = (failed.outcome, str(failed.status or ""), failed.detail)
-    return " ".join(filter(None, parts))
+        return status
+    return replace(status, last_status=failed.status, last_error=failed.detail)

@@ -125,7 +125,8 @@ class Service(topics_service.FakeTopicsService):
                 held=3,
                 paused_for=12.5,
                 oldest=3600.25,
-                last_error="retry 503",
+                last_status=503,
+                last_error="closed",
             )
         ]
 
@@ -205,7 +206,7 @@ async def test_status_shows_subscriptions_with_dead_letters_and_last_error(
     (subscription,) = status["subscriptions"]
     assert subscription["state"] == "paused"
     assert subscription["cause"] == "503 with Retry-After"
-    assert subscription["last_error"] == "retry 503"
+    assert subscription["last_error"] == "503 (closed)"
     assert subscription["dead_letters"] == {"status-415": 1}
     assert subscription["lag"] is None
     assert status["brokers"] == {"log": {"healthy": True, "cause": ""}}

@@ -16,7 +16,7 @@ from app.api.subscriptions.answers import (
     PullQueueView,
     SubscriptionView,
 )
-from app.delivery.subscription_verdicts import FAILED, LATE, SubscriptionFacts
+from app.delivery.subscription_verdicts import FAILED, LATE, STEADY, SubscriptionFacts
 
 UP = HealthView(healthy=True)
 
@@ -106,7 +106,7 @@ def test_a_service_that_is_well_needs_nobody() -> None:
     ("settings", "verdict"),
     [
         ({"state": "disabled", "cause": "disabled: the target answered 410"}, "disabled"),
-        ({"failures": FAILED, "held": 1}, "endpoint-fails"),
+        ({"failures": FAILED, "failing_for": STEADY, "held": 1}, "endpoint-fails"),
         ({"paused_for": 9.0, "failing_for": LATE}, "endpoint-fails"),
         ({"oldest": LATE + 1}, "late-events"),
         ({"lag_grew": 9, "lag_grows_for": LATE}, "lag-grows"),

@@ -11,6 +11,7 @@ from app.delivery.subscription_verdicts import (
     FAILED,
     GRACE,
     LATE,
+    STEADY,
     SubscriptionFacts,
     subscription_verdicts,
 )
@@ -24,7 +25,7 @@ SHOW = "skybridge subscriptions show billing"
 RESUME = "skybridge subscriptions resume billing"
 ATTEMPTS = "skybridge attempts --subscription billing"
 PULL = "skybridge pull billing"
-FAILING = {"failures": FAILED, "last_error": "retry 500"}
+FAILING = {"failures": FAILED, "failing_for": STEADY, "last_error": "500"}
 FULL = {"queue_bound": 10, "queued": 10}
 
 OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
@@ -49,7 +50,7 @@ OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
     ),
     (
         "disabled",
-        {"state": "disabled", "cause": "disabled: the target answered 410", **FAILING, "lag": 3},
+        {"state": "disabled", "cause": "disabled: status-410", **FAILING, "lag": 3},
         [("disabled", "disabled, nothing is sent: the target answered 410", RESUME)],
     ),
     (
@@ -71,7 +72,7 @@ OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
     (
         "breaker open",
         {"state": "paused", "paused_for": 9.0, **FAILING, "lag": 1},
-        [("endpoint-fails", "the target fails, the last 3 attempts failed: retry 500", RETRY)],
+        [("endpoint-fails", "the target fails, the last 3 attempts failed: 500", RETRY)],
     ),
     (
         "breaker open because the target asked to wait",
@@ -81,19 +82,28 @@ OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
     (
         "last success older than the last failures",
         {**FAILING, "held": 1},
-        [("endpoint-fails", "the target fails, the last 3 attempts failed: retry 500", RETRY)],
+        [("endpoint-fails", "the target fails, the last 3 attempts failed: 500", RETRY)],
     ),
     ("failed once or twice", {"failures": FAILED - 1, "lag": 9, "held": 1}, []),
     ("failed, and nothing waits any more", {**FAILING}, []),
     (
-        "every event is refused",
-        {**FAILING, "last_error": "dead-letter 415", "letters": {"status-415": 89}},
+        "every third event is refused, and three of them came in a row",
+        {**FAILING, "failing_for": STEADY / 2, "letters": {"status-422": 89}},
+        [("dead-letters", "dead letters (status-422: 89)", REDRIVE)],
+    ),
+    (
+        "failing with dead letters of before",
+        {**FAILING, "held": 1, "waiting": 1, "letters": {"status-415": 1}},
         [
-            (
-                "endpoint-fails",
-                "the target fails, the last 3 attempts failed: dead-letter 415",
-                RETRY,
-            ),
+            ("endpoint-fails", "the target fails, the last 3 attempts failed: 500", RETRY),
+            ("dead-letters", "dead letters (status-415: 1)", REDRIVE),
+        ],
+    ),
+    (
+        "every event is refused",
+        {**FAILING, "last_error": "415", "letters": {"status-415": 89}, "lag": 6, "held": 6},
+        [
+            ("endpoint-fails", "the target fails, the last 3 attempts failed: 415", REDRIVE),
             ("dead-letters", "dead letters (status-415: 89)", REDRIVE),
         ],
     ),
@@ -115,8 +125,8 @@ OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
     ),
     (
         "late events",
-        {"oldest": 90_000.0, "last_error": "retry 500"},
-        [("late-events", "its oldest event has waited for 1 d 1 h: retry 500", ATTEMPTS)],
+        {"oldest": 90_000.0, "last_error": "500"},
+        [("late-events", "its oldest event has waited for 1 d 1 h: 500", ATTEMPTS)],
     ),
     (
         "lag that grows",
@@ -134,7 +144,7 @@ OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
         "failing with parked keys",
         {**FAILING, "lag": 913, "parked": 108, "parked_keys": 9, "parked_oldest": 9.0},
         [
-            ("endpoint-fails", "the target fails, the last 3 attempts failed: retry 500", RETRY),
+            ("endpoint-fails", "the target fails, the last 3 attempts failed: 500", RETRY),
             ("parked-keys", "108 events of 9 keys are parked, the oldest for 9 s", RETRY),
         ],
     ),
