@@ -1,4 +1,5 @@
-"""Photograph each page of the console in each state, to be looked at: wide and narrow, light and dark.
+"""Photograph each page of the console in each state, to be looked at: wide and narrow, light and dark,
+and as long as it is.
 
     python tests/support/console_states.py FOLDER [STATE …]
 
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from configuration import Settings
 from console import READER, WITHIN_MS, ConsoleService, browsing, log_in, with_tokens
@@ -27,7 +28,9 @@ from console_stage import PAGES, Stage, on_stage
 from kafka_away import kafka_with
 from waiting import wait_until
 
-WIDTHS = {1280: 800, 400: 800}  # pixels: heights by width
+WIDTHS = (1280, 400)  # pixels
+HEIGHT = 800  # pixels of the window; a longer page gets a longer one
+LONGEST = 4000  # pixels
 WARM = 15.0  # seconds of traffic before the first picture
 CALM = 0.4  # seconds for a page to settle
 WITHIN = WITHIN_MS / 1000
@@ -35,6 +38,11 @@ MORE: Mapping[str, str] = {
     "pull": "#/subscriptions/reports",
     "subscription-parked": "#/subscriptions/ledger/parked",
     "subscription-letters": "#/subscriptions/billing/dead-letters",
+    "subscription-ledger": "#/subscriptions/ledger",
+    "subscription-search-index": "#/subscriptions/search-index",
+    "subscription-accounting": "#/subscriptions/accounting",
+    "event-of-ledger": "#/events/event?id=warehouse-000010",
+    "letters-of-one": "#/letters?subscription=billing&cause=status-422",
 }
 """Pages that have no picture in the docs."""
 
@@ -140,25 +148,43 @@ def main(to: Path, names: Collection[str]) -> None:
 
 def photograph(browser: Browser, scene: Scene, to: Path, name: str) -> None:
     for scheme in SCHEMES:
-        for width, height in WIDTHS.items():
-            size = {"width": width, "height": height}
-            context = browser.new_context(color_scheme=scheme, viewport=size, locale="en-GB")
+        for width in WIDTHS:
+            context = browser.new_context(
+                color_scheme=scheme, viewport=_size(width), locale="en-GB"
+            )
             context.set_default_timeout(WITHIN_MS)
             if scene.token:
                 log_in(context, scene.service, scene.token)
             page = context.new_page()
             page.goto(scene.service.url())
             for each, fragment in {**PAGES, **MORE}.items():
-                _open(page, fragment)
+                _open(page, fragment, width)
                 page.screenshot(path=to / f"{name}-{each}-{width}-{scheme}.png")
             context.close()
 
 
-def _open(page: Page, fragment: str) -> None:
+def _size(width: int, height: int = HEIGHT) -> ViewportSize:
+    return {"width": width, "height": height}
+
+
+def _open(page: Page, fragment: str, width: int) -> None:
+    """Open a page of the console in a window that is as high as the page."""
+    page.set_viewport_size(_size(width))
     page.evaluate("address => { location.hash = address }", fragment)
     expect(page.locator("main")).not_to_be_empty()
     expect(page.locator(".loading")).to_have_count(0)
     time.sleep(CALM)
+    height = min(LONGEST, page.evaluate(_WHOLE))
+    if height > HEIGHT:
+        page.set_viewport_size(_size(width, height))
+        time.sleep(CALM)
+
+
+_WHOLE = """() => {
+    const main = document.querySelector("main");
+    return innerHeight - main.clientHeight + main.scrollHeight;
+}"""
+"""The height of a window that shows the whole page."""
 
 
 if __name__ == "__main__":
