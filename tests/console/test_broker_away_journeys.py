@@ -73,7 +73,7 @@ def test_with_kafka_away_its_topics_stay_and_its_subscriptions_say_so(
     page = pages.open(away, "#/events")
     topics = page.get_by_role("combobox", name="Topic")
     for name in ("orders", "payments"):
-        option = topics.get_by_role("option", name=f"main/{name} (unreachable)")
+        option = topics.get_by_role("option", name=f"main/{name} (broker away)")
         expect(option).to_be_attached()
     expect(page.locator(".needs", has_text="Broker main does not answer")).to_be_visible()
     page.goto(away.url("#/subscriptions"))

@@ -116,6 +116,22 @@ def test_topics_that_come_late_take_back_nothing_that_was_typed(stage: Shop, pag
     expect(page.get_by_label("Type")).to_have_value(f"{ORDERS}re*")
 
 
+def test_an_event_that_comes_late_to_explain_takes_back_no_choice(
+    stage: Shop, pages: Pages
+) -> None:
+    """The field stayed empty if a route was chosen before the event had come."""
+    page = pages.open(stage.service, "#/overview")
+    held: list[Route] = []
+    page.route("**/v1/config", lambda route: held.append(route))  # noqa: PLW0108 - it gets an attribute
+    page.get_by_role("link", name="Explain", exact=True).click()
+    page.get_by_label("Posted to").select_option("orders")
+    let_go(page, "/v1/config", held)
+    expect(page.get_by_label("An event or a batch, in JSON")).to_have_value(
+        re.compile("specversion")
+    )
+    expect(page.get_by_label("Posted to")).to_have_value("orders")
+
+
 def test_a_live_tail_shows_wanted_events_as_they_come(stage: Shop, pages: Pages) -> None:
     page = pages.open(
         stage.service, f"#/events?broker=log&topic=orders&type={ORDERS}created&live=1"

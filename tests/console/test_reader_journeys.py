@@ -60,3 +60,21 @@ def test_a_master_is_offered_them(stage: Stage, pages: Pages) -> None:
     """Or the test above could not fail."""
     page = pages.open(stage.service, "#/letters", token=TOKEN)
     expect(page.get_by_role("button", name=re.compile("^Redrive all"))).to_be_visible()
+
+
+def test_a_reader_sees_the_status_of_the_answer_and_no_command_that_it_may_not_run(
+    stage: Stage, pages: Pages
+) -> None:
+    page = pages.open(stage.service, token=READER)
+    fails = page.locator(".needs[data-verdict=endpoint-fails]")
+    expect(fails).to_contain_text("failed: 503 (not shown: the token lacks the scope data)")
+    page.goto(stage.service.url("#/letters/parked"))
+    parked = page.get_by_role("table", name="Parked keys")
+    expect(parked.get_by_role("columnheader", name="Next attempt")).to_be_visible()
+    expect(parked.get_by_role("columnheader", name="Now")).to_have_count(0)
+    page.goto(stage.service.url("#/subscriptions/reports"))
+    expect(page.get_by_role("heading", name=re.compile("to be pulled$"))).to_be_visible()
+    expect(page.get_by_text("skybridge pull")).to_have_count(0)
+    page.goto(stage.service.url("#/subscriptions?make=1"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("New subscription")
+    expect(page.get_by_text("Sign in with a token that has it")).to_be_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -61,3 +62,5 @@ def test_a_pull_subscription_shows_what_waits_to_be_pulled(stage: Stage, pages: 
     page = pages.open(stage.service, "#/subscriptions/queue")
     expect(page.get_by_text("3 events wait to be pulled", exact=True)).to_be_visible()
     expect(page.get_by_text("Waiting for the first event")).to_have_count(0)
+    oldest = page.locator(".figure", has_text="Oldest event")
+    expect(oldest).to_contain_text(re.compile(r"\d+ (s|min)$"))

@@ -26,7 +26,7 @@ SIZE = {"width": 1160, "height": 680}
 LEFT_OUT = {
     "subscription-attempts": "its table is on the page of the subscription",
     "events-live": "it looks as the search does",
-    "parked": "nothing is parked on the stage",
+    "parked": "it looks as the list of dead letters does",
     "candidate": "it is empty until a user writes",
 }
 LARGEST = 160 << 10  # bytes of a picture

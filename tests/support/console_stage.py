@@ -169,7 +169,7 @@ def settings_of(targets: str) -> Settings:
     }
 
 
-SOON_PARKED = {"schedule": ["50ms", "10m", "10m"], "hold": 1}
+SOON_PARKED = {"schedule": ["10m", "10m", "10m"], "hold": 0}  # before the endpoint is paused
 
 
 def subscription(name: str, topic: str, sink: object, **others: object) -> Settings:

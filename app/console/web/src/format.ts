@@ -11,6 +11,8 @@ const dayAndClock = new Intl.DateTimeFormat(undefined, {
   minute: "2-digit",
   second: "2-digit",
 });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const dayAndYear = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const tick = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "long" });
 
@@ -92,6 +94,18 @@ export function ago(ms: number, now = Date.now()): string {
   if (size < 5400) return relative.format(Math.round(seconds / 60), "minute");
   if (size < 129_600) return relative.format(Math.round(seconds / 3600), "hour");
   return relative.format(Math.round(seconds / 86_400), "day");
+}
+
+/** "in 34 min" until the next attempt. A time that has come waits for the target, or for its turn. */
+export function dueIn(ms: number, now = Date.now()): string {
+  return ms <= now ? "due now" : `in ${duration((ms - now) / 1000)}`;
+}
+
+/** "27 Nov" where it is not today, with the year where it is not this one; "" where it is today. */
+export function dayOf(ms: number, now = Date.now()): string {
+  const [then, today] = [new Date(ms), new Date(now)];
+  if (then.toDateString() === today.toDateString()) return "";
+  return (then.getFullYear() === today.getFullYear() ? day : dayAndYear).format(ms);
 }
 
 /** A sentence that begins in lower case. */

@@ -8,7 +8,7 @@ import type { History, Point, Problem } from "./api/types";
 const HOUR = 3600;
 const DENSE = 120; // seconds in which every point of the stream stays; before, one in ten
 
-export interface Recorded {
+interface Recorded {
   history: History | undefined;
   problem: Problem | undefined;
 }

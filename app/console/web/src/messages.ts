@@ -144,7 +144,7 @@ export function curl(message: Message, url: string): string {
 }
 
 /** For a POSIX shell. */
-export function quoted(text: string): string {
+function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
@@ -165,4 +165,10 @@ export function eventsUrl(configuration: Record<string, unknown> | undefined): s
   const { host = "127.0.0.1", port = 8080, tls } = server.events ?? {};
   const name = host === "0.0.0.0" || host === "::" ? location.hostname : host;
   return `${tls ? "https" : "http"}://${name.includes(":") && !name.startsWith("[") ? `[${name}]` : name}:${port}/events`;
+}
+
+/** Who may send: `open`, `producers`, or "" where only programs of the service's machine reach the listener. */
+export function accessOf(configuration: Record<string, unknown> | undefined): string {
+  const server = (configuration?.server ?? {}) as { events?: { access?: string | null } };
+  return server.events?.access ?? "";
 }

@@ -22,41 +22,58 @@ export function Needs({ status }: { status: Status }) {
   if (!needs.length)
     return (
       <p class="calm">
-        <Icon name="check" /> Nothing needs attention: all brokers answer and every subscription delivers.
+        <Icon name="check" /> Nothing needs attention: all brokers answer
+        {status.subscriptions.length > 0 && " and every subscription delivers"}.
       </p>
     );
   return (
     <ul class="stack tight" aria-label="What needs a person">
-      {needs.map((each) => (
-        <li key={each.subject + each.verdict + each.next}>
-          <Item need={each} title={capital(each.subject)} found={subscriptionOf(each, status)} />
+      {byCure(needs).map((each) => (
+        <li key={each[0].subject + each[0].verdict + each[0].next}>
+          <Item needs={each} title={capital(each[0].subject)} found={subscriptionOf(each[0], status)} />
         </li>
       ))}
     </ul>
   );
 }
 
+type SomeNeeds = [Attention, ...Attention[]];
+
+/** Verdicts on one thing that have one cure are told together: keys are parked because their target fails. */
+export function byCure(needs: Attention[]): SomeNeeds[] {
+  const groups = new Map<string, SomeNeeds>();
+  for (const each of needs) {
+    const key = `${each.subject} ${each.next}`;
+    const group = groups.get(key);
+    if (group) group.push(each);
+    else groups.set(key, [each]);
+  }
+  return [...groups.values()];
+}
+
 interface ItemProps {
-  need: Attention;
+  /** With one cure. The first is the gravest. */
+  needs: SomeNeeds;
   title: string;
   /** The subscription that it is about. */
   found: SubscriptionHealth | undefined;
-  /** True on the page of the subscription, whose head has the buttons Resume and Try now. */
+  /** True on the page of the subscription, whose head has the buttons Resume and Try now, and which shows it. */
   headed?: boolean;
 }
 
-/** One verdict with its cure. */
-export function Item({ need, title, found, headed }: ItemProps) {
+/** What happened, with its cure. */
+export function Item({ needs, title, found, headed }: ItemProps) {
+  const [need] = needs;
   return (
     <div class={`needs ${toneOfNeed(need)}`} data-verdict={need.verdict}>
       <Icon name="warning" />
       <div>
         <strong>{title}</strong>
         <p>
-          {capital(need.detail)}. {capital(need.cure)}.
+          {[...needs.map((each) => each.detail), need.cure].map((each) => `${capital(each)}.`).join(" ")}
         </p>
       </div>
-      {!(headed && / (resume|retry) /.test(need.next)) && <Mend need={need} found={found} />}
+      {!(headed && / (resume|retry|show) /.test(need.next)) && <Mend need={need} found={found} />}
     </div>
   );
 }
@@ -93,6 +110,8 @@ function whereOf(command: string, id: string, operates: boolean): [string, strin
 
 /** A broker, a disk, the file: mended outside; the command shows more. */
 function Other({ need }: { need: Attention }) {
+  const { may } = useSession();
+  if (need.next.includes(" pull ") && !may("pull")) return null;
   return (
     <div class="actions">
       {need.subject === "configuration" && (

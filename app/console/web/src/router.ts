@@ -24,7 +24,7 @@ function decode(segment: string): string {
   }
 }
 
-export type Query = Record<string, string | number | boolean | undefined>;
+type Query = Record<string, string | number | boolean | undefined>;
 
 /** The address of a page, for `href`: `link(["subscriptions", id], { tab: "lag" })`. */
 export function link(path: string[], query: Query = {}): string {

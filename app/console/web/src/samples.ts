@@ -1,7 +1,7 @@
 // Counters over time, as this page has seen them.
 import type { Status, SubscriptionHealth, SubscriptionHistory } from "./api/types";
 
-export interface SubscriptionSample {
+interface SubscriptionSample {
   delivered: number;
   answers: Record<string, number>;
   lag: number | null;

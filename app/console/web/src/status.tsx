@@ -9,7 +9,7 @@ import { useLoad, type Loaded } from "./api/use";
 import { sampleOf, withSample, type Sample } from "./samples";
 
 /** Milliseconds. A broker that goes away is seen within two of them. */
-export const STATUS_EVERY = 1250;
+const STATUS_EVERY = 1250;
 const KEPT = 480; // samples, ten minutes
 const VALUES = 100_000; // of subscriptions in all samples
 

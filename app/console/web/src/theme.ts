@@ -1,6 +1,6 @@
 // Light or dark: the system's choice until the switch is used.
 
-export type Theme = "system" | "light" | "dark";
+type Theme = "system" | "light" | "dark";
 const KEY = "skybridge.theme";
 
 export function theme(): Theme {

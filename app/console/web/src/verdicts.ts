@@ -1,6 +1,6 @@
 // The verdicts of the service in words and colours. The service alone decides what needs a person.
 import type { Attention, SubscriptionHealth } from "./api/types";
-import type { Tone } from "./ui/badge";
+import { toneOf, type Tone } from "./ui/badge";
 
 type VerdictName = Attention["verdict"];
 
@@ -41,7 +41,7 @@ export function hindranceOf({ attention }: SubscriptionHealth): Attention | unde
 }
 
 /** A state in one word, and its tone: the first verdict, or what the worker reports. */
-export function badgeOf(health: SubscriptionHealth, toneOf: (state: string) => Tone): [string, Tone] {
+export function badgeOf(health: SubscriptionHealth): [string, Tone] {
   const found = hindranceOf(health);
   if (found) return [wordsOf(found), toneOfNeed(found)];
   if (health.state === "paused" && health.paused_for !== null) return ["tries again", "warn"];

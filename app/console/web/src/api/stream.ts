@@ -2,14 +2,14 @@
 import { ApiError, send } from "./client";
 import type { Problem } from "./types";
 
-export interface ServerEvent {
+interface ServerEvent {
   /** `message` where the stream names none. */
   name: string;
   data: string;
   id: string;
 }
 
-export interface StreamHandlers {
+interface StreamHandlers {
   event: (event: ServerEvent) => void;
   /** The stream is open. Also after each reconnection. */
   open?: () => void;

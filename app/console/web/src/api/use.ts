@@ -104,7 +104,7 @@ export function useCalm<T>(value: T, ms: number): T {
   return shown;
 }
 
-export interface Action<A extends unknown[]> {
+interface Action<A extends unknown[]> {
   run: (...args: A) => Promise<boolean>;
   busy: boolean;
   problem: Problem | undefined;

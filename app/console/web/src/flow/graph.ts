@@ -52,6 +52,8 @@ export interface Intake {
 export interface Sources {
   producers: Sender[];
   intakes: Intake[];
+  /** True if every client that reaches the listener may send; else only programs of its machine, and producers. */
+  open: boolean;
 }
 
 export const COLUMNS = ["Senders", "Routes", "Topics", "Subscriptions", "Targets"] as const;
@@ -60,7 +62,7 @@ export function graphOf(status: Status, listed: ListedSubscription[], sources: S
   const graph: Graph = { nodes: [], lines: [] };
   addProducers(graph, status, sources.producers, samples);
   addIntakes(graph, status, sources.intakes);
-  if (!sources.producers.length) addAnybody(graph, status, samples);
+  if (!sources.producers.length) addAnybody(graph, status, sources.open, samples);
   for (const route of status.routes) addRoute(graph, status, route.name, samples);
   for (const each of listed) addSubscription(graph, status, each, samples);
   for (const each of graph.nodes) if (each.column === 2) markTopic(each, graph, listed);
@@ -104,10 +106,10 @@ function addSent(graph: Graph, from: string, routes: string[], own: number | nul
 }
 
 /** The routes' own rates are theirs, if there is no other sender. */
-function addAnybody(graph: Graph, status: Status, samples: Sample[]): void {
+function addAnybody(graph: Graph, status: Status, open: boolean, samples: Sample[]): void {
   const others = (status.intakes ?? []).length > 0;
-  const all = { id: "anybody", column: 0, title: "Anybody", href: link(["producers"]), kind: "Senders" };
-  add(graph, { ...all, note: "the listener is open", state: "idle" });
+  const words = open ? { title: "Anybody", note: "the listener is open" } : { title: "This machine", note: "its programs may send" };
+  add(graph, { id: "anybody", column: 0, ...words, state: "idle", href: link(["producers"]), kind: "Senders" });
   for (const { name } of status.routes) {
     const now = others ? null : rateNow(samples, published(name));
     graph.lines.push({ from: "anybody", to: `route ${name}`, rate: now, state: moving(now) });
@@ -135,9 +137,10 @@ function addTopic(graph: Graph, status: Status, broker: string, topic: string): 
 
 /** Events flow through it, and a mirror may feed it. */
 function markTopic(node: Node, graph: Graph, listed: ListedSubscription[]): void {
-  const near = graph.lines.filter((each) => each.from === node.id || each.to === node.id);
-  if (node.state === "idle" && near.some((each) => each.state === "flows")) node.state = "flows";
   const mirrors = listed.filter((each) => targetOf(each.id, each.document).topic === node.id);
+  const feeders = new Set(mirrors.map((each) => `subscription ${each.id}`));
+  const near = graph.lines.filter((each) => each.from === node.id || each.to === node.id || feeders.has(each.from));
+  if (node.state === "idle" && near.some((each) => each.state === "flows")) node.state = "flows";
   if (mirrors.length) node.note = `${node.note}, fed by ${mirrors.map((each) => each.id).join(", ")}`;
 }
 

@@ -21,7 +21,7 @@ export interface Drawn extends Line {
   label: string;
 }
 
-export interface Picture {
+interface Picture {
   width: number;
   height: number;
   nodes: Placed[];

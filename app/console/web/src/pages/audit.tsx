@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { AuditEntry } from "../api/types";
 import { usePages, type Pages } from "../api/use";
+import { plural } from "../format";
 import { go, link } from "../router";
 import { Badge, type Tone } from "../ui/badge";
 import { Cut } from "../ui/cut";
@@ -103,6 +104,7 @@ function useEntries(choice: Choice, again: number): Pages<AuditEntry> {
 }
 
 const TONES: Record<Kind, Tone> = { change: "busy", login: "quiet", look: "quiet", refusal: "bad" };
+const WORDS: Record<Kind, string> = { change: "change", login: "login", look: "read", refusal: "refusal" };
 
 function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] {
   const by = (name: keyof Choice, value: string) => (
@@ -111,26 +113,39 @@ function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] 
     </button>
   );
   return [
-    { title: "When", width: "14rem", phone: "5.75rem", cell: (row) => <When entry={row} /> },
-    { title: "Kind", width: "6.5rem", phone: false, cell: (row) => <Badge tone={TONES[row.kind]}>{row.kind}</Badge> },
-    { title: "Token", width: "8rem", phone: "5rem", cell: (row) => by("who", row.who) },
-    { title: "Address", width: "8.5rem", spare: true, phone: false, cell: (row) => row.address },
-    { title: "Operation", width: "13rem", phone: "auto", cell: (row) => by("operation", row.operation) },
+    { title: "When", width: "11.5rem", phone: "5.75rem", cell: (row) => <When entry={row} /> },
+    { title: "Kind", width: "6.25rem", phone: false, cell: (row) => <Badge tone={TONES[row.kind]}>{WORDS[row.kind]}</Badge> },
+    { title: "Token", width: "7rem", phone: "5.75rem", cell: (row) => by("who", row.who) },
+    { title: "Address", width: "7.5rem", spare: true, phone: false, cell: (row) => row.address },
+    {
+      title: "Operation",
+      width: "12rem",
+      phone: "auto",
+      cell: (row) => (
+        <>
+          {by("operation", row.operation)}
+          {row.target && <small class="below on-phone">{row.target}</small>}
+        </>
+      ),
+    },
     { title: "Object", width: "12%", phone: false, cell: (row) => (row.target ? by("target", row.target) : "") },
-    { title: "Status", width: "6rem", phone: "4.5rem", cell: (row) => <Answer status={row.status} /> },
+    { title: "Status", width: "5.25rem", phone: "4.5rem", cell: (row) => <Answer status={row.status} /> },
     { title: "Detail", phone: false, cell: (row) => <span title={row.detail}>{row.detail}</span> },
   ];
 }
 
 /** Of several requests alike: the last one, how many there were, and since when. */
 function When({ entry }: { entry: AuditEntry }) {
-  if (entry.last_ms === null) return <Time ms={entry.at_ms} />;
+  if (entry.last_ms === null) return <Time ms={entry.at_ms} as="row" />;
   return (
     <>
       <Time ms={entry.last_ms} />
-      <small>
-        {" "}
-        {entry.count} times since <Time ms={entry.at_ms} />
+      <small class="below">
+        {plural(entry.count, "time")}
+        <span class="not-on-phone">
+          {" "}
+          since <Time ms={entry.at_ms} />
+        </span>
       </small>
     </>
   );

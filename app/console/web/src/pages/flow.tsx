@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { api } from "../api/client";
 import { useLoad } from "../api/use";
 import { middle, rate } from "../format";
+import { accessOf } from "../messages";
 import { link } from "../router";
 import { Allowed } from "../session";
 import { useStatus } from "../status";
@@ -60,6 +61,7 @@ function sourcesOf(configuration: Record<string, unknown> | undefined): Sources 
   return {
     producers: producers.map((each): Sender => ({ name: each.name, routes: each.may?.routes ?? ["*"] })),
     intakes: intakes.map((each): Intake => ({ name: each.name, route: each.route ?? null })),
+    open: accessOf(configuration) === "open",
   };
 }
 
@@ -71,6 +73,7 @@ function Columns({ graph }: { graph: Graph }) {
       {COLUMNS.map((title, column) => (
         <section class="card" key={title}>
           <h2>{title}</h2>
+          {graph.nodes.every((each) => each.column !== column) && <p class="note">None.</p>}
           <ul class="plain">
             {graph.nodes
               .filter((each) => each.column === column)

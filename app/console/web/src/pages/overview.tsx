@@ -137,8 +137,9 @@ function Brokers({ status }: { status: Status }) {
             <div key={name} class="fact" data-broker={name}>
               <dt>{name}</dt>
               <dd>
-                <Badge tone={health.healthy ? "ok" : "bad"}>{health.healthy ? "healthy" : "unreachable"}</Badge>
-                {health.cause && <p class="cause">{health.cause}</p>}
+                <span title={health.cause || undefined}>
+                  <Badge tone={health.healthy ? "ok" : "bad"}>{health.healthy ? "healthy" : awayWords(name)}</Badge>
+                </span>
               </dd>
             </div>
           ))}
@@ -146,6 +147,11 @@ function Brokers({ status }: { status: Status }) {
       )}
     </Card>
   );
+}
+
+/** The words of the verdict above, which has the cause. */
+function awayWords(name: string): string {
+  return name === "store" ? "store away" : "broker away";
 }
 
 function Disks({ status }: { status: Status }) {

@@ -3,6 +3,7 @@ import { api } from "../api/client";
 import type { Json, Status } from "../api/types";
 import { useLoad } from "../api/use";
 import { ago, count, NONE, rate } from "../format";
+import { accessOf } from "../messages";
 import { useStatus } from "../status";
 import { Badge } from "../ui/badge";
 import { Code } from "../ui/code";
@@ -43,12 +44,6 @@ function Producers() {
       </div>
     </>
   );
-}
-
-function accessOf(settings: Members): string {
-  const server = settings.server as Members | undefined;
-  const events = server?.events as Members | undefined;
-  return String(events?.access ?? "");
 }
 
 function Nobody({ access }: { access: string }) {

@@ -11,7 +11,7 @@ import { useStatus } from "../status";
 import { Detail } from "../subscription/detail";
 import { Edit } from "../subscription/edit";
 import { State } from "../subscription/state";
-import { sinkOf, sourceOf, summed } from "../subscription/words";
+import { oldestOf, sinkOf, sourceOf, summed } from "../subscription/words";
 import { Code } from "../ui/code";
 import { Cut, CutAddress } from "../ui/cut";
 import { Empty, Loading } from "../ui/empty";
@@ -19,6 +19,7 @@ import { Icon } from "../ui/icons";
 import { Head } from "../ui/page";
 import { ProblemBox } from "../ui/problem";
 import { Table, type Column } from "../ui/table";
+import { badgeOf } from "../verdicts";
 import type { Page, PageProps } from "./page";
 
 const EVERY = 2500; // milliseconds
@@ -47,14 +48,14 @@ function List({ query }: { query: URLSearchParams }) {
   const state = query.get("state") ?? "";
   const show = (q: string, of: string) => go(link(["subscriptions"], { q, state: of }), true);
   const rows = (value ?? [])
-    .filter((each) => !state || each.health.state === state)
+    .filter((each) => !state || badgeOf(each.health)[0] === state)
     .filter((each) => matches(each, text))
     .map((listed) => ({
       listed,
       health: listed.health,
       rate: rateNow(samples, delivered(listed.id)),
     }));
-  const states = [...new Set((value ?? []).map((each) => each.health.state))].sort();
+  const states = [...new Set((value ?? []).map((each) => badgeOf(each.health)[0]).concat(state || []))].sort();
   return (
     <div class="stack">
       <Head
@@ -118,7 +119,7 @@ function matches(each: ListedSubscription, text: string): boolean {
 const COLUMNS: Column<Row>[] = [
   {
     title: "Name",
-    width: "17%",
+    width: "16%",
     phone: "34%",
     cell: ({ listed }) => (
       <a href={link(["subscriptions", listed.id])}>
@@ -128,24 +129,24 @@ const COLUMNS: Column<Row>[] = [
   },
   {
     title: "State",
-    width: "9.5rem",
-    phone: "7rem",
+    width: "9rem",
+    phone: "7.5rem",
     cell: ({ health }) => (
       <span title={health.cause || undefined}>
         <State health={health} />
       </span>
     ),
   },
-  { title: "From", width: "15%", spare: true, phone: false, cell: ({ listed }) => <Cut text={sourceOf(listed.document)} /> },
+  { title: "From", width: "13%", spare: true, phone: false, cell: ({ listed }) => <Cut text={sourceOf(listed.document)} /> },
   { title: "To", phone: false, cell: ({ listed }) => <CutAddress address={sinkOf(listed.document)} /> },
-  { title: "Out /s", number: true, width: "5rem", phone: false, cell: (row) => rate(row.rate) },
-  { title: "Lag", number: true, width: "5rem", phone: "3.75rem", cell: ({ health }) => count(health.lag) },
-  { title: "Oldest", spare: true, phone: false, number: true, width: "5rem", cell: ({ health }) => duration(health.oldest) },
-  { title: "Parked", number: true, width: "5rem", phone: "4rem", cell: ({ health }) => coloured(health.parked.rows, "warn") },
+  { title: "Out /s", number: true, width: "4.25rem", phone: false, cell: (row) => rate(row.rate) },
+  { title: "Lag", number: true, width: "4.5rem", phone: "3.75rem", cell: ({ health }) => count(health.lag) },
+  { title: "Oldest", spare: true, phone: false, number: true, width: "5.25rem", cell: ({ health }) => duration(oldestOf(health)) },
+  { title: "Parked", number: true, width: "4.5rem", phone: "4rem", cell: ({ health }) => coloured(health.parked.rows, "warn") },
   {
     title: "Dead letters",
     number: true,
-    width: "7rem",
+    width: "6.75rem",
     phone: false,
     cell: ({ health }) => coloured(summed(health.dead_letters), "bad"),
   },

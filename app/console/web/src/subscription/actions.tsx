@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { Standing, TestAnswer } from "../api/types";
 import { useAction } from "../api/use";
-import { milliseconds } from "../format";
+import { count, milliseconds } from "../format";
 import { go, link } from "../router";
 import { useSession } from "../session";
 import { changed } from "../status";
@@ -16,7 +16,7 @@ import { Icon } from "../ui/icons";
 import { ProblemBox } from "../ui/problem";
 import { ReplayDialog } from "./replay";
 import { TryNow, waits } from "./retry";
-import { sinkKind, sourceOf, type Document } from "./words";
+import { isHalted, sinkKind, sourceOf, type Document } from "./words";
 
 interface Props {
   standing: Standing;
@@ -36,13 +36,12 @@ export function Actions({ standing, document, reload }: Props) {
     changed();
   };
   const { id, health } = standing;
-  const halted = health.state === "disabled" || (health.state === "paused" && health.paused_for === null);
   const pulled = document && sinkKind(document) === "pull";
   return (
     <>
       {may("operate") && (
         <>
-          {halted ? (
+          {isHalted(health) ? (
             <Resume id={id} done={done} />
           ) : (
             <button onClick={() => ask("pause")}>
@@ -168,6 +167,11 @@ function Answer({ answer }: { answer: TestAnswer }) {
   );
 }
 
+function parkedOf(rows: number): string {
+  if (!rows) return "";
+  return rows === 1 ? "1 parked event is deleted with it." : `${count(rows)} parked events are deleted with it.`;
+}
+
 function Delete({ standing, open, close, document }: { standing: Standing; open: boolean; close: () => void; document: Document | undefined }) {
   const { id, etag, health } = standing;
   const remove = useAction(() =>
@@ -191,8 +195,8 @@ function Delete({ standing, open, close, document }: { standing: Standing; open:
       onConfirm={confirmed}
     >
       <p>
-        It no longer reads {document ? sourceOf(document) : "its topics"}, and {health.parked.rows} parked events are
-        deleted with it. Its dead letters stay.
+        It no longer reads {document ? sourceOf(document) : "its topics"}. {parkedOf(health.parked.rows)} Its dead letters
+        stay.
       </p>
     </Confirm>
   );

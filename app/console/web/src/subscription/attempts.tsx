@@ -6,8 +6,8 @@ import { useCalm, useLoad } from "../api/use";
 import { milliseconds, NONE } from "../format";
 import { link } from "../router";
 import { Badge, toneOf } from "../ui/badge";
-import { Cut } from "../ui/cut";
-import { Empty } from "../ui/empty";
+import { Cut, TYPE_TAIL } from "../ui/cut";
+import { Empty, Loading } from "../ui/empty";
 import { Card } from "../ui/page";
 import { ProblemBox } from "../ui/problem";
 import { Table, type Column } from "../ui/table";
@@ -47,11 +47,11 @@ export function Attempts({ health }: { health: SubscriptionHealth }) {
       </div>
       {problem && <ProblemBox problem={problem} onRetry={reload} />}
       <Card>
-        {value?.attempts.length === 0 ? (
+        {!value && !problem && <Loading />}
+        {value?.attempts.length === 0 && (
           <Empty title="No attempt">The store has none{outcome && ` with the outcome ${outcome}`}.</Empty>
-        ) : (
-          <AttemptTable attempts={value?.attempts ?? []} />
         )}
+        {value && value.attempts.length > 0 && <AttemptTable attempts={value.attempts} />}
       </Card>
     </div>
   );
@@ -66,7 +66,7 @@ function keyOf(each: Attempt): string {
 }
 
 const COLUMNS: Column<Attempt>[] = [
-  { title: "When", width: "8.5rem", phone: "5.75rem", cell: (each) => <Time ms={each.started_ms} /> },
+  { title: "When", width: "7rem", phone: "5.75rem", cell: (each) => <Time ms={each.started_ms} as="row" /> },
   {
     title: "Event",
     cell: (each) => (
@@ -75,15 +75,15 @@ const COLUMNS: Column<Attempt>[] = [
       </a>
     ),
   },
-  { title: "Type", spare: true, cell: (each) => <span title={each.event.type ?? ""}>{each.event.type ?? NONE}</span> },
+  { title: "Type", spare: true, phone: false, cell: (each) => <Cut text={each.event.type ?? NONE} tail={TYPE_TAIL} /> },
   { title: "Try", number: true, width: "3.5rem", phone: false, cell: (each) => each.number },
   {
     title: "Outcome",
-    width: "8.5rem",
+    width: "7.75rem",
     phone: "7.25rem",
     cell: (each) => <Badge tone={toneOf(each.outcome)}>{each.outcome}</Badge>,
   },
   { title: "Status", number: true, width: "4.5rem", phone: "3.75rem", cell: (each) => each.status ?? NONE },
-  { title: "Took", number: true, width: "6rem", phone: false, cell: (each) => milliseconds(each.duration_ms) },
-  { title: "Detail", width: "24%", phone: false, cell: (each) => <span title={each.detail}>{each.detail}</span> },
+  { title: "Took", number: true, width: "5.5rem", phone: false, cell: (each) => milliseconds(each.duration_ms) },
+  { title: "Detail", width: "20%", phone: false, cell: (each) => <span title={each.detail}>{each.detail}</span> },
 ];

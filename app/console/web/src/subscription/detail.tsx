@@ -3,7 +3,7 @@ import type { Standing, SubscriptionHealth } from "../api/types";
 import { useLoad } from "../api/use";
 import { capital, duration } from "../format";
 import { link } from "../router";
-import { Item } from "../needs";
+import { byCure, Item } from "../needs";
 import { toYaml } from "../yaml";
 import { Code } from "../ui/code";
 import { Loading } from "../ui/empty";
@@ -90,8 +90,8 @@ function Causes({ standing }: { standing: Standing }) {
   const needs = health.attention ?? [];
   return (
     <>
-      {needs.map((each) => (
-        <Item key={each.verdict + each.next} need={each} title={capital(wordsOf(each))} found={health} headed />
+      {byCure(needs).map((each) => (
+        <Item key={each[0].verdict + each[0].next} needs={each} title={capital(wordsOf(each[0]))} found={health} headed />
       ))}
       {!hindranceOf(health) && health.state !== "running" && health.cause && (
         <div class="needs warn">

@@ -48,8 +48,8 @@ export interface Draft {
   others: string;
 }
 
-export const ORDERINGS = ["per_key", "per_producer_key", "none"] as const;
-export type Ordering = (typeof ORDERINGS)[number];
+const ORDERINGS = ["per_key", "per_producer_key", "none"] as const;
+type Ordering = (typeof ORDERINGS)[number];
 
 export const NEW_FILTER: SimpleFilter = { dialect: "exact", attribute: "type", value: "" };
 
@@ -112,7 +112,7 @@ function filterDraft(given: Member): FilterDraft | undefined {
   return pairs.length === 1 ? { dialect, attribute: pairs[0]![0], value: String(pairs[0]![1]) } : undefined;
 }
 
-export interface Written {
+interface Written {
   document: Document;
   /** Why the other settings cannot be read. */
   problem: string;

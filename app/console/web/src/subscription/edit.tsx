@@ -8,7 +8,7 @@ import { useSession } from "../session";
 import { changed, useStatus } from "../status";
 import { toYaml } from "../yaml";
 import { Code } from "../ui/code";
-import { Loading } from "../ui/empty";
+import { Empty, Loading } from "../ui/empty";
 import { Icon } from "../ui/icons";
 import { Head } from "../ui/page";
 import { ProblemBox } from "../ui/problem";
@@ -22,9 +22,23 @@ export function Edit({ id }: { id?: string }) {
   const { may } = useSession();
   const { value: status } = useStatus();
   const before = useLoad(async (signal) => (id ? versionOf(id, signal) : NEW), [id]);
+  const head = <Head title={id ? `Change ${id}` : "New subscription"} above={[["Subscriptions", link(["subscriptions"])]]} />;
   if (!may("configure"))
-    return <p>To create or change subscriptions the session needs the scope <code>configure</code>.</p>;
-  if (before.problem) return <ProblemBox problem={before.problem} onRetry={before.reload} />;
+    return (
+      <>
+        {head}
+        <Empty title="The session may not do that" icon="warning">
+          To create or change subscriptions it needs the scope <code>configure</code>. Sign in with a token that has it.
+        </Empty>
+      </>
+    );
+  if (before.problem)
+    return (
+      <>
+        {head}
+        <ProblemBox problem={before.problem} onRetry={before.reload} />
+      </>
+    );
   if (!before.value || !status) return <Loading />;
   const first = draftOf(before.value.document);
   if (!id) first.broker = Object.keys(status.brokers)[0] ?? "";

@@ -13,7 +13,7 @@ import { Empty } from "../ui/empty";
 import { Card, Figure } from "../ui/page";
 import { AttemptTable, useAttempts } from "./attempts";
 import { ReplayProgress } from "./replay";
-import { sourceOf, summed, type Document } from "./words";
+import { oldestOf, sourceOf, summed, type Document } from "./words";
 
 const SHOWN = 12;
 
@@ -30,7 +30,7 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
       <div class="figures eights" role="group" aria-label="Now">
         <Figure name="Delivered" value={rate(rateNow(samples, delivered(id)))} unit="/s" />
         <Figure name="Lag" value={count(health.lag)} />
-        <Figure name="Oldest event" value={duration(health.oldest)} />
+        <Figure name="Oldest event" value={duration(oldestOf(health))} />
         <Figure name="Attempt p99" value={milliseconds(part(0.99))} />
         <Figure name="In flight" value={count(health.in_flight)} />
         {health.queue ? (
@@ -68,13 +68,17 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
 
 /** Without attempts: what waits, or how to send the first event. */
 function First({ health, document }: { health: SubscriptionHealth; document: Document | undefined }) {
-  const { id, queue, delivered: done, lag } = health;
+  const { id, queue, delivered: done, lag, broker, broker_health } = health;
   if (queue && queue.waiting > 0)
     return (
       <Empty title={`${plural(queue.waiting, "event")} ${queue.waiting === 1 ? "waits" : "wait"} to be pulled`} icon="events">
-        <Code label="Print and acknowledge them" text={`skybridge pull ${id}\n`} />
+        <Allowed scope="pull">
+          <Code label="Print and acknowledge them" text={`skybridge pull ${id}\n`} />
+        </Allowed>
       </Empty>
     );
+  if (!broker_health.healthy)
+    return <Empty title="Nothing can be read" icon="warning">{`Broker ${broker} does not answer. Events appear here when it is back.`}</Empty>;
   if (done || lag) return <Empty title="No attempt is stored">{lag ? `${plural(lag, "event")} unfinished.` : "No event waits."}</Empty>;
   const text = `skybridge send --source /try --type com.example.hello --data '{"hello": "world"}'\n`;
   return (

@@ -10,6 +10,7 @@ import { changed } from "../status";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { ProblemBox } from "../ui/problem";
+import { isHalted } from "./words";
 
 interface Props {
   id: string;
@@ -18,10 +19,12 @@ interface Props {
   done?: () => void;
 }
 
+const TRIED = new Set(["running", "paused", "elsewhere"]); // states in which a retry has an effect
+
 /** True if a retry would try something: events wait for their target, and nobody stopped the subscription. */
-export function waits({ state, paused_for, parked, waiting }: SubscriptionHealth): boolean {
-  const stopped = state !== "running" && state !== "elsewhere" && paused_for === null;
-  return !stopped && (paused_for !== null || parked.rows > 0 || waiting > 0);
+export function waits(health: SubscriptionHealth): boolean {
+  const { state, paused_for, parked, waiting } = health;
+  return TRIED.has(state) && !isHalted(health) && (paused_for !== null || parked.rows > 0 || waiting > 0);
 }
 
 export function TryNow({ id, event, done }: Props) {

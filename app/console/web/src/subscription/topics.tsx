@@ -3,6 +3,7 @@ import { useId } from "preact/hooks";
 
 import { api } from "../api/client";
 import { useLoad } from "../api/use";
+import { useStatus } from "../status";
 import { words, type Draft } from "./draft";
 
 const SHOWN = 30; // buttons; a broker may have thousands of topics
@@ -13,13 +14,17 @@ interface Props {
   class: string;
 }
 
+/** A template of attributes names many topics. */
+const isFixed = (topic: string) => !topic.includes("{");
+
 export function Topics({ draft, change, class: name }: Props) {
   const list = useId();
   const { value } = useLoad(
     (signal) => (draft.broker ? api.get("/v1/topics", { query: { broker: draft.broker }, signal }) : Promise.resolve([])),
     [draft.broker],
   );
-  const known = (value ?? []).map((each) => each.name);
+  const routed = (useStatus().value?.routes ?? []).flatMap((each) => each.to).filter(({ broker }) => broker === draft.broker);
+  const known = [...new Set([...(value ?? []).map((each) => each.name), ...routed.map((each) => each.topic).filter(isFixed)])];
   const chosen = words(draft.topics);
   const toggle = (topic: string) => {
     const now = chosen.includes(topic) ? chosen.filter((each) => each !== topic) : [...chosen, topic];

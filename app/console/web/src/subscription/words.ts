@@ -1,5 +1,5 @@
 // Parts of a subscription's document in a few words.
-import type { Json } from "../api/types";
+import type { Json, SubscriptionHealth } from "../api/types";
 
 export type Document = Record<string, unknown>;
 
@@ -28,6 +28,17 @@ export function sinkKind(document: Document): SinkKind {
   const sink = document.sink;
   if (typeof sink === "object" && sink !== null) return "pull" in sink ? "pull" : "topic";
   return "webhook";
+}
+
+/** Seconds that its oldest event waits: in the log, or in its pull queue. */
+export function oldestOf({ oldest, queue }: SubscriptionHealth): number | null {
+  const inQueue = queue?.oldest_seconds ?? null;
+  return oldest === null || inQueue === null ? (oldest ?? inQueue) : Math.max(oldest, inQueue);
+}
+
+/** True if an operator, its configuration or a 410 stopped it, so that it has to be resumed. */
+export function isHalted({ state, paused_for }: SubscriptionHealth): boolean {
+  return state === "disabled" || (state === "paused" && paused_for === null);
 }
 
 export function summed(counts: Record<string, number>): number {

@@ -8,7 +8,7 @@ import { tickCount } from "../format";
 
 export type Colour = "accent" | "ok" | "warn" | "bad" | "ink-3";
 
-export interface Series {
+interface Series {
   name: string;
   colour: Colour;
   values: (number | null)[];
@@ -117,7 +117,7 @@ function optionsOf(
 }
 
 /** Counts the changes of the theme: a canvas does not follow the style sheet. */
-export function useTheme(): number {
+function useTheme(): number {
   const [changes, set] = useState(0);
   useEffect(() => {
     const changed = () => set((n) => n + 1);
@@ -140,6 +140,7 @@ function colourOf(name: string): string {
 /** With seconds where minutes would repeat themselves. */
 function timeOn(u: uPlot, seconds: number): string {
   const { min = 0, max = 0 } = u.scales.x!;
+  if (u.data[0].length < 2) return ""; // one point has no range
   return (max! - min! < SHORT ? second : hour).format(seconds * 1000);
 }
 

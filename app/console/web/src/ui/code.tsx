@@ -1,6 +1,5 @@
 import type { ComponentChildren } from "preact";
 
-import type { Json } from "../api/types";
 import { Copy } from "./copy";
 
 /** A text in a fixed font, with a button that copies it. `label` names it for a screen reader. */
@@ -13,16 +12,6 @@ export function Code({ text, label, children }: { text: string; label: string; c
       </figcaption>
       <pre tabIndex={0} aria-label={label}>{children ?? text}</pre>
     </figure>
-  );
-}
-
-/** JSON, indented and coloured by kind. */
-export function JsonView({ value, label }: { value: Json; label: string }) {
-  const text = JSON.stringify(value, null, 2);
-  return (
-    <Code text={text} label={label}>
-      {coloured(text)}
-    </Code>
   );
 }
 

@@ -4,9 +4,17 @@
 import type { ComponentChildren } from "preact";
 
 const TAIL = 8; // characters of an identifier that stay
+export const TYPE_TAIL = 12; // of a type: those of one producer differ at their end
 
-/** Widths in characters of one width: those of most fonts are narrower on average. */
-const wide = (text: string) => `${text.length}ch`;
+const NARROW = /[-.,:;'|!()[\]/ fijlrtI]/g;
+const BROAD = /[A-HJ-Zmw@%]/g;
+
+/** At least the width of a text. The style sheet has the widths of its narrow and broad letters; others are as wide as
+ * a digit. */
+function wide(text: string): string {
+  const [narrow, broad] = [NARROW, BROAD].map((letters) => text.match(letters)?.length ?? 0);
+  return `(${text.length - narrow! - broad!} * 1ch + ${narrow} * var(--narrow) + ${broad} * var(--broad))`;
+}
 
 interface PartsProps {
   text: string;
@@ -27,7 +35,7 @@ function Parts({ text, children }: PartsProps) {
 
 /** An identifier: its end tells it from the next one. */
 export function Cut({ text, tail = TAIL }: { text: string; tail?: number }) {
-  if (text.length <= tail + 4) return <span title={text}>{text}</span>;
+  if (text.length <= tail) return <span title={text}>{text}</span>;
   const at = text.length - tail;
   return (
     <Parts text={text}>

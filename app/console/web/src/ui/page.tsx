@@ -60,7 +60,7 @@ export function Figure(props: { name: string; value: ComponentChildren; unit?: s
   return props.href ? <a class="figure" href={props.href}>{inside}</a> : <div class="figure">{inside}</div>;
 }
 
-export interface Tab {
+interface Tab {
   id: string;
   title: ComponentChildren;
   href: string;

@@ -1,5 +1,8 @@
 import type { Problem } from "../api/types";
+import { capital } from "../format";
 import { Icon } from "./icons";
+
+const GONE = 404; // asked again, it is not there either
 
 /** The problem details of a refusal (RFC 9457): the sentence, every fault, and what the token lacks. */
 export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
@@ -10,7 +13,7 @@ export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: (
       <Icon name="warning" />
       <div>
         <strong>{problem.status ? `${problem.title} (${problem.status})` : problem.title}</strong>
-        {problem.detail && !repeated && <p>{problem.detail}</p>}
+        {problem.detail && !repeated && <p>{capital(problem.detail)}</p>}
         {faults.length > 0 && (
           <ul>
             {faults.map((fault) => (
@@ -23,7 +26,7 @@ export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: (
         )}
         {problem.scope && <p>The session lacks the scope <code>{problem.scope}</code>.</p>}
       </div>
-      {onRetry && <button onClick={onRetry}>Try again</button>}
+      {onRetry && problem.status !== GONE && <button onClick={onRetry}>Try again</button>}
     </div>
   );
 }

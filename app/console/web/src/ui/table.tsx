@@ -13,6 +13,8 @@ export interface Column<T> {
   spare?: boolean;
   /** On a telephone: its width there, or `false` to leave it out. */
   phone?: string | false;
+  /** On a telephone its title is for a screen reader only: it is wider than its cells. */
+  unnamed?: boolean;
 }
 
 interface TableProps<T> {
@@ -72,7 +74,7 @@ export function Table<T>(props: TableProps<T>) {
           <tr aria-rowindex={1}>
             {columns.map((each) => (
               <th key={each.title} scope="col" class={classOf(each)}>
-                {each.title}
+                <span class={each.unnamed ? "unseen-on-phone" : undefined}>{each.title}</span>
               </th>
             ))}
           </tr>

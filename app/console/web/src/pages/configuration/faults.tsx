@@ -9,7 +9,7 @@ interface Said {
 }
 
 /** The text of a finding: `line 12: error routes[0].to: … Cure: …`, or without its parts. */
-export function saidIn(text: string): Said {
+function saidIn(text: string): Said {
   const [, line = "0", rest = text] = /^line (\d+): (.*)$/s.exec(text) ?? [];
   const [, before = rest, cure = ""] = /^(.*?) Cure: (.*)$/s.exec(rest) ?? [];
   const [, setting = "", message = before] = /^(?:(?:error|warning) )?([\w[\].-]+): (.*)$/s.exec(before) ?? [];

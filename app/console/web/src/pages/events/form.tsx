@@ -83,7 +83,7 @@ function TopicField(props: { form: Search; topics: Choice[]; onChange: (broker: 
         {chosen < 0 && <option value="-1">{form.topic ? `${form.broker}/${form.topic}` : "None yet"}</option>}
         {topics.map((each, index) => (
           <option key={`${each.broker}/${each.name}`} value={String(index)}>
-            {`${each.broker}/${each.name}${each.unreachable ? " (unreachable)" : ""}`}
+            {`${each.broker}/${each.name}${each.unreachable ? " (broker away)" : ""}`}
           </option>
         ))}
       </select>

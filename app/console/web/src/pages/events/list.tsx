@@ -9,7 +9,7 @@ import { attribute, keyOf, nameOf, placeOf } from "../../messages";
 import { go, link } from "../../router";
 import { useStatus } from "../../status";
 import { Badge } from "../../ui/badge";
-import { Cut } from "../../ui/cut";
+import { Cut, TYPE_TAIL } from "../../ui/cut";
 import { Empty, Loading } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { Card, Head } from "../../ui/page";
@@ -18,7 +18,7 @@ import { Table, type Column } from "../../ui/table";
 import { Time } from "../../ui/time";
 import { awayOf, choicesOf } from "./topics";
 import { SearchForm } from "./form";
-import { MOST, searchOf, useLive, useSearch, type Search } from "./search";
+import { MOST, searchOf, useLive, useSearch, type Live, type Search } from "./search";
 
 export function EventList({ query }: { query: URLSearchParams }) {
   const { value: status } = useStatus();
@@ -99,7 +99,8 @@ function NoTopic() {
 function Found({ search }: { search: Search }) {
   const [again, set] = useState(0);
   const found = useSearch(search, again);
-  const { rows, busy, next, lookedAt } = found;
+  const { rows, busy, lookedAt } = found;
+  const rest = found.next !== null && !busy && !found.problem;
   return (
     <Card
       title={`${search.broker}/${search.topic}`}
@@ -107,10 +108,10 @@ function Found({ search }: { search: Search }) {
         <>
           <span class="note" role="status">
             {busy ? "Searching … " : ""}
-            {plural(rows.length, "event")} in {plural(lookedAt, "record")}
-            {next !== null && !busy && "; there are more"}
+            {(lookedAt > 0 || !found.problem) && `${plural(rows.length, "event")} in ${plural(lookedAt, "record")}`}
+            {rest && "; there are more"}
           </span>
-          {next !== null && !busy && rows.length < MOST && <button onClick={found.more}>Load more</button>}
+          {rest && rows.length < MOST && <button onClick={found.more}>Load more</button>}
           <button class="quiet" onClick={() => set(again + 1)}>
             <Icon name="replay" /> Refresh
           </button>
@@ -139,16 +140,16 @@ function Tail({ search }: { search: Search }) {
       title={`${search.broker}/${search.topic}`}
       actions={
         <>
-          <Badge tone={paused ? "warn" : live.open ? "ok" : "busy"}>
-            {paused ? "Paused" : live.open ? "Live" : "Connecting"}
-          </Badge>
+          <LiveBadge live={live} paused={paused} />
           <span class="note">
             {plural(live.count, "event")}
             {live.count > MOST && `, the newest ${count(MOST)} are kept`}
           </span>
-          <button onClick={() => set(!paused)} aria-pressed={paused}>
-            <Icon name={paused ? "play" : "pause"} /> {paused ? "Continue" : "Pause"}
-          </button>
+          {!live.ended && (
+            <button onClick={() => set(!paused)} aria-pressed={paused}>
+              <Icon name={paused ? "play" : "pause"} /> {paused ? "Continue" : "Pause"}
+            </button>
+          )}
         </>
       }
     >
@@ -161,6 +162,12 @@ function Tail({ search }: { search: Search }) {
       )}
     </Card>
   );
+}
+
+function LiveBadge({ live, paused }: { live: Live; paused: boolean }) {
+  if (live.ended) return <Badge tone="bad">Ended</Badge>;
+  if (paused) return <Badge tone="warn">Paused</Badge>;
+  return <Badge tone={live.open ? "ok" : "busy"}>{live.open ? "Live" : "Connecting"}</Badge>;
 }
 
 interface RowsProps {
@@ -186,7 +193,7 @@ function Rows({ label, rows, broker, onEnd }: RowsProps) {
 
 function columns(to: (row: Message) => string): Column<Message>[] {
   return [
-    { title: "Stored", width: "8.5rem", phone: "5.75rem", cell: (row) => <Time ms={row.time_ms} /> },
+    { title: "Stored", width: "7rem", phone: "5.75rem", cell: (row) => <Time ms={row.time_ms} as="row" /> },
     {
       title: "Type",
       width: "24%",
@@ -204,5 +211,3 @@ function columns(to: (row: Message) => string): Column<Message>[] {
     { title: "Place", width: "6.5rem", phone: false, cell: (row) => <code>{`${row.partition}@${row.position}`}</code> },
   ];
 }
-
-const TYPE_TAIL = 12; // characters: types of one producer differ at their end

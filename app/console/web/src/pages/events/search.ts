@@ -53,7 +53,7 @@ function wanted(search: Search) {
   return { type: type || null, source: source || null, subject: subject || null };
 }
 
-export interface Results {
+interface Results {
   /** The newest first. */
   rows: Message[];
   lookedAt: number;
@@ -120,25 +120,29 @@ export interface Live {
   /** Of all that came since the tail began. */
   count: number;
   open: boolean;
+  /** True if it was refused: it is not tried again. */
+  ended: boolean;
   problem: Problem | undefined;
 }
 
+const NO_EVENT: Live = { rows: [], count: 0, open: false, ended: false, problem: undefined };
+
 /** Follows a topic while `on`. Paused, rows wait and are drawn when it goes on. */
 export function useLive(search: Search, on: boolean, paused: boolean): Live {
-  const [state, set] = useState<Live>({ rows: [], count: 0, open: false, problem: undefined });
+  const [state, set] = useState(NO_EVENT);
   const came = useRef<Message[]>([]);
   const held = useRef(paused);
   held.current = paused;
   const key = JSON.stringify([search, on]);
   useEffect(() => {
     came.current = [];
-    set({ rows: [], count: 0, open: false, problem: undefined });
+    set(NO_EVENT);
     if (!on || !search.topic) return;
     const { broker, topic } = search;
     const url = address("/v1/topics/{broker}/{topic}/tail", { path: { broker, topic }, query: wanted(search) });
     const stop = follow(url, {
       open: () => set((old) => ({ ...old, open: true, problem: undefined })),
-      problem: (problem) => set((old) => ({ ...old, open: false, problem })),
+      problem: (problem, again) => set((old) => ({ ...old, open: false, ended: !again, problem })),
       event: ({ name, data }) => {
         if (name === "message") came.current.push(JSON.parse(data) as Message);
         else if (name === "problem") set((old) => ({ ...old, problem: JSON.parse(data) as Problem }));

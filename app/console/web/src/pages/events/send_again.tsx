@@ -37,7 +37,7 @@ export function SendAgain({ open, onClose, message, broker }: Props) {
           <span>To</span>
           <select value={to} onChange={(event) => choose(event.currentTarget.value)}>
             <option value="">
-              The topic {broker}/{message.topic}: every subscription to it
+              {broker}/{message.topic}: every subscription
             </option>
             {subscriptions.map((each) => (
               <option key={each.id} value={each.id}>

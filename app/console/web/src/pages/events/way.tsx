@@ -7,7 +7,9 @@ import { Badge, type Tone } from "../../ui/badge";
 import { Empty } from "../../ui/empty";
 import { Card } from "../../ui/page";
 import { Time } from "../../ui/time";
-import { TryNow } from "../../subscription/retry";
+import { useStatus } from "../../status";
+import { TryNow, waits } from "../../subscription/retry";
+import { StateOf } from "../../subscription/state";
 import { Attempts } from "./attempts";
 
 const TONES: Record<Fate["fate"], Tone> = {
@@ -91,12 +93,17 @@ const WAITS: ReadonlySet<Fate["fate"]> = new Set(["parked", "redriven", "retryin
 
 function FateOf({ fate, event }: { fate: Fate; event: string }) {
   const { clause, because, behind } = fate;
+  const health = useStatus().value?.subscriptions.find((each) => each.id === fate.subscription);
   return (
     <li class={TONES[fate.fate]}>
       <h3>
         <a href={link(["subscriptions", fate.subscription])}>{fate.subscription}</a>{" "}
         <Badge tone={TONES[fate.fate]}>{fate.fate}</Badge>
-        {fate.state && fate.state !== "running" && <small class="aside"> The subscription is {fate.state}.</small>}
+        {fate.state && fate.state !== "running" && (
+          <small class="aside">
+            The subscription: <StateOf id={fate.subscription} state={fate.state} />
+          </small>
+        )}
       </h3>
       <p>
         {capital(fate.detail)}
@@ -116,10 +123,10 @@ function FateOf({ fate, event }: { fate: Fate; event: string }) {
       )}
       {fate.next_attempt_ms && (
         <p>
-          Next attempt <Time ms={fate.next_attempt_ms} as="ago" />
+          Next attempt: <Time ms={fate.next_attempt_ms} as="due" />
         </p>
       )}
-      {WAITS.has(fate.fate) && (
+      {WAITS.has(fate.fate) && (!health || waits(health)) && (
         <p>
           <TryNow id={fate.subscription} event={event} />
         </p>

@@ -8,7 +8,7 @@ import { documentOf, JSON_EVENT, keyHeader } from "../../messages";
 import { useStatus } from "../../status";
 import { Code, indented } from "../../ui/code";
 import { Dialog } from "../../ui/dialog";
-import { Empty } from "../../ui/empty";
+import { Empty, Loading } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { Card, Head } from "../../ui/page";
 import { ProblemBox } from "../../ui/problem";
@@ -24,17 +24,17 @@ const QUIET_MS = 250; // after the last key, until the service is asked
 function Explain({ query }: PageProps) {
   const start = useStart(query);
   const [asked, set] = useState<Asked>({ text: "", route: query.get("route") ?? "", producer: "", key: "", asFrom: "" });
-  const typed = useRef(false); // what a person has begun to write is not replaced by a sample that comes late
+  const typed = useRef<Partial<Asked>>({}); // what a person has written is not replaced by an event that comes late
   useEffect(() => {
-    typed.current = false;
+    typed.current = {};
   }, [query.get("at"), query.get("letter")]);
   useEffect(() => {
-    if (start.value && !typed.current) set((old) => ({ ...old, ...start.value }));
+    if (start.value) set((old) => ({ ...old, ...start.value, ...typed.current }));
   }, [start.value]);
   const found = useJourneys(asked);
   const [saving, save] = useState(false);
   const change = (changed: Partial<Asked>) => {
-    typed.current = true;
+    typed.current = { ...typed.current, ...changed };
     set({ ...asked, ...changed });
   };
   return (
@@ -53,6 +53,7 @@ function Explain({ query }: PageProps) {
         <Question asked={asked} onChange={change} />
         <div class="stack" aria-live="polite">
           {found.problem && <ProblemBox problem={found.problem} />}
+          {(asked.text || start.loading) && !found.journeys && !found.problem && !found.syntax && <Loading />}
           {found.syntax && <Empty title="No JSON yet" icon="edit">{found.syntax}</Empty>}
           {found.journeys?.map((each, index) => <JourneyView key={index} journey={each} />)}
         </div>
@@ -160,14 +161,14 @@ function Question({ asked, onChange }: { asked: Asked; onChange: (changed: Parti
           <Choice
             name="Posted to"
             value={asked.route}
-            none="/events: the routes decide"
+            none="/events (routes decide)"
             values={(value?.routes ?? []).map((each) => each.name)}
             onChange={(route) => onChange({ route, asFrom: "" })}
           />
           <Choice
             name="Sent by"
             value={asked.producer}
-            none="any producer: rights are not checked"
+            none="any, rights unchecked"
             values={(value?.producers ?? []).map((each) => each.name)}
             onChange={(producer) => onChange({ producer })}
           />

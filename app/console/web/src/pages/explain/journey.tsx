@@ -3,7 +3,8 @@
 import type { Filter, Hop, Journey, RouteVerdict, Verdict } from "../../api/types";
 import { capital, plural } from "../../format";
 import { link } from "../../router";
-import { Badge, toneOf } from "../../ui/badge";
+import { StateOf } from "../../subscription/state";
+import { Badge } from "../../ui/badge";
 import { Code } from "../../ui/code";
 import { Card } from "../../ui/page";
 import { ProblemBox } from "../../ui/problem";
@@ -135,7 +136,7 @@ function Subscription({ verdict }: { verdict: Verdict }) {
       <p class="line">
         <a href={link(["subscriptions", verdict.id])}>{verdict.id}</a>{" "}
         <Badge tone={verdict.wants ? "ok" : "quiet"}>{verdict.wants ? "gets it" : "does not"}</Badge>
-        {state && state !== "running" && <Badge tone={toneOf(state)}>{state}</Badge>}
+        {state && state !== "running" && <StateOf id={verdict.id} state={state} />}
         <small>
           {verdict.sink}
           {verdict.wants && verdict.lane && `, lane ${verdict.lane}`}

@@ -8,12 +8,12 @@ import { count, plural } from "../../format";
 import { go, link } from "../../router";
 import { Allowed, useSession } from "../../session";
 import { Cut } from "../../ui/cut";
-import { Empty } from "../../ui/empty";
+import { Empty, Loading } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { Card, Head } from "../../ui/page";
 import { ProblemBox } from "../../ui/problem";
 import { Table, type Column } from "../../ui/table";
-import { Time } from "../../ui/time";
+import { ATTEMPTS, CAUSE, EVENT, NUMBER, SINCE, TYPE } from "../../subscription/letter_columns";
 import { Causes } from "./causes";
 import { Discard } from "./discard";
 import { addressOf, choiceOf, filterOf, isNarrow, NO_FILTER, type Choice, type Filter } from "./filter";
@@ -29,10 +29,15 @@ export function LetterList({ query }: { query: URLSearchParams }) {
   const [again, set] = useState(0);
   const [asking, ask] = useState(false);
   const key = JSON.stringify(filter);
-  const counted = useLoad((signal) => api.get("/v1/dead-letters/count", { query: choiceOf(filter), signal }), [key, again], COUNT_EVERY);
+  const narrow = isNarrow(filter);
   const all = useLoad((signal) => api.get("/v1/dead-letters/count", { signal }), [again], COUNT_EVERY);
+  const counted = useLoad(
+    async (signal) => (narrow ? await api.get("/v1/dead-letters/count", { query: choiceOf(filter), signal }) : null),
+    [key, again],
+    COUNT_EVERY,
+  );
   const show = (changed: Partial<Filter>) => go(addressOf({ ...filter, ...changed }), true);
-  const total = counted.value?.total;
+  const total = (narrow ? counted.value : all.value)?.total; // one number for one question
   const nothing = all.value?.total === 0 && !asking; // a dialog stays until its result was read
   const problem = counted.problem ?? all.problem;
   return (
@@ -118,6 +123,7 @@ function Rows({ filter, counts, total, again, onFilter, onDone, onAsk }: RowsPro
     >
       {found.problem && <ProblemBox problem={found.problem} onRetry={onDone} />}
       <AllAlike rows={found.rows.filter((each) => chosen.has(each.id))} counts={counts} onFilter={onFilter} />
+      {!found.complete && !found.rows.length && !found.problem && <Loading />}
       {found.complete && !found.rows.length && <Empty title="No dead letter matches">Use fewer or other filters.</Empty>}
       {found.rows.length > 0 && (
         <Table
@@ -223,7 +229,8 @@ function columns(choosing: Choosing | null): Column<DeadLetter>[] {
   const boxes: Column<DeadLetter> = {
     title: "Chosen",
     width: "5rem",
-    phone: "4.5rem",
+    phone: "2.75rem",
+    unnamed: true,
     cell: (row) => (
       <input
         type="checkbox"
@@ -233,14 +240,25 @@ function columns(choosing: Choosing | null): Column<DeadLetter>[] {
       />
     ),
   };
-  const rest: Column<DeadLetter>[] = [
-    { title: "Id", width: "5.5rem", phone: "4rem", cell: (row) => <a href={link(["letters", String(row.id)])}>{row.id}</a> },
-    { title: "Since", width: "9rem", phone: false, cell: (row) => <Time ms={row.at_ms} /> },
-    { title: "Subscription", width: "8rem", phone: "6rem", cell: (row) => row.subscription },
-    { title: "Cause", width: "10rem", phone: "7rem", cell: (row) => <code>{row.cause}</code> },
-    { title: "Type", phone: false, cell: (row) => row.event.type || "no event" },
-    { title: "Event id", cell: (row) => <code><Cut text={row.event.id ?? ""} /></code> },
-    { title: "Attempts", width: "6rem", phone: false, spare: true, number: true, cell: (row) => count(row.attempts) },
-  ];
-  return choosing ? [boxes, ...rest] : rest;
+  return choosing ? [boxes, ...COLUMNS] : COLUMNS;
 }
+
+const COLUMNS: Column<DeadLetter>[] = [
+  NUMBER,
+  SINCE,
+  {
+    title: "Subscription",
+    width: "14%",
+    phone: "auto",
+    cell: (row) => (
+      <>
+        <Cut text={row.subscription} />
+        <small class="below on-phone">{row.cause}</small>
+      </>
+    ),
+  },
+  { ...CAUSE, phone: false },
+  TYPE,
+  EVENT,
+  ATTEMPTS,
+];

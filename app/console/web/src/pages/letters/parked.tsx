@@ -1,15 +1,12 @@
 // What waits in the store for its turn: by key, by its oldest event.
 import { api } from "../../api/client";
-import type { ParkedKey } from "../../api/types";
 import { useCalm, useLoad } from "../../api/use";
-import { count } from "../../format";
-import { go, link } from "../../router";
-import { Cut } from "../../ui/cut";
-import { Empty } from "../../ui/empty";
+import { count, plural } from "../../format";
+import { link } from "../../router";
+import { Empty, Loading } from "../../ui/empty";
 import { Card, Figure, Head, Tabs } from "../../ui/page";
 import { ProblemBox } from "../../ui/problem";
-import { Table, type Column } from "../../ui/table";
-import { Time } from "../../ui/time";
+import { ParkedTable } from "../../subscription/parked_keys";
 import { TryNow } from "../../subscription/retry";
 
 const EVERY = 2_000; // milliseconds
@@ -49,12 +46,13 @@ export function ParkedKeys({ subscription }: { subscription: string }) {
                 key={each.subscription}
                 name={each.subscription}
                 value={count(each.rows)}
-                unit={`of ${count(each.keys)} keys`}
+                unit={`${each.rows === 1 ? "event" : "events"} of ${plural(each.keys, "key")}`}
                 href={link(["letters", "parked"], subscription === each.subscription ? {} : { subscription: each.subscription })}
               />
             ))}
           </div>
         )}
+        {!keys.value && !problem && <Loading />}
         {keys.value && rows.length === 0 && (
           <Empty title="Nothing is parked" icon="check">
             After <code>retry.hold</code> failed attempts an event moves into the store. The later events of its key follow
@@ -63,37 +61,10 @@ export function ParkedKeys({ subscription }: { subscription: string }) {
         )}
         {rows.length > 0 && (
           <Card>
-            <Table
-              label="Parked keys"
-              columns={COLUMNS}
-              rows={rows}
-              keyOf={(row) => `${row.subscription} ${row.topic} ${row.partition} ${row.key} ${row.event.id}`}
-              onOpen={(row) => row.event.id && go(eventOf(row))}
-            />
+            <ParkedTable rows={rows} named />
           </Card>
         )}
       </div>
     </>
   );
 }
-
-function eventOf(row: ParkedKey): string {
-  return link(["events", "event"], { id: row.event.id, source: row.event.source });
-}
-
-const COLUMNS: Column<ParkedKey>[] = [
-  { title: "Key", cell: (row) => <code><Cut text={row.key ?? "not shown"} /></code> },
-  { title: "Subscription", cell: (row) => <a href={link(["subscriptions", row.subscription])}>{row.subscription}</a> },
-  { title: "Events", width: "6rem", phone: "4rem", number: true, cell: (row) => count(row.rows) },
-  { title: "Waits since", width: "9rem", phone: false, cell: (row) => <Time ms={row.at_ms} as="ago" /> },
-  { title: "Next attempt", width: "9rem", phone: "6.5rem", cell: (row) => <Time ms={row.due_ms} as="ago" /> },
-  { title: "Attempts", width: "6.5rem", phone: false, number: true, cell: (row) => count(row.attempts) },
-  { title: "Cause", width: "10rem", phone: false, cell: (row) => <code title={row.detail}>{row.cause || "behind another"}</code> },
-  { title: "Oldest event", phone: false, cell: (row) => <a href={eventOf(row)}><Cut text={row.event.id || "no event"} /></a> },
-  {
-    title: "Now",
-    width: "9rem",
-    phone: false,
-    cell: (row) => row.event.id && <TryNow id={row.subscription} event={row.event.id} />,
-  },
-];
