@@ -124,7 +124,10 @@ def _closed(schema: Any) -> Any:
 def test_every_pod_is_confined(case):
     """Not root, nothing to write to but its volumes, no rights, no token of Kubernetes, memory bounded."""
     for document in chart.documents(chart.rendered(case)):
-        pod = document if document["kind"] == "Pod" else document.get("spec", {}).get("template")
+        spec = document.get("spec", {})
+        if document["kind"] == "CronJob":
+            spec = spec["jobTemplate"]["spec"]
+        pod = document if document["kind"] == "Pod" else spec.get("template")
         if not pod or document["kind"] == "SparkApplication":
             continue
         spec = pod["spec"]
@@ -201,6 +204,31 @@ def test_a_gateway_with_spools_has_a_volume_and_time_to_drain_it():
     assert scaler["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"
     assert "volumeClaimTemplates" not in worker["spec"]
     assert "lifecycle" not in worker["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_a_gateway_with_spools_has_probes_and_a_budget():
+    """As a gateway without: a node that drains takes one at a time, and a pod that opens a large spool has time."""
+    text = chart.rendered(chart.case("kafka-spool"))
+    gateway, _ = chart.of_kind(text, "StatefulSet")
+    template = gateway["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    paths = {
+        name: container[name]["httpGet"]["path"] for name in container if name.endswith("Probe")
+    }
+    assert paths == {
+        "startupProbe": "/healthz",
+        "livenessProbe": "/healthz",
+        "readinessProbe": "/readyz?role=gateway",
+    }
+    startup = container["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 300
+    chosen = [
+        budget["spec"]["maxUnavailable"]
+        for budget in chart.of_kind(text, "PodDisruptionBudget")
+        if budget["spec"]["selector"]["matchLabels"].items()
+        <= template["metadata"]["labels"].items()
+    ]
+    assert chosen == [1]
 
 
 def test_names_that_yaml_reads_as_something_else_stay_text():
