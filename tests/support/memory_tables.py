@@ -219,6 +219,7 @@ class SubscriptionRows:
             del parked[each]
 
     async def revision(self) -> int:
+        self._store.check()
         return self._store.revision
 
     def _check_version(self, subscription: str, expected: int | None) -> None:
