@@ -70,10 +70,14 @@ class Laboratory:
         return self.nodes[0]
 
     def import_image(self, file: Path) -> None:
-        """Import an image from a file into every node."""
-        for node in self.nodes:
-            command = ["ctr", "--namespace", "k8s.io", "images", "import", str(file)]
+        """Import an image from a file into all nodes at once."""
+        command = ["ctr", "--namespace", "k8s.io", "images", "import", str(file)]
+
+        def run(node: Node) -> None:
             Cluster.run(node.within("env", *_assignments(node), *command))
+
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(run, self.nodes))
 
     def in_network(self, work: Callable[[], Value]) -> Value:
         """Run a function in a thread whose sockets are those of the first node."""
