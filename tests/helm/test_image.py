@@ -13,6 +13,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+import yaml
 
 from dockerfile import DOCKERFILE, copy_into, instructions, variables
 from pages import CHECKOUT
@@ -155,6 +156,32 @@ def test_the_line_of_the_readme_runs_a_service_that_accepts_events(tmp_path):
         assert service.ask("POST", "/events", "{}", headers, port=events)[0] == 202
         assert service.stop() == 0
     assert (tmp_path / "skybridge-data" / "log" / "log.db").exists()
+
+
+def test_the_chart_of_a_release_names_the_images_by_their_digests(tmp_path, helm_program):
+    """By the script of the workflow, on a copy of the chart."""
+    workflow = yaml.safe_load((CHECKOUT / ".github" / "workflows" / "release.yml").read_text())
+    (script,) = (
+        step["run"]
+        for step in workflow["jobs"]["chart"]["steps"]
+        if "digest-service" in step.get("run", "")
+    )
+    copy = tmp_path / "helm" / "skybridge"
+    shutil.copytree(CHECKOUT / "helm" / "skybridge", copy)
+    digests = {
+        name: f"sha256:{letter * 64}" for name, letter in (("service", "a"), ("pipeline", "b"))
+    }
+    for name, digest in digests.items():
+        (tmp_path / f"digest-{name}").write_text(digest)
+    environ = {"IMAGE": "ghcr.io/owner/skybridge", "PATH": "/usr/bin:/bin"}
+    subprocess.run(["bash", "-eu", "-c", script], cwd=tmp_path, env=environ, check=True)
+    words = [helm_program, "template", "bridge", copy, "--set", "pipeline.enabled=true"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    images = set(re.findall(r'image: "(\S+)"', done.stdout))
+    assert images == {
+        f"ghcr.io/owner/skybridge@{digests['service']}",
+        f"ghcr.io/owner/skybridge-pipeline@{digests['pipeline']}",
+    }
 
 
 @pytest.fixture

@@ -54,9 +54,14 @@ app.kubernetes.io/component: {{ .role }}
 {{- end -}}
 
 {{- define "skybridge.image" -}}
-{{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- include "skybridge.imageOf" (dict "root" . "image" .Values.image) -}}
+{{- end -}}
+
+{{/* dict "root" $ "image" values of an image */}}
+{{- define "skybridge.imageOf" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{ .image.repository }}:{{ default .root.Chart.AppVersion .image.tag }}
 {{- end -}}
 {{- end -}}
