@@ -6,8 +6,8 @@ facts                                                       verdict          cur
 the broker of its source does not answer                    broker-away      start the broker.
 broken or stopped                                           cannot-run       change the subscription.
 the target answered 410                                     disabled         repair the target, resume.
-the last ``FAILED`` attempts failed, and events are held    endpoint-fails   repair the target, try again at once.
-the same for ``STEADY`` seconds, and none is held           endpoint-fails   repair the target, try again at once.
+the last ``FAILED`` attempts failed, and events wait        endpoint-fails   repair the target, try again at once.
+the same for ``STEADY`` seconds, if it has dead letters     endpoint-fails   repair the target, try again at once.
 the same, and only dead letters are left                    endpoint-fails   repair the target, redrive them.
 its endpoint is paused for ``GRACE`` seconds                endpoint-fails   repair the target, try again at once.
 the pull queue is full                                      queue-full       start consumers.
@@ -39,7 +39,7 @@ from app.model.subscription_status import PAUSED_BY_CONFIGURATION
 LATE = 300.0  # seconds that events may wait before a person is needed
 GRACE = 60.0  # seconds that an endpoint may be paused before a person is needed
 FAILED = 3  # failed attempts in a row after which the endpoint counts as failing
-STEADY = 10.0  # seconds of refusals after which it does: a target that refuses single events refuses for less
+STEADY = 10.0  # seconds of failures after which it does if it has dead letters: it may refuse single events
 
 _MINUTE = 60
 _FOREIGN = "foreign"
@@ -115,10 +115,7 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Return True if the target fails and does not recover by itself at once."""
         if self.paused_for is not None and self.failing_for >= GRACE:
             return True
-        held_back = (
-            self.paused_for is not None or self.waiting > 0
-        )  # failed, and not refused for good
-        steady = held_back or self.failing_for >= STEADY
+        steady = not self.letters or self.failing_for >= STEADY
         return self.failures >= FAILED and steady and self.waits
 
     @property

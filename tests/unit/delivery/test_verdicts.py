@@ -85,8 +85,8 @@ OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
         [("endpoint-fails", "the target fails, the last 3 attempts failed: 500", RETRY)],
     ),
     (
-        "failed a moment ago, and events wait for their next attempt",
-        {**FAILING, "failing_for": 0.1, "held": 3, "waiting": 3},
+        "failed a moment ago, and nothing was given up",
+        {**FAILING, "failing_for": 0.1, "held": 3},
         [("endpoint-fails", "the target fails, the last 3 attempts failed: 500", RETRY)],
     ),
     ("failed once or twice", {"failures": FAILED - 1, "lag": 9, "held": 1}, []),
