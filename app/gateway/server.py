@@ -101,7 +101,7 @@ class HttpServer:
             self._handshakes = self._begin_handshakes(server, certificates)
 
     def leave(self) -> None:
-        """End each connection with its next answer, which says so. New connections are still accepted.
+        """End each connection with its next answer, which has `Connection: close`. New connections are still accepted.
 
         Senders then open connections to other pods, while no request can meet a closed connection.
         """

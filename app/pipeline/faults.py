@@ -21,7 +21,7 @@ UNKNOWN: Final = frozenset({f"{_ICEBERG}CommitStateUnknownException"})
 
 _SQL: Final = "java.sql.SQLException"
 _NO_DRIVER: Final = "08001"
-"""The SQL state of a JDBC ``DriverManager`` that has no driver for an address."""
+"""The SQL state of JDBC if there is no driver for an address."""
 
 _AWAY_STATES: Final = ("08", "57P")  # connection errors; a PostgreSQL that starts or stops
 _AWAY: Final = frozenset(

@@ -33,8 +33,8 @@ app = verbs.group(
 def verb(name: str, *examples: str, json: str = "") -> Callable[[F], F]:
     """Return a decorator that registers a command of this group.
 
-    If the catalog, the storage or a class of Java is missing, the command ends with one line and its
-    cure, without a stack of Java.
+    If the catalog, the storage or a class of Java is missing, the command prints one line with the
+    cure, and no stack of Java.
     """
 
     def register(run: F) -> F:
