@@ -55,9 +55,10 @@ def _check_access(report: LintReport) -> None:
             "Add a producer with keys, jwt or certificate, or set access to open, which lets every client send.",
         )
     elif events.access != "producers" and posting:
+        value = "has the value open" if events.access else "is missing, which means open"
         report.warning(
             path,
-            "The setting access has the value open. A producer that sends no credential avoids its rights and its quota.",
+            f"The setting access {value}. A producer that sends no credential avoids its rights and its quota.",
             "Set access to producers.",
         )
     if events.access == "producers" and events.address_quota is not None:

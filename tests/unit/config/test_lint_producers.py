@@ -85,10 +85,12 @@ def test_what_the_model_refuses_is_named_too(lint_text: Lint, producer: str, tol
 def test_access_is_said_where_it_matters(lint_text: Lint) -> None:
     """Producers behind an open door bind nobody; off loopback keys want TLS; strangers have no quota here."""
     producer = f"{{name: a, keys: [{KEY}]}}"
+    said = "warning server.events.access: The setting access"
+    avoids = "A producer that sends no credential avoids its rights and its quota"
     (warning,) = findings(lint_text, producer, "")
-    assert warning.startswith(
-        "warning server.events.access: The setting access has the value open. A producer that sends no credential avoids its rights and its quota"
-    )
+    assert warning.startswith(f"{said} is missing, which means open. {avoids}")
+    (warning,) = findings(lint_text, producer, "server: {events: {access: open}}\n")
+    assert warning.startswith(f"{said} has the value open. {avoids}")
     off = "server: {events: {access: producers, host: 0.0.0.0}}\n"
     assert findings(lint_text, producer, off) == [
         "warning server.events.tls: The events listener has no TLS, so keys and tokens of producers cross the network unencrypted."
