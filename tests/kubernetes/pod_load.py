@@ -143,7 +143,7 @@ class Connection:
 
     def __init__(self, host: str, port: int, most: int, key: str) -> None:
         self._host, self._port, self._most = host, port, most
-        self._key = f"\r\nauthorization: Bearer {key}\r\n".encode() if key else b"\r\n"
+        self._key = f"authorization: Bearer {key}\r\n" if key else ""
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._sent = 0
 
@@ -161,7 +161,8 @@ class Connection:
         reader, writer = await self._opened()
         self._sent += 1
         request = verifier.request_bytes(target, f"{self._host}:{self._port}", event)
-        writer.write(request.replace(b"\r\n", self._key, 1))
+        more = f"\r\nce-partitionkey: {event[0]}\r\n{self._key}"
+        writer.write(request.replace(b"\r\n", more.encode(), 1))
         status, fields = await verifier.read_head(reader)
         await reader.readexactly(int(fields.get("content-length", "0")))
         if fields.get("connection", "").lower() == "close" or self._sent == self._most:
