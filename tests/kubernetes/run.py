@@ -103,7 +103,7 @@ def run(here: Site, entry: Entry, page: Path | None, commit: str = "") -> list[R
         rows.append(row)
         print(f"  {figures_page.line(row)}", flush=True)
         if row.faults():
-            print(*(f"    {each}" for each in row.refusals), sep="\n", flush=True)
+            print("".join(f"    {each}\n" for each in row.refusals), end="", flush=True)
         if page is not None:
             figures_page.write(page, [row], commit)
     print(f"  {time.monotonic() - began:.0f} s", flush=True)

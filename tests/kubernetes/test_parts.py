@@ -104,6 +104,7 @@ def test_a_row_replaces_the_earlier_row_of_its_scenario(tmp_path):
         ({}, []),
         ({"lost": 1}, ["1 lost"]),
         ({"order": 2}, ["2 out of order"]),
+        ({"order": 2, "may_reorder": True}, []),
         ({"may_refuse": False}, ["2 refused"]),
         ({"may_refuse": False, "refused": 0}, []),
     ],

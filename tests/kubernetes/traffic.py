@@ -24,6 +24,7 @@ class Row(NamedTuple):
         refused: Attempts without the answer 202; the sender repeated them.
         longest_gap: The longest time without an accepted event, in seconds.
         may_refuse: Whether attempts may fail, because nothing else takes events meanwhile.
+        may_reorder: Whether events of a key may change their order.
         note: What a reader of the row has to know.
         refusals: The first refused attempts, with their seconds and causes.
     """
@@ -37,12 +38,15 @@ class Row(NamedTuple):
     refused: int
     longest_gap: float
     may_refuse: bool
+    may_reorder: bool = False
     note: str = ""
     refusals: tuple[str, ...] = ()
 
     def faults(self) -> list[str]:
         """Return what breaks a promise, in words."""
-        bounds = [("lost", self.lost), ("out of order", self.order)]
+        bounds = [("lost", self.lost)]
+        if not self.may_reorder:
+            bounds.append(("out of order", self.order))
         if not self.may_refuse:
             bounds.append(("refused", self.refused))
         return [f"{count} {what}" for what, count in bounds if count]
@@ -99,7 +103,8 @@ class Load:
         Args:
             scenario: What happened.
             topology: Of the release.
-            note: What a reader of the row has to know.
+            may_reorder: Whether events of a key may change their order.
+        note: What a reader of the row has to know.
             may_refuse: Whether attempts may fail. None: with one pod they may.
         """
         names = ("accepted", "lost", "repeated", "order", "refused", "longest_gap")
