@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import chart
+from pages import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("helm_program")
 
@@ -180,6 +181,17 @@ def test_a_field_that_cannot_change_is_refused_with_its_cure(tmp_path, changes, 
     assert setting in said
     assert "Cure: " in said
     assert cure in said
+
+
+def test_the_cure_removes_the_record_too(tmp_path):
+    """Otherwise the next check would refuse the same change again (seen in Kubernetes)."""
+    changes = {"single": {"podManagementPolicy": "Parallel"}}
+    _, said = compared(tmp_path, recorded({}), recorded(changes))
+    objects = "statefulset/bridge-skybridge configmap/bridge-skybridge-fixed"
+    assert f"kubectl -n shops delete {objects} --cascade=orphan" in said
+    assert objects in (CHECKOUT / "docs" / "guides" / "deploy.md").read_text()
+    (tmp_path / "old.json").unlink()
+    assert compared(tmp_path, None, recorded(changes)) == (0, "")
 
 
 def test_all_of_them_are_named_at_once(tmp_path):

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 Record = dict[str, Any]
-ORPHAN = "`kubectl -n {space} delete statefulset {name} --cascade=orphan`, which keeps pods and volumes, then this upgrade"
+ORPHAN = (
+    "`kubectl -n {space} delete statefulset/{name} configmap/{record} --cascade=orphan`, "
+    "which keeps pods and volumes, then this upgrade"
+)
 UNITS = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 UNITS |= {f"{name}i": 1024**power for power, name in enumerate(("K", "M", "G", "T"), 1)}
 
@@ -26,7 +29,7 @@ def refusals(running: Record, new: Record) -> Iterator[str]:
         after = new["roles"].get(role)
         if after is None:  # another topology
             continue
-        before = {**each, "space": running["namespace"]}
+        before = {**each, "space": running["namespace"], "record": running["record"]}
         if before["name"] != after["name"]:
             yield from _renamed(before, after)
         elif before["kind"] == after["kind"]:

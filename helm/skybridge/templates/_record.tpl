@@ -30,5 +30,5 @@
 {{- $_ := set $roles "gateway" (dict "kind" $kind "name" (printf "%s-gateway" $name) "app" $app "policy" "Parallel" "claim" "" "named" false "whenDeleted" "Retain" "volume" (ternary $volume dict (eq $kind "StatefulSet"))) -}}
 {{- $_ := set $roles "worker" (dict "kind" .Values.worker.kind "name" (printf "%s-worker" $name) "app" $app "policy" "Parallel" "claim" "" "named" false "whenDeleted" "Retain" "volume" dict) -}}
 {{- end -}}
-{{- toPrettyJson (dict "namespace" .Release.Namespace "roles" $roles) -}}
+{{- toPrettyJson (dict "namespace" .Release.Namespace "record" (include "skybridge.recordName" .) "roles" $roles) -}}
 {{- end -}}
