@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,8 +50,7 @@ class Site:
     @contextmanager
     def space(self, *, volumes: int = 0) -> Iterator[Space]:
         """Yield a namespace with the pod of the load, and delete it at the end."""
-        number = next(_numbers)
-        space = Space(self, f"skybridge-lab-{number}")
+        space = Space(self, f"skybridge-lab-{os.getpid()}-{next(_numbers)}")
         cluster = self.cluster
         cluster.apply(objects.namespace(space.name))
         wait_until(lambda: space.get("serviceaccounts"), "a service account", turn=0.1)

@@ -32,6 +32,7 @@ LANES = 16
 REOPENED = 50
 """Every other lane opens a new connection after so many requests, as clients with pools do."""
 PAUSE = 0.1  # seconds before an event is sent again
+CONNECT = 3.0  # seconds: a packet to a pod that has just gone gets no answer
 NO_ANSWER = 15.0  # seconds
 SHOWN = 40
 """Count of refusals that the report lists."""
@@ -175,7 +176,8 @@ class Connection:
             self.close()
         if self._stream is None:
             self._sent = 0
-            self._stream = await asyncio.open_connection(self._host, self._port)
+            async with asyncio.timeout(CONNECT):
+                self._stream = await asyncio.open_connection(self._host, self._port)
         return self._stream
 
     def close(self) -> None:
