@@ -28,10 +28,14 @@ class Release:
         space: The namespace of the release.
         values: The values of the chart.
         chart: The folder of the chart.
+
+    Helm waits for every claim, and the claim of backups is bound by the first backup. So with backups,
+    this class waits for the pods instead.
     """
 
     def __init__(self, space: Space, values: Values, chart: Path = CHART) -> None:
         self.space, self.values, self.chart = space, values, chart
+        self._helm_waits = not values.get("backup", {}).get("enabled")
         self.full = f"{NAME}-skybridge"
         self.split = values.get("topology") == "split"
 
@@ -49,7 +53,8 @@ class Release:
         self._helm("upgrade", *words, wait=wait)
 
     def rollback(self) -> None:
-        self._plain("rollback", NAME, "--wait", "--timeout", TIMEOUT)
+        self._plain("rollback", NAME, *self._waiting())
+        self._wait_rolled_out()
 
     def uninstall(self) -> None:
         self._plain("uninstall", NAME, "--wait", "--timeout", TIMEOUT)
@@ -60,9 +65,19 @@ class Release:
         self._plain("test", NAME, "--timeout", TIMEOUT)
 
     def _helm(self, verb: str, *words: str, wait: bool = True) -> None:
-        waiting = ("--wait", "--timeout", TIMEOUT) if wait else ()
+        waiting = self._waiting() if wait else ()
         given = json.dumps(self.values)
         self._plain(verb, NAME, str(self.chart), "--values", "-", *waiting, *words, stdin=given)
+        self._wait_rolled_out()
+
+    def _waiting(self) -> Sequence[str]:
+        return ("--wait", "--timeout", TIMEOUT) if self._helm_waits else ()
+
+    def _wait_rolled_out(self) -> None:
+        if not self._helm_waits:
+            self.space.kubectl(
+                "rollout", "status", "statefulset", self.full, f"--timeout={TIMEOUT}"
+            )
 
     def _plain(self, *words: str, stdin: str = "") -> str:
         return self.space.site.cluster.helm(*words, "--namespace", self.space.name, stdin=stdin)
