@@ -100,6 +100,8 @@ def _example(site: Site, file: Path) -> Iterator[Row]:
                 release.test()
                 release.upgrade(_CHANGE)
                 release.rollback()
+                if values.get("backup", {}).get("enabled"):
+                    _back_up(space, release)
             what = f"example `{file.name}`: "
             yield running.row(f"{what}`helm test`, upgrade, rollback", topology)
             with load(space, release.url, RATES[topology], key=_KEY) as running:
@@ -111,6 +113,12 @@ def _example(site: Site, file: Path) -> Iterator[Row]:
             print(space.describe())
             raise
         release.uninstall()
+
+
+def _back_up(space: Space, release: Release) -> None:
+    """Run the job of the backups once, beside the pod that runs."""
+    space.kubectl("create", "job", "first-backup", f"--from=cronjob/{release.full}-backup")
+    space.kubectl("wait", "--for=condition=Complete", "job/first-backup", "--timeout=240s")
 
 
 def _scenario(file: Path) -> Entry:
