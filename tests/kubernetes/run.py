@@ -48,7 +48,7 @@ def chosen(asked: argparse.Namespace) -> list[Entry]:
     """Return the scenarios to run."""
     every = [each for each in ENTRIES if not asked.short or each.short]
     if asked.only:
-        every = [each for each in ENTRIES if any(each.name.startswith(only) for only in asked.only)]
+        every = [each for only in asked.only for each in ENTRIES if each.name.startswith(only)]
     return [each for each in every if asked.context is None or not each.own]
 
 
@@ -159,7 +159,9 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--nodes", type=int, choices=(1, 2), default=2, help="nodes of the laboratory"
     )
-    parser.add_argument("--only", action="append", help="scenarios whose names begin with this")
+    parser.add_argument(
+        "--only", action="append", help="scenarios whose names begin with this, in this order"
+    )
     parser.add_argument("--short", action="store_true", help="the short form, for make test")
     parser.add_argument("--list", action="store_true", help="print the names of the scenarios")
     parser.add_argument("--write", type=Path, help="write the rows into this page")
