@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import signal
 import sys
 import time
 import traceback
@@ -112,6 +113,7 @@ def run(here: Site, entry: Entry, page: Path | None, commit: str = "") -> list[R
 
 def main(words: Sequence[str]) -> int:
     asked = options(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the nodes end in order
     entries = chosen(asked)
     if asked.list:
         print("\n".join(f"{each.name:32}{_first_line(each)}".rstrip() for each in entries))
