@@ -143,7 +143,7 @@ image: install ## build the image of the service with Docker or buildah (ARGS="-
 
 .PHONY: kubernetes
 kubernetes: install ## run the chart in a real Kubernetes under load (ARGS="--list", "--only single", "--context NAME", "--write docs/guides/deploy.md")
-	@PYTHONPATH=tests/support:tests/bench:tests/kubernetes $(PY) tests/kubernetes/run.py $(ARGS)
+	@PYTHONPATH=tests/support:tests/bench:tests/kubernetes $(PY) tests/kubernetes/laboratory_run.py $(ARGS)
 
 .PHONY: openapi
 openapi: install ## write openapi/openapi.json

@@ -84,6 +84,7 @@ async def _serve(
 ) -> None:
     with Signals(rereads=True) as signals:
         service = compose(loaded, SystemClock(), roles, source, warnings)
+        service.hung_up = signals.hung_up
         await service.start()
         await _run_until_asked(service, signals, announce)
 
@@ -103,6 +104,7 @@ async def _serve_when_valid(
                 _set_up(loaded.config)
                 warnings = [str(each) for each in findings]
                 service = compose(loaded, SystemClock(), roles, source, warnings, standby.close)
+                service.hung_up = signals.hung_up
                 await service.start()
             except SetupError as fault:
                 await awaited.wait(fault)
@@ -116,7 +118,6 @@ async def _run_until_asked(
     service: Service, signals: Signals, announce: Callable[[Service], None]
 ) -> None:
     """Announce a service that has started, and stop it when a signal requests that."""
-    service.hung_up = signals.hung_up
     settle_heap()
     announce(service)
     await signals.asked.wait()

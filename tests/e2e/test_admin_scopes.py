@@ -75,6 +75,8 @@ STEPS = (
     Step("health", "GET", "/healthz"),
     Step("readiness", "GET", "/readyz"),
     Step("status", "GET", "/status"),
+    Step("alerts", "GET", "/v1/alerts"),
+    Step("test_alert", "POST", "/v1/alerts/none:test", status=404),
     Step("metrics", "GET", "/metrics"),
     Step("configuration", "GET", "/v1/config"),
     Step("check_configuration", "POST", "/v1/config:check", PROPOSED, YAML),

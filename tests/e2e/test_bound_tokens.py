@@ -76,6 +76,8 @@ OF_TOPICS: dict[str, Step] = {
 OF_ALL: dict[str, Step] = {
     "metrics": ("GET", "/metrics", {}),
     "audit": ("GET", "/v1/audit", {}),
+    "alerts": ("GET", "/v1/alerts", {}),
+    "test_alert": ("POST", "/v1/alerts/ops:test", {}),
     "configuration": ("GET", "/v1/config", {}),
     "check_configuration": ("POST", "/v1/config:check", {"json": {}}),
     "plan_configuration": ("POST", "/v1/config:plan", {"json": {}}),

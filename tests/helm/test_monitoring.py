@@ -139,8 +139,8 @@ def test_every_alert_has_its_runbook(alert):
 
 
 def test_no_runbook_is_left_over():
-    """A page of an alert that is gone."""
-    pages = {path.stem for path in RUNBOOKS.glob("*.md")} - {"README"}
+    """A page of an alert that is gone. A refused upgrade is no alert: Helm itself reports it."""
+    pages = {path.stem for path in RUNBOOKS.glob("*.md")} - {"README", "upgrade-refused"}
     assert pages == {alert["runbook"] for alert in ALERTS}
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import go_build
 import pytest
 from image_build import Broken
+from laboratory_run import options, run, site
 from place import Site
-from run import options, run, site
 from scenarios import ENTRIES, Entry
 
 from kafka_install import Missing

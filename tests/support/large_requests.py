@@ -107,6 +107,8 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, LargeRequest]:
         "readiness": LargeRequest("GET", "/readyz"),
         "metrics": LargeRequest("GET", "/metrics"),
         "status": LargeRequest("GET", "/status"),
+        "alerts": LargeRequest("GET", "/v1/alerts"),
+        "test_alert": LargeRequest("POST", "/v1/alerts/none:test", also=(404,)),
         "configuration": LargeRequest("GET", "/v1/config"),
         "check_configuration": LargeRequest("POST", "/v1/config:check", _wrong(proposed * 10), YAML),
         "plan_configuration": LargeRequest("POST", "/v1/config:plan", _configuration(proposed), YAML),

@@ -298,6 +298,7 @@ BARE = {
     "kafka_listener/connection.py": WAITED_FOR,
     "pipeline/replay/gateway.py": WAITED_FOR,
     "pipeline/replay/run.py": WAITED_FOR,
+    "features/alerts/component.py": WAITED_FOR,
     "features/subscriptions/store_watcher.py": ENDS,
     "runtime/awaiting.py": WAITED_FOR,
     "runtime/signals.py": WAITED_FOR,
