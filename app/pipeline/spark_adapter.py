@@ -6,7 +6,7 @@ undocumented        gain, and the public alternative
 ``_jvm``            the classes of Iceberg, Hadoop and Kafka's client have no name in Python. None.
 ``_jsparkSession``  snapshots of a table without a Spark job (0.1 s each), and Spark's own parser. For the first,
                     queries of Iceberg's metadata tables, which return no parents; for the second none.
-``_cause``          the error behind that of a stream. The words of its message, which change.
+``_cause``          the error that ended a stream. The words of its message, which change.
 ``_origin``         the class and the causes of an error of Java. The words of its message, which change.
 ``_jsq``            progress of a stream without parsing. ``lastProgress``, which parses all of it at each call.
 ==================  ==========================================================================================
