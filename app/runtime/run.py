@@ -84,8 +84,7 @@ async def _serve(
 ) -> None:
     with Signals(rereads=True) as signals:
         service = compose(loaded, SystemClock(), roles, source, warnings)
-        service.hung_up = signals.hung_up
-        await service.start()
+        await _start(service, signals)
         await _run_until_asked(service, signals, announce)
 
 
@@ -104,14 +103,19 @@ async def _serve_when_valid(
                 _set_up(loaded.config)
                 warnings = [str(each) for each in findings]
                 service = compose(loaded, SystemClock(), roles, source, warnings, standby.close)
-                service.hung_up = signals.hung_up
-                await service.start()
+                await _start(service, signals)
             except SetupError as fault:
                 await awaited.wait(fault)
                 continue
             warn(findings)
             await _run_until_asked(service, signals, announce)
         await standby.close()
+
+
+async def _start(service: Service, signals: Signals) -> None:
+    """Start a service that reloads on SIGHUP. Its start takes the event, so the event is set before."""
+    service.hung_up = signals.hung_up
+    await service.start()
 
 
 async def _run_until_asked(

@@ -13,26 +13,11 @@ from app.event.validate import faults_of
 from app.model.operator_verdict import OperatorVerdict
 from app.model.outlet_presets import DiscordRequest
 from app.outlets.presets import PRESETS
+from verdict_samples import BROKER_AWAY, FAILS
 
 NOW_MS = 1_700_000_000_000
 ORIGIN = AlertOrigin("shop", "ops", "https://admin.example.org")
-FAILS = OperatorVerdict(
-    name="endpoint-fails",
-    severity="error",
-    subject="subscription billing",
-    detail="the target fails, the last 12 attempts failed: status 500",
-    cure="repair the target, then try again at once",
-    command="skybridge retry billing",
-)
-AWAY = OperatorVerdict(
-    name="broker-away",
-    severity="error",
-    subject="broker main",
-    detail="refused",
-    cure="start the broker",
-    command="skybridge check skybridge.yaml --connect",
-)
-OVER = ReportedProblem(AWAY, NOW_MS - 720_000)
+OVER = ReportedProblem(BROKER_AWAY, NOW_MS - 720_000)
 
 
 def data_of(message: AlertMessage, origin: AlertOrigin = ORIGIN) -> dict[str, Any]:

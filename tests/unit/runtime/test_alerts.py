@@ -18,27 +18,12 @@ from app.features.alerts.sender import LOOK, AlertSender
 from app.model.operator_verdict import OperatorVerdict
 from configuration import configuration, loaded, written
 from memory_store import MemoryStore
+from verdict_samples import FAILS, STORE_AWAY
 from virtual_clock import VirtualClock
 from waiting import until
 from webhook_target import WebhookTarget, status
 
 TAKEN = status(200, body=b"ok")
-FAILS = OperatorVerdict(
-    name="endpoint-fails",
-    severity="error",
-    subject="subscription billing",
-    detail="the target fails: status 500",
-    cure="repair the target",
-    command="skybridge retry billing",
-)
-STORE_AWAY = OperatorVerdict(
-    name="store-away",
-    severity="error",
-    subject="store",
-    detail="no answer in 5 s",
-    cure="start the database",
-    command="skybridge check",
-)
 
 
 class Process:

@@ -6,17 +6,8 @@ from app.api.http.given import ServiceParts
 from app.delivery.alert_plan import ProcessFindings
 from app.features.attention import AttentionReader
 from app.interfaces import Store
-from app.model.operator_verdict import OperatorVerdict
 from memory_store import MemoryStore
-
-FAILS = OperatorVerdict(
-    name="endpoint-fails",
-    severity="error",
-    subject="subscription billing",
-    detail="the target fails",
-    cure="repair the target",
-    command="skybridge retry billing",
-)
+from verdict_samples import FAILS
 
 
 class Reader(AttentionReader):

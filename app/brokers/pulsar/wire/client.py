@@ -14,7 +14,7 @@ from app.brokers.pulsar.errors import ClientError
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.tokens import access_token
 from app.brokers.pulsar.wire import commands
-from app.brokers.pulsar.wire.commands import BrokerLogin, bytes_at, number_at, words
+from app.brokers.pulsar.wire.commands import BrokerLogin, bytes_at, number_at
 from app.brokers.pulsar.wire.connection import WireConnection
 from app.brokers.pulsar.wire.frames import COMPRESSIONS, FrameWriter
 from app.brokers.pulsar.wire.producer import WireProducer
@@ -83,14 +83,11 @@ class WireClient:
             answer = await connection.ask(
                 lambda request: commands.lookup(wire, request, authoritative=asked)  # noqa: B023 - used at once
             )
-            found = answer.content
-            if found.get(3, commands.FAILED) == commands.FAILED:
-                raise ClientError(commands.result_of(found.get(6, 0)), words(found.get(7)))
-            url = bytes_at(found, 2 if self._tls else 1).decode("utf-8", "replace")
-            there = Address(at.url, url) if found.get(8) else Address(url)
-            if found[3] == commands.CONNECT_TO:
-                return there
-            at, authoritative = there, bool(found.get(5))
+            found = commands.read_lookup(answer.content, tls=self._tls)
+            at = Address(at.url, found.url) if found.by_proxy else Address(found.url)
+            if found.is_final:
+                return at
+            authoritative = found.authoritative
         raise ClientError(Result.LookupError, f"{wire}: {REDIRECTS} brokers name another one")
 
     async def _service(self) -> Address:

@@ -26,7 +26,7 @@ REQUEST_ID: Mapping[int, int] = MappingProxyType(
 """The field of the request id, for each command that answers a request."""
 
 PROTOCOL = 19  # the version of the protocol that this client announces
-REDIRECT, CONNECT_TO, FAILED = 0, 1, 2  # answers to a look-up
+CONNECT_TO, _FAILED = 1, 2  # answers to a look-up; 0 names the broker to ask next
 SIZES = Struct(">II")
 REFRESHES_LOGIN = integer(1, 1)  # feature flags: the broker may ask for new credentials
 
@@ -154,16 +154,37 @@ def bytes_at(content: Mapping[int, Any], field: int) -> bytes:
     return value
 
 
-def result_of(code: int) -> Result:
-    """Return the client library's result for an error code of the protocol."""
-    return _RESULTS.get(code, Result.UnknownError)
+def error_at(content: Mapping[int, Any], field: int) -> ClientError:
+    """Return the error of a command: its code is in this field, and its text in the next one. Both may be missing."""
+    result = _RESULTS.get(content.get(field, 0), Result.UnknownError)
+    words = content.get(field + 1)
+    message = words.decode("utf-8", "replace") if isinstance(words, bytes) else ""
+    return ClientError(result, " ".join(message.split())[:500])
 
 
-def words(value: object) -> str:
-    """Return a text of a broker for messages. It may be missing."""
-    return (
-        " ".join(value.decode("utf-8", "replace").split())[:500] if isinstance(value, bytes) else ""
-    )
+class LookupAnswer(NamedTuple):
+    """The answer to a look-up.
+
+    Attributes:
+        url: The broker that serves the topic, or that is to be asked next.
+        is_final: Whether the broker serves the topic.
+        by_proxy: Whether that broker is reached only through the address that was asked.
+        authoritative: Whether the next broker must answer for itself.
+    """
+
+    url: str
+    is_final: bool
+    by_proxy: bool
+    authoritative: bool
+
+
+def read_lookup(content: Mapping[int, Any], *, tls: bool) -> LookupAnswer:
+    """Return the answer to a look-up. Raise ClientError if the look-up failed. ``tls`` chooses the address."""
+    kind = content.get(3, _FAILED)
+    if kind == _FAILED:
+        raise error_at(content, 6)
+    url = bytes_at(content, 2 if tls else 1).decode("utf-8", "replace")
+    return LookupAnswer(url, kind == CONNECT_TO, bool(content.get(8)), bool(content.get(5)))
 
 
 def framed(kind: int, content: bytes = b"") -> bytes:

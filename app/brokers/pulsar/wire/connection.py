@@ -199,10 +199,7 @@ class WireConnection(asyncio.Protocol):
         elif kind == commands.SEND_ERROR:
             producer = self._producers.get(content[1])
             if producer is not None:
-                error = ClientError(
-                    commands.result_of(content.get(3, 0)), commands.words(content.get(4))
-                )
-                producer.refused(content[2], error)
+                producer.refused(content[2], commands.error_at(content, 3))
         elif kind == commands.CLOSE_PRODUCER:
             producer = self._producers.pop(content[1], None)
             if producer is not None:
@@ -215,9 +212,7 @@ class WireConnection(asyncio.Protocol):
     def _answered(self, answer: Answer, number: int) -> None:
         waiting = self._requests.get(number)
         if answer.kind == commands.ERROR:
-            error = ClientError(
-                commands.result_of(answer.content.get(2, 0)), commands.words(answer.content.get(3))
-            )
+            error = commands.error_at(answer.content, 2)
             if not self._connected.done():  # the broker refuses the login
                 self._connected.set_exception(error)
             elif waiting is not None and not waiting.done():
