@@ -74,7 +74,11 @@ def run(
     ] = "",
     count: Annotated[int, option("Create this many events.", "-n", min=1)] = 1,
     key: Annotated[
-        str, option("Set the record key, by which order is kept; by default none.", "-k")
+        str,
+        option(
+            "State the record key, by which order is kept; a route that does not read the key of the request ignores it. By default none.",
+            "-k",
+        ),
     ] = "",
     mode: Annotated[
         SendMode, option("Use this content mode for the requests.", "-m")

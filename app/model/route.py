@@ -137,8 +137,9 @@ class KeyPolicy(Strict):
     attributes: Annotated[tuple[AttributeName, ...], Field(min_length=1)] | None = Field(
         None, description="for mapper hash: the attributes in the digest"
     )
-    missing: Literal["none", "reject"] = Field(
-        "none", description="an event without a key: none publishes it so, reject answers 400"
+    missing: Literal["none", "from_request", "reject"] = Field(
+        "none",
+        description="an event without a key: none publishes it so, from_request takes the sender's own key if there is one, reject answers 400",
     )
 
     @model_validator(mode="after")
@@ -161,6 +162,10 @@ class KeyPolicy(Strict):
         if self.mapper == "none" and self.missing == "reject":
             raise ValueError(
                 "The mapper none gives no event a key, so missing: reject would refuse every event. Cure: Remove missing, or choose another mapper."
+            )
+        if self.mapper in {"none", "from_request"} and self.missing == "from_request":
+            raise ValueError(
+                f"The mapper {self.mapper} leaves missing: from_request without an effect of its own. Cure: Remove missing, or set mapper: from_request alone."
             )
         return self
 

@@ -51,7 +51,13 @@ def explain(
     except MissingKey:
         key, refused = None, True
     reason = _REASONS.get(policy.mapper, _own)
-    return ExplainedKey(policy.mapper, key, reason(policy, event, key is not None), refused)
+    if policy.missing != "from_request":
+        return ExplainedKey(policy.mapper, key, reason(policy, event, key is not None), refused)
+    own_key = compile_key(policy.model_copy(update={"missing": "none"}), own=own)(event, None)
+    why = reason(policy, event, own_key is not None)
+    if own_key is None:
+        why += f"; {_from_request(policy, event, key is not None)}"
+    return ExplainedKey(policy.mapper, key, why)
 
 
 _Reason = Callable[[KeyPolicy, CloudEvent, bool], str]

@@ -68,14 +68,18 @@ def compile_keys(policy: KeyPolicy) -> Keys:
     keys = _alike(policy)
     if keys is None:
         return lambda _run, _request_key: None
-    if policy.missing != "none":
+    if policy.missing == "reject":
         return keys
+    falls_back = policy.missing == "from_request"
 
-    def or_none(run: EventColumns, request_key: bytes | None) -> Iterable[bytes | None] | None:
+    def or_other(run: EventColumns, request_key: bytes | None) -> Iterable[bytes | None] | None:
+        other = request_key if falls_back else None
         found = keys(run, request_key)
-        return repeat(None) if found is None else found
+        if found is None:
+            return repeat(other)
+        return found if other is None else [other if key is None else key for key in found]
 
-    return or_none
+    return or_other
 
 
 def _alike(policy: KeyPolicy) -> Keys | None:
@@ -134,6 +138,18 @@ def compile_key(
     mapper = built_in(policy, setting) if built_in else _own(policy.mapper, own, setting)
     if policy.missing == "none":
         return mapper
+    return _or_request(mapper) if policy.missing == "from_request" else _required(mapper, policy)
+
+
+def _or_request(mapper: KeyMapper) -> KeyMapper:
+    def either(event: CloudEvent, request_key: bytes | None) -> bytes | None:
+        key = mapper(event, request_key)
+        return request_key if key is None else key
+
+    return either
+
+
+def _required(mapper: KeyMapper, policy: KeyPolicy) -> KeyMapper:
     where = _where(policy)
 
     def required(event: CloudEvent, request_key: bytes | None) -> bytes | None:

@@ -31,7 +31,7 @@ WITHOUT_FILE: Mapping[str, Any] = {
         {
             "name": "everything",
             "to": {"broker": "log", "topic": "events"},
-            "key": {"mapper": "partitionkey"},
+            "key": {"mapper": "partitionkey", "missing": "from_request"},
         }
     ],
     "webhooks": {"allow_private": ["127.0.0.0/8", "::1/128", "localhost"]},

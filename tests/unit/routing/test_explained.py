@@ -63,6 +63,23 @@ def test_a_key_is_explained(
     assert explain(policy, bare, None, own=OWN) == ExplainedKey(policy.mapper, None, why_not)
 
 
+def test_a_fallback_to_the_request_is_explained(event: MakeEvent) -> None:
+    policy = KeyPolicy(mapper="partitionkey", missing="from_request")
+    absent = "the event has no attribute partitionkey, or an empty one"
+    assert [
+        (found.key, found.why)
+        for found in (
+            explain(policy, event(partitionkey="p"), b"k"),
+            explain(policy, event(), b"k"),
+            explain(policy, event(), None),
+        )
+    ] == [
+        (b"p", "it is the attribute partitionkey"),
+        (b"k", f"{absent}; the request has it"),
+        (None, f"{absent}; the request has none"),
+    ]
+
+
 def test_a_refusal_is_explained_too(event: MakeEvent) -> None:
     """The question is most pressing where the sender got 400."""
     strict = KeyPolicy(mapper="partitionkey", missing="reject")

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from app.errors import KeyMapperFailed, SetupError
 from app.event.value import CloudEvent
@@ -114,6 +115,26 @@ def test_a_present_key_passes_reject(event: MakeEvent) -> None:
     for mapper in POLICIES:
         if mapper != "none":
             assert compile_key(policy(mapper, missing="reject"))(sent, b"k") is not None
+
+
+@pytest.mark.parametrize(
+    "mapper", [name for name in POLICIES if name not in {"none", "from_request"}]
+)
+def test_the_senders_own_key_is_taken_where_the_route_says_so(
+    event: MakeEvent, mapper: str
+) -> None:
+    """K7: as is, and only for an event from which the mapper takes none."""
+    own = compile_key(policy(mapper))
+    either = compile_key(policy(mapper, missing="from_request"))
+    full, bare = event(subject="sub", partitionkey="p"), event(data=None)
+    assert either(full, b"k") == own(full, b"k") is not None
+    assert [either(bare, key) for key in (b"k", b"", None)] == [b"k", b"", None]
+
+
+@pytest.mark.parametrize("mapper", ["none", "from_request"])
+def test_a_fallback_to_the_request_that_has_no_effect_is_refused(mapper: str) -> None:
+    with pytest.raises(ValidationError, match="set mapper: from_request alone"):
+        policy(mapper, missing="from_request")
 
 
 def test_half_a_template_is_no_key(event: MakeEvent) -> None:

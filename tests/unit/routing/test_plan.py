@@ -354,6 +354,8 @@ BY_COLUMN: Sequence[dict[str, Any]] = [
     {"filters": [{"exact": {"type": "order.created"}}]},
     {"filters": [{"any": [{"not": {"prefix": {"subject": "x"}}}, {"suffix": {"type": "d"}}]}]},
     {"key": {"mapper": "partitionkey", "missing": "reject"}},
+    {"key": {"mapper": "partitionkey", "missing": "from_request"}},
+    {"key": {"mapper": "attribute", "attribute": "subject", "missing": "from_request"}},
     {"key": {"mapper": "attribute", "attribute": "id"}},
     {"key": {"mapper": "attribute", "attribute": "subject"}},
     {"key": {"mapper": "none"}},
