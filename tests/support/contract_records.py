@@ -4,7 +4,9 @@ and from the right partition."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
@@ -24,6 +26,26 @@ from contract_tools import (
     take,
     text,
 )
+
+LARGE = 20_000  # bytes of a body that is larger than any other object of a publish
+
+
+@contextmanager
+def collector_off() -> Iterator[list[object]]:
+    """Turn the garbage collector off. ``gc.collect`` moves what it finds into the list that is yielded."""
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield gc.garbage
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+def sized(value: object) -> int:
+    return len(value) if isinstance(value, bytes | bytearray) else 0
 
 
 class RecordCases:
@@ -70,6 +92,21 @@ class RecordCases:
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         assert bodies(await take(consumer, 20)) == [b"%d" % n for n in range(20)]
         await consumer.close()
+
+    async def test_no_published_body_waits_for_the_garbage_collector(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
+        """A service runs the collector rarely (``runtime.heap``). Bodies in reference cycles would fill its
+        memory until then."""
+        topic = await harness.fresh_topic(log)
+        body = "x" * LARGE
+        await publish(log, topic, [text(body, "warm")])
+        with collector_off() as garbage:
+            for number in range(20):
+                await publish(log, topic, [text(body, str(number))])
+            gc.collect()
+            kept = [each for each in gc.get_referents(*garbage) if sized(each) >= LARGE]
+        assert kept == []
 
     async def test_no_body_and_an_empty_body_are_told_apart(self, harness: Harness) -> None:
         """A record without a body (a tombstone) differs from one with an empty body."""

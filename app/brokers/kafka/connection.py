@@ -185,7 +185,10 @@ class ProducerConnection:
             raise Abandoned
         # The client itself uses version 7 at most, whose answers have no error messages.
         request.prepare = partial(_newest, request, newest)
-        answer = await self._send(node, request, **options)
+        try:
+            answer = await self._send(node, request, **options)
+        finally:
+            del request.prepare  # else a cycle keeps the wire batches until the garbage collector runs
         if request.required_acks:
             self._note(answer)
         return answer
