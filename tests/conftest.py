@@ -235,6 +235,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (item.nodeid.startswith(BRIEF), not item.nodeid.startswith(SPARK)))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Nothing that is collected is garbage: looking for it takes a fifth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """What was collected stays to the end: the garbage collector need not look through half a million
     objects again at each turn, which is a second and more at every test of pyspark.
