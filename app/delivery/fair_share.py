@@ -7,7 +7,8 @@ bound from the other subscriptions, and the bound holds at any moment::
     taken by one beyond its own part   ≤   bound - taken by all - own parts not used by the others
 
 A subscription that holds nothing may always take one unit, because an event that is larger than the own part
-must be delivered too. All steps are O(1), except ``join`` and ``leave`` in O(members)."""
+must be delivered too. All steps are O(1), except ``join`` and ``leave``, whose time grows with the members that
+hold units."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ class FairShares:
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self._taken: dict[Hashable, int] = {}
+        self._holding: set[Hashable] = set()  # members that have taken units
         self._total = 0
         self._unused = 0  # units of the own parts of all members
         self.own = bound  # units of the own part of each member
@@ -43,6 +45,7 @@ class FairShares:
     def leave(self, member: Hashable) -> None:
         """Remove a member and give back its units."""
         self._total -= self._taken.pop(member, 0)
+        self._holding.discard(member)
         self._share_out()
 
     def may(self, member: Hashable, units: int = 1) -> bool:
@@ -64,6 +67,10 @@ class FairShares:
         own, after = self.own, taken + units
         self._taken[member] = after
         self._total += units
+        if not taken:
+            self._holding.add(member)
+        elif not after:
+            self._holding.discard(member)
         if taken < own and after < own:  # the usual case
             self._unused -= units
         else:
@@ -72,4 +79,5 @@ class FairShares:
     def _share_out(self) -> None:
         members = len(self._taken)
         self.own = max(1, self._bound // (2 * members)) if members else self._bound
-        self._unused = sum(max(0, self.own - taken) for taken in self._taken.values())
+        held = sum(min(self.own, self._taken[member]) for member in self._holding)
+        self._unused = self.own * members - held

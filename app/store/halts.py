@@ -11,7 +11,7 @@ from app.interfaces import Halt
 from app.store import revision
 from app.store.rows import insert, text
 from app.store.tables import halts
-from app.store.transactions import StorePart, transaction
+from app.store.transactions import StorePart, shared_transaction, transaction
 
 Kind = Literal["paused", "disabled"]
 
@@ -23,7 +23,7 @@ class Halts(StorePart):
 
     A repeated halt keeps its time and gets the new cause."""
 
-    @transaction
+    @shared_transaction  # every dispatcher that starts reads them
     def all(self, connection: Connection) -> Mapping[str, Halt]:
         rows = connection.execute(select(halts))
         return {row.subscription: Halt(row.kind, row.cause, row.since_ms) for row in rows}

@@ -62,7 +62,9 @@ class ParkedMessages(StorePart):
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
     ) -> Mapping[Partition, Mapping[bytes, StoredLane]]:
-        return await self._transactions.run(_lanes, subscription, broker, tuple(partitions))
+        return await self._transactions.together(
+            _lanes, subscription, broker, tuple(partitions)
+        )  # a worker with many subscriptions loads all of them when it starts
 
     async def rows(
         self,

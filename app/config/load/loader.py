@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -128,13 +129,16 @@ class Loaded:
         References stay references, and a value that an environment variable overrides is
         ``${env:NAME}``.
         """
-        origins = _origins(self._document, self._references)
-        return _with_origins(value_at(self._document.root, path), path, origins)
+        return _with_origins(value_at(self._document.root, path), path, self._known_origins)
 
     def origins(self) -> Mapping[Path, str]:
         """Return the reference of every value that comes from another file or an environment
         variable. For a value that a variable overrides, this is ``${env:NAME}``.
         """
+        return self._known_origins
+
+    @cached_property
+    def _known_origins(self) -> dict[Path, str]:
         return _origins(self._document, self._references)
 
     def redacted(self, text: str) -> str:
