@@ -56,6 +56,40 @@ def test_only_one_backup_runs_at_a_time():
     assert cron["spec"]["concurrencyPolicy"] == "Forbid"
 
 
+def test_a_pod_of_the_release_mounts_the_claim_of_the_backups():
+    """`helm install --wait` waits for the claim, which some classes bind to the first pod that mounts it."""
+    text = chart.rendered_with(ENABLED)
+    (made,) = chart.of_kind(text, "PersistentVolumeClaim")
+    (first,) = (
+        each for each in chart.of_kind(text, "Job") if "annotations" not in each["metadata"]
+    )
+    pod = first["spec"]["template"]["spec"]
+    (volume,) = pod["volumes"]
+    assert volume["persistentVolumeClaim"] == {"claimName": made["metadata"]["name"]}
+    assert pod["affinity"] == job(text)["template"]["spec"]["affinity"]
+    (container,) = pod["containers"]
+    assert container["volumeMounts"] == [{"name": volume["name"], "mountPath": "/backups"}]
+    own = {"backup": {"enabled": True, "persistence": {"existingClaim": "mine"}}}
+    theirs = chart.of_kind(chart.rendered_with(own), "Job")
+    assert all("annotations" in each["metadata"] for each in theirs), (
+        "a claim of the user is theirs"
+    )
+
+
+def test_another_pod_is_another_job():
+    """The pod of a Job cannot change: with one name, a new image would end each upgrade."""
+
+    def named(values: dict[str, Any]) -> str:
+        found = chart.of_kind(chart.rendered_with({**ENABLED, **values}), "Job")
+        (name,) = (
+            each["metadata"]["name"] for each in found if "-volume-" in each["metadata"]["name"]
+        )
+        return name
+
+    assert named({}) == named({"backup": {"enabled": True, "keep": 3}})
+    assert named({}) != named({"image": {"tag": "2"}})
+
+
 def test_the_pod_that_restores_is_valid_and_mounts_what_the_backup_mounts():
     """Of the guide."""
     (block,) = (each for each in blocks(GUIDE) if "tests/helm validates" in each.reason)

@@ -21,7 +21,9 @@ LABEL = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
 
 
 @pytest.mark.parametrize("release", ["shop.eu", "a.b.c", "shop-2", "e3", "a" * 53])
-@pytest.mark.parametrize("values", [{}, SPLIT], ids=["single", "split"])
+@pytest.mark.parametrize(
+    "values", [{}, {"backup": {"enabled": True}}, SPLIT], ids=["single", "backup", "split"]
+)
 def test_every_name_is_one_that_kubernetes_takes(release, values):
     """Helm takes dots; a Service does not."""
     text = chart.rendered_with(values, release=release)
@@ -29,6 +31,7 @@ def test_every_name_is_one_that_kubernetes_takes(release, values):
         name = document["metadata"]["name"]
         if document["kind"] == "Service":
             assert SERVICE.fullmatch(name)
+        assert len(name) <= {"Job": 63, "CronJob": 52}.get(document["kind"], 253)
         if document["kind"] != "SparkApplication":
             kubernetes_validate.validate(document, "1.37", strict=True)
         assert all(LABEL.fullmatch(each) for each in _labels(document))

@@ -11,6 +11,7 @@ the servers that an installation needs: Kafka and PostgreSQL run beside the pods
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
@@ -37,6 +38,7 @@ from waiting import wait_until
 
 _READY_WITHIN = 300.0
 _RUN = "run-"
+_numbers = itertools.count(1)  # of the laboratories of this process
 Value = TypeVar("Value")
 
 
@@ -96,15 +98,16 @@ def laboratory(count: int = 2) -> Iterator[tuple[Laboratory, Cluster]]:
     """
     check_machine()
     built, packages, helm = go_build.build(), debian_packages.unpacked(), helm_install.install()
-    _remove_leftovers()
-    folder = cache() / f"{_RUN}{os.getpid()}"
+    remove_leftovers()
+    name = f"{os.getpid()}-{next(_numbers)}"
+    folder = cache() / f"{_RUN}{name}"
     folder.mkdir()
     with ExitStack() as ends:
         ends.callback(shutil.rmtree, folder, ignore_errors=True)
         authority = _authority(folder)
         nodes = []
         for number in range(1, count + 1):
-            place = Place(number, folder / f"node{number}", _group(os.getpid(), number), packages)
+            place = Place(number, folder / f"node{number}", _group(name, number), packages)
             place.folder.mkdir()
             nodes.append(Node(place))
         networks = [node.place.pods for node in nodes]
@@ -123,18 +126,18 @@ def laboratory(count: int = 2) -> Iterator[tuple[Laboratory, Cluster]]:
         yield lab, cluster
 
 
-def _group(process: int, number: int) -> str:
-    """Return the name of the control group of a node, which the process started."""
-    return f"skybridge-{process}-{number}"
+def _group(laboratory: str, number: int) -> str:
+    """Return the name of the control group of a node."""
+    return f"skybridge-{laboratory}-{number}"
 
 
-def _remove_leftovers() -> None:
+def remove_leftovers() -> None:
     """Remove folders and control groups of laboratories whose process was killed."""
     for folder in cache().glob(f"{_RUN}*"):
-        process = int(folder.name.removeprefix(_RUN))
-        if not Path(f"/proc/{process}").exists():
+        name = folder.name.removeprefix(_RUN)
+        if not Path(f"/proc/{name.partition('-')[0]}").exists():
             for number in (1, 2):
-                remove_groups(_group(process, number))
+                remove_groups(_group(name, number))
             shutil.rmtree(folder, ignore_errors=True)
 
 

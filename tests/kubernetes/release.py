@@ -17,6 +17,7 @@ from waiting import wait_until
 CHART = CHECKOUT / "helm" / "skybridge"
 NAME = "shop"
 TIMEOUT = "300s"
+_WAIT = ("--wait", "--timeout", TIMEOUT)
 _GONE = 200.0
 Values = Mapping[str, Any]
 
@@ -27,17 +28,15 @@ class Release:
     Args:
         space: The namespace of the release.
         values: The values of the chart.
-        chart: The folder of the chart.
+        name: The name of the release.
 
-    Helm waits for every claim, and the claim of backups is bound by the first backup. So with backups,
-    this class waits for the pods instead.
+    Attributes:
+        full: The beginning of the names of its objects.
     """
 
-    def __init__(self, space: Space, values: Values, chart: Path = CHART) -> None:
-        self.space, self.values, self.chart = space, values, chart
-        self._helm_waits = not values.get("backup", {}).get("enabled")
-        self.full = f"{NAME}-skybridge"
-        self.split = values.get("topology") == "split"
+    def __init__(self, space: Space, values: Values, name: str = NAME) -> None:
+        self.space, self.values, self._name = space, values, name
+        self.full = f"{name.replace('.', '-')}-skybridge"
 
     @property
     def url(self) -> str:
@@ -53,31 +52,20 @@ class Release:
         self._helm("upgrade", *words, wait=wait)
 
     def rollback(self) -> None:
-        self._plain("rollback", NAME, *self._waiting())
-        self._wait_rolled_out()
+        self._plain("rollback", self._name, *_WAIT)
 
     def uninstall(self) -> None:
-        self._plain("uninstall", NAME, "--wait", "--timeout", TIMEOUT)
+        self._plain("uninstall", self._name, *_WAIT)
         wait_until(lambda: not self.pods(), "all pods of the release are gone", _GONE, turn=0.25)
 
     def test(self) -> None:
         """Run ``helm test``. Raises RuntimeError if it fails."""
-        self._plain("test", NAME, "--timeout", TIMEOUT)
+        self._plain("test", self._name, "--timeout", TIMEOUT)
 
     def _helm(self, verb: str, *words: str, wait: bool = True) -> None:
-        waiting = self._waiting() if wait else ()
+        waiting = _WAIT if wait else ()
         given = json.dumps(self.values)
-        self._plain(verb, NAME, str(self.chart), "--values", "-", *waiting, *words, stdin=given)
-        self._wait_rolled_out()
-
-    def _waiting(self) -> Sequence[str]:
-        return ("--wait", "--timeout", TIMEOUT) if self._helm_waits else ()
-
-    def _wait_rolled_out(self) -> None:
-        if not self._helm_waits:
-            self.space.kubectl(
-                "rollout", "status", "statefulset", self.full, f"--timeout={TIMEOUT}"
-            )
+        self._plain(verb, self._name, str(CHART), "--values", "-", *waiting, *words, stdin=given)
 
     def _plain(self, *words: str, stdin: str = "") -> str:
         return self.space.site.cluster.helm(*words, "--namespace", self.space.name, stdin=stdin)
@@ -85,7 +73,7 @@ class Release:
     def pods(self, role: str = "") -> list[dict[str, Any]]:
         """Return the pods of the service, or those of a role, oldest first."""
         component = f"app.kubernetes.io/component in ({role or 'single,gateway,worker'})"
-        selector = f"app.kubernetes.io/instance={NAME},{component}"
+        selector = f"app.kubernetes.io/instance={self._name},{component}"
         found = self.space.get("pods", "--selector", selector)
         return sorted(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], name(pod)))
 

@@ -17,8 +17,10 @@ import go_modules
 import own_image
 import pod_load
 import pytest
+from laboratory import remove_leftovers
 from release import merged
 from traffic import Row
+from versions import cache
 
 import verifier
 from configuration import configuration, subscription
@@ -157,3 +159,21 @@ def test_the_load_counts_what_a_killed_service_refused(tmp_path, load):
     assert report["lost"] == report["order"] == 0
     assert report["refused"] == sum(report["answers"].values()) - report["answers"]["202"] > 0
     assert report["longest_gap"] > 0.1
+
+
+def test_what_is_left_of_a_killed_laboratory_is_removed_and_running_ones_stay(
+    tmp_path, monkeypatch
+):
+    """A process may have several laboratories: their folders end with its number and theirs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    folders = [
+        cache() / f"run-{process}-{number}"
+        for process in (ended.pid, os.getpid())
+        for number in (1, 2)
+    ]
+    for folder in folders:
+        (folder / "node1").mkdir(parents=True)
+    remove_leftovers()
+    assert [folder.exists() for folder in folders] == [False, False, True, True]
