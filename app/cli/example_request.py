@@ -22,7 +22,7 @@ from app.filters.model import Filter
 from app.model.producer import Producer
 from app.model.route import Exchange, Route
 from app.routing.journey import EventExplainer
-from app.routing.templates import placeholders
+from app.routing.templates import demanded
 
 _USUAL = {"id": "1", "source": "/try", "type": "com.example.hello"}
 _KEY = "try"
@@ -99,9 +99,9 @@ def _needed(route: Route) -> Iterator[str]:
     if key.mapper == "partitionkey":
         yield "partitionkey"
     yield from filter(None, (key.attribute, *(key.attributes or ())))
-    yield from placeholders(key.template or "")
+    yield from demanded(key.template or "")
     for target in route.to:
-        yield from placeholders("" if isinstance(target, Exchange) else target.topic)
+        yield from demanded("" if isinstance(target, Exchange) else target.topic)
 
 
 def _wanted(filters: Sequence[Filter]) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ import msgspec
 from app.event.value import CloudEvent
 from app.model.route import KeyPolicy
 from app.routing.keys import NO_MAPPERS, MissingKey, PlainMapper, compile_key
-from app.routing.templates import placeholders
+from app.routing.templates import demanded
 
 
 class ExplainedKey(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ def _of_attribute(name: str, found: bool) -> str:
 def _template(policy: KeyPolicy, event: CloudEvent, found: bool) -> str:
     if found:
         return f"it is computed from {policy.template}"
-    return f"{policy.template} needs {_absent(placeholders(policy.template or ''), event)}"
+    return f"{policy.template} needs {_absent(demanded(policy.template or ''), event)}"
 
 
 def _pointer(policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:

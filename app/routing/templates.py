@@ -31,16 +31,23 @@ class BadTopic(SenderError):
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """Return the attributes that a template needs, in order, with repetitions. A text without placeholders needs no
-    attribute.
-
-    A placeholder with a default needs no attribute.
+    """Return the attributes that a template reads, in order, with repetitions. A text without placeholders reads
+    none.
     """
+    return tuple([each.name for each in _placeholders(_parsed(text))])
+
+
+def demanded(text: str) -> tuple[str, ...]:
+    """Return the attributes that every event of a template needs. A placeholder with a default needs none."""
+    return tuple([each.name for each in _placeholders(_parsed(text)) if each.default is None])
+
+
+def _parsed(text: str) -> Parts:
+    """Return the parts of a text, or none if it is not a template."""
     try:
-        parts = parse(text)
+        return parse(text)
     except SetupError:
         return ()
-    return tuple([part.name for part in _placeholders(parts) if part.default is None])
 
 
 def _placeholders(parts: Parts) -> Iterator[Placeholder]:

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from app.model.route import Exchange, Filter, KeyPolicy, Route, Target
 from app.model.subscription import Subscription
-from app.routing.templates import placeholders
+from app.routing.templates import demanded, placeholders
 
 Node = TypeVar("Node")
 Atom = tuple[str, str, str]
@@ -212,7 +212,7 @@ def may_have_no_key(policy: KeyPolicy) -> bool:
         case "attribute":
             return policy.attribute not in _ALWAYS_THERE
         case "template":
-            return not set(placeholders(policy.template or "")) <= _ALWAYS_THERE
+            return not set(demanded(policy.template or "")) <= _ALWAYS_THERE
         case "hash":
             return not set(policy.attributes or ()) & _ALWAYS_THERE
         case _:

@@ -87,6 +87,13 @@ def test_templates_are_told_from_what_is_the_same_for_every_event() -> None:
     assert is_fixed(exchange("x", "y"))
     assert not is_fixed(topic("orders.{type}"))
     assert not is_fixed(exchange("x", "{type}"))
+    assert not is_fixed(topic("orders.{region ?? eu}"))
+
+
+def test_a_default_takes_the_place_of_a_missing_attribute_only() -> None:
+    place = compile_place(exchange("of-{kind ?? any}", "{type ?? none}"), "rabbitmq")
+    assert place({"kind": "a", "type": "b"}) == "exchange:of-a:b"
+    assert place({}) == "exchange:of-any:none"
 
 
 def test_names_that_a_subscription_may_read() -> None:

@@ -370,6 +370,7 @@ ONE_BY_ONE: Sequence[dict[str, Any]] = [
     {"key": {"mapper": "attribute", "attribute": "subject", "missing": "reject"}},
     {"key": {"mapper": "hash", "attributes": ["id"]}},
     {"to": {"broker": "log", "topic": "of.{id}"}},
+    {"to": {"broker": "log", "topic": "of.{id ?? none}"}},
     {"to": [{"broker": "log", "topic": "a"}, {"broker": "log", "topic": "b"}]},
     {"to": {"broker": "rabbit", "topic": "a"}},
     {"content_mode": "structured"},

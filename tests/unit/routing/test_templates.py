@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import SetupError
-from app.routing.templates import BadTopic, compile_template, compile_topic, placeholders
+from app.routing.templates import (
+    BadTopic,
+    compile_template,
+    compile_topic,
+    demanded,
+    placeholders,
+)
 
 EVENT = {"type": "com.example.order", "source": "/s", "1": "one", "dot": "."}
 
@@ -75,6 +81,12 @@ def test_escaped_text_comes_out_as_it_was(text: tuple[str, str], value: str) -> 
 def test_placeholders_are_listed() -> None:
     """Checks of the configuration ask for them; escaped braces hold none."""
     assert placeholders("{b}.{{c}}.{a}") == ("b", "a")
+
+
+def test_an_attribute_with_a_default_is_read_but_not_demanded() -> None:
+    """Two events may differ in it, so nothing that depends on the text is the same for both."""
+    assert placeholders("{b ?? none}.{a}") == ("b", "a")
+    assert demanded("{b ?? none}.{a}") == ("a",)
 
 
 @pytest.mark.parametrize(
