@@ -27,8 +27,10 @@ from pathlib import Path
 import figures_page
 import go_build
 import image_build
+import scenarios_backups
 import scenarios_changes
 import scenarios_examples
+import scenarios_faults
 import scenarios_helm
 import scenarios_pods
 from cluster import Cluster
@@ -42,7 +44,14 @@ from kafka_install import Missing
 
 EARLIER = "earlier"
 """The tag of the image of the earlier release."""
-_PARTS = (scenarios_helm, scenarios_pods, scenarios_changes, scenarios_examples)
+_PARTS = (
+    scenarios_helm,
+    scenarios_faults,
+    scenarios_pods,
+    scenarios_changes,
+    scenarios_backups,
+    scenarios_examples,
+)
 
 
 def chosen(asked: argparse.Namespace) -> list[Entry]:

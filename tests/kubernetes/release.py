@@ -20,6 +20,7 @@ TIMEOUT = "300s"
 _WAIT = ("--wait", "--timeout", TIMEOUT)
 _GONE = 200.0
 Values = Mapping[str, Any]
+Pod = Mapping[str, Any]
 
 
 class Release:
@@ -92,7 +93,7 @@ class Release:
         self.space.kubectl("scale", kind, f"{self.full}-{role}", f"--replicas={count}")
         self.wait_ready(count, role)
 
-    def delete_pod(self, pod: Mapping[str, Any], count: int, role: str) -> None:
+    def delete_pod(self, pod: Pod, count: int, role: str) -> None:
         """Delete a pod in order, and wait for the one that takes its place."""
         self.space.kubectl("delete", "pod", name(pod))
         wait_until(
@@ -100,13 +101,13 @@ class Release:
         )
         self.wait_ready(count, role)
 
-    def kill(self, pod: Mapping[str, Any]) -> None:
+    def kill(self, pod: Pod) -> None:
         """End the first process of a pod's container by SIGKILL, and wait for the next start."""
         starts = restarts(pod)
         os.kill(self._process(pod), signal.SIGKILL)
         self.wait_restart(pod, starts)
 
-    def wait_restart(self, pod: Mapping[str, Any], starts: int) -> dict[str, Any]:
+    def wait_restart(self, pod: Pod, starts: int) -> dict[str, Any]:
         """Wait until a pod is ready again with more restarts than before, and return it."""
 
         def restarted() -> Any:
@@ -115,7 +116,7 @@ class Release:
 
         return wait_until(restarted, f"{name(pod)} restarted", _GONE, turn=0.25)
 
-    def _process(self, pod: Mapping[str, Any]) -> int:
+    def _process(self, pod: Pod) -> int:
         """Return the number that the machine of the laboratory gave to the process of a pod."""
         group = f"pod{uid(pod)}"
         for folder in Path("/proc").glob("[0-9]*"):
@@ -129,7 +130,7 @@ class Release:
                 continue  # the process has ended
         raise RuntimeError(f"{name(pod)} has no process on this machine")
 
-    def exhaust_memory(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+    def exhaust_memory(self, pod: Pod) -> dict[str, Any]:
         """Fill the memory of a pod from beside its service until the kernel ends the service.
 
         Many small programs fill it, so that the service is the largest, which the kernel chooses.
@@ -158,27 +159,27 @@ def merged(values: Values, changes: Values) -> dict[str, Any]:
     return result
 
 
-def name(pod: Mapping[str, Any]) -> str:
+def name(pod: Pod) -> str:
     return str(pod["metadata"]["name"])
 
 
-def uid(pod: Mapping[str, Any]) -> str:
+def uid(pod: Pod) -> str:
     return str(pod["metadata"]["uid"])
 
 
-def ready(pod: Mapping[str, Any]) -> bool:
+def ready(pod: Pod) -> bool:
     conditions = pod["status"].get("conditions", [])
     return "deletionTimestamp" not in pod["metadata"] and any(
         each["type"] == "Ready" and each["status"] == "True" for each in conditions
     )
 
 
-def restarts(pod: Mapping[str, Any]) -> int:
+def restarts(pod: Pod) -> int:
     statuses: Sequence[Mapping[str, Any]] = pod["status"].get("containerStatuses", [])
     return sum(int(each["restartCount"]) for each in statuses)
 
 
-def last_end(pod: Mapping[str, Any]) -> str:
+def last_end(pod: Pod) -> str:
     """Return why the container of a pod ended the last time, such as OOMKilled."""
     (status,) = pod["status"]["containerStatuses"]
     return str(status.get("lastState", {}).get("terminated", {}).get("reason", ""))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import settings
 from place import Site, Space
-from release import Release, Values
+from release import NAME, Release, Values
 from traffic import Load, Row, load
 
 Scenario = Callable[[Site], Iterator[Row]]
@@ -56,9 +56,16 @@ class Installed(NamedTuple):
     load: Load
 
 
+Change = Callable[[Space, Values], Values]
+
+
+def unchanged(_: Space, values: Values) -> Values:
+    return values
+
+
 @contextmanager
 def released(
-    site: Site, topology: str, change: Callable[[Space, Values], Values] = lambda _, values: values
+    site: Site, topology: str, change: Change = unchanged, name: str = NAME
 ) -> Iterator[tuple[Space, Release]]:
     """Install the chart in a namespace during the block.
 
@@ -66,12 +73,14 @@ def released(
         site: The cluster.
         topology: The name of the values.
         change: Makes the values of the scenario from those of the topology.
+        name: The name of the release.
     """
     make = {SINGLE: settings.single, SPLIT: settings.split, SPOOL: settings.spool}[topology]
     with site.space(volumes=0 if topology == SPLIT else 3) as space:
         if topology != SINGLE:
             space.add_servers()
-        release = Release(space, change(space, make(space.name, site.image, site.pull)))
+        values = change(space, make(space.name, site.image, site.pull))
+        release = Release(space, values, name)
         try:
             release.install()
             yield space, release
@@ -83,11 +92,11 @@ def released(
 
 @contextmanager
 def installed(
-    site: Site, topology: str, change: Callable[[Space, Values], Values] = lambda _, values: values
+    site: Site, topology: str, change: Change = unchanged, name: str = NAME
 ) -> Iterator[Installed]:
     """Install the chart and put it under load during the block. The load ends with the block."""
     with (
-        released(site, topology, change) as (space, release),
+        released(site, topology, change, name) as (space, release),
         load(space, release.url, RATES[topology]) as running,
     ):
         yield Installed(space, release, running)

@@ -16,6 +16,7 @@ import yaml
 from place import Site, Space
 from release import CHART, Release, Values, merged
 from scenarios import ENTRIES, RATES, SINGLE, Entry
+from scenarios_backups import back_up
 from traffic import Row, load
 
 from helm_install import definition
@@ -101,7 +102,7 @@ def _example(site: Site, file: Path) -> Iterator[Row]:
                 release.upgrade(_CHANGE)
                 release.rollback()
                 if values.get("backup", {}).get("enabled"):
-                    _back_up(space, release)
+                    back_up(space, release)
             what = f"example `{file.name}`: "
             yield running.row(f"{what}`helm test`, upgrade, rollback", topology)
             with load(space, release.url, RATES[topology], key=_KEY) as running:
@@ -113,12 +114,6 @@ def _example(site: Site, file: Path) -> Iterator[Row]:
             print(space.describe())
             raise
         release.uninstall()
-
-
-def _back_up(space: Space, release: Release) -> None:
-    """Run the job of the backups once, beside the pod that runs."""
-    space.kubectl("create", "job", "first-backup", f"--from=cronjob/{release.full}-backup")
-    space.kubectl("wait", "--for=condition=Complete", "job/first-backup", "--timeout=240s")
 
 
 def _scenario(file: Path) -> Entry:

@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from objects import Object, service
 from place import Site, Space
-from release import Values, ready
-from scenarios import SINGLE, SPLIT, installed, scenario
-from traffic import Row
+from release import NAME, Values, name, ready
+from scenarios import RATES, SINGLE, SPLIT, installed, released, scenario
+from traffic import Row, load
 
 _CHANGE: Values = {"config": {"timeouts": {"drain": "20s"}}}
 
 
-def _upgraded(site: Site, topology: str) -> Iterator[Row]:
+def _upgraded(site: Site, topology: str, release: str = NAME) -> Iterator[Row]:
     """Install, ``helm test``, upgrade to a changed configuration, and roll back."""
-    with installed(site, topology) as it:
+    with installed(site, topology, name=release) as it:
         it.release.test()
         it.release.upgrade(_CHANGE)
         it.release.rollback()
-    yield it.load.row("`helm test`, upgrade, rollback", topology)
+    what = "`helm test`, upgrade, rollback"
+    yield it.load.row(what if release == NAME else f"release `{release}`: {what}", topology)
 
 
 @scenario()
 def single_upgrade(site: Site) -> Iterator[Row]:
     yield from _upgraded(site, SINGLE)
+
+
+@scenario()
+def single_dotted(site: Site) -> Iterator[Row]:
+    """Upgrade a release whose name has a dot, which the name of a Service cannot have."""
+    yield from _upgraded(site, SINGLE, "shop.one")
 
 
 @scenario()
@@ -58,9 +66,9 @@ def _restarted(site: Site, topology: str) -> Iterator[Row]:
         assert not _reaches_admin(it.space, it.release.pods()), (
             "a stranger reached the admin listener"
         )
-        for kind, name in _workloads(topology, it.release.full):
-            it.space.kubectl("rollout", "restart", kind, name)
-            it.space.kubectl("rollout", "status", kind, name, "--timeout=300s")
+        for kind, workload in _workloads(topology, it.release.full):
+            it.space.kubectl("rollout", "restart", kind, workload)
+            it.space.kubectl("rollout", "status", kind, workload, "--timeout=300s")
         assert not _reaches_admin(it.space, it.release.pods())
     yield it.load.row("rolling restart under enforced network policy", topology)
 
@@ -122,10 +130,25 @@ def split_from_earlier(site: Site) -> Iterator[Row]:
 
 
 @scenario()
-def single_refused_configuration(site: Site) -> Iterator[Row]:
-    """Upgrade to a configuration that the service refuses, and then to a right one."""
-    with installed(site, SINGLE) as it:
-        with pytest.raises(RuntimeError, match=r"failed|timed out"):
-            it.release.upgrade({"config": {"log": {"level": "INFO"}}}, "--timeout", "60s")
-        it.release.upgrade({"config": {"log": {"level": "info"}}})
-    yield it.load.row("upgrade to a refused configuration, then to a right one", SINGLE)
+def single_renamed(site: Site) -> Iterator[Row]:
+    """Rename a release: refused without the claim that has the data, and done with it."""
+    with released(site, SINGLE) as (space, release):
+        space.site.cluster.apply(_any_name(space))
+        claim = f"data-{release.full}-0"
+        with load(space, "http://events:80/events", RATES[SINGLE]) as running:
+            with pytest.raises(RuntimeError, match=r"existingClaim is not set"):
+                release.upgrade({"fullnameOverride": "renamed"})
+            release.upgrade({"persistence": {"existingClaim": claim}})
+            release.full = "renamed"
+            release.wait_ready(1)
+            (pod,) = release.pods()
+            assert name(pod) == "renamed-0"
+            (data,) = (each for each in pod["spec"]["volumes"] if each["name"] == "data")
+            assert data["persistentVolumeClaim"]["claimName"] == claim
+    yield running.row("renamed, with `persistence.existingClaim`", SINGLE)
+
+
+def _any_name(space: Space) -> Object:
+    """Return a Service that finds the pod under any name of the release."""
+    labels = {"app.kubernetes.io/instance": NAME, "app.kubernetes.io/component": SINGLE}
+    return service(space.name, "events", [{"port": 80, "targetPort": "events"}], labels)
