@@ -310,3 +310,18 @@ class Commit(msgspec.Struct, frozen=True):
 
     offset: int
     metadata: str = ""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The position of a subscription in one partition that it reads through a shared group.
+
+    Attributes:
+        offset: The lowest unfinished offset.
+        finished: The finished ranges above it, as ``FinishedRuns`` writes them.
+        apart: Whether the subscription has left the floor of the partition. Otherwise its position is never below
+            the floor.
+    """
+
+    offset: int
+    finished: str = ""
+    apart: bool = False

@@ -384,6 +384,57 @@ class OffsetStore(Protocol):
         other partitions are stored."""
 
 
+class ProgressStore(Protocol):
+    """Positions of subscriptions that share the membership of one group, and the floor of each partition.
+
+    ``group`` is the group that the subscription would have alone. Every write is durable when it returns.
+    """
+
+    async def begin(
+        self,
+        broker: str,
+        shared: str,
+        starts: Mapping[str, Mapping[Partition, kept.Commit]],
+    ) -> None:
+        """Store the first positions of groups, apart from the floor. Existing positions stay unchanged."""
+
+    async def find(
+        self, broker: str, groups: Collection[str]
+    ) -> Mapping[str, Mapping[Partition, kept.Progress]]:
+        """Return the positions of these groups. Groups that share no membership are left out."""
+
+    async def own(
+        self,
+        broker: str,
+        shared: str,
+        epoch: int,
+        partitions: Collection[Partition],
+        *,
+        newest: bool = False,
+    ) -> tuple[Mapping[Partition, int], Mapping[Partition, Mapping[str, kept.Progress]]]:
+        """Record this epoch as the owner of the partitions. Return their floors, and all positions in them by group.
+
+        With ``newest``, raises StaleOwner if a greater epoch is recorded.
+        """
+
+    async def save(
+        self,
+        broker: str,
+        shared: str,
+        epoch: int,
+        floors: Mapping[Partition, int],
+        changed: Mapping[Partition, Mapping[str, kept.Progress]],
+    ) -> Collection[tuple[str, Partition]]:
+        """Store floors and positions in one transaction. Return the positions that do not exist any more.
+
+        ``floors`` must name every partition of ``changed``. Raises StaleOwner, and stores nothing, if another epoch
+        owns one of them.
+        """
+
+    async def remove(self, broker: str, groups: Collection[str]) -> None:
+        """Delete all positions of these groups."""
+
+
 class Store(Protocol):
     """All protocols of the store, in one database."""
 
@@ -398,6 +449,7 @@ class Store(Protocol):
     replays: Replays
     pulled: PullQueue
     offsets: OffsetStore
+    progress: ProgressStore
     audit: AuditTrail
     alerts: AlertStore
 

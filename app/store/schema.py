@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from app.errors import SetupError
 from app.store.tables import HASHED, OF_REDRIVEN, alembic_version, metadata, skybridge_schema
 
-HEAD = "0010"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", HEAD)
+HEAD = "0011"
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", HEAD)
 REFUSED_BY_OLD = 3  # in ``skybridge_schema``
 FIRST_RELEASE = "0000"  # tables of a release before Alembic, whatever their number
 

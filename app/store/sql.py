@@ -19,6 +19,7 @@ from app.store.files import SoleUse
 from app.store.halts import Halts
 from app.store.owners import Owners
 from app.store.parked import ParkedMessages
+from app.store.progress import SharedProgress
 from app.store.pulled import PullQueue
 from app.store.replays import Replays
 from app.store.stream_offsets import StreamOffsets
@@ -105,6 +106,7 @@ class SqlStore:
         self.replays: interfaces.Replays = Replays(transactions)
         self.pulled: interfaces.PullQueue = PullQueue(transactions, self._letters)
         self.offsets: interfaces.OffsetStore = StreamOffsets(transactions)
+        self.progress: interfaces.ProgressStore = SharedProgress(transactions)
         self.audit: interfaces.AuditTrail = Audit(transactions, audited)
         self.alerts: interfaces.AlertStore = Alerts(transactions)
 

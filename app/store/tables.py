@@ -249,7 +249,7 @@ owners = Table(
     *_filled(BigInteger, "epoch", "number"),
 )
 
-# The position of each group in each stream: the lowest unfinished offset, the finished runs above it as
+# The position of each group in each stream, and the floor of each shared group: the lowest unfinished offset, the finished runs above it as
 # text, and the owner's epoch, which fences the writes of others.
 stream_offsets = Table(
     "stream_offsets",
@@ -260,6 +260,23 @@ stream_offsets = Table(
     Column("partition", Integer, primary_key=True),
     *_filled(BigInteger, "epoch", "offset"),
     Column("finished", Text, nullable=False),
+)
+
+# The position of each subscription in each partition that it reads through a shared group (``shared``), as a group of
+# its own would have it. ``apart`` is false while the floor of the partition holds for it too: that is the offset of the
+# shared group in ``stream_offsets``.
+progress = Table(
+    "progress",
+    metadata,
+    Column("broker", Text, primary_key=True),
+    Column("group", Text, primary_key=True),
+    Column("topic", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("shared", Text, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("finished", Text, nullable=False),
+    Column("apart", Boolean, nullable=False),
+    Index("progress_by_partition", "broker", "shared", "topic", "partition"),
 )
 
 # The uses of the admin listener. ``status`` is NULL until the answer is known.

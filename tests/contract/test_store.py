@@ -19,6 +19,7 @@ from store_contract_tables import (
     ConsentsContract,
     HaltsContract,
     OffsetsContract,
+    ProgressContract,
     RegistryContract,
     ReplaysContract,
 )
@@ -39,6 +40,7 @@ class StoreContract(
     ConsentsContract,
     ReplaysContract,
     OffsetsContract,
+    ProgressContract,
     AlertsContract,
 ):
     @pytest.fixture

@@ -31,6 +31,7 @@ from memory_tables import (
     ConsentRows,
     HaltRows,
     OffsetRows,
+    ProgressRows,
     ReplayRows,
     SubscriptionRows,
 )
@@ -63,6 +64,7 @@ class MemoryStore:
         self.pulled = PulledRows(self)
         self.subscriptions = SubscriptionRows(self)
         self.offsets = OffsetRows()
+        self.progress = ProgressRows(self.offsets)
         self.audit = AuditRows(self, audited)
         self.alerts = AlertRows(self)
 

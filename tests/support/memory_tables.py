@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from app.delivery.offsets import decode_runs, encode_runs
 from app.errors import StaleOwner, VersionConflict
 from app.interfaces import (
     AlertBoard,
@@ -25,6 +26,7 @@ from app.interfaces import (
     Command,
     Commit,
     Halt,
+    Progress,
     Replay,
     RetryResult,
     StoredSubscription,
@@ -426,3 +428,92 @@ class OffsetRows:
                 self.rows[broker, group, partition] = (epoch, commit)
         if stale:
             raise StaleOwner(f"{group}: {stale} have another owner")
+
+
+class ProgressRows:
+    """Positions in shared groups by group and partition. The floors are rows of ``offsets``."""
+
+    def __init__(self, offsets: OffsetRows) -> None:
+        self._offsets = offsets
+        self.rows: dict[tuple[str, str, Partition], tuple[str, Progress]] = {}
+
+    async def begin(
+        self, broker: str, shared: str, starts: Mapping[str, Mapping[Partition, Commit]]
+    ) -> None:
+        for group, commits in starts.items():
+            for at, commit in commits.items():
+                row = shared, Progress(commit.offset, commit.metadata, True)
+                self.rows.setdefault((broker, group, at), row)
+
+    async def find(
+        self, broker: str, groups: Collection[str]
+    ) -> Mapping[str, Mapping[Partition, Progress]]:
+        found: dict[str, dict[Partition, Progress]] = {}
+        for where, group, at in self.rows:
+            if where == broker and group in groups:
+                found.setdefault(group, {})[at] = self._effective(where, group, at)
+        return found
+
+    async def own(
+        self,
+        broker: str,
+        shared: str,
+        epoch: int,
+        partitions: Collection[Partition],
+        *,
+        newest: bool = False,
+    ) -> tuple[Mapping[Partition, int], Mapping[Partition, Mapping[str, Progress]]]:
+        floors = self._offsets.rows
+        for at in partitions:
+            known, commit = floors.setdefault((broker, shared, at), (epoch, Commit(0)))
+            if newest and known > epoch:
+                raise StaleOwner(f"{at} is owned with epoch {known}")
+            floors[broker, shared, at] = epoch, commit
+        rows = {
+            at: {
+                group: self._effective(broker, group, at)
+                for (where, group, place), (through, _) in self.rows.items()
+                if (where, through, place) == (broker, shared, at)
+            }
+            for at in partitions
+        }
+        return {at: floors[broker, shared, at][1].offset for at in partitions}, rows
+
+    async def save(
+        self,
+        broker: str,
+        shared: str,
+        epoch: int,
+        floors: Mapping[Partition, int],
+        changed: Mapping[Partition, Mapping[str, Progress]],
+    ) -> Collection[tuple[str, Partition]]:
+        for at in floors:
+            if self._offsets.rows.get((broker, shared, at), (None, None))[0] != epoch:
+                raise StaleOwner(f"{at} has another owner")
+        for at, floor in floors.items():
+            self._offsets.rows[broker, shared, at] = epoch, Commit(floor)
+        missing = []
+        for at, groups in changed.items():
+            for group, each in groups.items():
+                if (broker, group, at) in self.rows:
+                    self.rows[broker, group, at] = shared, each
+                else:
+                    missing.append((group, at))
+        return missing
+
+    async def remove(self, broker: str, groups: Collection[str]) -> None:
+        self.rows = {
+            key: row for key, row in self.rows.items() if key[0] != broker or key[1] not in groups
+        }
+
+    def _effective(self, broker: str, group: str, at: Partition) -> Progress:
+        shared, row = self.rows[broker, group, at]
+        _, floor = self._offsets.rows.get((broker, shared, at), (0, Commit(0)))
+        if row.apart or row.offset >= floor.offset:
+            return row
+        runs = [
+            (max(first, floor.offset), last)
+            for first, last in decode_runs(row.offset, row.finished)
+            if last >= floor.offset
+        ]
+        return Progress(floor.offset, encode_runs(floor.offset, runs))

@@ -22,6 +22,7 @@ from app.interfaces import (
     EventName,
     Halt,
     HttpExchange,
+    Progress,
     RetryResult,
 )
 from app.model.message import Partition
@@ -654,3 +655,71 @@ class OffsetsContract:
             await offsets.save_offsets(*mine, 1_000, {ORDERS: Commit(9)})
         await offsets.save_offsets(*mine, 10, {ORDERS: Commit(8)})
         assert await offsets.offsets(*mine, [ORDERS]) == {ORDERS: Commit(8)}
+
+
+class ProgressContract:
+    """Positions of subscriptions that share the membership of one group."""
+
+    BROKER, SHARED, OTHER = "kafka", "skybridge.shop.topic:orders", "skybridge.shop.audit"
+
+    async def begun(self, store, *, epoch=5):
+        """Store a first position of two groups, and become the owner."""
+        starts = {GROUP: {ORDERS: Commit(7, "f1:2-4")}, self.OTHER: {ORDERS: Commit(3)}}
+        await store.progress.begin(self.BROKER, self.SHARED, starts)
+        return await store.progress.own(self.BROKER, self.SHARED, epoch, [ORDERS], newest=True)
+
+    async def save(self, store, floor, rows, *, epoch=5):
+        mine = self.BROKER, self.SHARED, epoch
+        return await store.progress.save(*mine, {ORDERS: floor}, {ORDERS: rows})
+
+    async def test_an_owner_gets_the_floor_and_all_positions(self, store):
+        """A new owner gets the floor and all positions. A first position is apart from the floor and is not replaced."""
+        floors, rows = await self.begun(store)
+        assert floors == {ORDERS: 0}
+        assert rows == {
+            ORDERS: {GROUP: Progress(7, "f1:2-4", True), self.OTHER: Progress(3, "", True)}
+        }
+        await store.progress.begin(self.BROKER, self.SHARED, {GROUP: {ORDERS: Commit(99)}})
+        assert await store.progress.find(self.BROKER, [GROUP]) == {
+            GROUP: {ORDERS: Progress(7, "f1:2-4", True)}
+        }
+        assert await store.progress.find("another", [GROUP]) == {}
+
+    async def test_the_floor_holds_for_all_that_follow_it(self, store):
+        """The floor raises the positions of subscriptions that follow it, and cuts their finished ranges. It does not
+        concern subscriptions that are apart."""
+        await self.begun(store)
+        followed = {GROUP: Progress(7, "f1:2-4,9"), self.OTHER: Progress(3, "", True)}
+        assert not await self.save(store, 10, followed)
+        found = await store.progress.find(self.BROKER, [GROUP, self.OTHER])
+        assert found == {
+            GROUP: {ORDERS: Progress(10, "f1:0-1,6")},
+            self.OTHER: {ORDERS: Progress(3, "", True)},
+        }
+        _, rows = await store.progress.own(self.BROKER, self.SHARED, 6, [ORDERS])
+        assert rows == {ORDERS: {group: of[ORDERS] for group, of in found.items()}}
+
+    async def test_an_earlier_owner_writes_nothing(self, store):
+        """An earlier owner can write neither floor nor positions."""
+        await self.begun(store)
+        await store.progress.own(self.BROKER, self.SHARED, 6, [ORDERS], newest=True)
+        with pytest.raises(StaleOwner):
+            await self.save(store, 10, {GROUP: Progress(9)})
+        with pytest.raises(StaleOwner):
+            await store.progress.own(self.BROKER, self.SHARED, 5, [ORDERS], newest=True)
+        assert await store.progress.find(self.BROKER, [GROUP]) == {
+            GROUP: {ORDERS: Progress(7, "f1:2-4", True)}
+        }
+        await store.progress.own(
+            self.BROKER, self.SHARED, 1, [ORDERS]
+        )  # the broker has forgotten the group
+        assert not await self.save(store, 1, {}, epoch=1)
+
+    async def test_a_removed_position_is_not_written_again(self, store):
+        """A batch does not create positions of a subscription that was moved or deleted."""
+        await self.begun(store)
+        await store.progress.remove(self.BROKER, [GROUP])
+        missing = await self.save(store, 10, {GROUP: Progress(9), self.OTHER: Progress(10)})
+        assert list(missing) == [(GROUP, ORDERS)]
+        found = await store.progress.find(self.BROKER, [GROUP, self.OTHER])
+        assert found == {self.OTHER: {ORDERS: Progress(10)}}
