@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import jsonschema
@@ -13,6 +14,7 @@ from kubernetes_validate import utils
 
 import chart
 import helm_install
+from pages import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("helm_program")
 
@@ -123,14 +125,7 @@ def _closed(schema: Any) -> Any:
 @every_case
 def test_every_pod_is_confined(case):
     """Not root, nothing to write to but its volumes, no rights, no token of Kubernetes, memory bounded."""
-    for document in chart.documents(chart.rendered(case)):
-        spec = document.get("spec", {})
-        if document["kind"] == "CronJob":
-            spec = spec["jobTemplate"]["spec"]
-        pod = document if document["kind"] == "Pod" else spec.get("template")
-        if not pod or document["kind"] == "SparkApplication":
-            continue
-        spec = pod["spec"]
+    for spec in filter(None, map(_pod, chart.documents(chart.rendered(case)))):
         assert spec["automountServiceAccountToken"] is False
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -140,6 +135,31 @@ def test_every_pod_is_confined(case):
             assert context["allowPrivilegeEscalation"] is False
             assert context["capabilities"] == {"drop": ["ALL"]}
             assert container["resources"]["limits"]["memory"]
+
+
+def _pod(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the description of the pods that Kubernetes makes of an object, if it makes some."""
+    spec = document.get("spec", {})
+    if document["kind"] == "CronJob":
+        spec = spec["jobTemplate"]["spec"]
+    pod = document if document["kind"] == "Pod" else spec.get("template")
+    return pod["spec"] if pod and document["kind"] != "SparkApplication" else None
+
+
+_QUOTA = re.compile(r"`([a-z.]+)\.resources\.limits\.cpu`")
+
+
+@pytest.mark.parametrize("name", ["single", "single-file", "kafka", "kafka-spool", "pipeline"])
+def test_the_values_that_the_guide_lists_give_every_container_a_limit_of_cpu(name):
+    """A ResourceQuota on limits.cpu refuses a pod with a container that has none."""
+    values = yaml.safe_load(chart.case(name).read_text())
+    for path in _QUOTA.findall((CHECKOUT / "docs" / "guides" / "deploy.md").read_text()):
+        group = functools.reduce(lambda at, key: at.setdefault(key, {}), path.split("."), values)
+        group.setdefault("resources", {}).setdefault("limits", {})["cpu"] = "7"
+    pods = filter(None, map(_pod, chart.documents(chart.rendered_with(values))))
+    limits = [each["resources"]["limits"]["cpu"] for pod in pods for each in pod["containers"]]
+    assert len(limits) >= 4
+    assert {*limits} == {"7"}
 
 
 @every_case
