@@ -5,6 +5,7 @@ leads all of them.
 from __future__ import annotations
 
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from app.errors import BoundReached, BrokerError
 from app.kafka_listener.errors import code_of
@@ -18,8 +19,8 @@ NULL_NAME_SINCE = 12  # from this version on, a topic in a response may have no 
 
 
 async def metadata(node: KafkaNode, session: KafkaSession, request: KafkaRequest) -> Any:
-    """Return the requested topics and the node. Topic ids are all zero, so clients use API versions
-    with topic names.
+    """Return the requested topics and the node. Clients only read the topic ids, because all other
+    APIs have versions with topic names.
     """
     shapes = request.shapes
     host, port = node.address
@@ -89,7 +90,7 @@ async def _topic(
         if code is not ErrorCode.none:
             return _missing(shapes, name, code)
         topics = node.engine.topics()
-    return _present(shapes, topics[name])
+    return _present(shapes, topics[name], node.cluster)
 
 
 async def _create(node: KafkaNode, session: KafkaSession, name: str, *, wanted: bool) -> ErrorCode:
@@ -112,11 +113,11 @@ def _missing(shapes: Any, name: str | None, code: ErrorCode, topic_id: Any = Non
     )
 
 
-def _present(shapes: Any, topic: LogTopic) -> Any:
+def _present(shapes: Any, topic: LogTopic, cluster: str) -> Any:
     return shapes.MetadataResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,
-        topic_id=None,
+        topic_id=uuid5(NAMESPACE_OID, f"{cluster}/{topic.id}"),
         is_internal=False,
         partitions=tuple(
             shapes.MetadataResponsePartition(

@@ -71,8 +71,8 @@ class Catalogue:
             )
         self._check_room(partitions)
         with db:
-            db.execute("INSERT INTO topics(name, partitions) VALUES(?, ?)", (name, partitions))
-            topic = LogTopic(db.last_insert_rowid(), name, partitions, owner)
+            topic = LogTopic(_new_id(db), name, partitions, owner)
+            db.execute("INSERT INTO topics VALUES(?, ?, ?)", (topic.id, name, partitions))
             if owner:
                 db.execute("INSERT OR REPLACE INTO owners VALUES('topic', ?, ?)", (name, owner))
         self.topics = {**self.topics, name: topic}
@@ -164,6 +164,16 @@ class Catalogue:
             partition.segments = before
             raise
         partition.segments = kept
+
+
+def _new_id(db: apsw.Connection) -> int:
+    """Return an id that no topic of this log has had, so that a topic that is created again differs
+    from its predecessor.
+    """
+    newest = "SELECT max(id) FROM topics UNION SELECT value FROM identity WHERE name = 'topic-id'"
+    number = 1 + max(row[0] or 0 for row in db.execute(newest))
+    db.execute("INSERT OR REPLACE INTO identity VALUES('topic-id', ?)", (number,))
+    return int(number)
 
 
 def _drop(db: apsw.Connection, segment: Segment) -> None:

@@ -12,15 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from pyspark.sql import functions as f
 
 from app.pipeline import decode, history, tables
-from app.pipeline.archive import progress
 from app.pipeline.archive.lock import holding_lock
-from app.pipeline.history import EPOCH, QUERY
 from app.pipeline.session import cached
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 Attribute = Literal["subject", "source"]
-
-_CARRIED: Final = (QUERY, EPOCH, progress.PROPERTY)
 
 
 class Erased(msgspec.Struct, frozen=True):
@@ -121,10 +117,10 @@ def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
     table = lake.table(name)
     with cached(rows) as doomed:
         count = doomed.count()
-        with history.adding_properties(spark, _archive_properties(spark, table)):
-            if count:
-                history.delete(spark, table, doomed)
-            else:
+        if count:
+            history.delete(spark, table, doomed)
+        else:
+            with history.adding_properties(spark, history.archive_properties(spark, table)):
                 spark.table(table).limit(0).writeTo(table).append()
     return count
 
@@ -138,21 +134,9 @@ def _rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> None:
     table = lake.table(name)
     together = jvm(spark).com.google.common.base.Functions.constant("")  # Spark ships this class
     rewriting = history.iceberg_table(spark, table).rewriteManifests().clusterBy(together)
-    for each, text in _archive_properties(spark, table).items():
+    for each, text in history.archive_properties(spark, table).items():
         rewriting = rewriting.set(each, text)
     rewriting.commit()
-
-
-def _archive_properties(spark: SparkSession, table: str) -> dict[str, str]:
-    """Return the archive's properties. Each is taken from the newest snapshot that carries it."""
-    found: dict[str, str] = {}
-    for each in history.snapshots(spark, table):
-        for name in _CARRIED:
-            if name in each.summary:
-                if name == EPOCH and QUERY in found and found[QUERY] != each.summary.get(QUERY):
-                    continue
-                found.setdefault(name, each.summary[name])
-    return found
 
 
 def _expire_snapshots(

@@ -14,7 +14,7 @@ import msgspec
 
 from app.pipeline.cleanup import cleaning_up
 from app.pipeline.spark_adapter import java_session, jvm
-from app.pipeline.tables import PLACE
+from app.pipeline.tables import PLACE, PROGRESS_PROPERTY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +29,9 @@ QUERY: Final = "spark.sql.streaming.queryId"
 """The summary property in which Iceberg's streaming sink stores the id of the query that created a
 snapshot.
 """
+
+_CARRIED: Final = (QUERY, EPOCH, PROGRESS_PROPERTY)
+"""The properties by which an archive finds its position."""
 
 _DOOMED: Final = "skybridge_doomed"
 
@@ -91,11 +94,26 @@ def iceberg_table(spark: SparkSession, table: str) -> Any:
     return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, table)
 
 
+def archive_properties(spark: SparkSession, table: str) -> dict[str, str]:
+    """Return the archive's properties. Each is taken from the newest snapshot that carries it."""
+    found: dict[str, str] = {}
+    for each in snapshots(spark, table):
+        for name in _CARRIED:
+            if name in each.summary:
+                if name == EPOCH and QUERY in found and found[QUERY] != each.summary.get(QUERY):
+                    continue
+                found.setdefault(name, each.summary[name])
+    return found
+
+
 def delete(spark: SparkSession, table: str, places: DataFrame) -> None:
-    """Delete the rows at these positions (columns ``PLACE``), in one snapshot."""
+    """Delete the rows at these positions (columns ``PLACE``), in one snapshot that carries the
+    properties of the archive.
+    """
     places.createOrReplaceTempView(_DOOMED)
     same = " AND ".join(f"{table}.{each} = d.{each}" for each in PLACE)
-    with cleaning_up(lambda: spark.catalog.dropTempView(_DOOMED)):
+    carried = adding_properties(spark, archive_properties(spark, table))
+    with cleaning_up(lambda: spark.catalog.dropTempView(_DOOMED)), carried:
         chosen = f"EXISTS (SELECT 1 FROM {_DOOMED} d WHERE {same})"  # noqa: S608 - all names are constants
         spark.sql(f"DELETE FROM {table} WHERE {chosen}")  # noqa: S608 - all names are constants
 

@@ -177,7 +177,7 @@ def _batches(spark: SparkSession, lake: Lake, taken: DataFrame) -> Iterator[Batc
     left = rows.orderBy(*PLACE).toLocalIterator()
     for (broker, topic), each in groupby(left, key=lambda row: (row["broker"], row["topic"])):
         while found := [_record(row) for row in islice(each, _TOGETHER)]:
-            yield broker, topic, found
+            yield broker, tables.broker_topic(topic), found
 
 
 def _stored(spark: SparkSession, lake: Lake, taken: DataFrame) -> DataFrame:

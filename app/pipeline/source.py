@@ -14,10 +14,10 @@ import msgspec
 from pyspark.sql import functions as f
 
 from app.pipeline.pulsar_options import as_spark_options
-from app.pipeline.settings import KafkaPlace, PulsarPlace
+from app.pipeline.settings import NOTHING, KafkaPlace, PulsarPlace
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Offsets = Mapping[str, Mapping[int, int]]
 """Offsets by topic and partition. A start is the first offset that is read; an end is the first
@@ -76,6 +76,7 @@ def stream(
     start: Bound = "earliest",
     *,
     max_offsets_per_trigger: int | None = None,
+    names: Mapping[str, str] = NOTHING,
 ) -> DataFrame:
     """Return a stream of the records from a bound on, including those that arrive later.
 
@@ -88,6 +89,7 @@ def stream(
         topics: The topics that are read.
         start: Where reading starts, unless the checkpoint of the stream has a position.
         max_offsets_per_trigger: The largest number of records in a batch, over all partitions.
+        names: The values of the column ``topic``, if they are not the names of the topics.
     """
     if isinstance(place, PulsarPlace):
         pulsar_options = as_spark_options(place.cluster, topics, startingOffsets=as_text(start))
@@ -97,7 +99,7 @@ def stream(
         options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
     received = spark.readStream.format("kafka").options(**options).load()
     tasks = max(READERS, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    return _raw(received.coalesce(tasks), place)
+    return _raw(received.coalesce(tasks), place).withColumn("topic", _stored_name(names))
 
 
 def as_text(bound: Bound) -> str:
@@ -136,6 +138,14 @@ def _registered(spark: SparkSession) -> SparkSession:
             raise
     spark.conf.set("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
     return spark
+
+
+def _stored_name(names: Mapping[str, str]) -> Column:
+    found = f.col("topic")
+    for topic, stored in names.items():
+        if topic != stored:
+            found = f.when(f.col("topic") == topic, f.lit(stored)).otherwise(found)
+    return found
 
 
 def _raw(received: DataFrame, place: KafkaPlace) -> DataFrame:

@@ -35,6 +35,11 @@ The columns ``PLACE`` identify a record.
 
 PLACE: Final = ("broker", "topic", "partition", "offset")
 
+CREATED_AGAIN: Final = "^([^:/@]+)@[0-9]+$"
+"""The stored name of a topic that was created again. Neither ``@`` nor ``:`` is legal in Kafka's
+names; a topic of Pulsar begins with ``persistent:``.
+"""
+
 HEADERS: Final = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 RECORD: Final = f"key BINARY, value BINARY, headers {HEADERS}"
 """The columns of a record's content. A null ``value`` is a tombstone; headers keep their order,
@@ -134,6 +139,19 @@ def names(columns: str) -> list[str]:
     while (inner := re.sub(r"<[^<>]*>", "", flat)) != flat:
         flat = inner
     return [column.split()[0] for column in flat.split(",")]
+
+
+def stored_topic(topic: str, number: int) -> str:
+    """Return the value of the column ``topic`` for the first, second, ... topic of one name:
+    ``orders``, ``orders@2``, ...
+    """
+    return topic if number < 2 else f"{topic}@{number}"  # noqa: PLR2004 - only the first has no number
+
+
+def broker_topic(stored: str) -> str:
+    """Return the name by which the broker knows a topic of the column ``topic``."""
+    found = re.match(CREATED_AGAIN, stored)
+    return found[1] if found else stored
 
 
 def progress_of(text: str) -> Progress:

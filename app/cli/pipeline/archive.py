@@ -115,10 +115,10 @@ def _stop_on_signal() -> Iterator[threading.Event]:
 @contextmanager
 def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[ArchiveProgress], None]]:
     """Yield the function that shows the progress. It shows progress bars or prints a line for each
-    batch; with ``quiet`` it does nothing.
+    batch. With ``quiet`` it prints only what the operator must know.
     """
     if quiet:
-        yield lambda _: None
+        yield _notice
     elif once:
         with _bars() as tell:
             yield tell
@@ -133,13 +133,23 @@ def _bars() -> Iterator[Callable[[ArchiveProgress], None]]:
             "copy": progress.add_task("copying records", total=None),
             "derive": progress.add_task("making events", total=None),
         }
-        yield lambda told: progress.update(
-            bars[told.step], completed=told.done, total=told.total or told.done
-        )
+
+        def tell(told: ArchiveProgress) -> None:
+            _notice(told)
+            progress.update(bars[told.step], completed=told.done, total=told.total or told.done)
+
+        yield tell
+
+
+def _notice(told: ArchiveProgress) -> None:
+    """Print a notice on standard error."""
+    if told.notice:
+        printing.err().print(told.notice, markup=False)
 
 
 def _line(told: ArchiveProgress) -> None:
     """Print one line about a batch, in a form for log files."""
+    _notice(told)
     if told.trouble:
         printing.print_error(
             f"Events could not be decoded: {told.trouble}", "None needed: the next batch retries."

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from app.errors import BrokerUnavailable, SetupError
+from app.pipeline.faults import is_any
 from app.pipeline.settings import KafkaPlace, PulsarPlace
 from app.pipeline.source import Offsets
 from app.pipeline.spark_adapter import jvm
@@ -23,6 +25,8 @@ Where = Literal["earliest", "latest"] | datetime
 
 _BYTES: Final = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _WITHIN: Final = "20000"  # ms for an answer
+_NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # how Kafka's client writes the absence of an id
+_MISSING: Final = frozenset({"org.apache.kafka.common.errors.UnknownTopicOrPartitionException"})
 
 
 class KafkaPositions:
@@ -111,8 +115,44 @@ def open_positions(
         yield positions
 
 
+def topic_ids(
+    spark: SparkSession, place: KafkaPlace | PulsarPlace, topics: Sequence[str]
+) -> dict[str, str]:
+    """Return the id of each topic. A topic that was deleted and created again has another id.
+
+    Topics that are missing, and topics of a broker without such ids, are left out. Pulsar needs
+    none: its message ids never repeat.
+
+    Raises:
+        BrokerUnavailable: The broker does not answer, or refuses the login.
+    """
+    if isinstance(place, PulsarPlace):
+        return {}
+    with _client(spark, place, "admin.Admin.create") as admin:
+        names = jvm(spark).java.util.ArrayList()
+        for topic in topics:
+            names.add(topic)
+        found = dict[str, str]()
+        for topic, answer in admin.describeTopics(names).topicNameValues().items():
+            try:
+                found[topic] = answer.get().topicId().toString()
+            except Exception as error:
+                if not is_any(error, _MISSING):
+                    raise
+        return {topic: known for topic, known in found.items() if known != _NO_ID}
+
+
 @contextmanager
 def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[KafkaPositions]:
+    with _client(spark, place, "consumer.KafkaConsumer") as client:
+        yield KafkaPositions(jvm(spark), client, place)
+
+
+@contextmanager
+def _client(spark: SparkSession, place: KafkaPlace, maker: str) -> Iterator[Any]:
+    """Open a client of Kafka's Java library inside the context. ``maker`` is the name of its
+    constructor in ``org.apache.kafka.clients``.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
 
     java = jvm(spark)
@@ -130,8 +170,8 @@ def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[KafkaPosit
         settings.put(name, value)
     client = None
     try:
-        client = java.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
-        yield KafkaPositions(java, client, place)
+        client = attrgetter(maker)(java.org.apache.kafka.clients)(settings)
+        yield client
     except Py4JJavaError as error:
         cause = error.java_exception
         while cause.getCause() is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from app.errors import SkybridgeError
+from app.errors import LakeUnavailable
 from app.pipeline import tables
 from app.pipeline.archive import commit, stream
 from app.pipeline.archive.batches import Batch, StreamReports
@@ -26,6 +27,7 @@ from app.pipeline.archive.derive import (
 )
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.lock import holding_lock
+from app.pipeline.archive.renewed import ArchiveFailed, TopicsRenewed, demanding_same_topics
 from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.faults import REFUSALS, UNKNOWN, is_any, lake_fault
 from app.pipeline.session import first_line
@@ -41,11 +43,6 @@ RETRIES: Final = 5
 _LOST: Final = ("OFFSET_OUT_OF_RANGE", "KAFKA_DATA_LOSS", "Some data may have been lost")
 
 
-class ArchiveFailed(SkybridgeError):
-    """The error for a stream that ended with an error. The committed records are in the lake, and
-    the next run copies the others."""
-
-
 class ArchiveProgress(msgspec.Struct, frozen=True):
     """A progress report of the archive.
 
@@ -55,6 +52,7 @@ class ArchiveProgress(msgspec.Struct, frozen=True):
         total: The number of records of this step; None if unknown.
         derived: The counts of the last derived range.
         trouble: The error that made a step fail. The step is tried again.
+        notice: A sentence for the operator, who need not do anything.
     """
 
     step: str
@@ -62,6 +60,7 @@ class ArchiveProgress(msgspec.Struct, frozen=True):
     total: int | None = None
     derived: Derived | None = None
     trouble: str = ""
+    notice: str = ""
 
 
 Tell = Callable[[ArchiveProgress], None]
@@ -114,11 +113,17 @@ def once(
     stopping = stop or threading.Event()
     _make(spark, lake)
     with holding_lock(spark, lake):
-        left = pending(spark, lake)
-        ready = _prepare(spark, lake, plan, left)
-        observe("prepared")
-        query = stream.start(spark, lake, plan, ready, once=True)
-        copied, last = _copy(query, ready.pending, tell, stopping)
+        while True:
+            left = pending(spark, lake)
+            ready = _prepare(spark, lake, plan, left, tell)
+            observe("prepared")
+            try:
+                with _same_topics(spark, plan, ready):
+                    query = stream.start(spark, lake, plan, ready, once=True)
+                    copied, last = _copy(query, ready.pending, tell, stopping)
+                break
+            except TopicsRenewed:
+                continue
         observe("stream ended")
         whole = _range_to_derive(spark, lake, plan, left, ready, last)
         derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, IdentityCache())
@@ -142,35 +147,93 @@ def forever(
     """
     _make(spark, lake)
     with holding_lock(spark, lake):
-        begun = pending(spark, lake)
-        ready = _prepare(spark, lake, plan, begun)
-        left: DeriveRange | None = begun
-        query = stream.start(spark, lake, plan, ready, once=False)
-        seen, derived, copied, known = StreamReports(query), Derived(), 0, IdentityCache()
-        wait = time.monotonic()  # records that an earlier run copied are derived at once
+        derived, copied, known = Derived(), 0, IdentityCache()
+        following = _Following(spark, lake, plan, tell)
         while not stop.wait(LOOK):
-            _raise_if_failed(query)
-            found = seen.new_batches()
-            copied += _rows(found)
-            if not found and (wait == 0.0 or time.monotonic() < wait):
-                if seen.idle and not wait:
-                    reached(seen.idle)
-                continue
-            tell(ArchiveProgress("copy", copied))
             try:
-                whole = _range_to_derive(
-                    spark, lake, plan, left, ready, found[-1] if found else None
-                )
-                left = None  # unknown until the derivation has succeeded
+                found = following.new_batches()
+                copied += _rows(found)
+                if not found and not following.is_due:
+                    following.report_idle(reached)
+                    continue
+                tell(ArchiveProgress("copy", copied))
+                whole = following.take(found)
                 derived += _derive_all(spark, lake, plan, whole, tell, observe, stop, known)
-                left, wait = empty_after(whole), 0.0
+                following.finish(whole)
                 for each in found:
                     reached(each)
+            except TopicsRenewed:
+                following.begin_again()
+            except (ArchiveFailed, LakeUnavailable):
+                raise
             except Exception as error:  # noqa: BLE001 - the copy goes on after any error
                 tell(ArchiveProgress("derive", 0, trouble=first_line(error)))
-                wait = time.monotonic() + AGAIN
-        copied += _stop_after_batch(seen)
+                following.retry_later()
+        copied += _stop_after_batch(following.seen)
     return ArchiveResult(copied, derived.events, derived.duplicates, derived.quarantined)
+
+
+class _Following:
+    """A running stream, and the range that is not derived yet."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, plan: ArchivePlan, tell: Tell) -> None:
+        self._spark, self._lake, self._plan, self._tell = spark, lake, plan, tell
+        self._begin()
+
+    def _begin(self) -> None:
+        left = pending(self._spark, self._lake)
+        self._left: DeriveRange | None = left
+        self._ready = _prepare(self._spark, self._lake, self._plan, left, self._tell)
+        query = stream.start(self._spark, self._lake, self._plan, self._ready, once=False)
+        self.seen = StreamReports(query)
+        self._wait = time.monotonic()  # records that an earlier run copied are derived at once
+
+    def begin_again(self) -> None:
+        """Start a new stream after topics were created again."""
+        self.seen.query.stop()
+        self._begin()
+
+    @property
+    def is_due(self) -> bool:
+        """Return True if a derivation is due without a new batch."""
+        return self._wait != 0.0 and time.monotonic() >= self._wait
+
+    def report_idle(self, reached: BatchCallback) -> None:
+        if self.seen.idle and not self._wait:
+            reached(self.seen.idle)
+
+    def new_batches(self) -> list[Batch]:
+        """Return the batches that have ended since the last call.
+
+        Raises:
+            TopicsRenewed: The stream failed, and a topic was created again.
+            ArchiveFailed: The stream failed.
+        """
+        if self.seen.query.exception() is not None:
+            with _same_topics(self._spark, self._plan, self._ready):
+                _raise_if_failed(self.seen.query)
+        return self.seen.new_batches()
+
+    def take(self, found: list[Batch]) -> DeriveRange:
+        """Return the range to derive after these batches.
+
+        Raises:
+            TopicsRenewed: A topic was created again before the batches ended.
+        """
+        last = found[-1] if found else None
+        with _same_topics(self._spark, self._plan, self._ready):
+            whole = _range_to_derive(
+                self._spark, self._lake, self._plan, self._left, self._ready, last
+            )
+        self._left = None  # unknown until the derivation has succeeded
+        return whole
+
+    def finish(self, whole: DeriveRange) -> None:
+        """Record that a range is derived."""
+        self._left, self._wait = empty_after(whole), 0.0
+
+    def retry_later(self) -> None:
+        self._left, self._wait = None, time.monotonic() + AGAIN
 
 
 def _make(spark: SparkSession, lake: Lake) -> None:
@@ -179,9 +242,23 @@ def _make(spark: SparkSession, lake: Lake) -> None:
 
 
 def _prepare(
-    spark: SparkSession, lake: Lake, plan: ArchivePlan, left: DeriveRange
+    spark: SparkSession, lake: Lake, plan: ArchivePlan, left: DeriveRange, tell: Tell
 ) -> stream.PreparedStream:
-    return stream.prepare(spark, lake, plan, left.end.get(plan.place.broker, {}))
+    ready = stream.prepare(spark, lake, plan, left)
+    for topic in ready.renewed:
+        tell(ArchiveProgress("copy", 0, notice=(
+            f"Topic {topic} was deleted and created again. Its records are read from the earliest one,"
+            f" and stored as topic {ready.names[topic]}."
+        )))  # fmt: skip
+    return ready
+
+
+def _same_topics(
+    spark: SparkSession, plan: ArchivePlan, ready: stream.PreparedStream
+) -> AbstractContextManager[None]:
+    return demanding_same_topics(
+        spark, plan.place, {t: ready.state.ids.get(t, ()) for t in plan.topics}
+    )
 
 
 def _range_to_derive(
@@ -200,7 +277,7 @@ def _range_to_derive(
     ends = stream.reached(last) if last else {}
     if left is None or (last and not ends):
         return pending(spark, lake)
-    return extended(left, plan.place.broker, ready.next, ends)
+    return extended(left, plan.place.broker, ready.stored(ready.next), ready.stored(ends))
 
 
 def _copy(

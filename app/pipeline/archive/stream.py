@@ -18,6 +18,7 @@ from app.errors import SetupError
 from app.pipeline import history, source, tables
 from app.pipeline.archive import positions
 from app.pipeline.archive.lag import offsets
+from app.pipeline.archive.renewed import remove_misplaced, renewed, stored_names, with_current
 from app.pipeline.history import EPOCH, QUERY
 from app.pipeline.pulsar_options import SCHEME
 from app.pipeline.session import hadoop_file
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from app.pipeline.archive.derive import DeriveRange
 
 _PROPERTY: Final = "skybridge.archive."
 
@@ -64,11 +67,13 @@ class CheckpointState(msgspec.Struct, frozen=True):
         checkpoint: The folder of the current checkpoint.
         topics: The topics of the checkpoint.
         starts: The first offset of each partition, with which the checkpoint began.
+        ids: The ids that each topic has had.
     """
 
     checkpoint: str
     topics: tuple[str, ...]
     starts: dict[str, dict[int, int]]
+    ids: dict[str, tuple[str, ...]] = {}
 
 
 class PreparedStream(msgspec.Struct, frozen=True):
@@ -78,11 +83,22 @@ class PreparedStream(msgspec.Struct, frozen=True):
         state: The checkpoint and the topics.
         next: The first offset of each partition that the lake does not have.
         end: The end of each partition in the broker now.
+        renewed: The topics that were created again since the lake last read them.
     """
 
     state: CheckpointState
     next: Offsets
     end: Offsets
+    renewed: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Return the value of the column ``topic`` for each topic that the broker gave an id."""
+        return stored_names({topic: self.state.ids.get(topic, ()) for topic in self.state.topics})
+
+    def stored(self, offsets: Offsets) -> Offsets:
+        """Return offsets by the values of the column ``topic``."""
+        return {self.names.get(topic, topic): each for topic, each in offsets.items()}
 
     @property
     def pending(self) -> int | None:
@@ -96,24 +112,36 @@ class PreparedStream(msgspec.Struct, frozen=True):
         )
 
 
-def prepare(spark: SparkSession, lake: Lake, plan: ArchivePlan, held: Offsets) -> PreparedStream:
+def prepare(
+    spark: SparkSession, lake: Lake, plan: ArchivePlan, left: DeriveRange
+) -> PreparedStream:
     """Find where the stream continues, and store a new checkpoint name if the old checkpoint cannot
-    be used.
+    be used. Topics that were created again are read from their earliest record.
 
     Args:
         spark: The session.
         lake: The lake.
         plan: The topics and limits.
-        held: The offset after the last record of each partition in the lake.
+        left: The records of the lake that are not decoded yet.
 
     Raises:
         SetupError: Topics are missing, or retention deleted records before they were read.
     """
-    known = _stored_state(spark, lake, plan.place.broker)
+    broker = plan.place.broker
+    known = _stored_state(spark, lake, broker)
+    current = positions.topic_ids(spark, plan.place, plan.topics)
     with positions.open_positions(spark, plan.place) as kafka:
         first, end = kafka.at(plan.topics, "earliest"), kafka.at(plan.topics, "latest")
         begin = kafka.at(plan.topics, plan.start)
-    known_starts: Offsets = {} if known is None else known.starts
+    before = {} if known is None else known.ids
+    again, ids = renewed(before, current), with_current(before, current)
+    if again:
+        names = stored_names({topic: before[topic] for topic in again})
+        remove_misplaced(spark, lake, plan.place, names, left.start, left.end)
+    here, starts = left.end.get(broker, {}), {} if known is None else known.starts
+    known_starts: Offsets = {**starts, **{topic: first[topic] for topic in again}}
+    now = stored_names(ids)
+    held = {topic: here.get(now.get(topic, topic), {}) for topic in plan.topics}
     wanted = {
         topic: {n: _next_offset(held, known_starts, begin, topic, n) for n in numbers}
         for topic, numbers in end.items()
@@ -126,14 +154,17 @@ def prepare(spark: SparkSession, lake: Lake, plan: ArchivePlan, held: Offsets) -
     if (
         known is None
         or lost
+        or ids != before
         or set(known.topics) != set(plan.topics)
         or not _is_usable(spark, lake, f"{plan.checkpoints}/{known.checkpoint}")
     ):
-        name = f"{plan.place.broker}-{uuid4().hex[:8]}"
+        name = f"{broker}-{uuid4().hex[:8]}"
         starts = {**known_starts, **following}
-        known = CheckpointState(name, plan.topics, {t: dict(each) for t, each in starts.items()})
-        _keep(spark, lake, plan.place.broker, known)
-    return PreparedStream(known, following, end)
+        known = CheckpointState(
+            name, plan.topics, {t: dict(each) for t, each in starts.items()}, ids
+        )
+        _keep(spark, lake, broker, known)
+    return PreparedStream(known, following, end, tuple(again))
 
 
 def start(
@@ -148,6 +179,7 @@ def start(
         plan.topics,
         {topic: ready.state.starts[topic] for topic in plan.topics},
         max_offsets_per_trigger=plan.most,
+        names=ready.names,
     )
     writer: DataStreamWriter = (
         records.writeStream.format("iceberg")
@@ -190,23 +222,23 @@ def _are_records_lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Archi
     that.
 
     Raises:
-        SetupError: Records are gone without that permission, or a topic was created again.
+        SetupError: Records are gone without that permission, or a partition has become shorter.
     """
-    gone, renewed = [], []
+    gone, shorter = [], []
     for topic, each in wanted.items():
         for number, at in each.items():
             if at < first[topic][number]:
                 gone.append(f"{topic}/{number}: offsets {at} to {first[topic][number] - 1}")
             if at > end[topic][number]:
-                renewed.append(
+                shorter.append(
                     f"{topic}/{number} ends at {end[topic][number]}, the lake is at {at}"
                 )
-    if renewed:
+    if shorter:
         raise SetupError(
-            f"a topic was created again after it was archived: {'; '.join(renewed)}",
+            f"a topic is shorter than what was archived of it: {'; '.join(shorter)}",
             setting="pipeline.archive.topics",
-            cure="a topic that was created again begins at offset 0: give the broker another name in"
-            " the configuration, or take another pipeline.lake.namespace",
+            cure="the broker lost records, or created the topic again without a new id: give the broker"
+            " another name in the configuration, or take another pipeline.lake.namespace",
         )
     if gone and not plan.skip_lost:
         raise SetupError(

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from app.errors import SetupError
 from app.filters.model import Filter
+from app.pipeline import tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -22,7 +23,7 @@ class RecordChoice(msgspec.Struct, frozen=True):
     Attributes:
         since: The earliest record time by the log's clock, with a time zone.
         until: The first record time that is no longer included, with a time zone.
-        topics: The names of the topics.
+        topics: The names of the topics. ``orders`` includes ``orders@2``.
         types: The event types, of which one must match; a trailing ``*`` matches any ending.
         sources: The event sources, in the same form.
         subjects: The event subjects, in the same form.
@@ -61,7 +62,10 @@ class RecordChoice(msgspec.Struct, frozen=True):
             found &= f.col("record_time") >= f.lit(self.since)
         if self.until is not None:
             found &= f.col("record_time") < f.lit(self.until)
-        return found & f.col("topic").isin(list(self.topics)) if self.topics else found
+        if not self.topics:
+            return found
+        named = f.regexp_replace("topic", tables.CREATED_AGAIN, "$1")
+        return found & (f.col("topic").isin(list(self.topics)) | named.isin(list(self.topics)))
 
 
 def _any_of(name: str, texts: Sequence[str]) -> Filter:
