@@ -33,7 +33,10 @@ def show(page: Page, name: str) -> None:
     page.evaluate("document.querySelectorAll('main details').forEach(each => each.open = true)")
 
 
-@pytest.mark.parametrize(("scheme", "rules"), [("light", []), ("dark", ["color-contrast"])])
+@pytest.mark.parametrize(
+    ("scheme", "rules"),
+    [("light", []), pytest.param("dark", ["color-contrast"], marks=pytest.mark.nightly)],
+)
 def test_no_page_has_a_serious_fault(
     stage: Stage, pages: Pages, scheme: str, rules: list[str]
 ) -> None:

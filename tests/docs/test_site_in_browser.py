@@ -51,7 +51,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.nightly)])
 def page(request: pytest.FixtureRequest, browser: Browser, site: str) -> Iterator[Page]:
     """A page of the site. At its end, it has raised no error and requested no other host."""
     page = browser.new_page(color_scheme=request.param, base_url=site)
