@@ -36,7 +36,11 @@ GROWTH = (
     200 << 20
 )  # bytes of memory over a slice: connections and unfinished bodies have bounds below
 JOURNAL = SERVERS / "nightly" / "hostile-mixture.jsonl"
-QUICK = {"bad token": {"401"}, "wrong login": {"401", "429"}, "stranger at an intake": {"401"}}
+QUICK = {
+    "bad token": {"401"},
+    "wrong login": {"401", "429"},
+    "stranger at an intake": {"401", "404"},
+}
 MET = {**QUICK, "explain": {"200"}, "check": {"200"}, "idle": {"0"}, "Kafka junk": {"0"}}
 """What attackers are answered, one of these at least. In some seconds only quick ones are sure to be."""
 SECRET = "a-secret-of-both-sides"
