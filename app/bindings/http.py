@@ -40,6 +40,7 @@ from app.bindings.reading_documents import (
 from app.bindings.record import ContentMode, Decoded, Header
 from app.bindings.run import EventColumns
 from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
+from app.event.media_types import parse as parse_media_type
 from app.event.memo import Memo
 from app.event.value import CloudEvent
 from app.event.versions import NEWEST, VERSIONS
@@ -136,6 +137,29 @@ def decode(
     else:
         event = read_binary(headers, wire, data, strict=strict_percent)
     return [Decoded(event, _BINARY, None, None, foreign)]
+
+
+def plain_layout(
+    names: tuple[bytes, ...], content_type: bytes | None, forward: frozenset[bytes] = frozenset()
+) -> tuple[HeaderLayout, str | None] | None:
+    """Return the layout of requests in binary mode, and the content type of their data.
+
+    Return None if ``decode`` must read them, for example because a header next to the event is forwarded.
+
+    Args:
+        names: The header names, each once.
+        content_type: The content type, the same in all requests.
+        forward: As for ``decode``.
+    """
+    layout = _layouts(forward)[names]
+    if layout.checks is None or layout.foreign or (layout.typed is None) != (content_type is None):
+        return None
+    if content_type is None:
+        return layout, None
+    wire = wire_of[content_type]
+    if wire.mode is not _BINARY or parse_media_type(wire.text) is None:
+        return None
+    return layout, wire.text
 
 
 def _beside(read: Sequence[Decoded], foreign: tuple[Header, ...]) -> Sequence[Decoded]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import repeat
 
@@ -11,10 +11,11 @@ from app.bindings.content_coding import CONTENT
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent
 from app.bindings.layout import attribute_under, layouts, read_fast
+from app.bindings.modes import is_of_family
 from app.bindings.older import older_headers
 from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.reading import read
-from app.bindings.record import ContentMode, Decoded, Header, Record
+from app.bindings.record import ContentMode, Decoded, Header, Record, RecordForm
 from app.bindings.run import EventColumns
 from app.bindings.spellings import NamingScheme, nested, prefix_of, prefixed, spelling
 from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
@@ -150,6 +151,31 @@ def encode_run(
         )  # the JSON format implied the content type
     fields += [[header] * count for header in FOREIGN.written(run.foreign)]
     return map(Record, keys, zip(*fields), bodies)  # noqa: B905 - one an event
+
+
+def record_form(
+    names: tuple[str, ...],
+    content_type: str | None,
+    writing: EncodeOptions,
+    foreign: Sequence[Header] = (),
+) -> RecordForm | None:
+    """Return the form of the records that ``encode`` makes of events that arrived in binary mode.
+
+    Return None if the events must be encoded one by one.
+
+    Args:
+        names: The attribute names, without the content type.
+        content_type: The content type of the data, if the events have one.
+        writing: The encoding options.
+        foreign: The foreign headers of each event.
+    """
+    if writing.mode == "structured" or writing.version not in _NEWEST:
+        return None
+    if content_type is not None and is_of_family(content_type):
+        return None
+    typed = () if content_type is None else ((CONTENT_TYPE, content_type.encode()),)
+    headers = (*typed, *FOREIGN.written(foreign))
+    return RecordForm(_header_names[names], headers, b"" if writing.empty_body == "empty" else None)
 
 
 def _field(name: str, values: list[bytes]) -> list[Header]:

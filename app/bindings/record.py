@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -57,6 +57,20 @@ class Record(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no
     natives: Mapping[str, Native] = NO_NATIVES
     message_id: str | None = None
     time_ms: int | None = None
+
+
+class RecordForm(NamedTuple):
+    """The common parts of the records of events with the same attribute names.
+
+    Attributes:
+        names: The header names of the attributes.
+        headers: The headers that are the same in all records. They follow the attributes.
+        empty: The body of an event without data.
+    """
+
+    names: tuple[str, ...]
+    headers: tuple[Header, ...]
+    empty: bytes | None
 
 
 class Decoded(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle

@@ -6,7 +6,7 @@ moves to the place that the target broker uses for it: a header or a property.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from app.bindings import kafka, pulsar, rabbitmq
 from app.bindings.content_coding import CONTENT
 from app.bindings.profile import Profile
 from app.bindings.reading import names_in
-from app.bindings.record import Decoded, Record
+from app.bindings.record import Decoded, Header, Record, RecordForm
 from app.bindings.run import EventColumns
 from app.bindings.transcode import EncodeOptions
 from app.errors import SenderError
@@ -28,6 +28,18 @@ EncodeRun = Callable[[EventColumns, EncodeOptions, Iterable[bytes | None]], Iter
 def no_columns(_run: EventColumns, _writing: EncodeOptions, _keys: Iterable[bytes | None]) -> None:
     """Return None, because the binding cannot encode a whole batch by column. The caller then encodes each
     event."""
+
+
+FormOf = Callable[[tuple[str, ...], str | None, EncodeOptions, Sequence[Header]], RecordForm | None]
+
+
+def no_form(
+    _names: tuple[str, ...],
+    _content_type: str | None,
+    _writing: EncodeOptions,
+    _foreign: Sequence[Header],
+) -> None:
+    """Return None, because the records of the binding have no common form. The caller then encodes each event."""
 
 
 class Decode(Protocol):
@@ -55,6 +67,8 @@ class Binding(msgspec.Struct, frozen=True):
             its meaning would change.
         encode_run: Encode the events of a batch by column. Returns None if each event must be encoded on its
             own.
+        record_form: Return the form of the records of events with the same attribute names, or None if each event
+            must be encoded on its own.
     """
 
     encode: Callable[[Decoded, EncodeOptions, bytes | None], Record]
@@ -62,6 +76,7 @@ class Binding(msgspec.Struct, frozen=True):
     names: Callable[[Record], Mapping[str, str]]
     copied: Callable[[Record], Record]
     encode_run: EncodeRun = no_columns
+    record_form: FormOf = no_form
 
 
 def with_type_in_header(record: Record) -> Record:
@@ -111,6 +126,7 @@ _KAFKA = Binding(
     _names(kafka.profile(kafka.LIBERAL)),
     with_type_in_header,
     kafka.encode_run,
+    kafka.record_form,
 )
 
 BINDINGS: Mapping[str, Binding] = {

@@ -9,6 +9,7 @@ the requests.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,6 +21,7 @@ from app.bindings.headers import FIELD_NAMES
 from app.event.memo import Memo
 from app.gateway.answers import (
     BODY_TOO_LARGE,
+    BUG,
     HEAD_TOO_LARGE,
     MALFORMED,
     NO_CODING,
@@ -33,12 +35,15 @@ from app.gateway.answers import (
 )
 from app.gateway.connection import BODY, HEAD, IDLE, EndOfInput, ServerConnection
 from app.gateway.door import Authenticator
+from app.gateway.head_layout import HeadLayout
 from app.gateway.intakes import UnknownIntake
 from app.gateway.listener import UNAUTHENTICATED
 from app.gateway.read_control import PIPELINE
 from app.gateway.request import EventRequest, Pending, events_target, intake_target
 from app.gateway.request_queue import RequestCycle
 from app.gateway.resource import POSTS, EventsResource
+
+_log = logging.getLogger(__name__)
 
 _METHODS_WITH_BODY = frozenset({b"POST", b"PUT", b"PATCH"})  # methods whose requests have a body
 _MAX_TARGET = 0xFFFF  # bytes that the URL parser can read; RFC 9112 3 asks for 8,000
@@ -259,6 +264,67 @@ class EventsProtocol(HttpProtocol):
     _listener: EventsResource
     _sans: tuple[San, ...] | None = None
     _is_for_resource = False  # the request is a POST or PUT for events, or a POST for an intake
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._layout = self._fitting(self._listener.layouts.newest)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a whole request by the layout of the head before it, or else by the parser."""
+        layout = self._layout
+        if layout is not None and self._phase is IDLE and not (self._unparsed or self._ended):
+            found = layout.read(data)
+            if found is not None and self._fits(data, found[1]):
+                self._is_parsing = True
+                try:
+                    self._take(layout, *found)
+                except Exception:  # noqa: BLE001 - the sender is owed an answer, as after a fault in the parser
+                    _log.exception("reading a request failed")
+                    self._refuse(BUG)
+                finally:
+                    self._is_parsing = False
+                return
+        number = self._number
+        super().data_received(data)
+        if self._number == number + 1 and self._fast and self._phase is IDLE and self._keeps:
+            self._learn(data)
+
+    def _fits(self, data: bytes, body: bytes) -> bool:
+        """Return True if neither the head nor the body of a whole request can be too large."""
+        limits = self._limits
+        return len(data) <= limits.header_bytes and len(body) <= limits.body
+
+    def _take(self, layout: HeadLayout, values: tuple[bytes, ...], body: bytes) -> None:
+        """Begin a request whose head is of a known layout."""
+        self._number += 1
+        request = EventRequest(None, None, body, layout.route)
+        request.layout, request.values = layout, values
+        door = self._listener.door
+        if door is not None:
+            verdict = door.judge(
+                request.headers, request.named, self._sans_of_peer(), self._address()
+            )
+            if isinstance(verdict, HttpAnswer):
+                self._refuse(verdict)
+                return
+            if isinstance(verdict, Pending):
+                request.pending = verdict
+            else:
+                request.caller = verdict
+        self._queue.add_fast(request, last=False)
+        if self._queue.is_full:
+            self.flow.hold(PIPELINE)
+
+    def _learn(self, data: bytes) -> None:
+        """Choose the layout for the next request by the one that the parser has just read."""
+        if self._intake is None and not self._query and self.parser is not None:
+            line = b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)
+            known = self._listener.layouts.learn(data, line, self.headers, self._route)
+            self._layout = self._fitting(known)
+
+    def _fitting(self, layout: HeadLayout | None) -> HeadLayout | None:
+        """Return the layout if its heads may have so many fields, else None."""
+        return layout if layout and len(layout.names) <= self._limits.header_fields else None
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Handle the end of the client's input. A sender may close its side of the connection and still read

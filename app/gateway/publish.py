@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic as system_monotonic
 from time import perf_counter
+from typing import Any
 
 import msgspec
 
@@ -22,9 +23,11 @@ from app.bindings.run import EventColumns
 from app.errors import BrokerError, SenderError
 from app.gateway.answers import ACCEPTED, HttpAnswer, busy, receipts
 from app.gateway.conclude import EventResult, Publications, conclude, join_faults
+from app.gateway.head_layout import HeadLayout
 from app.gateway.limits import ListenerLimits
 from app.gateway.request import EventRequest, request_key, wants_receipts
 from app.gateway.resource import Done
+from app.gateway.row_plan import RowPlan, compile_row
 from app.interfaces import Log, PublishResult, results_of
 from app.model.log_name import LogName
 from app.model.receipt import Receipt
@@ -34,6 +37,8 @@ from app.telemetry import Counters
 
 Stored = asyncio.Future[list[PublishResult]]
 
+_MOST_ROWS = 1024  # plans of compiled heads
+_UNKNOWN: Any = object()
 _BINARY, _BATCH = ContentMode.BINARY, ContentMode.BATCH
 _ONE_BINARY, _ONE_DOCUMENT, _IN_BATCH = (
     (mode.value,) for mode in (_BINARY, ContentMode.STRUCTURED, _BATCH)
@@ -81,6 +86,8 @@ class Publisher:
         self._produced = counters.series("producer_events")
         self._monotonic = monotonic
         self._took = counters.histogram("publish_seconds")
+        self._rows: dict[tuple[HeadLayout, str], RowPlan | None] = {}  # by layout and producer
+        self._rows_of = policy  # the policy of these plans
         self.in_flight = 0  # requests that wait for a log
 
     def takes(self, route: str | None) -> bool:
@@ -95,9 +102,17 @@ class Publisher:
         """
         if self.in_flight >= self.policy.limits.in_flight:
             return self._busy()
+        caller = request.caller
+        if request.layout is not None:
+            publication = self._plan_row(request.layout, request, caller)
+            if publication is not None:
+                if caller is not None:
+                    request.counted = True
+                    self._take(caller, 1)
+                self._received[_ONE_BINARY] += 1
+                return self._submit_one(publication, False, done)
         key = request_key(request)
         decoded = self._decode(request)
-        caller = request.caller
         if caller is not None:
             request.counted = True
             self._take(caller, len(decoded))
@@ -110,6 +125,22 @@ class Publisher:
         return self._submit_many(
             self._plan_batch(decoded, key, request.route, caller), request, done
         )
+
+    def _plan_row(
+        self, layout: HeadLayout, request: EventRequest, caller: EventSender | None
+    ) -> Publication | None:
+        """Return the publication of an event by the plan of its head, or None if ``_plan`` must plan it."""
+        if caller is not None and caller.limited:
+            return None
+        if self._rows_of is not self.policy or len(self._rows) >= _MOST_ROWS:
+            self._rows, self._rows_of = {}, self.policy
+        name = "" if caller is None else caller.name
+        plan: RowPlan | None = self._rows.get((layout, name), _UNKNOWN)
+        if plan is _UNKNOWN:
+            policy = self.policy
+            plan = compile_row(layout, policy.router, policy.forward, name)
+            self._rows[layout, name] = plan
+        return plan and plan(request.values, request.body)
 
     def _take(self, caller: EventSender, count: int) -> None:
         """Charge the events to the quota of the caller. Raise QuotaExceeded if they do not fit."""

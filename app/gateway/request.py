@@ -12,6 +12,7 @@ import msgspec
 from app.access.caller import EventSender
 from app.bindings.record import Decoded
 from app.errors import Fault, SenderError
+from app.gateway.head_layout import HeadLayout
 
 HeaderPairs = Sequence[tuple[bytes, bytes]]
 
@@ -35,9 +36,9 @@ class EventRequest(msgspec.Struct, gc=False):
     """One request for ``/events`` or an intake.
 
     Attributes:
-        headers: header pairs in order, including repeated headers, with names as in ``FIELD_NAMES``.
-        named: the headers as a mapping, which has only the last value of a repeated header. Use it to check
-            whether a name is present.
+        given: header pairs in order, including repeated headers, with names as in ``FIELD_NAMES``. None if
+            ``layout`` has them.
+        mapping: the headers as a mapping; None until ``named`` is called.
         body: the body.
         route: the route in the path; None if the rules choose the route.
         query: the query without ``?``.
@@ -46,10 +47,12 @@ class EventRequest(msgspec.Struct, gc=False):
         intake: the intake in the path, if any.
         event: the event that an intake has made of the request.
         counted: whether the events of the request were charged to the quota of the caller.
+        layout: the layout of the head, if its head is compiled.
+        values: the varying values of such a head.
     """
 
-    headers: HeaderPairs
-    named: dict[bytes, bytes]
+    given: HeaderPairs | None
+    mapping: dict[bytes, bytes] | None
     body: bytes
     route: str | None = None
     query: bytes = b""
@@ -58,6 +61,23 @@ class EventRequest(msgspec.Struct, gc=False):
     intake: str | None = None
     event: Decoded | None = None
     counted: bool = False
+    layout: HeadLayout | None = None
+    values: tuple[bytes, ...] = ()
+
+    @property
+    def headers(self) -> HeaderPairs:
+        """Return the header pairs in order, including repeated headers."""
+        if self.given is None:
+            self.given = self.layout.headers(self.values) if self.layout else ()
+        return self.given
+
+    @property
+    def named(self) -> dict[bytes, bytes]:
+        """Return the headers as a mapping, which has only the last value of a repeated header. Use it to check
+        whether a name is present."""
+        if self.mapping is None:
+            self.mapping = dict(self.headers)
+        return self.mapping
 
     @property
     def producer(self) -> str:

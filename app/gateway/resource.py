@@ -27,6 +27,7 @@ from app.gateway.answers import (
 )
 from app.gateway.content_coding import decode_content
 from app.gateway.door import Authenticator
+from app.gateway.head_layout import HeadLayouts
 from app.gateway.intakes import Intakes
 from app.gateway.limits import ListenerLimits
 from app.gateway.listener import UNAUTHENTICATED, Listener
@@ -121,6 +122,7 @@ class EventsResource(Listener):
         super().__init__(policy.limits, counters.histogram("accept_seconds"))
         self._on_loopback = on_loopback
         self._call_back = call_back
+        self.layouts = HeadLayouts()
         self.counters = counters
         self._publisher = publisher
         self.apply(policy)
@@ -247,7 +249,7 @@ class EventsResource(Listener):
         """
         if request.caller is not None and self.door is not None:
             self.door.demand_one(request.caller)
-        if b"content-encoding" in request.named:
+        if request.layout is None and b"content-encoding" in request.named:
             self._decode_body(request)
 
     def _count_refusal(self, request: EventRequest, code: str) -> None:
@@ -266,7 +268,7 @@ class EventsResource(Listener):
     def _decode_body(self, request: EventRequest) -> None:
         value = values_of(request.headers, b"content-encoding")
         request.body = decode_content(value, request.body, self.limits.body)
-        request.headers = [pair for pair in request.headers if pair[0] != b"content-encoding"]
+        request.given = [pair for pair in request.headers if pair[0] != b"content-encoding"]
 
 
 def _event_id(request: EventRequest) -> str:

@@ -124,6 +124,9 @@ class TracedPublisher(Publisher):
             self._current = None
         return answer if answer is None else traced.finish(answer)
 
+    def _plan_row(self, *_: object) -> None:
+        """Return None, because each event gets a span and a header of its own."""
+
     def _decode(self, request: EventRequest) -> Sequence[Decoded]:
         assert self._current is not None  # noqa: S101 - set by publish, which does not await
         return [self._current.event(each) for each in super()._decode(request)]

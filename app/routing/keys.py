@@ -7,7 +7,7 @@ a name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import repeat
 from types import MappingProxyType
@@ -98,6 +98,24 @@ def _alike(policy: KeyPolicy) -> Keys | None:
             return lambda _run, _request_key: None
         case _:
             return None
+
+
+def key_place(policy: KeyPolicy, names: Sequence[str]) -> int | None:
+    """Return the place of the attribute that is the key of events with these attribute names, -1 if they have no
+    key, or None if the mapper must see each event.
+
+    The events have no ``datacontenttype`` among the names, no empty value, and no key of the request.
+    """
+    match policy.mapper:
+        case "partitionkey" | "attribute" as mapper:
+            name = "partitionkey" if mapper == "partitionkey" else policy.attribute or ""
+        case "from_request" | "none":
+            name = ""
+        case _:
+            return None
+    if name in names:
+        return names.index(name)
+    return None if policy.missing == "reject" or name == "datacontenttype" else -1
 
 
 KeyMapper = Callable[[CloudEvent, bytes | None], bytes | None]

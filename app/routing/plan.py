@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from app.bindings.record import Decoded
+from app.bindings.record import Decoded, Header
 from app.bindings.run import EventColumns
-from app.errors import Fault
+from app.errors import Fault, SenderError
+from app.event.memo import Memo
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
 from app.model.route import DataSchema, OtherRoute, Route
@@ -18,9 +19,11 @@ from app.routing.keys import NO_MAPPERS, MissingKey, PlainMapper, compile_key, c
 from app.routing.publications import (
     NO_PULSAR_PROFILES,
     Plan,
+    PlanRow,
     PlanRun,
     Publication,
     PulsarProfile,
+    RowTarget,
     compile_target,
     deduplicating_plan,
     multi_target_plan,
@@ -96,6 +99,7 @@ class Router:
                 for n, target in enumerate(route.to)
             ]
             plan_run: PlanRun = no_batch_plan
+            row: RowTarget | None = RowTarget(route.name, route.key, targets[0])
             if len(targets) == 1:
                 plan = single_target_plan(route.name, key, targets[0])
                 plan_run = single_target_batch_plan(route.name, compile_keys(route.key), targets[0])
@@ -104,10 +108,12 @@ class Router:
             identify = compile_identity(route)
             if identify is not None:
                 plan, plan_run = deduplicating_plan(plan, identify), no_batch_plan
+            if len(targets) > 1 or identify is not None or route.data_schema is not None:
+                row = None
             if route.data_schema is not None:
                 plan = self._checked(plan, route.name, route.data_schema, invalid)
                 plan_run = no_batch_plan
-            return _Compiled(route.name, plan, plan_run)
+            return _Compiled(route.name, plan, plan_run, row)
 
         self._rules: Rules[_Compiled] = Rules(routes, compiled, failed)
 
@@ -173,12 +179,12 @@ class Router:
         """
         event = decoded.event
         if route is None:
-            name, plan, _ = self._rules.first(event)
+            made = self._rules.first(event)
         else:
-            name, plan, _ = self._rules.named(route, None if permit is None else event)
+            made = self._rules.named(route, None if permit is None else event)
         if permit is not None:
-            permit(name)
-        return plan(decoded, request_key, producer)
+            permit(made.name)
+        return made.plan(decoded, request_key, producer)
 
     def plan_run(
         self, run: EventColumns, request_key: bytes | None, route: str | None = None
@@ -193,10 +199,61 @@ class Router:
         except (NoRoute, BadTopic):
             return None
 
+    def plan_rows(
+        self,
+        names: tuple[str, ...],
+        content_type: str | None,
+        route: str | None = None,
+        foreign: Sequence[Header] = (),
+    ) -> PlanRow | None:
+        """Return the plan of events in binary mode that all have these attribute names. It chooses the route once
+        for all events with the same values of the attributes that filters and topics read.
+
+        Return None if ``plan`` must plan each event.
+
+        Args:
+            names: The attribute names, without the content type.
+            content_type: The content type of the data, if the events have one.
+            route: The name in ``/events/{route}``.
+            foreign: The foreign headers of each event.
+        """
+        read = self._rules.read if route is None else frozenset()
+        if read is None:
+            return None
+        made = self._rules if route is None else (self._rules.named(route),)
+        read = read.union(*[each.row.target.named for each in made if each.row is not None])
+        deciding = [name for name in names if name in read]
+
+        def choose(values: tuple[bytes, ...]) -> PlanRow | None:
+            texts = [value.decode() for value in values]
+            attributes = dict(zip(deciding, texts, strict=True))
+            if content_type is not None:
+                attributes["datacontenttype"] = content_type
+            event = CloudEvent(attributes)
+            try:
+                found = self._rules.first(event) if route is None else self._rules.named(route)
+                row = found.row
+                return row and row.plan(names, content_type, foreign, attributes)
+            except SenderError:  # ``plan`` raises it for each event
+                return None
+
+        chosen: Memo[tuple[bytes, ...], PlanRow | None] = Memo(choose)
+        if not deciding:
+            return chosen[()]
+        places = [names.index(name) for name in deciding]
+
+        def plan_row(values: Sequence[bytes], body: bytes) -> Publication | None:
+            plan = chosen[tuple([values[place] for place in places])]
+            return plan and plan(values, body)
+
+        return plan_row
+
 
 class _Compiled(NamedTuple):
-    """A compiled route: its name, its plan for one event, and its plan for a batch by column."""
+    """A compiled route: its name, its plan for one event, its plan for a batch by column, and its target if events
+    may be planned by their attribute names."""
 
     name: str
     plan: Plan
     plan_run: PlanRun
+    row: RowTarget | None

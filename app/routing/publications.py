@@ -9,15 +9,15 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from app.bindings.record import Decoded, Record
+from app.bindings.record import Decoded, Header, Record
 from app.bindings.run import EventColumns
 from app.bindings.table import BINDINGS, Binding
 from app.bindings.transcode import EncodeOptions
 from app.model.log_name import LogName
-from app.model.route import Exchange, Route, Target, log_of
+from app.model.route import Exchange, KeyPolicy, Route, Target, log_of
 from app.model.subscription import Subscription
 from app.routing.identity import Identify, Identity
-from app.routing.keys import KeyMapper, Keys
+from app.routing.keys import KeyMapper, Keys, key_place
 from app.routing.places import compile_place, named_in
 
 
@@ -61,6 +61,11 @@ PlanRun = Callable[[EventColumns, bytes | None], Iterable[Publication] | None]
 """A function from a batch by column and the request's key to publications. None if events must be planned one by
 one.
 """
+
+
+PlanRow = Callable[[Sequence[bytes], bytes], Publication | None]
+"""A function from the attribute values and the body of an event in binary mode to its publication. None if the event
+must be planned on its own. All its events have the same attribute names."""
 
 
 class PulsarProfile(msgspec.Struct, frozen=True):
@@ -163,6 +168,49 @@ def single_target_batch_plan(name: str, keys_of: Keys, target: CompiledTarget) -
 
 def no_batch_plan(_run: EventColumns, _request_key: bytes | None) -> None:
     """Return None: the events of this route must be planned one by one."""
+
+
+class RowTarget(NamedTuple):
+    """The only target of a route, for events that are planned by their attribute names.
+
+    Attributes:
+        route: The name of the route.
+        key: The setting ``key`` of the route.
+        target: The target.
+    """
+
+    route: str
+    key: KeyPolicy
+    target: CompiledTarget
+
+    def plan(
+        self,
+        names: tuple[str, ...],
+        content_type: str | None,
+        foreign: Sequence[Header],
+        attributes: Mapping[str, str],
+    ) -> PlanRow | None:
+        """Return the plan of events with these names, or None if they must be planned one by one.
+
+        Args:
+            names: The attribute names, without the content type.
+            content_type: The content type of the data, if the events have one.
+            foreign: The foreign headers of each event.
+            attributes: The attributes that the topic needs, the same in all events.
+        """
+        name, log, topic = self.route, self.target.log, self.target.topic(attributes)
+        at = key_place(self.key, names)
+        form = self.target.binding.record_form(names, content_type, self.target.writing, foreign)
+        if at is None or form is None:
+            return None
+        header_names, headers, empty = form
+
+        def plan_row(values: Sequence[bytes], body: bytes) -> Publication:
+            own = tuple(zip(header_names, values))  # noqa: B905 - equal lengths, and hot
+            key = values[at] if at >= 0 else None
+            return Publication(name, log, topic, Record(key, own + headers, body or empty))
+
+        return plan_row
 
 
 def multi_target_plan(name: str, mapper: KeyMapper, targets: Sequence[CompiledTarget]) -> Plan:

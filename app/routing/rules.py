@@ -50,7 +50,10 @@ class UnknownRoute(SenderError):
 
 
 class Rules(Generic[T]):
-    """The routes in order, each compiled to a value of the caller's choice."""
+    """The routes in order, each compiled to a value of the caller's choice.
+
+    ``read`` has the attributes that decide which route takes an event, or is None if any attribute may decide.
+    """
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class Rules(Generic[T]):
         for n, route in enumerate(routes):
             self._index.add(n, types_of(route.filters))
         read = [attributes_of(route.filters) for route in routes]
-        self._read = None if None in read else frozenset[str]().union(*filter(None, read))
+        self.read = None if None in read else frozenset[str]().union(*filter(None, read))
         self._by_type: dict[str | None, tuple[tuple[Predicate, T], ...]] = {}
 
     def first(self, event: CloudEvent) -> T:
@@ -100,7 +103,7 @@ class Rules(Generic[T]):
 
         Raises NoRoute if no route matches.
         """
-        if self._read is None or not run.has_one(self._read):
+        if self.read is None or not run.has_one(self.read):
             return None
         return self.first(run[0].event)
 

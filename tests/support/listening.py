@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from app.gateway.answers import ACCEPTED, HttpAnswer
+from app.gateway.head_layout import HeadLayouts
 from app.gateway.intakes import Intakes
 from app.gateway.limits import ListenerLimits
 from app.gateway.publish import Publisher, PublishPolicy
@@ -80,7 +81,7 @@ def publishing(
 
 @asynccontextmanager
 async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServer]:
-    """Give a started server on a free port.
+    """Give a started server on a free port, which compiles the head of each request for the next one.
 
     ``settings`` are fields of ``ListenerLimits`` and ``EventsPolicy``, and otherwise arguments of the
     server.
@@ -97,6 +98,7 @@ async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServ
         **{"limits": ListenerLimits(**bounds), "demands_client": demands, **decided}
     )
     server = EventsServer(publisher, counters, policy, port=0, **settings)
+    server.resource.layouts = HeadLayouts(often=1)
     await server.start()
     try:
         yield server

@@ -224,7 +224,7 @@ async def test_a_batch_of_one_names_its_index_too() -> None:
 
 async def test_every_fault_of_an_event_is_told_at_once() -> None:
     request = single("shop.a")
-    request.headers = [pair for pair in request.headers if pair[0] not in (b"ce-id", b"ce-source")]
+    request.given = [pair for pair in request.headers if pair[0] not in (b"ce-id", b"ce-source")]
     with pytest.raises(InvalidEvent) as caught:
         Bench().publish(request)
     assert len(caught.value.faults) == 2
