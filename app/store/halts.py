@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from sqlalchemy import Connection, delete, select
@@ -11,7 +11,7 @@ from app.interfaces import Halt
 from app.store import revision
 from app.store.rows import insert, text
 from app.store.tables import halts
-from app.store.transactions import StorePart, shared_transaction, transaction
+from app.store.transactions import Gathered, StorePart, Transactions, transaction
 
 Kind = Literal["paused", "disabled"]
 
@@ -23,10 +23,12 @@ class Halts(StorePart):
 
     A repeated halt keeps its time and gets the new cause."""
 
-    @shared_transaction  # every dispatcher that starts reads them
-    def all(self, connection: Connection) -> Mapping[str, Halt]:
-        rows = connection.execute(select(halts))
-        return {row.subscription: Halt(row.kind, row.cause, row.since_ms) for row in rows}
+    def __init__(self, transactions: Transactions) -> None:
+        super().__init__(transactions)
+        self._all: Gathered[None, Mapping[str, Halt]] = Gathered(transactions, _all)
+
+    async def all(self) -> Mapping[str, Halt]:
+        return await self._all.ask(None)
 
     @transaction
     def halt(
@@ -50,3 +52,9 @@ class Halts(StorePart):
     def allow(self, connection: Connection, subscription: str) -> None:
         revision.grow(connection)
         connection.execute(delete(halts).where(_c.subscription == subscription))
+
+
+def _all(connection: Connection, asked: Sequence[None]) -> Sequence[Mapping[str, Halt]]:
+    rows = connection.execute(select(halts))
+    found = {row.subscription: Halt(row.kind, row.cause, row.since_ms) for row in rows}
+    return [found for _ in asked]

@@ -5,7 +5,8 @@ arrival. No clock is used, because the clocks of two machines may differ."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
@@ -13,14 +14,24 @@ from app.errors import StaleOwner
 from app.model.message import Partition
 from app.store.rows import MessageRow, in_partition, insert
 from app.store.tables import owners
-from app.store.transactions import Transactions
+from app.store.transactions import Gathered, Transactions
+
+
+class _Claim(NamedTuple):
+    """A request to own partitions, as ``interfaces.Owners.own`` takes it."""
+
+    subscription: str
+    broker: str
+    partitions: Collection[Partition]
+    epoch: int
+    newest: bool
 
 
 class Owners:
     """The stored owners of partitions. Implements ``interfaces.Owners``."""
 
     def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
+        self._claims: Gathered[_Claim, None] = Gathered(transactions, _own_each)
 
     async def own(
         self,
@@ -31,8 +42,7 @@ class Owners:
         *,
         newest: bool = False,
     ) -> None:
-        places = sorted(partitions, key=_order)
-        await self._transactions.together(_own, subscription, broker, places, epoch, newest)
+        await self._claims.ask(_Claim(subscription, broker, tuple(partitions), epoch, newest))
 
 
 def fence_all(connection: Connection, kept: Iterable[MessageRow]) -> None:
@@ -114,45 +124,45 @@ def next_numbers(
     return range(last - count + 1, last + 1)
 
 
-def _own(
-    connection: Connection,
-    subscription: str,
-    broker: str,
-    partitions: Collection[Partition],
-    epoch: int,
-    newest: bool,
-) -> None:
-    """Store this epoch as the owner of many partitions in one statement."""
-    rows = [_row(subscription, broker, partition, epoch) for partition in partitions]
-    if not rows:
-        return
-    new = insert(connection, owners)
-    same, changed = list(owners.primary_key), {"epoch": new.excluded.epoch}
-    if not newest:
-        connection.execute(new.on_conflict_do_update(index_elements=same, set_=changed), rows)
-        return
-    older = owners.c.epoch <= new.excluded.epoch
-    connection.execute(
-        new.on_conflict_do_update(index_elements=same, set_=changed, where=older), rows
-    )
-    _demand_owned(connection, subscription, broker, partitions, epoch)
+def _own_each(connection: Connection, claims: Sequence[_Claim]) -> Sequence[StaleOwner | None]:
+    """Store the epochs of all claims that are not stale, in two statements. Return the error of each stale claim."""
+    stale = _stale(connection, claims)
+    rows = {
+        (claim.subscription, claim.broker, *_order(at)): _row(
+            claim.subscription, claim.broker, at, claim.epoch
+        )
+        for claim, error in zip(claims, stale, strict=True)
+        if error is None
+        for at in claim.partitions
+    }
+    if rows:  # in one order, so that two processes cannot deadlock
+        new = insert(connection, owners)
+        same, changed = list(owners.primary_key), {"epoch": new.excluded.epoch}
+        write = new.on_conflict_do_update(index_elements=same, set_=changed)
+        connection.execute(write, [row for _, row in sorted(rows.items())])
+    return stale
 
 
-def _demand_owned(
-    connection: Connection,
-    subscription: str,
-    broker: str,
-    partitions: Collection[Partition],
-    epoch: int,
-) -> None:
-    query = select(owners.c.topic, owners.c.partition, owners.c.epoch).where(
-        owners.c.subscription == subscription, owners.c.broker == broker, owners.c.epoch > epoch
-    )
-    for topic, number, noted in connection.execute(query):
-        if (partition := Partition(topic, number)) in set(partitions):
-            raise StaleOwner(
-                f"{subscription}: {partition} is owned with epoch {noted}, which is not older than {epoch}"
+def _stale(connection: Connection, claims: Sequence[_Claim]) -> Sequence[StaleOwner | None]:
+    """Lock the owners of the claimed partitions, and return an error for each claim with a greater epoch in the store."""
+    names = {claim.subscription for claim in claims if claim.newest}
+    if not names:
+        return [None] * len(claims)
+    columns = owners.c.subscription, owners.c.broker, owners.c.topic, owners.c.partition
+    query = select(*columns, owners.c.epoch).where(owners.c.subscription.in_(names))
+    found = connection.execute(query.order_by(*columns).with_for_update())
+    known = {(name, broker, Partition(*at)): epoch for name, broker, *at, epoch in found}
+    return [_fault(claim, known) for claim in claims]
+
+
+def _fault(claim: _Claim, known: Mapping[tuple[str, str, Partition], int]) -> StaleOwner | None:
+    for at in claim.partitions if claim.newest else ():
+        noted = known.get((claim.subscription, claim.broker, at), claim.epoch)
+        if noted > claim.epoch:
+            return StaleOwner(
+                f"{claim.subscription}: {at} is owned with epoch {noted}, which is not older than {claim.epoch}"
             )
+    return None
 
 
 def _row(subscription: str, broker: str, partition: Partition, epoch: int) -> dict[str, object]:

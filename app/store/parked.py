@@ -35,7 +35,16 @@ from app.store.rows import (
     text,
 )
 from app.store.tables import ONCE, parked
-from app.store.transactions import StorePart, shared_transaction, transaction
+from app.store.transactions import (
+    Gathered,
+    StorePart,
+    Transactions,
+    shared_transaction,
+    transaction,
+)
+
+_Places = tuple[str, str, Collection[Partition]]
+"""A subscription, its broker and partitions."""
 
 _c = parked.c
 _how_many_redriven = func.sum(case((_c.redriven, 1), else_=0))
@@ -47,6 +56,12 @@ _DONE_WITH = delete(parked).where(
 
 class ParkedMessages(StorePart):
     """The stored parked messages and redriven dead letters. Implements ``interfaces.ParkedMessages``."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        super().__init__(transactions)
+        self._lanes: Gathered[_Places, Mapping[Partition, Mapping[bytes, StoredLane]]]
+        self._lanes = Gathered(transactions, _lanes_for_each)
+        self._redriven: Gathered[str, bool] = Gathered(transactions, _with_redriven)
 
     @shared_transaction
     def park(
@@ -62,9 +77,7 @@ class ParkedMessages(StorePart):
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
     ) -> Mapping[Partition, Mapping[bytes, StoredLane]]:
-        return await self._transactions.together(
-            _lanes, subscription, broker, tuple(partitions)
-        )  # a worker with many subscriptions loads all of them when it starts
+        return await self._lanes.ask((subscription, broker, tuple(partitions)))
 
     async def rows(
         self,
@@ -99,6 +112,8 @@ class ParkedMessages(StorePart):
         *,
         limit: int,
     ) -> list[Parked]:
+        if not await self._redriven.ask(subscription):
+            return []
         query = (
             select(parked)
             .where(
@@ -259,6 +274,27 @@ def _number(
     }
     for claim, row in zip(claims, values, strict=True):
         row["offset"] = next(given[claim])
+
+
+def _with_redriven(connection: Connection, asked: Sequence[str]) -> Sequence[bool]:
+    """Return for each subscription whether it has redriven rows."""
+    query = select(_c.subscription).where(_c.subscription.in_(set(asked)), _c.redriven).distinct()
+    found = set(connection.scalars(query))
+    return [name in found for name in asked]
+
+
+def _lanes_for_each(
+    connection: Connection, asked: Sequence[_Places]
+) -> Sequence[Mapping[Partition, Mapping[bytes, StoredLane]]]:
+    """Return the lanes of each request. Only partitions with parked rows need a query of their own."""
+    columns = _c.subscription, _c.broker, _c.topic, _c.partition
+    names = {subscription for subscription, _, _ in asked}
+    query = select(*columns).where(_c.subscription.in_(names), _c.redriven == false()).distinct()
+    occupied = {(name, broker, Partition(*at)) for name, broker, *at in connection.execute(query)}
+    return [
+        _lanes(connection, name, broker, [at for at in places if (name, broker, at) in occupied])
+        for name, broker, places in asked
+    ]
 
 
 def _lanes(

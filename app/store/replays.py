@@ -13,7 +13,13 @@ from app.store import revision
 from app.store.owners import fence
 from app.store.rows import struct_of, values_of
 from app.store.tables import replays as table
-from app.store.transactions import StorePart, shared_transaction, transaction
+from app.store.transactions import (
+    Gathered,
+    StorePart,
+    Transactions,
+    shared_transaction,
+    transaction,
+)
 
 _c = table.c
 
@@ -31,8 +37,12 @@ class Replays(StorePart):
             for each in replays
         ]
 
+    def __init__(self, transactions: Transactions) -> None:
+        super().__init__(transactions)
+        self._all: Gathered[str | None, list[Replay]] = Gathered(transactions, _for_each)
+
     async def all(self, subscription: str | None = None) -> list[Replay]:
-        return await self._transactions.run(_all, subscription)
+        return await self._all.ask(subscription)
 
     @shared_transaction
     def save(self, connection: Connection, replay: Replay, epoch: int) -> None:
@@ -44,6 +54,12 @@ class Replays(StorePart):
     def end(self, connection: Connection, replay: int) -> None:
         revision.grow(connection)
         connection.execute(delete(table).where(_c.id == replay))
+
+
+def _for_each(connection: Connection, asked: Sequence[str | None]) -> list[list[Replay]]:
+    """Return the replays of each subscription, or all of them for None. There are few."""
+    every = _all(connection, None)
+    return [[each for each in every if name in {None, each.subscription}] for name in asked]
 
 
 def _all(connection: Connection, subscription: str | None) -> list[Replay]:

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
@@ -21,6 +21,7 @@ from app.telemetry import Histogram
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Item = TypeVar("Item")
 Work = Callable[[Connection], Any]
 WorkResult = Any  # the result of a work, or its Exception
 
@@ -145,15 +146,60 @@ class Transactions:
             else:
                 self.trouble = ""
             for (_, done), fate in zip(group, fates, strict=True):
-                self._resolve(done, fate)
+                _resolve(done, fate)
 
-    def _resolve(self, done: asyncio.Future[Any], fate: WorkResult) -> None:
-        if done.done():  # its caller was cancelled
-            return
-        if isinstance(fate, Exception):
-            done.set_exception(fate)
-        else:
-            done.set_result(fate)
+
+def _resolve(done: asyncio.Future[Any], fate: WorkResult) -> None:
+    if done.done():  # its caller was cancelled
+        return
+    if isinstance(fate, Exception):
+        done.set_exception(fate)
+    else:
+        done.set_result(fate)
+
+
+class Gathered(Generic[Item, T]):
+    """Answers the calls that wait with one work, because thousands of dispatchers ask the same when they start.
+
+    While the event loop is busy, each statement of the store's thread waits some ms for the interpreter. So a statement
+    for each caller would exceed the time-out.
+
+    Args:
+        transactions: runs the work.
+        work: returns one result for each item, in order. An exception is raised to the caller of its item.
+    """
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        work: Callable[[Connection, Sequence[Item]], Sequence[T | Exception]],
+    ) -> None:
+        self._transactions = transactions
+        self._work = work
+        self._waiting: list[tuple[Item, asyncio.Future[T]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def ask(self, item: Item) -> T:
+        """Return the result of one item. Raises StoreUnavailable."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, done))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._answer_all(), name="store reads")
+        return await done
+
+    async def _answer_all(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(0)  # more callers may come in this step
+            some = self._waiting[:MOST_IN_GROUP]
+            del self._waiting[: len(some)]
+            results: Sequence[T | Exception]
+            try:
+                items = [item for item, _ in some]
+                results = await self._transactions.together(self._work, items)
+            except Exception as error:  # noqa: BLE001 - becomes the result of every call
+                results = [error] * len(some)
+            for (_, done), result in zip(some, results, strict=True):
+                _resolve(done, result)
 
 
 class StorePart:
