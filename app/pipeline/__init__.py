@@ -15,12 +15,14 @@ session     the one Spark session, with all settings that the rows depend on; Ja
 workers     the process that Spark forks its Python workers from
 cleanup     clean up without hiding the first error
 faults      errors of Java by their classes: catalog, storage or class is missing
-tables      the lake: three tables, their columns, how they are created
+tables      the lake: its tables, their columns, how they are created
+kinds       the kinds of columns that typed tables have, as plain values
+typed       typed tables: the data of one event type in the columns of a JSON Schema
 source      records of a log as a frame, in a batch or a stream
 pulsar      a data source of Spark for Pulsar; ``pulsar_options`` are its options
 decode      records to events: by column over Arrow batches, and by ``app.bindings`` for doubtful rows
 filtering   filters and CloudEvents SQL over decoded rows, evaluated by ``app.filters``
-archive     a log into ``events_raw``, and that into ``events`` and ``quarantine``: exactly once
+archive     a log into ``events_raw``, and that into the other tables: exactly once
 maintain    compaction, expiry
 erase       removes one subject or source from every table and snapshot
 replay      records of the lake to a topic or the gateway, byte for byte, at a rate

@@ -22,6 +22,7 @@ from app.pipeline.archive.lock import holding_lock
 from app.pipeline.session import cached
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
+from app.pipeline.typed.schema import PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -94,12 +95,23 @@ def _rows_to_erase(
     quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE))
     events = spark.table(lake.table(tables.EVENTS_TABLE))
     named = decode.decoded(raw).where(f.col(attribute) == text).select(*tables.PLACE)
-    suspects = quarantined.where(_mentions(text)).select(*tables.PLACE)
+    unfit = quarantined.where(f.col("verdict") == tables.UNFIT).select(*tables.names(tables.RAW))
+    events_there = decode.decoded(unfit).where(f.col(attribute) == text).select(*tables.PLACE)
+    suspects = quarantined.where(_mentions(text)).select(*tables.PLACE).unionByName(events_there)
     return {
         tables.RAW_TABLE: named.unionByName(suspects).distinct(),
-        tables.QUARANTINE_TABLE: suspects,
+        tables.QUARANTINE_TABLE: suspects.distinct(),
         tables.EVENTS_TABLE: events.where(f.col(attribute) == text).select(*tables.PLACE),
+        **{name: _typed(spark, lake, name, attribute, text) for name in tables.typed(spark, lake)},
     }
+
+
+def _typed(
+    spark: SparkSession, lake: Lake, name: str, attribute: Attribute, text: str
+) -> DataFrame:
+    """Return the positions of the rows of a typed table that name the subject or source."""
+    chosen = spark.table(lake.table(name)).where(f.col(PREFIX + attribute) == text)
+    return chosen.select(*(f.col(PREFIX + each).alias(each) for each in tables.PLACE))
 
 
 def _mentions(text: str) -> Column:
@@ -118,7 +130,7 @@ def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
     with cached(rows) as doomed:
         count = doomed.count()
         if count:
-            history.delete(spark, table, doomed)
+            history.delete(spark, table, doomed, "" if name in tables.COLUMNS else PREFIX)
         else:
             with history.adding_properties(spark, history.archive_properties(spark, table)):
                 spark.table(table).limit(0).writeTo(table).append()

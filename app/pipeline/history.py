@@ -14,7 +14,7 @@ import msgspec
 
 from app.pipeline.cleanup import cleaning_up
 from app.pipeline.spark_adapter import java_session, jvm
-from app.pipeline.tables import PLACE, PROGRESS_PROPERTY
+from app.pipeline.tables import PLACE, PROGRESS_PROPERTY, UNFIT_PROPERTY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +30,7 @@ QUERY: Final = "spark.sql.streaming.queryId"
 snapshot.
 """
 
-_CARRIED: Final = (QUERY, EPOCH, PROGRESS_PROPERTY)
+_CARRIED: Final = (QUERY, EPOCH, PROGRESS_PROPERTY, UNFIT_PROPERTY)
 """The properties by which an archive finds its position."""
 
 _DOOMED: Final = "skybridge_doomed"
@@ -106,12 +106,12 @@ def archive_properties(spark: SparkSession, table: str) -> dict[str, str]:
     return found
 
 
-def delete(spark: SparkSession, table: str, places: DataFrame) -> None:
+def delete(spark: SparkSession, table: str, places: DataFrame, prefix: str = "") -> None:
     """Delete the rows at these positions (columns ``PLACE``), in one snapshot that carries the
-    properties of the archive.
+    properties of the archive. ``prefix`` is that of the positions in the table.
     """
     places.createOrReplaceTempView(_DOOMED)
-    same = " AND ".join(f"{table}.{each} = d.{each}" for each in PLACE)
+    same = " AND ".join(f"{table}.{prefix}{each} = d.{each}" for each in PLACE)
     carried = adding_properties(spark, archive_properties(spark, table))
     with cleaning_up(lambda: spark.catalog.dropTempView(_DOOMED)), carried:
         chosen = f"EXISTS (SELECT 1 FROM {_DOOMED} d WHERE {same})"  # noqa: S608 - all names are constants

@@ -27,6 +27,7 @@ SORTED_BY: Final = {
     tables.EVENTS_TABLE: "type, source",
     tables.QUARANTINE_TABLE: "rule, topic",
 }
+TYPED_SORTED_BY: Final = "ce_time, ce_source"
 YOUNGEST_ORPHAN: Final = timedelta(days=1)
 """The least age of a file that counts as orphaned: a younger one may belong to a running commit.
 Iceberg requires a day too.
@@ -94,11 +95,15 @@ def maintain(
     """
     tables.check(spark, lake)
     if dry_run:
-        yield from (_preview(spark, lake, name, kept, now) for name in SORTED_BY)
+        yield from (_preview(spark, lake, name, kept, now) for name in _names(spark, lake))
         return
     with holding_lock(spark, lake, "upkeep"):
-        for name in SORTED_BY:
+        for name in _names(spark, lake):
             yield _maintain_table(spark, lake, name, kept, now, tell)
+
+
+def _names(spark: SparkSession, lake: Lake) -> list[str]:
+    return [*SORTED_BY, *tables.typed(spark, lake)]
 
 
 def _preview(
@@ -130,7 +135,7 @@ def _maintain_table(
     tell(name, "compacting")
     [compacted] = _call(
         spark, lake, name, "rewrite_data_files", "strategy => 'sort'",
-        f"sort_order => '{SORTED_BY[name]}'", "options => map('partial-progress.enabled', 'true')",
+        f"sort_order => '{SORTED_BY.get(name, TYPED_SORTED_BY)}'", "options => map('partial-progress.enabled', 'true')",
     )  # fmt: skip
     manifests = rewrite_manifests(spark, lake, name)
     tell(name, "expiring snapshots")

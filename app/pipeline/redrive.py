@@ -1,14 +1,16 @@
-"""Move quarantined records that the decoder accepts now into ``events``.
+"""Move quarantined records that the decoder accepts now into ``events`` and the typed tables.
 
-Such records decode because the decoder was corrected or accepts more than before. Each is appended
-as the archive would append it: one row for each source and id. Records leave ``quarantine`` only
-when ``events`` has their events. If a ``send`` is given, the topic must have the records, too. A
+Such records decode because the decoder was corrected or accepts more than before. Or their data
+fits because the schema of a typed table was widened. Each is appended as the archive would append
+it: one row for each source and id. Records leave ``quarantine`` only when the tables have their
+events. If a ``send`` is given, the topic must have the records, too. A
 redrive that was killed can be run again and inserts no duplicate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,15 +18,19 @@ import msgspec
 from pyspark.sql import functions as f
 
 from app.bindings.record import Record
-from app.pipeline import decode, history, tables
-from app.pipeline.archive import progress
+from app.pipeline import history, tables
+from app.pipeline.archive import commit, progress, typed_tables, unique
 from app.pipeline.archive.derive import append, write_decoded
+from app.pipeline.archive.files import DataFile
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.raw import COLUMNS, RangeRecords
+from app.pipeline.archive.writing import VERDICTS, TypedTask, verdicts
+from app.pipeline.decode import KEPT, SENT
 from app.pipeline.session import cached
 from app.pipeline.settings import Lake
 from app.pipeline.tables import PLACE
+from app.pipeline.typed.schema import PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -62,7 +68,7 @@ class RuleCount(msgspec.Struct, frozen=True):
     Attributes:
         rule: The code of the rule.
         records: The number of records.
-        decode: The number of these records that decode now.
+        decode: The number of these records that decode now and fit the table of their type.
     """
 
     rule: str
@@ -120,6 +126,7 @@ def redrive(
         SetupError: The lake does not exist, or an archive is running.
     """
     tables.check(spark, lake)
+    typed_tables.make(spark, lake)
     with holding_lock(spark, lake), cached(_decode_again(spark, lake, wanted)) as judged:
         rules = _by_rule(judged)
         with cached(_decodable(judged, wanted)) as taken:
@@ -144,8 +151,9 @@ def _decode_again(spark: SparkSession, lake: Lake, wanted: RedriveRequest) -> Da
         rows = rows.where(f.col("rule").isin(list(wanted.rules)))
     rows = rows.dropDuplicates(list(PLACE))
     broken = rows.select(*PLACE, f.col("rule").alias("broken"))
-    exact = decode.decoded(rows.select(*tables.names(tables.RAW)))
-    return exact.select(*PLACE, "record_time", "verdict").join(broken, list(PLACE))
+    judge = partial(verdicts, typed=lake.tables)
+    exact = rows.select(*KEPT, *SENT).mapInArrow(judge, VERDICTS)
+    return exact.join(broken, list(PLACE))
 
 
 def _by_rule(judged: DataFrame) -> list[RuleCount]:
@@ -167,8 +175,40 @@ def _append_events(spark: SparkSession, lake: Lake, taken: DataFrame, observe: O
     """
     ends = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     stored = _stored(spark, lake, taken).select(*COLUMNS)
-    events, _ = write_decoded(spark, lake, RangeRecords(stored))
-    return append(spark, lake, events, ends, observe, IdentityCache())
+    tasks = [
+        TypedTask(each, commit.layout(spark, lake, each.table, each), unfit=False)
+        for each in lake.tables
+    ]
+    found = write_decoded(spark, lake, RangeRecords(stored), tasks)
+    with commit.removing_on_error(spark, lake.table(tables.EVENTS_TABLE), found.typed):
+        new, _ = append(spark, lake, found.events, ends, observe, IdentityCache())
+    for each in lake.tables:
+        own = [file for file in found.typed if file.name == each.table]
+        _append_typed(spark, lake, each.table, own, taken)
+    return new
+
+
+def _append_typed(
+    spark: SparkSession, lake: Lake, name: str, files: Sequence[DataFile], taken: DataFrame
+) -> None:
+    """Append the rows whose events are in ``events``, and not yet in the typed table. Rows beyond
+    the progress of the table are left to the archive."""
+    if not files:
+        return
+    ends = progress.read(spark, lake.table(name), PREFIX)
+    wanted = f.broadcast(taken.select(*PLACE))
+    stored = spark.table(lake.table(tables.EVENTS_TABLE)).join(wanted, list(PLACE), "left_semi")
+    typed = spark.table(lake.table(name)).select(
+        *(f.col(PREFIX + each).alias(each) for each in PLACE)
+    )
+    there = typed.join(wanted, list(PLACE), "left_semi")
+    missing = (
+        stored.select(*PLACE)
+        .where(progress.between({}, ends))
+        .join(there, list(PLACE), "left_anti")
+    )
+    rows = unique.of_events(spark, lake, files, None, missing.toArrow())
+    commit.append(spark, lake.table(name), rows, ends)
 
 
 def _batches(spark: SparkSession, lake: Lake, taken: DataFrame) -> Iterator[Batch]:
@@ -197,6 +237,4 @@ def _bytes(value: Any) -> bytes | None:
 
 def _remove(spark: SparkSession, lake: Lake, taken: DataFrame) -> None:
     table = lake.table(tables.QUARANTINE_TABLE)
-    ends = progress.as_text(progress.read(spark, table))
-    with history.adding_properties(spark, {progress.PROPERTY: ends}):
-        history.delete(spark, table, taken.select(*PLACE))
+    history.delete(spark, table, taken.select(*PLACE))

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from app.pipeline.kinds import TypedTable
 from app.pipeline.pulsar_options import Options
 
 if TYPE_CHECKING:
@@ -57,11 +58,13 @@ class Lake(msgspec.Struct, frozen=True):
         namespace: The namespace of the tables.
         buckets: The number of buckets of ``events`` by (source, id), fixed when the table is
             created. A search for a few events reads only their buckets.
+        tables: The typed tables.
     """
 
     catalog: LakeCatalog
     namespace: str = "skybridge"
     buckets: int = 16
+    tables: tuple[TypedTable, ...] = ()
 
     def table(self, name: str) -> str:
         return f"lake.{self.namespace}.{name}"

@@ -1,10 +1,10 @@
-"""The lake: its three tables and the meaning of their columns, for all code that reads or writes
-them.
+"""The lake: its tables and the meaning of their columns, for all code that reads or writes them.
 
 - ``events_raw``: Every record as it was on the wire. Iceberg's streaming sink appends rows and
   never changes them.
 - ``events``: One row for each (source, id). Events of all versions have their 1.0 names.
 - ``quarantine``: The records that did not decode, with the rule that they broke.
+- typed tables (``pipeline.typed``): One row for each event of a type, with columns for its data.
 """
 
 from __future__ import annotations
@@ -89,11 +89,15 @@ VERDICT: Final = (
 )
 """The columns that state why a record did not decode.
 
-- ``verdict``: ``invalid`` (it has faults), ``foreign`` (not a CloudEvent) or ``unreadable`` (an
-  unsupported or refused format).
+- ``verdict``: ``invalid`` (it has faults), ``foreign`` (not a CloudEvent), ``unreadable`` (an
+  unsupported or refused format) or ``unfit``. An ``unfit`` event is valid and in ``events``, but its
+  data does not fit its typed table.
 - ``rule``: The code of the first fault or of the refusal.
 - ``detail``: An explanation for people.
 """
+
+UNFIT: Final = "unfit"
+"""The verdict of a valid event whose data does not fit the typed table of its type."""
 
 QUARANTINE: Final = f"{RAW}, {VERDICT}, seen TIMESTAMP"
 """The columns of ``quarantine``. ``seen`` is the time at which the row was written."""
@@ -108,16 +112,24 @@ COLUMNS: Final[Mapping[str, str]] = {
 }
 
 FORMAT_PROPERTY: Final = "skybridge.format-version"
+TYPE_PROPERTY: Final = "skybridge.type"
+"""The property of a typed table that names the type of its events."""
 
 PROGRESS_PROPERTY: Final = "skybridge.progress"
 """The summary property in which snapshots of ``events`` and ``quarantine`` store the progress of
 the table.
 """
 
+UNFIT_PROPERTY: Final = "skybridge.progress.unfit"
+"""The summary property of ``quarantine`` that states for each typed table up to which offsets
+``quarantine`` has the records whose data does not fit. Null means the progress of
+``quarantine`` itself.
+"""
+
 Progress = Mapping[str, Mapping[str, Mapping[int, int]]]
 """The first offset that a table does not yet have, by broker, topic and partition."""
 
-_PROPERTIES: Final[Mapping[str, str]] = {
+PROPERTIES: Final[Mapping[str, str]] = {
     FORMAT_PROPERTY: FORMAT_VERSION,
     "format-version": "2",
     "write.distribution-mode": "none",  # each task writes its own rows: wide rows are not shuffled
@@ -239,8 +251,21 @@ def _there(spark: SparkSession, lake: Lake) -> list[str]:
 
 def _statement(lake: Lake, name: str) -> str:
     partitions = {EVENTS_TABLE: f"bucket({lake.buckets}, identity)"}.get(name, "days(record_time)")
-    listed = ", ".join(f"'{key}' = '{value}'" for key, value in _PROPERTIES.items())
+    listed = property_list(PROPERTIES)
     return (
         f"CREATE TABLE IF NOT EXISTS {lake.table(name)} ({COLUMNS[name]}) USING iceberg"
         f" PARTITIONED BY ({partitions}) TBLPROPERTIES ({listed})"
     )
+
+
+def property_list(properties: Mapping[str, str]) -> str:
+    """Return table properties as Spark's SQL takes them."""
+    texts = (value.replace("\\", "\\\\").replace("'", "\\'") for value in properties.values())
+    return ", ".join(f"'{key}' = '{text}'" for key, text in zip(properties, texts, strict=True))
+
+
+def typed(spark: SparkSession, lake: Lake) -> list[str]:
+    """Return the names of all typed tables of a lake, also of those that are configured no more."""
+    rows = spark.sql(f"SHOW TABLES IN lake.{lake.namespace}").collect()
+    names = sorted({row["tableName"] for row in rows} - set(COLUMNS))
+    return [name for name in names if TYPE_PROPERTY in properties(spark, lake, name)]

@@ -1,15 +1,17 @@
-"""The archive beside a bare copy: the same records of a real Kafka into Iceberg, three ways in one run.
+"""The archive beside a bare copy: the same records of a real Kafka into Iceberg, four ways in one run.
 
     python tests/bench/pipeline_archive.py [--short] [--events N] [--rounds N]
 
 ``copy`` appends what is on the wire to one table; ``decode`` appends the decoded events to one table; ``archive``
-is all of it: raw, duplicates, events, quarantine, with the share of each stage. Each has a round that warms up, on a tenth
+is all of it: raw, duplicates, events, quarantine, with the share of each stage; ``typed`` is the same with a typed table for
+each event type, so that the data of every event becomes columns. Each has a round that warms up, on a tenth
 of the records; of the rounds that count, in turn, the best. Ratios are of CPU, which a busy machine changes less than the
 time.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,8 +28,10 @@ from pipeline_figures import Figure, sized, told
 from app.pipeline import source, tables
 from app.pipeline.archive import commit, derive, raw, run
 from app.pipeline.archive.stream import ArchivePlan
+from app.pipeline.kinds import TypedTable
 from app.pipeline.session import open_session
 from app.pipeline.settings import KafkaPlace, Lake, SparkEngine
+from app.pipeline.typed.schema import columns_of
 from kafka_server import KafkaServer
 from lake_events import make_topic
 from lake_folders import lake_in
@@ -40,8 +44,17 @@ TARGETS = {"decode": 0.65, "archive": 0.35}
 NAMES = {
     "copy": "a bare copy, Kafka to one table",
     "decode": "decode and append to events",
+    "typed": "the whole archive, and the data of every event in a typed table",
     "archive": "the whole archive: raw, events, quarantine",
 }
+TYPED = 1.3
+"""The target for the CPU of the archive with typed tables, of that without."""
+_TYPES = ("placed", "paid", "sent")
+_LINE = {"sku": {"type": "string"}, "count": {"type": "integer"}, "gift": {"type": "boolean"},
+         "price": {"type": "number", "multipleOf": 0.01}}  # fmt: skip
+_DATA = {"order": {"type": "integer"}, "note": {"type": "string"},
+         "customer": {"type": "object", "properties": {"name": {"type": "string"}, "mail": {"type": "string"}}},
+         "lines": {"type": "array", "items": {"type": "object", "properties": _LINE}}}  # fmt: skip
 STAGES = {
     "prepared": "begin",
     "stream ended": "copy to events_raw",
@@ -107,15 +120,20 @@ def ways(
         apart = Lake(lake.catalog, "apart", lake.buckets)
         tables.make(spark, apart)
         records = source.records(spark, place, [topic]).select(*raw.COLUMNS)
-        events, _ = derive.write_decoded(spark, apart, raw.RangeRecords(records))
-        commit.append(spark, apart.table(tables.EVENTS_TABLE), events, {})
+        found = derive.write_decoded(spark, apart, raw.RangeRecords(records))
+        commit.append(spark, apart.table(tables.EVENTS_TABLE), found.events, {})
 
-    def archive(stages: Stages) -> None:
-        checkpoints = f"{lake.catalog.warehouse}/_checkpoints"
+    def archive(stages: Stages, into: Lake = lake) -> None:
+        checkpoints = f"{lake.catalog.warehouse}/_checkpoints_{into.namespace}"
         plan = ArchivePlan(place=place, topics=(topic,), checkpoints=checkpoints, most=250_000)
-        print(run.once(spark, lake, plan, observe=stages))
+        print(run.once(spark, into, plan, observe=stages))
 
-    return {"copy": copy, "decode": decoded, "archive": archive}
+    def typed(stages: Stages) -> None:
+        data = columns_of(json.dumps({"properties": _DATA}).encode(), "schema")
+        found = tuple(TypedTable(f"com.example.order.{each}", each, data) for each in _TYPES)
+        archive(stages, Lake(lake.catalog, "typed", lake.buckets, found))
+
+    return {"copy": copy, "decode": decoded, "typed": typed, "archive": archive}
 
 
 def measure(
@@ -144,6 +162,17 @@ def figures(best: dict[str, Cost], stages: dict[str, Cost], events: int) -> list
         )
         for name, cost in best.items()
     ]
+    ratio = best["typed"].cpu / best["archive"].cpu
+    found.append(
+        Figure(
+            "archive: with typed tables for all events",
+            f"{ratio:.2f} of the CPU without",
+            ratio,
+            TYPED,
+            "the archive's CPU",
+            most=True,
+        )
+    )
     return [*found, *_shares(best["archive"], stages, events)]
 
 

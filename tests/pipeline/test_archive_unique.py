@@ -7,23 +7,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from app.bindings.record import Record
 from app.errors import SetupError
-from app.pipeline import history, tables
+from app.pipeline import history
 from app.pipeline.archive import known, progress, raw, unique
-from app.pipeline.archive.derive import Derived, derive, pending, split_by_records
+from app.pipeline.archive.derive import Derived, derive
 from app.pipeline.archive.known import IdentityCache
-from app.pipeline.archive.run import ignore
-from app.pipeline.settings import Lake
-from lake_folders import lake_in, read_table, session_of
-from replay_records import Row, binary_record, fill
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from app.pipeline.archive.ranges import pending, split_by_records
+from hand_made_lake import HandMadeLake
+from replay_records import binary_record
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
@@ -31,62 +27,12 @@ BROKEN = Record(b"k", (("ce_specversion", b"1.0"), ("ce_id", b"x")), b"{}")
 TOMBSTONE = Record(b"k", (), None)
 
 
-class Killed(BaseException):
-    pass
-
-
-class House:
-    """A lake whose ``events_raw`` is filled by hand, partition 0 of one topic."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.lake: Lake = lake_in(folder)
-        self.session: SparkSession = session_of(self.lake)
-        tables.make(self.session, self.lake)
-        self.next = 0
-        self.known = IdentityCache()
-
-    def stored(self, *records: tuple[float, Record]) -> None:
-        """One file more: moments after the begin, and records."""
-        rows = [Row("t", 0, self.next + n, at, each) for n, (at, each) in enumerate(records)]
-        self.next += len(rows)
-        fill(self.session, self.lake, rows)
-
-    def derived(self, most: int = 1_000) -> Derived:
-        """What is pending, as the archive does it."""
-        whole = pending(self.session, self.lake)
-        found = Derived()
-        for piece in split_by_records(self.session, self.lake, whole, most):
-            found += derive(self.session, self.lake, piece, ignore, self.known)
-        return found
-
-    def left_half_way(self) -> None:
-        def die(moment: str) -> None:
-            if moment == "events committed":
-                raise Killed
-
-        [piece] = split_by_records(self.session, self.lake, pending(self.session, self.lake), 1_000)
-        with pytest.raises(Killed):
-            derive(self.session, self.lake, piece, die, self.known)
-
-    def events(self) -> dict[tuple[str, str], int]:
-        """The offset of each, by source and id: none is there twice."""
-        rows = read_table(self.folder, "events", ("source", "id", "offset")).to_pylist()
-        found = {(row["source"], row["id"]): row["offset"] for row in rows}
-        assert len(found) == len(rows)
-        return found
-
-    def quarantined(self) -> list[int]:
-        rows = read_table(self.folder, "quarantine", ("offset",))
-        return sorted(rows["offset"].to_pylist())
-
-
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def house(tmp_path: Path) -> HandMadeLake:
+    return HandMadeLake(tmp_path)
 
 
-def test_the_record_stored_first_stays_and_later_ranges_change_nothing(house: House) -> None:
+def test_the_record_stored_first_stays_and_later_ranges_change_nothing(house: HandMadeLake) -> None:
     """Also in a lake that the release before has made, whose ``events`` asks for a shuffle by bucket."""
     table = house.lake.table("events")
     house.session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.distribution-mode' = 'hash')")
@@ -133,7 +79,7 @@ def shuffled(chance: random.Random, count: int, names: int) -> Iterator[tuple[fl
     "seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 8))]
 )
 def test_many_duplicates_leave_what_a_plain_loop_leaves(
-    house: House, monkeypatch: pytest.MonkeyPatch, seed: int
+    house: HandMadeLake, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Fewer duplicates than new ones, more, and identities by the hundred: the driver remembers those of the table, or those
     that arrive go to every task.
@@ -160,7 +106,7 @@ def test_many_duplicates_leave_what_a_plain_loop_leaves(
     assert house.quarantined() == broken
 
 
-def test_an_operator_may_add_columns_and_change_the_codec(house: House) -> None:
+def test_an_operator_may_add_columns_and_change_the_codec(house: HandMadeLake) -> None:
     """Also in a session whose strings are large: rows that come later have nulls, and duplicates are found."""
     house.stored((1, binary_record("a")), (2, BROKEN))
     house.derived()
@@ -177,7 +123,7 @@ def test_an_operator_may_add_columns_and_change_the_codec(house: House) -> None:
     assert {tuple(row) for row in rows} == {(None, None)}
 
 
-def test_files_with_struck_rows_are_read_by_spark(house: House) -> None:
+def test_files_with_struck_rows_are_read_by_spark(house: HandMadeLake) -> None:
     """An operator has struck a record out of ``events_raw``, and the file still has it."""
     name = house.lake.table("events_raw")
     changed = "SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
@@ -192,13 +138,13 @@ def test_files_with_struck_rows_are_read_by_spark(house: House) -> None:
     assert house.events() == {("/s", "a"): 0, ("/s", "c"): 3}
 
 
-def _without_spark(house: House) -> bool:
+def _without_spark(house: HandMadeLake) -> bool:
     whole = pending(house.session, house.lake)
     found = raw.records(house.session, house.lake, whole.start, whole.end)
     return found.frame.columns == ["paths"]
 
 
-def test_a_range_ends_within_a_file(house: House) -> None:
+def test_a_range_ends_within_a_file(house: HandMadeLake) -> None:
     """Upkeep has made one file of many, and it has more than is derived at once."""
     for n in range(0, 9, 3):
         house.stored(*((0, binary_record(f"{n + more}")) for more in range(3)))
@@ -218,7 +164,7 @@ def test_a_range_ends_within_a_file(house: House) -> None:
     ],
 )
 def test_other_partitions_are_refused_before_a_row_is_written(
-    house: House, table: str, field: str, other: str
+    house: HandMadeLake, table: str, field: str, other: str
 ) -> None:
     named = house.lake.table(table)
     house.session.sql(f"ALTER TABLE {named} REPLACE PARTITION FIELD {field} WITH {other}")
@@ -228,7 +174,7 @@ def test_other_partitions_are_refused_before_a_row_is_written(
     assert not list((house.folder / "skybridge" / "events").rglob("*.parquet"))
 
 
-def test_identities_and_buckets_are_those_of_spark_and_iceberg(house: House) -> None:
+def test_identities_and_buckets_are_those_of_spark_and_iceberg(house: HandMadeLake) -> None:
     """Of the rows that tasks have written. Iceberg looks for a bucket's rows in the files of that bucket alone."""
     house.stored(*((n, binary_record(f"e-{n}-ü", source=f"/s/{n % 3}")) for n in range(50)))
     house.derived()
@@ -241,7 +187,7 @@ def test_identities_and_buckets_are_those_of_spark_and_iceberg(house: House) -> 
     assert rows.count() == 50
 
 
-def test_rows_are_written_by_the_tasks_that_decoded_them(house: House) -> None:
+def test_rows_are_written_by_the_tasks_that_decoded_them(house: HandMadeLake) -> None:
     """No job that writes has a stage before it: no shuffle, no sort."""
     table = house.lake.table("events")
     house.session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.distribution-mode' = 'hash')")

@@ -14,8 +14,9 @@ from app.config.load.loader import load
 from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.archive import commit, progress
-from app.pipeline.archive.derive import pending, split_by_offsets, write_decoded
+from app.pipeline.archive.derive import write_decoded
 from app.pipeline.archive.lock import holding_lock
+from app.pipeline.archive.ranges import pending, split_by_offsets
 from app.pipeline.archive.raw import RangeRecords
 from app.pipeline.redrive import RedriveRequest, RedriveResult, RuleCount, preview_redrive, redrive
 from app.pipeline.settings import Lake
@@ -45,7 +46,8 @@ def quarantined(
     """Rows of which the decoder of then said that they broke ``rule``; ``known``: events that are there."""
     fill(spark, lake, known)
     ends = {"main": {"t": {0: len(known)}}}
-    events, _ = write_decoded(spark, lake, RangeRecords(spark.table(lake.table(tables.RAW_TABLE))))
+    raw = RangeRecords(spark.table(lake.table(tables.RAW_TABLE)))
+    events = write_decoded(spark, lake, raw).events
     commit.append(spark, lake.table(tables.EVENTS_TABLE), events, ends)
     rows = [
         (*row.raw(), "invalid", rule, "as it was judged then", None, BEGIN) for rule, row in rules

@@ -43,7 +43,7 @@ def run(
     The source is Kafka, or an embedded log through the Kafka listener of a running service. Every
     record is copied exactly once. The command writes three tables. events_raw has the unchanged
     records, and events has one row per source and id. quarantine has the invalid records and their
-    faults.
+    faults. Each table in pipeline.tables has the data of one event type as columns.
 
     After a kill, the next archive continues where the killed one stopped. SIGTERM and Ctrl-C end
     the archive after the current batch. Only one archive may write to a lake at a time.
@@ -159,6 +159,7 @@ def _line(told: ArchiveProgress) -> None:
         printing.text_line(
             f"{printing.counted(found.records, 'record')}: {printing.counted(found.events, 'event')},"
             f" {printing.counted(found.duplicates, 'duplicate')}, {found.quarantined:,} quarantined"
+            f"{_unfit(found.unfit)}"
         )
 
 
@@ -169,4 +170,10 @@ def _conclude(outcome: ArchiveResult, *, as_json: bool) -> None:
     printing.text_line(
         f"copied {printing.counted(outcome.copied, 'record')}: {printing.counted(outcome.events, 'new event')},"
         f" {printing.counted(outcome.duplicates, 'duplicate')}, {outcome.quarantined:,} in quarantine"
+        f"{_unfit(outcome.unfit)}"
     )
+
+
+def _unfit(count: int) -> str:
+    """Return the part of a line about data that does not fit its typed table; empty if there is none."""
+    return f", data of {printing.counted(count, 'event')} does not fit" if count else ""

@@ -58,7 +58,7 @@ def run(
 ) -> None:
     """Query the lake in SQL.
 
-    The tables are events, events_raw and quarantine. The SQL dialect is that of DuckDB, or that of
+    The tables are events, events_raw, quarantine and those in pipeline.tables. The SQL dialect is that of DuckDB, or that of
     Spark with --engine spark. The command refuses statements that change data or use files, the
     network or extensions. Binary values are shown as text if they are UTF-8, and as base64 in json.
     With Spark you can also query Iceberg's metadata tables by their full names, such as

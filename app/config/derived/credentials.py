@@ -63,3 +63,4 @@ def _unread(config: Config) -> Iterator[Path]:
     for route in config.routes:
         if route.data_schema is not None:
             yield from route.data_schema.files
+    yield from (each.data_schema for each in config.pipeline.tables)

@@ -28,10 +28,11 @@ def load_resources(routes: Iterable[Route]) -> Resources:
 
 def load_check(setting: DataSchema, at: str) -> Check:
     """Compile the schema check of a route. ``at`` is the path of the setting, which errors name."""
-    return compile_check(setting, {str(file): _read(file, at) for file in setting.files}, at)
+    return compile_check(setting, {str(file): read_schema(file, at) for file in setting.files}, at)
 
 
-def _read(file: Path, at: str) -> bytes:
+def read_schema(file: Path, at: str) -> bytes:
+    """Return the content of a schema file. ``at`` is the path of the setting, which errors name."""
     try:
         return read_regular(file)
     except OSError as error:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path as FilePath
 from types import NoneType
 
+from app.config.derived.typed_tables import typed_table
 from app.config.lint.report import LintReport, check_characters, check_persistent
 from app.config.load.finding import Path
 from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.model.store import SqliteStore
+from app.errors import SetupError
 from app.filters.contradictions import contradictions
 from app.filters.doubts import doubts
 from app.filters.model import Filter
@@ -99,6 +101,7 @@ def check_pipeline(report: LintReport) -> None:
     """
     _archived(report)
     _lake(report)
+    _tables(report)
 
 
 def _archived(report: LintReport) -> None:
@@ -121,6 +124,15 @@ def _archived(report: LintReport) -> None:
                 f"The broker {name!r} is of kind {other.kind}, which the archive does not read.",
                 "Name a broker of kind kafka, pulsar or embedded, and mirror the events into it by a subscription.",
             )
+
+
+def _tables(report: LintReport) -> None:
+    """Report a schema of a typed table from which no columns can be made."""
+    for n, table in enumerate(report.config.pipeline.tables if report.may_read_files else ()):
+        try:
+            typed_table(table, "schema")
+        except SetupError as error:
+            report.refused(("pipeline", "tables", n, "schema"), error)
 
 
 def _lake(report: LintReport) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import ConfigDict, Field, SecretStr, model_validator
 
 from app.config.model.kafka_listener import Address
 from app.model.duration import Count, Duration
@@ -13,6 +13,7 @@ from app.model.route import Name, Strict
 from app.model.start import Start, StartSetting
 
 _NAMESPACE = r"^[a-z][a-z0-9_]{0,62}$"
+_OWN_TABLES = {"events", "events_raw", "quarantine"}
 
 
 class Catalog(Strict):
@@ -57,6 +58,23 @@ class LakeSettings(Strict):
     )
     buckets: Annotated[Count, Field(ge=1, le=4096)] = Field(
         16, description="partitions of the table events by source and id, fixed when it is created"
+    )
+
+
+class LakeTable(Strict):
+    """A table with the data of one event type, in the columns that a JSON Schema describes."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    type: Annotated[str, Field(min_length=1)] = Field(
+        description="type of the events whose data the table has"
+    )
+    data_schema: Path = Field(
+        alias="schema",
+        description="file with the JSON Schema (2020-12) of the data; its properties become columns",
+    )
+    table: Annotated[str, Field(pattern=_NAMESPACE)] = Field(
+        description="name of the table: lake.NAMESPACE.TABLE"
     )
 
 
@@ -129,4 +147,22 @@ class Pipeline(Strict):
 
     lake: LakeSettings = Field(LakeSettings(), description="the tables")
     archive: Archive = Field(Archive(), description="the job that fills the tables")
+    tables: tuple[LakeTable, ...] = Field(
+        (),
+        description="tables with the data of one event type each, in addition to the table events",
+    )
     spark: Spark = Field(Spark(), description="how Spark runs")
+
+    @model_validator(mode="after")
+    def tables_differ(self) -> Pipeline:
+        for name in ("type", "table"):
+            found = [getattr(each, name) for each in self.tables]
+            if again := sorted({each for each in found if found.count(each) > 1}):
+                raise ValueError(
+                    f"The {name} {again[0]} is in two tables. Cure: Give each table a {name} of its own."
+                )
+        if taken := sorted({each.table for each in self.tables} & _OWN_TABLES):
+            raise ValueError(
+                f"The table {taken[0]} is one of the lake's own. Cure: Name another table."
+            )
+        return self

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.brokers.security import ClientTls
+from app.config.derived.typed_tables import typed_tables
 from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.model.config import Config
 from app.config.model.kafka_listener import KafkaListener
@@ -50,6 +51,7 @@ def lake_of(config: Config) -> Lake:
         catalog=_catalog(lake.catalog, warehouse, folder),
         namespace=lake.namespace,
         buckets=lake.buckets,
+        tables=typed_tables(config.pipeline.tables),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -17,13 +17,16 @@ from app.errors import SetupError
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.files import DataFile, TableLayout
+from app.pipeline.archive.partitions import Part
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.storage import create_file, delete_file
 from app.pipeline.faults import REFUSALS, UNKNOWN, is_any
 from app.pipeline.history import Snapshot
+from app.pipeline.kinds import TypedTable
 from app.pipeline.session import first_line
-from app.pipeline.settings import Lake
+from app.pipeline.settings import NOTHING, Lake
 from app.pipeline.spark_adapter import jvm
+from app.pipeline.typed.rows import COLUMNS as EVENT_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,13 +35,17 @@ _log = logging.getLogger(__name__)
 
 _TYPES: Final = {
     "string": pa.string(), "binary": pa.binary(), "int": pa.int32(), "long": pa.int64(),
-    "timestamptz": pa.timestamp("us", "UTC"),
+    "timestamptz": pa.timestamp("us", "UTC"), "double": pa.float64(), "boolean": pa.bool_(),
+    "date": pa.date32(),
 }  # fmt: skip
 _LEVELS: Final = {"zstd", "gzip", "brotli"}
 _BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
+_DECIMAL: Final = re.compile(r"decimal\(([0-9]+), *([0-9]+)\)")
 
 
-def layout(spark: SparkSession, lake: Lake, name: str) -> TableLayout:
+def layout(
+    spark: SparkSession, lake: Lake, name: str, typed: TypedTable | None = None
+) -> TableLayout:
     """Return how tasks write data files of a table. Columns that were added to the table are null
     in new rows.
 
@@ -46,14 +53,14 @@ def layout(spark: SparkSession, lake: Lake, name: str) -> TableLayout:
         SetupError: The partitioning of the table was changed, or a column was dropped.
     """
     table = history.iceberg_table(spark, lake.table(name))
-    shown, made_of = lake.table(name), _as_text(table)
+    shown, made_of = lake.table(name), (_as_text(table), typed)
     kept = _LAYOUTS.get(shown)
     if kept is None or kept[0] != made_of:
-        kept = _LAYOUTS[shown] = made_of, _layout(table, shown, name)
+        kept = _LAYOUTS[shown] = made_of, _layout(table, shown, name, typed)
     return kept[1]
 
 
-_LAYOUTS: Final[dict[str, tuple[tuple[str, ...], TableLayout]]] = {}
+_LAYOUTS: Final[dict[str, tuple[object, TableLayout]]] = {}
 """The last layout of each table, with everything that it was built from.
 
 A table seldom changes, and reading it through Py4J takes a fifth of a second. Only the last layout
@@ -66,17 +73,19 @@ def _as_text(table: Any) -> tuple[str, ...]:
     return (table.location(), str(table.spec().specId()), *(each.toString() for each in parts))
 
 
-def _layout(table: Any, shown: str, name: str) -> TableLayout:
+def _layout(table: Any, shown: str, name: str, typed: TypedTable | None) -> TableLayout:
     properties = dict(table.properties())
     codec = properties.get("write.parquet.compression-codec", "zstd")
-    by, count = _partition(table, shown, by_day=name != tables.EVENTS_TABLE)
+    if typed is None:
+        columns = tables.names(tables.COLUMNS[name])
+    else:
+        columns = [*EVENT_COLUMNS, *(each.name for each in typed.data.fields)]
     return TableLayout(
         name=name,
         folder=properties.get("write.data.path") or f"{table.location()}/data",
-        schema=schema(table, shown, tables.names(tables.COLUMNS[name])),
+        schema=schema(table, shown, columns),
         spec=table.spec().specId(),
-        by=by,
-        buckets=count,
+        parts=_parts(table, shown, _PARTITIONS.get(name, _TYPED_PARTITIONS)),
         codec="none" if codec == "uncompressed" else codec,
         level=_level(codec, properties.get("write.parquet.compression-level")),
         access=access(table),
@@ -88,19 +97,25 @@ def access(table: Any) -> dict[str, str]:
     return {str(key): str(value) for key, value in dict(table.io().properties()).items()}
 
 
-def _partition(table: Any, shown: str, *, by_day: bool) -> tuple[str, int]:
-    """Return the name of the partition field and the number of buckets of ``identity``; 0 for days
-    of ``record_time``.
-    """
-    fields = list(table.spec().fields())
-    if len(fields) == 1:
-        transform = fields[0].transform().toString()
-        source = table.schema().findColumnName(fields[0].sourceId())
+_PARTITIONS: Final = {
+    tables.EVENTS_TABLE: (("identity bucket",),),
+    tables.QUARANTINE_TABLE: (("record_time day",),),
+}
+"""The partitionings that tasks can write, by table."""
+_TYPED_PARTITIONS: Final = (("ce_time day",),)
+
+
+def _parts(table: Any, shown: str, permitted: Collection[tuple[str, ...]]) -> tuple[Part, ...]:
+    """Return the partitioning of a table."""
+    found, words = [], []
+    for field in table.spec().fields():
+        transform = field.transform().toString()
+        column = table.schema().findColumnName(field.sourceId())
         bucket = _BUCKET.fullmatch(transform)
-        if source == "identity" and bucket and not by_day:
-            return fields[0].name(), int(bucket[1])
-        if (source, transform, by_day) == ("record_time", "day", True):
-            return fields[0].name(), 0
+        words.append(f"{column} {'bucket' if bucket else transform}")
+        found.append(Part(field.name(), column, int(bucket[1]) if bucket else 0))
+    if tuple(words) in permitted:
+        return tuple(found)
     raise SetupError(
         f"{shown} has other partitions than it was created with: {table.spec().toString()}",
         setting="pipeline.lake",
@@ -158,7 +173,10 @@ def _type(found: Any) -> pa.DataType:
         return pa.map_(*map(_field, found.fields()))
     if found.isStructType():
         return pa.struct([_field(each) for each in found.fields()])
-    return _TYPES[found.toString()]
+    text = found.toString()
+    if digits := _DECIMAL.fullmatch(text):
+        return pa.decimal128(int(digits[1]), int(digits[2]))
+    return _TYPES[text]
 
 
 def run_tasks(told: DataFrame) -> list[DataFile]:
@@ -172,18 +190,25 @@ def row_count(found: Iterable[DataFile]) -> int:
     return sum(each.rows for each in found)
 
 
-def append(spark: SparkSession, table: str, added: Sequence[DataFile], ends: Progress) -> Snapshot:
+def append(
+    spark: SparkSession,
+    table: str,
+    added: Sequence[DataFile],
+    ends: Progress,
+    more: Mapping[str, str] = NOTHING,
+) -> Snapshot:
     """Commit one snapshot that names the files and carries the progress, and return it.
 
     Without files the snapshot carries only the progress. If the commit was certainly not made, the
-    files are removed.
+    files are removed. ``more`` has further properties of the snapshot.
     """
     loaded = history.iceberg_table(spark, table)
     commit = loaded.newAppend() if added else loaded.newFastAppend()
     with removing_on_error(spark, table, added):
         for each in _data_files(spark, loaded, added):
             commit.appendFile(each)
-        commit.set(progress.PROPERTY, progress.as_text(ends))
+        for name, text in {progress.PROPERTY: progress.as_text(ends), **more}.items():
+            commit.set(name, text)
     try:
         commit.commit()
     except Exception as why:
@@ -218,7 +243,8 @@ def _data_files(spark: SparkSession, table: Any, added: Sequence[DataFile]) -> I
         source = storage.newInputFile(file.path, file.size)
         spec = specs.get(file.spec)  # the partitioning may have changed since the file was written
         partition = partition_of(spec.partitionType())
-        partition.set(0, file.partition)
+        for at, value in enumerate(file.partition):
+            partition.set(at, value)
         named = made(spec).withInputFile(source).withFormat("PARQUET").withPartition(partition)
         yield named.withMetrics(metrics(source, config)).build()
 

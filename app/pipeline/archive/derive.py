@@ -1,49 +1,56 @@
-"""Derive ``events`` and ``quarantine`` from ``events_raw``, one range of offsets after another.
+"""Derive ``events``, the typed tables and ``quarantine`` from ``events_raw``, one range of offsets
+after another.
 
-A range is decoded once, by tasks that write the data files of both tables. Files of new events are
-committed to ``events`` (``unique`` finds the new ones); files of invalid records are committed to
+A range is decoded once, by tasks that write the data files of all tables. Files of new events are
+committed to ``events`` (``unique`` finds the new ones), then the rows of these events to the typed
+tables. Files of invalid records, and of events whose data does not fit, are committed to
 ``quarantine``.
 
-Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is written last
+Every table carries its progress in the snapshot of the range's rows. ``quarantine`` is written last
 and for every range, so its progress states which ranges are finished. A range that a killed driver
-interrupted is derived again. Events that ``events`` already has are then skipped.
+interrupted is derived again. Events that ``events`` already has are then skipped, and so are the
+rows of typed tables that have them. A typed row belongs to its table if ``events`` has the event at
+the same position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import functions as f
 
-from app.pipeline import history, tables
+from app.pipeline import tables
 from app.pipeline.archive import commit, progress, raw, unique
-from app.pipeline.archive.files import FILES, DataFile, write_files
+from app.pipeline.archive.files import FILES, DataFile
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.progress import Progress
+from app.pipeline.archive.ranges import DeriveRange
 from app.pipeline.archive.raw import Batches, RangeRecords
-from app.pipeline.pulsar_options import SCHEME
+from app.pipeline.archive.writing import DecodeTask, TypedTask, write_files
 from app.pipeline.settings import Lake
-from app.pipeline.source import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_DERIVED: Final = (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
 
 Observe = Callable[[str], None]
 """A callback that receives the name of each moment. Tests kill the process there."""
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """The counts of a derived range: ``records = events + duplicates + quarantined``."""
+    """The counts of a derived range: ``records = events + duplicates + quarantined``.
+
+    ``unfit`` counts the events whose data does not fit the typed table of their type.
+    """
 
     records: int = 0
     events: int = 0
     duplicates: int = 0
     quarantined: int = 0
+    unfit: int = 0
 
     def __add__(self, other: Derived) -> Derived:
         return Derived(
@@ -51,127 +58,24 @@ class Derived(msgspec.Struct, frozen=True):
             self.events + other.events,
             self.duplicates + other.duplicates,
             self.quarantined + other.quarantined,
+            self.unfit + other.unfit,
         )
 
 
-class DeriveRange(msgspec.Struct, frozen=True):
-    """The records of some partitions from ``start`` to before ``end``.
+class DecodedFiles(NamedTuple):
+    """The files of a decoded range, which no snapshot names yet.
 
     Attributes:
-        start: The first offset of each partition.
-        end: The first offset of each partition that is not in the range.
-        before: The progress of ``events``, which may be inside an interrupted range.
+        events: The files of events.
+        typed: The files of typed tables.
+        refused: The files of records that are no events.
+        unfit: The files of ``quarantine`` with events whose data does not fit.
     """
 
-    start: Progress
-    end: Progress
-    before: Progress
-
-    @property
-    def sparse(self) -> bool:
-        """Return True if offsets do not count records. This is so for message ids of Pulsar, which
-        have gaps.
-        """
-        return any(topic.startswith(SCHEME) for _, topic, _, _ in progress.places(self.end))
-
-    @property
-    def size(self) -> int:
-        """Return the number of offsets, which is at least the number of records."""
-        return sum(
-            end - progress.offset_at(self.start, broker, topic, partition)
-            for broker, topic, partition, end in progress.places(self.end)
-        )
-
-
-def pending(spark: SparkSession, lake: Lake) -> DeriveRange:
-    """Return the range of all records in ``events_raw`` that are not yet derived."""
-    done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
-    before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
-    if history.newest_snapshot(spark, lake.table(tables.RAW_TABLE)) is None:
-        return DeriveRange(done, done, before)
-    rest = spark.table(lake.table(tables.RAW_TABLE)).where(progress.beyond(done))
-    return DeriveRange(done, progress.merged(done, progress.reach(rest)), before)
-
-
-def extended(whole: DeriveRange, broker: str, begin: Offsets, end: Offsets) -> DeriveRange:
-    """Return the range extended by the records that the stream has copied, up to ``end``.
-
-    A partition without progress starts at its offset in ``begin``.
-    """
-    fresh = progress.from_entries(
-        (broker, topic, n, at)
-        for topic, each in begin.items()
-        for n, at in each.items()
-        if not progress.offset_at(whole.end, broker, topic, n)
-    )
-    start = progress.merged(whole.start, fresh)
-    return DeriveRange(
-        start, progress.merged(start, progress.merged(whole.end, {broker: end})), whole.before
-    )
-
-
-def remaining(spark: SparkSession, lake: Lake, piece: DeriveRange) -> DeriveRange:
-    """Return the part of a range that is still to be derived after a failure. One of the tables may have been
-    committed before the failure."""
-    done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
-    before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
-    start, before = progress.merged(piece.start, done), progress.merged(piece.before, before)
-    return DeriveRange(start, piece.end, before)
-
-
-def empty_after(whole: DeriveRange) -> DeriveRange:
-    """Return the empty range after a derived one."""
-    return DeriveRange(whole.end, whole.end, whole.end)
-
-
-def split_by_offsets(whole: DeriveRange, most: int) -> Iterator[DeriveRange]:
-    """Split a range into pieces of about ``most`` offsets. Records that ``events`` already has are
-    in separate pieces.
-    """
-    start = whole.start
-    for stop in _stops(whole):
-        while not progress.covers(start, stop):
-            end = progress.slice_of(start, stop, most)
-            yield DeriveRange(start, end, whole.before)
-            start = end
-
-
-def _stops(whole: DeriveRange) -> tuple[Progress, Progress]:
-    return progress.merged(whole.start, whole.before), whole.end
-
-
-def split_by_records(
-    spark: SparkSession, lake: Lake, whole: DeriveRange, most: int
-) -> Iterator[DeriveRange]:
-    """Split a range into pieces of about ``most`` records, even if the offsets have gaps."""
-    if not whole.sparse:
-        yield from split_by_offsets(whole, most)
-        return
-    start = whole.start
-    for stop in _stops(whole):
-        for end in _piece_ends(spark, lake, DeriveRange(start, stop, whole.before), most):
-            yield DeriveRange(start, end, whole.before)
-            start = end
-
-
-def _piece_ends(
-    spark: SparkSession, lake: Lake, whole: DeriveRange, most: int
-) -> Iterator[Progress]:
-    """Yield the end of each piece. A piece has the same fraction of the records of every partition."""
-    stored = spark.table(lake.table(tables.RAW_TABLE))
-    chosen = stored.where(progress.between(whole.start, whole.end))
-    parts = -(-chosen.count() // most)
-    shares = [n / parts for n in range(1, parts)]
-    if shares:
-        ends = f.percentile_approx("offset", shares, 10_000).alias("ends")
-        rows = chosen.groupBy("broker", "topic", "partition").agg(ends).collect()
-        for n in range(len(shares)):
-            yield progress.merged(
-                whole.start,
-                progress.from_entries((row[0], row[1], row[2], row["ends"][n] + 1) for row in rows),
-            )
-    if parts:
-        yield whole.end
+    events: list[DataFile]
+    typed: list[DataFile]
+    refused: list[DataFile]
+    unfit: list[DataFile]
 
 
 def derive(
@@ -189,46 +93,128 @@ def derive(
     """
     observe("range begun")
     arrived = raw.records(spark, lake, piece.start, piece.end)
-    there = progress.covers(piece.before, piece.end)
-    valid, refused = write_decoded(spark, lake, arrived, only_count=there)
+    there = bool(piece.only) or progress.covers(piece.before, piece.end)
+    found = write_decoded(
+        spark,
+        lake,
+        arrived,
+        typed_tasks(spark, lake, piece),
+        only_count=there,
+        only_typed=bool(piece.only),
+    )
     observe("range decoded")
-    ends = progress.merged(piece.before, piece.end)
-    with commit.removing_on_error(spark, lake.table(tables.QUARANTINE_TABLE), refused):
-        added = 0 if there else append(spark, lake, valid, ends, observe, known)
+    left = [*found.typed, *found.unfit]
+    quarantine = lake.table(tables.QUARANTINE_TABLE)
+    with commit.removing_on_error(spark, quarantine, [*found.refused, *left]):
+        if there:
+            added, gone, here = 0, None, _stored_places(spark, lake, piece) if left else None
+        else:
+            ends = progress.merged(piece.before, piece.end)
+            added, gone = append(spark, lake, found.events, ends, observe, known)
+            here = None
     observe("events committed")
-    commit.append(spark, lake.table(tables.QUARANTINE_TABLE), refused, piece.end)
+    with commit.removing_on_error(spark, quarantine, found.refused):
+        left = unique.of_events(spark, lake, left, gone, here)
+        unfit = _commit_typed(spark, lake, piece, left, observe)
+    _commit_quarantine(spark, lake, piece, [*found.refused, *unfit])
     observe("quarantine committed")
-    whole, broken = commit.row_count(valid), commit.row_count(refused)
-    return Derived(whole + broken, added, whole - added, broken)
+    whole, broken = commit.row_count(found.events), commit.row_count(found.refused)
+    if piece.only:
+        return Derived(unfit=commit.row_count(unfit))
+    return Derived(whole + broken, added, whole - added, broken, commit.row_count(unfit))
+
+
+def typed_tasks(spark: SparkSession, lake: Lake, piece: DeriveRange) -> list[TypedTask]:
+    """Return what the tasks of a range write for typed tables: only what the tables lack."""
+    return [
+        TypedTask(
+            each,
+            commit.layout(spark, lake, each.table, each),
+            rows=not progress.covers(piece.typed.get(each.table, {}), piece.end),
+            unfit=not (piece.only and progress.covers(piece.unfit, piece.end)),
+        )
+        for each in lake.tables
+        if piece.only in ("", each.table)
+    ]
+
+
+def _stored_places(spark: SparkSession, lake: Lake, piece: DeriveRange) -> pa.Table:
+    """Return the positions of the events that ``events`` has in a range."""
+    events = spark.table(lake.table(tables.EVENTS_TABLE))
+    types = [each.type for each in lake.tables if piece.only in ("", each.table)]
+    chosen = events.where(progress.between(piece.start, piece.end)).where(f.col("type").isin(types))
+    return chosen.select(*tables.PLACE).toArrow()
+
+
+def _commit_typed(
+    spark: SparkSession,
+    lake: Lake,
+    piece: DeriveRange,
+    left: list[DataFile],
+    observe: Observe,
+) -> list[DataFile]:
+    """Commit the rows of each typed table that lacks them, and return the files that are left."""
+    for name in (each.table for each in lake.tables if piece.only in ("", each.table)):
+        own = [each for each in left if each.name == name]
+        left = [each for each in left if each.name != name]
+        done = piece.typed.get(name, {})
+        if not progress.covers(done, piece.end):
+            with commit.removing_on_error(spark, lake.table(tables.QUARANTINE_TABLE), left):
+                commit.append(spark, lake.table(name), own, progress.merged(done, piece.end))
+            observe(f"{name} committed")
+    return left
+
+
+def _commit_quarantine(
+    spark: SparkSession, lake: Lake, piece: DeriveRange, files: list[DataFile]
+) -> None:
+    """Commit the files of ``quarantine``, with the progress of all tables that are finished."""
+    name = lake.table(tables.QUARANTINE_TABLE)
+    done = progress.read(spark, name) if piece.only else piece.end
+    reached = progress.merged(piece.unfit, piece.end)
+    ends = {each.table: reached for each in lake.tables if piece.only in ("", each.table)}
+    unfit = {**progress.read_unfit(spark, name), **ends}
+    commit.append(spark, name, files, done, progress.unfit_property(unfit, done))
 
 
 def write_decoded(
-    spark: SparkSession, lake: Lake, records: RangeRecords, *, only_count: bool = False
-) -> tuple[list[DataFile], list[DataFile]]:
+    spark: SparkSession,
+    lake: Lake,
+    records: RangeRecords,
+    typed: Iterable[TypedTask] = (),
+    *,
+    only_count: bool = False,
+    only_typed: bool = False,
+) -> DecodedFiles:
     """Decode records and write their data files, which no snapshot names yet.
 
     Args:
         spark: The session.
         lake: The lake.
         records: The records.
+        typed: What to write for typed tables.
         only_count: Whether to count the events without writing them, because the lake has them.
-
-    Returns:
-        The files of events, and the files of quarantined records.
+        only_typed: Whether to leave out records that are no events, too.
     """
-    layouts = [commit.layout(spark, lake, name) for name in _DERIVED]
-    task = partial(
-        _written, read=records.read, events=layouts[0], quarantine=layouts[1], only_count=only_count
+    events, quarantine = (
+        commit.layout(spark, lake, name) for name in (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
     )
-    found = commit.run_tasks(records.frame.mapInArrow(task, FILES))
-    events, refused = ([each for each in found if each.name == name] for name in _DERIVED)
-    return events, refused
+    task = DecodeTask(events, quarantine, tuple(typed), only_count, only_typed)
+    told = partial(_written, read=records.read, task=task)
+    found = commit.run_tasks(records.frame.mapInArrow(told, FILES))
+    broken = [each for each in found if each.name == quarantine.name]
+    return DecodedFiles(
+        [each for each in found if each.name == events.name],
+        [each for each in found if each.name not in (events.name, quarantine.name)],
+        [each for each in broken if not each.identities],
+        [each for each in broken if each.identities],
+    )
 
 
-def _written(batches: Batches, read: Callable[[Batches], Batches], **how: Any) -> Batches:
-    """Read the rows of a task with ``read`` and pass them to ``write_files``. Spark calls a function with one
+def _written(batches: Batches, read: Callable[[Batches], Batches], task: DecodeTask) -> Batches:
+    """Read the rows of a task with ``read`` and write them. Spark calls a function with one
     argument, so the others are bound beforehand."""
-    return write_files(read(batches), **how)
+    return write_files(read(batches), task)
 
 
 def append(
@@ -238,13 +224,13 @@ def append(
     ends: Progress,
     observe: Observe,
     known: IdentityCache,
-) -> int:
-    """Commit the new events and return their number. Without new events a snapshot is made too: it
-    carries the progress.
+) -> tuple[int, pa.Table | None]:
+    """Commit the new events. Return their number and the positions of the duplicates, if there are
+    some. Without new events a snapshot is made too: it carries the progress.
     """
     table = lake.table(tables.EVENTS_TABLE)
     with commit.removing_on_error(spark, table, arriving):
-        new = unique.new(spark, lake, arriving, known)
+        new, gone = unique.new(spark, lake, arriving, known)
     observe("duplicates found")
     known.extend(commit.append(spark, table, new, ends), (each.known for each in new))
-    return commit.row_count(new)
+    return commit.row_count(new), gone

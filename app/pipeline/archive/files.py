@@ -1,4 +1,4 @@
-"""Data files of the lake, written by the tasks that decode records.
+"""Data files of the lake, as tasks write them.
 
 Rows go from Arrow into Parquet and never back to the JVM. A file belongs to the lake when a
 snapshot names it. Files of killed tasks are removed by ``maintain`` and ``erase``. The tasks report
@@ -10,27 +10,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from app.pipeline.archive.identity import buckets, identities
+from app.pipeline.archive.partitions import Part, partition_numbers, partition_of, shown
 from app.pipeline.archive.storage import create_file, delete_file, open_file
-from app.pipeline.decode.batch import decoded_batches
 from app.pipeline.decode.buffers import Numbers
-from app.pipeline.decode.times import INSTANT
 
 FILES: Final = (
-    "name STRING, path STRING, spec INT, partition INT, rows BIGINT, size BIGINT, identities BINARY"
+    "name STRING, path STRING, spec INT, partition ARRAY<INT>, rows BIGINT, size BIGINT,"
+    " identities BINARY"
 )
 _ROW: Final = {
-    "name": pa.string(), "path": pa.string(), "spec": pa.int32(), "partition": pa.int32(),
+    "name": pa.string(), "path": pa.string(), "spec": pa.int32(),
+    "partition": pa.list_(pa.int32()),
     "rows": pa.int64(), "size": pa.int64(), "identities": pa.binary(),
 }  # fmt: skip
 DOOMED: Final = "doomed"
@@ -38,7 +36,7 @@ DOOMED: Final = "doomed"
 
 OPEN: Final = 64
 """The number of files that a task keeps open after writing a group of rows. Senders choose times,
-so quarantined rows may have many days.
+so rows may have many days.
 """
 
 GROUP: Final = 1 << 27
@@ -53,7 +51,8 @@ _UNIQUE: Final = frozenset(
 nothing."""
 _WIDE: Final = frozenset({"data", "data_bytes", "value", "detail"})
 """The columns without statistics, because no query searches them by a range of values."""
-_DAY: Final = 86_400_000_000  # microseconds
+_TYPED_UNIQUE: Final = frozenset({"ce_id", "ce_offset"})
+"""The same as ``_UNIQUE`` for typed tables, whose other columns have names that users chose."""
 
 
 class TableLayout(msgspec.Struct, frozen=True):
@@ -64,8 +63,7 @@ class TableLayout(msgspec.Struct, frozen=True):
         folder: The URI of the folder for data files.
         schema: The columns, with the field ids of Iceberg.
         spec: The number of the partitioning.
-        by: The name of the partition field.
-        buckets: The number of buckets; 0 if the partition is the day of ``record_time``.
+        parts: The partitioning: a day, buckets, or buckets of days.
         codec: The compression codec.
         level: The compression level; None for the default.
         access: The storage properties: end points and credentials of an object store.
@@ -75,8 +73,7 @@ class TableLayout(msgspec.Struct, frozen=True):
     folder: str
     schema: pa.Schema
     spec: int
-    by: str
-    buckets: int
+    parts: tuple[Part, ...]
     codec: str
     level: int | None
     access: Mapping[str, str]
@@ -89,16 +86,16 @@ class DataFile(msgspec.Struct, frozen=True):
         name: The name of the table.
         path: The URI; empty for rows that were counted and not written.
         spec: The number of the partitioning.
-        partition: The bucket, or the days since 1970.
+        partition: The values of the parts: a bucket, or the days since 1970 (None without a time).
         rows: The number of rows.
         size: The size in bytes.
-        identities: The identity of each row as int64 bytes.
+        identities: The identity of each row as int64 bytes; empty for records that are no events.
     """
 
     name: str
     path: str = ""
     spec: int = 0
-    partition: int = 0
+    partition: Sequence[int | None] = ()
     rows: int = 0
     size: int = 0
     identities: bytes = b""
@@ -109,43 +106,6 @@ class DataFile(msgspec.Struct, frozen=True):
         return np.frombuffer(self.identities, np.int64)
 
 
-def write_files(
-    batches: Iterable[pa.RecordBatch],
-    events: TableLayout,
-    quarantine: TableLayout,
-    *,
-    only_count: bool,
-) -> Iterator[pa.RecordBatch]:
-    """Decode batches of the columns RAW, write the data files of both tables, and yield a batch of
-    ``FILES``.
-
-    If the task fails, its files are removed.
-
-    Args:
-        batches: The records.
-        events: The layout of ``events``.
-        quarantine: The layout of ``quarantine``.
-        only_count: Whether to count the events without writing them.
-    """
-    taken, refused, count = _Files(events), _Files(quarantine), 0
-    try:
-        for batch in decoded_batches(batches):
-            broken = batch.column("verdict").is_valid()
-            valid = batch.filter(pc.invert(broken)) if broken.true_count else batch
-            count += len(valid)
-            if len(valid) and not only_count:
-                taken.add_events(valid)
-            if broken.true_count:
-                refused.add_refused(batch.filter(broken))
-        counted = [DataFile(name=events.name, rows=count)] if only_count else []
-        found = _as_batch([*counted, *taken.closed(), *refused.closed()])
-    except BaseException:  # otherwise each retry would fill a full disk further
-        taken.discard()
-        refused.discard()
-        raise
-    yield found
-
-
 def rewrite_without_doomed(
     batches: Iterable[pa.RecordBatch], layout: TableLayout
 ) -> Iterator[pa.RecordBatch]:
@@ -153,7 +113,7 @@ def rewrite_without_doomed(
     of ``FILES``.
     """
     for batch in batches:
-        yield _as_batch([_rewrite_file(row, layout) for row in batch.to_pylist()])
+        yield as_batch([_rewrite_file(row, layout) for row in batch.to_pylist()])
 
 
 def _rewrite_file(row: dict[str, Any], layout: TableLayout) -> DataFile:
@@ -178,7 +138,7 @@ def _groups(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(rows, row_groups=[group])
 
 
-def _as_batch(files: Sequence[DataFile]) -> pa.RecordBatch:
+def as_batch(files: Sequence[DataFile]) -> pa.RecordBatch:
     columns = [[getattr(each, name) for each in files] for name in _ROW]
     arrays = [pa.array(each, kind) for each, kind in zip(columns, _ROW.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, list(_ROW))
@@ -194,7 +154,7 @@ def _cast_to_table(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(cast, schema=schema)
 
 
-class _Files:
+class Files:
     """The data files of one table that a task writes: one for each partition, in groups of rows."""
 
     def __init__(self, layout: TableLayout) -> None:
@@ -204,19 +164,11 @@ class _Files:
         self._waiting: dict[int, list[tuple[pa.RecordBatch, Numbers]]] = {}
         self._octets = 0
 
-    def add_events(self, batch: pa.RecordBatch) -> None:
-        known = identities(batch.column("source"), batch.column("id"))
-        rows = _cast_to_table(batch.append_column("identity", pa.array(known)), self._layout.schema)
-        self._add(rows, buckets(known, self._layout.buckets), known)
-
-    def add_refused(self, batch: pa.RecordBatch) -> None:
-        seen = pa.repeat(pa.scalar(datetime.now(UTC), INSTANT), len(batch))
-        rows = _cast_to_table(batch.append_column("seen", seen), self._layout.schema)
-        times = rows.column("record_time").cast(pa.int64()).fill_null(0)
-        days = times.to_numpy() // _DAY
-        self._add(rows, days, np.zeros(0, np.int64))
-
-    def _add(self, rows: pa.RecordBatch, partitions: Numbers, known: Numbers) -> None:
+    def add(self, batch: pa.RecordBatch, known: Numbers | None) -> None:
+        """Add rows. ``known`` has their identities; None if they are no events."""
+        rows = _cast_to_table(batch, self._layout.schema)
+        known = np.zeros(0, np.int64) if known is None else known
+        partitions = partition_numbers(rows, self._layout.parts, known)
         order = np.argsort(partitions, kind="stable")
         rows = rows.take(pa.array(order))
         known = known[order] if len(known) else known
@@ -231,7 +183,7 @@ class _Files:
     def _write(self) -> None:
         for name, parts in self._waiting.items():
             if name not in self._files:
-                self._files[name] = _File(self._layout, name)
+                self._files[name] = _File(self._layout, partition_of(name, self._layout.parts))
             batches, known = zip(*parts, strict=True)
             self._files[name].write(batches, np.concatenate(known))
             if len(self._files) > OPEN:
@@ -261,19 +213,21 @@ class _Files:
 class _File:
     """One data file with a unique name."""
 
-    def __init__(self, layout: TableLayout, partition: int) -> None:
-        value = partition if layout.buckets else np.datetime64(partition, "D")
-        path = f"{layout.folder}/{layout.by}={value}/{uuid4().hex}.parquet"
+    def __init__(self, layout: TableLayout, partition: Sequence[int | None]) -> None:
+        values = zip(layout.parts, partition, strict=True)
+        folders = "/".join(f"{part.name}={shown(part, value)}" for part, value in values)
+        path = f"{layout.folder}/{folders}/{uuid4().hex}.parquet"
         self._layout, self._sink = layout, create_file(path, layout.access)
         self._file = DataFile(layout.name, path, layout.spec, partition)
         self._known: list[bytes] = []
+        is_typed = set(layout.schema.names) >= _TYPED_UNIQUE
         self._writer = pq.ParquetWriter(
             self._sink,
             layout.schema,
             compression=layout.codec,
             compression_level=layout.level,
-            use_dictionary=_leaves(layout.schema, _UNIQUE),
-            write_statistics=_leaves(layout.schema, _WIDE),
+            use_dictionary=_leaves(layout.schema, _TYPED_UNIQUE if is_typed else _UNIQUE),
+            write_statistics=_leaves(layout.schema, frozenset() if is_typed else _WIDE),
             store_schema=False,
         )
 

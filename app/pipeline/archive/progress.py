@@ -8,7 +8,7 @@ expired that snapshot, the progress is computed from the rows, which cannot lead
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -28,13 +28,36 @@ def as_text(progress: Progress) -> str:
     return json.dumps(progress, sort_keys=True, separators=(",", ":"))
 
 
-def read(spark: SparkSession, table: str) -> Progress:
-    """Return the progress of a table; empty if the table has no rows yet."""
+def read(spark: SparkSession, table: str, prefix: str = "") -> Progress:
+    """Return the progress of a table; empty if the table has no rows yet. ``prefix`` is that of the
+    columns PLACE."""
     newest = None
     for newest in history.snapshots(spark, table):
         if text := newest.summary.get(PROPERTY):
             return tables.progress_of(text)
-    return {} if newest is None else reach(spark.table(table))
+    if newest is None:
+        return {}
+    return reach(
+        spark.table(table).select(*(f.col(prefix + each).alias(each) for each in tables.PLACE))
+    )
+
+
+def read_unfit(spark: SparkSession, table: str) -> dict[str, Progress]:
+    """Return for each typed table up to where ``quarantine`` has the records that do not fit."""
+    for each in history.snapshots(spark, table):
+        if main := each.summary.get(PROPERTY):
+            told = json.loads(each.summary.get(tables.UNFIT_PROPERTY, "{}"))
+            return {
+                name: tables.progress_of(main if own is None else json.dumps(own))
+                for name, own in told.items()
+            }
+    return {}
+
+
+def unfit_property(unfit: Mapping[str, Progress], done: Progress) -> dict[str, str]:
+    """Return the property that ``read_unfit`` reads, for a snapshot with the progress ``done``."""
+    told = {name: None if own == done else own for name, own in unfit.items()}
+    return {tables.UNFIT_PROPERTY: as_text(told)} if told else {}  # type: ignore[arg-type]
 
 
 def reach(records: DataFrame) -> Progress:
@@ -44,6 +67,14 @@ def reach(records: DataFrame) -> Progress:
     ends = records.groupBy("broker", "topic", "partition").agg(f.max("offset").alias("last"))
     return from_entries(
         (broker, topic, number, last + 1) for broker, topic, number, last in ends.collect()
+    )
+
+
+def first(records: DataFrame) -> Progress:
+    """Return the first offset of each partition in a frame with the columns LOCATION."""
+    begins = records.groupBy("broker", "topic", "partition").agg(f.min("offset").alias("first"))
+    return from_entries(
+        (broker, topic, number, at) for broker, topic, number, at in begins.collect()
     )
 
 
@@ -65,6 +96,19 @@ def merged(progress: Progress, other: Progress) -> Progress:
         offsets = found.setdefault(broker, {}).setdefault(topic, {})
         offsets[partition] = max(offset, offsets.get(partition, 0))
     return found
+
+
+def lesser(progress: Progress, other: Progress) -> Progress:
+    """Return the smaller offset of the two for every partition; 0 if one of them is unknown."""
+    return from_entries(
+        (broker, topic, number, min(at, offset_at(other, broker, topic, number)))
+        for broker, topic, number, at in places(progress)
+    )
+
+
+def total(progress: Progress) -> int:
+    """Return the sum of all offsets, by which progresses of the same partitions can be ordered."""
+    return sum(offset for *_, offset in places(progress))
 
 
 def offset_at(progress: Progress, broker: str, topic: str, partition: int) -> int:

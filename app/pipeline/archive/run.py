@@ -12,21 +12,19 @@ import msgspec
 
 from app.errors import LakeUnavailable
 from app.pipeline import tables
-from app.pipeline.archive import commit, stream
+from app.pipeline.archive import commit, stream, typed_tables
 from app.pipeline.archive.batches import Batch, StreamReports
-from app.pipeline.archive.derive import (
-    Derived,
+from app.pipeline.archive.derive import Derived, Observe, derive
+from app.pipeline.archive.known import IdentityCache
+from app.pipeline.archive.lock import holding_lock
+from app.pipeline.archive.ranges import (
     DeriveRange,
-    Observe,
-    derive,
     empty_after,
     extended,
     pending,
     remaining,
     split_by_records,
 )
-from app.pipeline.archive.known import IdentityCache
-from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.renewed import ArchiveFailed, TopicsRenewed, demanding_same_topics
 from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.faults import REFUSALS, UNKNOWN, is_any, lake_fault
@@ -83,12 +81,14 @@ class ArchiveResult(msgspec.Struct, frozen=True):
         events: The new events, also from records that an earlier run had copied.
         duplicates: The events that the lake already had.
         quarantined: The records that are not valid events.
+        unfit: The events whose data does not fit the typed table of their type.
     """
 
     copied: int
     events: int
     duplicates: int
     quarantined: int
+    unfit: int = 0
 
 
 def once(
@@ -127,7 +127,7 @@ def once(
         observe("stream ended")
         whole = _range_to_derive(spark, lake, plan, left, ready, last)
         derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, IdentityCache())
-    return ArchiveResult(copied, derived.events, derived.duplicates, derived.quarantined)
+    return _result(copied, derived)
 
 
 def forever(
@@ -170,7 +170,7 @@ def forever(
                 tell(ArchiveProgress("derive", 0, trouble=first_line(error)))
                 following.retry_later()
         copied += _stop_after_batch(following.seen)
-    return ArchiveResult(copied, derived.events, derived.duplicates, derived.quarantined)
+    return _result(copied, derived)
 
 
 class _Following:
@@ -236,8 +236,15 @@ class _Following:
         self._left, self._wait = None, time.monotonic() + AGAIN
 
 
+def _result(copied: int, derived: Derived) -> ArchiveResult:
+    return ArchiveResult(
+        copied, derived.events, derived.duplicates, derived.quarantined, derived.unfit
+    )
+
+
 def _make(spark: SparkSession, lake: Lake) -> None:
     tables.make(spark, lake)
+    typed_tables.make(spark, lake)
     commit.demand_storage(commit.layout(spark, lake, tables.EVENTS_TABLE))
 
 
@@ -313,13 +320,16 @@ def _derive_all(
     known: IdentityCache,
 ) -> Derived:
     derived, done = Derived(), 0
-    for piece in split_by_records(spark, lake, whole, plan.at_once):
-        if stop.is_set():
-            break
-        found = _derive(spark, lake, piece, observe, known)
-        derived, done = derived + found, done + piece.size
-        at, total = (derived.records, None) if whole.sparse else (done, whole.size)
-        tell(ArchiveProgress("derive", at, total, found))
+    ranges = (*whole.older, whole)
+    size = sum(each.size for each in ranges)
+    for each in ranges:
+        for piece in split_by_records(spark, lake, each, plan.at_once):
+            if stop.is_set():
+                return derived
+            found = _derive(spark, lake, piece, observe, known)
+            derived, done = derived + found, done + piece.size
+            at, total = (derived.records, None) if whole.sparse else (done, size)
+            tell(ArchiveProgress("derive", at, total, found))
     return derived
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from app.pipeline.archive.derive import DeriveRange
+    from app.pipeline.archive.ranges import DeriveRange
 
 _PROPERTY: Final = "skybridge.archive."
 
@@ -159,10 +159,8 @@ def prepare(
         or not _is_usable(spark, lake, f"{plan.checkpoints}/{known.checkpoint}")
     ):
         name = f"{broker}-{uuid4().hex[:8]}"
-        starts = {**known_starts, **following}
-        known = CheckpointState(
-            name, plan.topics, {t: dict(each) for t, each in starts.items()}, ids
-        )
+        kept: Offsets = {**known_starts, **following}
+        known = CheckpointState(name, plan.topics, {t: dict(each) for t, each in kept.items()}, ids)
         _keep(spark, lake, broker, known)
     return PreparedStream(known, following, end, tuple(again))
 

@@ -27,6 +27,7 @@ from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.storage import open_file
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.settings import Lake
+from app.pipeline.typed.schema import PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,8 +47,9 @@ file.
 
 def new(
     spark: SparkSession, lake: Lake, arriving: Sequence[DataFile], known: IdentityCache
-) -> list[DataFile]:
-    """Return the files of new events. Of equal events the one that was stored first remains.
+) -> tuple[list[DataFile], pa.Table | None]:
+    """Return the files of new events, and the identities and positions of duplicates if there are
+    some. Of equal events the one that was stored first remains.
 
     Args:
         spark: The session.
@@ -58,13 +60,78 @@ def new(
     """
     suspects = _suspects(spark, lake, arriving, known)
     if not len(suspects):
-        return list(arriving)
+        return list(arriving), None
     layout = commit.layout(spark, lake, tables.EVENTS_TABLE)
-    doomed = _duplicates(spark, lake, layout, arriving, suspects)
-    whole = [each for n, each in enumerate(arriving) if n not in doomed]
-    rest = {n: rows for n, rows in doomed.items() if len(rows) < arriving[n].rows}
-    again = _rewrite_files(spark, layout, arriving, rest)
-    commit.remove_files(spark, lake.table(tables.EVENTS_TABLE), (arriving[n] for n in doomed))
+    gone = _duplicates(spark, lake, layout, arriving, suspects)
+    doomed = _rows_by_file(gone)
+    return _without(spark, lake, layout, arriving, doomed), gone
+
+
+def of_events(
+    spark: SparkSession,
+    lake: Lake,
+    files: Sequence[DataFile],
+    gone: pa.Table | None,
+    here: pa.Table | None,
+) -> list[DataFile]:
+    """Return files of typed tables and ``quarantine`` without rows whose event is not in ``events``.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        files: The files, which no snapshot names. Those with such rows are rewritten and removed.
+        gone: The identities and positions of duplicates that were not added to ``events``.
+        here: Instead of ``gone``: the positions of all events that ``events`` has in the range.
+    """
+    if not files or (gone is None and here is None):
+        return list(files)
+    known = {each.table: each for each in lake.tables}
+    found: list[DataFile] = []
+    for name in dict.fromkeys(each.name for each in files):
+        layout = commit.layout(spark, lake, name, known.get(name))
+        own = [each for each in files if each.name == name]
+        prefix = PREFIX if name in known else ""
+        places = (_doomed_rows(layout, each, prefix, gone, here) for each in own)
+        doomed = {n: rows for n, rows in enumerate(places) if len(rows)}
+        found += _without(spark, lake, layout, own, doomed)
+    return found
+
+
+def _doomed_rows(
+    layout: TableLayout,
+    file: DataFile,
+    prefix: str,
+    gone: pa.Table | None,
+    here: pa.Table | None,
+) -> Numbers:
+    """Return the numbers of the rows of a file whose event is not in ``events``."""
+    if gone is not None and not np.isin(file.known, gone["identity"].to_numpy()).any():
+        return np.zeros(0, np.int64)
+    with open_file(file.path, layout.access) as source:
+        read = pq.ParquetFile(source).read([prefix + each for each in tables.PLACE])
+    places = read.rename_columns(list(tables.PLACE)).append_column(
+        "row", pa.array(range(len(read)))
+    )
+    known, how = (here, "left anti") if gone is None else (gone, "left semi")
+    wanted = places.schema.remove(len(tables.PLACE)).remove_metadata()
+    told = known.select(tables.PLACE).cast(wanted)  # type: ignore[union-attr]
+    rows: Numbers = places.join(told, list(tables.PLACE), join_type=how)["row"].to_numpy()
+    return rows
+
+
+def _without(
+    spark: SparkSession,
+    lake: Lake,
+    layout: TableLayout,
+    files: Sequence[DataFile],
+    doomed: Mapping[int, Numbers],
+) -> list[DataFile]:
+    """Return the files without doomed rows. A file with such rows is removed, and written again if
+    it has others."""
+    whole = [each for n, each in enumerate(files) if n not in doomed]
+    rest = {n: rows for n, rows in doomed.items() if len(rows) < files[n].rows}
+    again = _rewrite_files(spark, layout, files, rest)
+    commit.remove_files(spark, lake.table(layout.name), (files[n] for n in doomed))
     return [*whole, *again]
 
 
@@ -103,9 +170,9 @@ def _duplicates(
     layout: TableLayout,
     arriving: Sequence[DataFile],
     suspects: pa.Array,
-) -> dict[int, Numbers]:
-    """Return the rows whose events are duplicates, by the number of their file. They are compared
-    in Python, because Spark needs a second for a window and a join."""
+) -> pa.Table:
+    """Return the rows whose events are duplicates: their file, place in it, identity and position.
+    They are compared in Python, because Spark needs a second for a window and a join."""
     table = spark.table(lake.table(tables.EVENTS_TABLE)).select(*_KEY)
     there = _rows_with(spark, table, suspects).toArrow()
     rows = [_suspect_rows(layout, n, each, suspects) for n, each in enumerate(arriving)]
@@ -113,8 +180,12 @@ def _duplicates(
     again = _as_the_row_before(ordered)
     there = there.cast(ordered.select(_KEY).schema)  # a session may use large string types
     known = ordered.filter(pc.invert(again)).join(there, list(_KEY), join_type="left semi")
-    found = [each.select(_AT) for each in (ordered.filter(again), known)]
-    files, places = (column.to_numpy() for column in pa.concat_tables(found).columns)
+    columns = (*_AT, "identity", *tables.PLACE)
+    return pa.concat_tables([each.select(columns) for each in (ordered.filter(again), known)])
+
+
+def _rows_by_file(gone: pa.Table) -> dict[int, Numbers]:
+    files, places = (gone[name].to_numpy() for name in _AT)
     return {n: places[files == n] for n in np.unique(files).tolist()}
 
 

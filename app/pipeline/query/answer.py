@@ -30,7 +30,7 @@ def refused_sql(engine: str, why: str) -> SetupError:
     """
     return SetupError(
         f"{engine} refused this SQL: {why}",
-        cure=f"the tables are {', '.join(tables.COLUMNS)}; DESCRIBE events names the columns",
+        cure=f"the tables are {', '.join(tables.COLUMNS)}, and those of pipeline.tables; DESCRIBE events names the columns",
     )
 
 

@@ -11,8 +11,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
@@ -60,15 +60,31 @@ def ask(lake: Lake, sql: str, *, limit: int) -> QueryAnswer:
     return answer_from(datasets_of(lake, sql), sql, limit=limit)
 
 
-def datasets_of(lake: Lake, sql: str = "") -> dict[str, LakeDataset]:
+def datasets_of(lake: Lake, sql: str) -> dict[str, LakeDataset]:
     """Return the tables that the SQL names; all tables if it names none, as SHOW TABLES does."""
+    typed = [each.table for each in lake.tables]
+    known = [*tables.COLUMNS, *typed]
+    named = [name for name in known if re.search(rf"\b{name}\b", sql, re.IGNORECASE)]
+    if named:
+        return open_datasets(lake, named)
+    found = open_datasets(lake)
+    for name in typed:
+        with suppress(SetupError):  # the archive has not created the table yet
+            found |= open_datasets(lake, [name])
+    return found
+
+
+def open_datasets(
+    lake: Lake, wanted: Sequence[str] = tuple(tables.COLUMNS)
+) -> dict[str, LakeDataset]:
+    """Return some tables by their names; by default all but the typed ones."""
     with _without_pandas():
         from app.pipeline.query.scan import LakeDataset  # noqa: PLC0415 - heavy
 
-    named = {name for name in tables.COLUMNS if re.search(rf"\b{name}\b", sql, re.IGNORECASE)}
-    wanted = [name for name in tables.COLUMNS if name in named or not named]
     # The archive writes quarantine last, so it is opened first: the others have all that it counts as done.
-    found = {name: LakeDataset(open_table(lake, name)) for name in reversed(wanted)}
+    others = [name for name in reversed(wanted) if name != tables.QUARANTINE_TABLE]
+    ordered = [*(set(wanted) - set(others)), *others]
+    found = {name: LakeDataset(open_table(lake, name)) for name in ordered}
     return {name: found[name] for name in wanted}
 
 

@@ -29,7 +29,9 @@ def views(spark: SparkSession, lake: Lake) -> None:
         SetupError: A table is missing.
     """
     tables.check(spark, lake)
-    for name in tables.COLUMNS:
+    typed = (each.table for each in lake.tables)
+    there = (name for name in typed if spark.catalog.tableExists(lake.table(name)))
+    for name in (*tables.COLUMNS, *there):
         spark.table(lake.table(name)).createOrReplaceTempView(name)
 
 

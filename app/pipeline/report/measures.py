@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from app.errors import SetupError
 from app.pipeline import tables as lake_tables
-from app.pipeline.query.duck import connected, datasets_of
+from app.pipeline.query.duck import connected, open_datasets
 from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table, of
 from app.pipeline.settings import Lake
@@ -96,6 +96,9 @@ class Scope:
             self.register("done", pa.Table.from_pylist(ends, _DONE))
         for table, view in _VIEWS.items():
             made = f'SELECT r.* FROM {table} AS r JOIN done {by} WHERE r."offset" < reached AND {within}'
+            if view == "refused":  # the events of the other rows are counted with events
+                self._connection.execute(f"CREATE TEMP VIEW quarantined AS {made}")
+                made += f" AND verdict IS DISTINCT FROM '{lake_tables.UNFIT}'"
             self._connection.execute(f"CREATE TEMP VIEW {view} AS {made}")
         [count] = self.ask("SELECT count(*) AS n FROM made").column("n")
         self._quantile = "quantile_disc" if count <= EXACT else "approx_quantile"
@@ -149,7 +152,7 @@ def scope(lake: Lake, since: datetime | None, until: datetime | None) -> Iterato
     """Open a scope inside the context. Raise SetupError if the lake or the range has no record to
     read.
     """
-    rows = datasets_of(lake)
+    rows = open_datasets(lake)
     with connected(rows, MEMORY) as connection:
         found = Scope(connection, since, until)
         found.narrow(derived_progress(rows[lake_tables.QUARANTINE_TABLE].table))
@@ -230,7 +233,7 @@ def invalid(scope: Scope) -> Table:
     return scope.ask(
         "SELECT verdict, rule, count(*) AS records, min(record_time) AS first, max(record_time) AS last,"
         " max_by(left(detail, 300), record_time) AS detail,"
-        """ max_by(concat_ws('/', topic, "partition", "offset"), record_time) AS example FROM refused"""
+        """ max_by(concat_ws('/', topic, "partition", "offset"), record_time) AS example FROM quarantined"""
         f" GROUP BY verdict, rule ORDER BY records DESC, verdict, rule LIMIT {TYPES}"
     )
 

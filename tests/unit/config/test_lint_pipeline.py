@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -66,9 +67,43 @@ def test_what_cannot_work_is_named_with_its_setting(
         ("{lake: {catalog: {kind: rest}}}", "The catalog of kind rest needs uri"),
         ("{spark: {memory: lots}}", "pipeline.spark.memory"),
         ("{archive: {topics: ['a/b']}}", "pipeline.archive.topics"),
+        (
+            "{tables: [{type: a, schema: s, table: events}]}",
+            "The table events is one of the lake's own",
+        ),
+        ("{tables: [{type: a, schema: s, table: A}]}", "pipeline.tables[0].table"),
+        (
+            "{tables: [{type: a, schema: s, table: t}, {type: b, schema: s, table: t}]}",
+            "The table t is in two tables",
+        ),
+        (
+            "{tables: [{type: a, schema: s, table: t}, {type: a, schema: s, table: u}]}",
+            "The type a is in two tables",
+        ),
     ],
 )
 def test_what_is_no_setting_is_refused(lint_text: Lint, section: str, refusal: str) -> None:
     with pytest.raises(BadConfiguration) as refused:
         findings(lint_text, section)
     assert refusal in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "finding"),
+    [
+        ('{"properties": {"n": {"type": "integer"}}}', ""),
+        (None, "cannot be read"),
+        ("{", "is not JSON"),
+        ('{"type": "string"}', "does not describe an object with properties"),
+    ],
+)
+def test_the_schema_of_a_typed_table_has_columns(
+    lint_text: Lint, tmp_path: Path, schema: str | None, finding: str
+) -> None:
+    file = tmp_path / "schema.json"
+    if schema is not None:
+        file.write_text(schema)
+    found = findings(lint_text, f"{{tables: [{{type: a, schema: '{file}', table: t}}]}}")
+    assert [finding in each and "pipeline.tables[0].schema" in each for each in found] == (
+        [True] if finding else []
+    )

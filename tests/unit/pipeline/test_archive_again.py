@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from app.pipeline import tables
-from app.pipeline.archive import derive, lock, progress, run
-from app.pipeline.archive.derive import Derived, DeriveRange
+from app.pipeline.archive import lock, progress, ranges, run
+from app.pipeline.archive.derive import Derived
 from app.pipeline.archive.known import IdentityCache
+from app.pipeline.archive.ranges import DeriveRange
 from app.pipeline.faults import REFUSALS, UNKNOWN
 from app.pipeline.query import duck
 from app.pipeline.settings import Lake, LakeCatalog
@@ -46,7 +47,7 @@ def test_what_is_left_of_a_range_that_is_finished_is_nothing(
 ) -> None:
     monkeypatch.setattr(progress, "read", lambda *_: END)
     spark: Any = None
-    left = derive.remaining(spark, LAKE, DeriveRange(START, END, START))
+    left = ranges.remaining(spark, LAKE, DeriveRange(START, END, START))
     assert progress.covers(left.start, left.end)
     assert progress.covers(left.before, left.end)
 
@@ -82,5 +83,5 @@ def test_the_table_that_is_written_last_is_opened_first(monkeypatch: pytest.Monk
     order: list[str] = []
     monkeypatch.setattr(duck, "open_table", lambda _, name: order.append(name) or name)
     monkeypatch.setattr("app.pipeline.query.scan.LakeDataset", lambda opened: opened)
-    assert list(duck.datasets_of(LAKE)) == list(tables.COLUMNS)
+    assert list(duck.open_datasets(LAKE)) == list(tables.COLUMNS)
     assert order == [tables.QUARANTINE_TABLE, tables.EVENTS_TABLE, tables.RAW_TABLE]

@@ -16,14 +16,10 @@ import pytest
 from app.bindings.record import Record
 from app.errors import SetupError
 from app.pipeline.archive import commit, files, storage
-from app.pipeline.archive.files import (
-    DOOMED,
-    DataFile,
-    TableLayout,
-    rewrite_without_doomed,
-    write_files,
-)
+from app.pipeline.archive.files import DOOMED, DataFile, TableLayout, rewrite_without_doomed
 from app.pipeline.archive.identity import buckets, identities
+from app.pipeline.archive.partitions import Part
+from app.pipeline.archive.writing import DecodeTask, write_files
 from app.pipeline.settings import Lake, LakeCatalog
 from decode_records import raw_table
 from replay_records import binary_record
@@ -62,13 +58,17 @@ REFUSED = pa.schema(
 )
 
 
+HASHED = (Part("identity_bucket", "identity", 4),)
+DAILY = (Part("record_time_day", "record_time"),)
+
+
 @pytest.fixture
 def layouts(tmp_path: Path) -> tuple[TableLayout, TableLayout]:
     """In a folder whose name Hadoop takes as it stands."""
     folder = f"file://{tmp_path}/a%20b c"
     return (
-        TableLayout("events", f"{folder}/e", EVENTS, 0, "identity_bucket", 4, "zstd", 1, {}),
-        TableLayout("quarantine", f"{folder}/q", REFUSED, 3, "record_time_day", 0, "zstd", 1, {}),
+        TableLayout("events", f"{folder}/e", EVENTS, 0, HASHED, "zstd", 1, {}),
+        TableLayout("quarantine", f"{folder}/q", REFUSED, 3, DAILY, "zstd", 1, {}),
     )
 
 
@@ -97,7 +97,7 @@ def test_events_and_refused_records_go_to_files_of_their_partitions(
     layouts: tuple[TableLayout, TableLayout], tmp_path: Path
 ) -> None:
     records = [binary_record(f"e{n}", comexampleage=str(n)) for n in range(60)] + [BROKEN] * 3
-    found = told(write_files(arrived(records, -1, 4_000_000), *layouts, only_count=False))
+    found = told(write_files(arrived(records, -1, 4_000_000), DecodeTask(*layouts)))
     events = [each for each in found if each.name == "events"]
     rows = [row for each in events for row in read(each)]
     assert sorted(row["id"] for row in rows) == sorted(f"e{n}" for n in range(60))
@@ -105,10 +105,10 @@ def test_events_and_refused_records_go_to_files_of_their_partitions(
     for each in events:
         assert each.rows == len(read(each)) == len(each.known)
         assert [row["identity"] for row in read(each)] == each.known.tolist()
-        assert set(buckets(each.known, 4).tolist()) == {each.partition}
-        assert each.path.startswith(f"{layouts[0].folder}/identity_bucket={each.partition}/")
+        assert set(buckets(each.known, 4).tolist()) == set(each.partition)
+        assert each.path.startswith(f"{layouts[0].folder}/identity_bucket={each.partition[0]}/")
         assert Path(each.path.removeprefix("file://")).stat().st_size == each.size
-    refused = {each.partition: each for each in found if each.name == "quarantine"}
+    refused = {each.partition[0]: each for each in found if each.name == "quarantine"}
     assert {day: each.rows for day, each in refused.items()} == {0: 1, -1: 1, 4_000_000: 1}
     assert "record_time_day=1969-12-31" in refused[-1].path
     assert read(refused[-1])[0]["rule"] == "missing-attribute"
@@ -119,7 +119,7 @@ def test_events_and_refused_records_go_to_files_of_their_partitions(
 def test_columns_carry_the_ids_of_iceberg_and_bounds_but_for_data(
     layouts: tuple[TableLayout, TableLayout],
 ) -> None:
-    [first, *_] = told(write_files(arrived([binary_record("a")]), *layouts, only_count=False))
+    [first, *_] = told(write_files(arrived([binary_record("a")]), DecodeTask(*layouts)))
     with storage.open_file(first.path, {}) as source:
         file = pq.ParquetFile(source)
         schema, group = file.schema_arrow, file.metadata.row_group(0)
@@ -144,8 +144,8 @@ def test_rows_that_a_task_holds_are_bounded(
     """A group of rows is written when they are many, to the same file; identities stay in its order."""
     monkeypatch.setattr(files, "GROUP", 1)
     records = [binary_record(str(n)) for n in range(30)]
-    found = told(write_files(arrived(records, size=10), *layouts, only_count=False))
-    assert len(found) == len({each.partition for each in found})
+    found = told(write_files(arrived(records, size=10), DecodeTask(*layouts)))
+    assert len(found) == len({tuple(each.partition) for each in found})
     assert sum(each.rows for each in found) == 30
     for each in found:
         assert [row["identity"] for row in read(each)] == each.known.tolist()
@@ -157,10 +157,8 @@ def test_files_that_are_open_are_bounded(
     """Producers choose times, and so days."""
     monkeypatch.setattr(files, "OPEN", 3)
     monkeypatch.setattr(files, "GROUP", 1)
-    found = told(
-        write_files(arrived([BROKEN] * 20, *range(20), size=10), *layouts, only_count=False)
-    )
-    assert sorted(each.partition for each in found) == list(range(20))
+    found = told(write_files(arrived([BROKEN] * 20, *range(20), size=10), DecodeTask(*layouts)))
+    assert sorted(each.partition for each in found) == [[n] for n in range(20)]
     assert {each.rows for each in found} == {1}
     assert {each.spec for each in found} == {3}
 
@@ -176,26 +174,27 @@ def test_a_task_that_fails_removes_what_it_has_written(
         raise OSError("no space left on device")
 
     with pytest.raises(OSError, match="no space"):
-        told(write_files(failing(), *layouts, only_count=False))
+        told(write_files(failing(), DecodeTask(*layouts)))
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_a_record_without_a_time_is_of_the_first_day(
+def test_a_record_without_a_time_is_of_no_day(
     layouts: tuple[TableLayout, TableLayout],
 ) -> None:
     [batch] = arrived([BROKEN])
     place = batch.schema.get_field_index("record_time")
     timeless = batch.set_column(place, batch.schema.field(place), pa.nulls(1, INSTANT))
-    [file] = told(write_files(iter([timeless]), *layouts, only_count=False))
-    assert (file.partition, read(file)[0]["record_time"]) == (0, None)
+    [file] = told(write_files(iter([timeless]), DecodeTask(*layouts)))
+    assert (file.partition, read(file)[0]["record_time"]) == ([None], None)
+    assert "record_time_day=null/" in file.path
 
 
 def test_events_that_are_in_the_lake_are_counted_and_not_written(
     layouts: tuple[TableLayout, TableLayout],
 ) -> None:
     records = [*(binary_record(str(n)) for n in range(9)), BROKEN]
-    counted, refused = told(write_files(arrived(records), *layouts, only_count=True))
-    assert counted == DataFile("events", rows=9)
+    counted, refused = told(write_files(arrived(records), DecodeTask(*layouts, only_count=True)))
+    assert counted == DataFile("events", rows=9, partition=[])
     assert (refused.name, refused.rows) == ("quarantine", 1)
 
 
@@ -210,9 +209,9 @@ def test_a_file_is_written_again_without_its_doomed_rows(
 ) -> None:
     """One row group, several, and more rows than PyArrow reads at once."""
     monkeypatch.setattr(files, "GROUP", group)
-    events = msgspec.structs.replace(layouts[0], buckets=1)
+    events = msgspec.structs.replace(layouts[0], parts=(Part("identity_bucket", "identity", 1),))
     batches = arrived([binary_record(str(n)) for n in range(count)], size=max(7, count // 7))
-    [old] = told(write_files(batches, events, layouts[1], only_count=False))
+    [old] = told(write_files(batches, DecodeTask(events, layouts[1])))
     doomed = np.array([0, 3, *range(10, 17), old.rows - 1], np.int64)
     row = {name: getattr(old, name) for name in DataFile.__struct_fields__} | {
         DOOMED: doomed.tobytes()
@@ -253,7 +252,7 @@ def test_buckets_are_those_of_iceberg(number: int, hashed: int) -> None:
 
 
 def test_storage_that_python_does_not_reach_is_told_with_its_cure() -> None:
-    layout = TableLayout("events", "viewfs://cluster/lake", EVENTS, 0, "b", 4, "zstd", 1, {})
+    layout = TableLayout("events", "viewfs://cluster/lake", EVENTS, 0, HASHED, "zstd", 1, {})
     with pytest.raises(SetupError, match=r"viewfs.*cannot be written from Python") as refused:
         commit.demand_storage(layout)
     assert refused.value.setting == "pipeline.lake.catalog.properties"

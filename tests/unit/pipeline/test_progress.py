@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.pipeline import tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.derive import DeriveRange, empty_after, extended, split_by_offsets
+from app.pipeline.archive.ranges import DeriveRange, empty_after, extended, split_by_offsets
 
 offsets = st.dictionaries(st.integers(0, 5), st.integers(0, 10_000), max_size=6)
 progresses = st.dictionaries(

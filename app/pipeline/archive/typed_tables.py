@@ -1,0 +1,93 @@
+"""Create the typed tables of a lake, and change their columns when their schemas have changed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from app.errors import SetupError
+from app.pipeline import history, tables
+from app.pipeline.archive import commit
+from app.pipeline.kinds import TypedTable
+from app.pipeline.settings import Lake
+from app.pipeline.typed.evolve import Change, changes, json_paths, quoted, sql_type
+from app.pipeline.typed.rows import COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_JSON_PROPERTY: Final = "skybridge.json-columns"
+_EVENT_TYPES: Final = {"ce_time": "TIMESTAMP", "ce_record_time": "TIMESTAMP", "ce_partition": "INT",
+                       "ce_offset": "BIGINT", "ce_extensions": "MAP<STRING, STRING>"}  # fmt: skip
+
+
+def make(spark: SparkSession, lake: Lake) -> None:
+    """Create the typed tables that are missing, and add or widen columns of the others.
+
+    Raises:
+        SetupError: A table is not a typed table of this type, or a column would become narrower.
+    """
+    for each in lake.tables:
+        if spark.catalog.tableExists(lake.table(each.table)):
+            _evolve(spark, lake, each)
+        else:
+            spark.sql(_statement(lake, each))
+
+
+def _statement(lake: Lake, table: TypedTable) -> str:
+    own = {name: _EVENT_TYPES.get(name, "STRING") for name in COLUMNS}
+    own |= {quoted(each.name): sql_type(each.kind) for each in table.data.fields}
+    columns = ", ".join(f"{name} {kind}" for name, kind in own.items())
+    listed = tables.property_list(
+        {
+            **tables.PROPERTIES,
+            tables.TYPE_PROPERTY: table.type,
+            _JSON_PROPERTY: _json_columns(table),
+        }
+    )
+    return (
+        f"CREATE TABLE IF NOT EXISTS {lake.table(table.table)} ({columns}) USING iceberg"
+        f" PARTITIONED BY (days(ce_time)) TBLPROPERTIES ({listed})"
+    )
+
+
+def _json_columns(table: TypedTable) -> str:
+    return json.dumps(sorted(json_paths(table.data)))
+
+
+def _evolve(spark: SparkSession, lake: Lake, table: TypedTable) -> None:
+    name = lake.table(table.table)
+    loaded = history.iceberg_table(spark, name)
+    known = dict(loaded.properties())
+    if known.get(tables.TYPE_PROPERTY) != table.type:
+        raise SetupError(
+            f"{name} is the table of {known.get(tables.TYPE_PROPERTY, 'something else')}, not of {table.type}",
+            setting=f"pipeline.tables.{table.table}.table",
+            cure="name another table",
+        )
+    there = commit.schema(loaded, name, [str(each.name()) for each in loaded.schema().columns()])
+    json_text = json.loads(known.get(_JSON_PROPERTY, "[]"))
+    found = list(changes(table.data, pa.struct(there), frozenset(json_text)))
+    _refuse(table, [each for each in found if each.refused])
+    for each in found:
+        spark.sql(f"ALTER TABLE {name} {each.sql}")
+    if found:
+        columns = json.dumps(sorted({*json_text, *json_paths(table.data)}))
+        spark.sql(
+            f"ALTER TABLE {name} SET TBLPROPERTIES ({tables.property_list({_JSON_PROPERTY: columns})})"
+        )
+
+
+def _refuse(table: TypedTable, refused: list[Change]) -> None:
+    if refused:
+        words = (
+            f"{'.'.join(each.path)} {each.refused}, and would become {sql_type(each.kind)}"
+            for each in refused
+        )
+        raise SetupError(
+            f"rows of {table.table} would not fit its new columns: {'; '.join(words)}",
+            setting=f"pipeline.tables.{table.table}.schema",
+            cure="keep these types in the schema, or name another table, which is filled from the beginning",
+        )

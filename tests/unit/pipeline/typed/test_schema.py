@@ -1,0 +1,121 @@
+"""The columns that a JSON Schema describes, and how they may change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.errors import SetupError
+from app.pipeline.kinds import Properties
+from app.pipeline.typed.evolve import arrow_type, changes, json_paths, sql_type
+from app.pipeline.typed.schema import columns_of
+
+
+def columns(**properties: Any) -> Properties:
+    return columns_of(json.dumps({"type": "object", "properties": properties}).encode(), "at")
+
+
+NODE = {
+    "type": "object",
+    "properties": {"next": {"$ref": "#/properties/a"}, "n": {"type": "integer"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "sql"),
+    [
+        ({"type": "string"}, "STRING"),
+        ({"enum": ["a", "b", None]}, "STRING"),
+        ({"const": True}, "BOOLEAN"),
+        ({"type": ["string", "null"], "format": "date-time"}, "TIMESTAMP"),
+        ({"type": "string", "format": "date"}, "DATE"),
+        ({"type": "string", "format": "uuid"}, "STRING"),
+        ({"type": "integer"}, "BIGINT"),
+        ({"type": "integer", "format": "int32"}, "INT"),
+        ({"type": "integer", "minimum": 0, "exclusiveMaximum": 2**31 - 1}, "INT"),
+        ({"type": "integer", "minimum": 0}, "BIGINT"),
+        ({"type": "integer", "minimum": 0, "maximum": 2**64 - 1}, "DECIMAL(20, 0)"),
+        ({"type": "integer", "maximum": 2**64}, "DECIMAL(38, 0)"),
+        ({"type": "number"}, "DOUBLE"),
+        ({"type": ["integer", "number"]}, "DOUBLE"),
+        ({"type": "number", "multipleOf": 0.01}, "DECIMAL(38, 2)"),
+        ({"type": "number", "multipleOf": 0.05, "minimum": -5, "maximum": 9999}, "DECIMAL(6, 2)"),
+        ({"type": "number", "multipleOf": 1e-50}, "DOUBLE"),
+        ({"type": "array", "items": {"type": "number"}}, "ARRAY<DOUBLE>"),
+        ({"type": "array"}, "STRING"),
+        ({"type": "array", "items": {"type": "string"}, "prefixItems": [{}]}, "STRING"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "MAP<STRING, BIGINT>"),
+        ({"type": "object"}, "STRING"),
+        ({"type": "object", "properties": {"a b": {"type": "boolean"}}}, "STRUCT<`a b`: BOOLEAN>"),
+        ({"type": ["string", "integer"]}, "STRING"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "BIGINT"),
+        ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, "STRING"),
+        ({"$ref": "#/properties/b"}, "BOOLEAN"),
+        ({"allOf": [{"properties": {"x": {"type": "string"}}}], "properties": {"y": {"type": "string"}}},
+         "STRUCT<`x`: STRING, `y`: STRING>"),
+        (NODE, "STRUCT<`next`: STRUCT<`next`: STRING, `n`: BIGINT>, `n`: BIGINT>"),
+        (True, "STRING"),
+    ],
+)  # fmt: skip
+def test_each_part_of_a_schema_has_its_type(part: Any, sql: str) -> None:
+    found = columns(a=part, b={"type": "boolean"})
+    assert sql_type(found.fields[0].kind) == sql
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[", "is not JSON"),
+        ("true", "does not describe an object"),
+        ('{"type": "array", "items": {"type": "string"}}', "does not describe an object"),
+        ('{"properties": {"a": {}, "A": {}}}', "a and A, which are one column"),
+        ('{"properties": {"a.b": {}}}', "cannot be the name of a column"),
+        ('{"properties": {"": {}}}', "cannot be the name of a column"),
+        ('{"properties": {"CE_id": {}}}', "ce_... are columns of the event"),
+        ('{"properties": {"a": {"$ref": "https://example.com/x"}}}', "no columns can be read from"),
+        ('{"properties": {"a": {"$ref": "#/$defs/x"}}}', "no such part"),
+    ],
+)
+def test_a_schema_without_columns_is_refused(text: str, words: str) -> None:
+    with pytest.raises(SetupError, match=words) as refused:
+        columns_of(text.encode(), "pipeline.tables[0].schema")
+    assert refused.value.setting == "pipeline.tables[0].schema"
+
+
+def test_a_schema_that_contains_itself_without_end_has_columns() -> None:
+    deep: Any = {"type": "string"}
+    for _ in range(200):
+        deep = {"type": "array", "items": deep}
+    assert columns(a=deep, b={"$ref": "#"}).fields[1].kind is not None
+
+
+LONG, INT = {"type": "integer"}, {"type": "integer", "format": "int32"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sql"),
+    [
+        (INT, LONG, ["ALTER COLUMN `a` TYPE BIGINT"]),
+        ({"items": INT}, {"items": LONG}, ["ALTER COLUMN `a`.`element` TYPE BIGINT"]),
+        ({"properties": {"x": INT}}, {"properties": {"x": INT, "y": {}}}, ["ADD COLUMN `a`.`y` STRING"]),
+        ({"properties": {"x": INT, "y": {}}}, {"properties": {"x": INT}}, []),
+        ({"type": "object", "additionalProperties": INT}, {"type": "object", "additionalProperties": LONG},
+         ["ALTER COLUMN `a`.`value` TYPE BIGINT"]),
+        (LONG, INT, "is int64"),
+        (LONG, {"type": "number"}, "is int64"),
+        ({}, {"type": "string"}, "is JSON text"),
+        ({"type": "string"}, {}, "is string"),
+        ({"items": INT}, {"type": "object"}, r"is list<item: int32>"),
+        ({"properties": {"x": INT}}, INT, "is a record"),
+    ],
+)  # fmt: skip
+def test_columns_may_grow_and_not_shrink(before: Any, after: Any, sql: list[str] | str) -> None:
+    old, new = columns(a=before), columns(a=after)
+    found = list(changes(new, arrow_type(old), frozenset(json_paths(old))))
+    if isinstance(sql, str):
+        assert [each.refused for each in found] == [sql]
+    else:
+        assert [each.sql for each in found] == sql
+        assert not any(each.refused for each in found)
