@@ -37,8 +37,11 @@ class DelegatingLog(Log):
         *,
         client_id: str = "",
         wanted: ConsumerFilter | None = None,
+        shared: str = "",
     ) -> Consumer:
-        return await self.target.subscribe(group, topics, start, client_id=client_id, wanted=wanted)
+        return await self.target.subscribe(
+            group, topics, start, client_id=client_id, wanted=wanted, shared=shared
+        )
 
     def read(
         self, partition: Partition, start: str, until: str | None = None

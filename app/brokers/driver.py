@@ -95,13 +95,18 @@ def answer(entries: Iterable[Entry], error: BrokerError) -> None:
 
 
 class JoinRequest(NamedTuple):
-    """A request to join a consumer group. ``client_id`` is empty if the broker's settings name one."""
+    """A request to join a consumer group.
+
+    ``client_id`` is empty if the broker's settings name one. ``shared`` is the group whose membership the subscription
+    shares with others (ADR 0055), or empty.
+    """
 
     group: str
     topics: Sequence[str]
     start: StartAt
     client_id: str = ""
     wanted: ConsumerFilter | None = None
+    shared: str = ""
 
 
 class Driver(Protocol):

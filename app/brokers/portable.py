@@ -182,9 +182,10 @@ class PortableLog(Log):
         *,
         client_id: str = "",
         wanted: ConsumerFilter | None = None,
+        shared: str = "",
     ) -> Consumer:
         return await self._translated(
-            self.driver.subscribe(JoinRequest(group, topics, start, client_id, wanted))
+            self.driver.subscribe(JoinRequest(group, topics, start, client_id, wanted, shared))
         )
 
     async def read(

@@ -93,6 +93,10 @@ class PartitionTail(ABC):
         """Return True if one follower may hold this many records and bytes that are not yet handed out."""
         return records <= self._most and size <= self._most_bytes
 
+    def positions(self, counts: Callable[[CursorFollower], bool]) -> list[int]:
+        """Return the positions of the cursors that have a follower for which ``counts`` returns True."""
+        return [each.position for each in self._cursors if any(map(counts, each.followers))]
+
     def grown(self) -> None:
         """Continue to read at the end of the log, because it may have new records."""
         if self._cursors:  # other cursors read up to the position of the last one only

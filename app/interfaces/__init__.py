@@ -31,7 +31,6 @@ from app.interfaces.log import (
     Log,
     PublishResult,
     ResultCallback,
-    UnreadParts,
     results_of,
 )
 from app.interfaces.notify import Notify, notify_nothing
@@ -115,7 +114,6 @@ __all__ = [
     "StoredLane",
     "StoredSubscription",
     "SubscriptionRegistry",
-    "UnreadParts",
     "WaitingEvent",
     "known_answer",
     "notify_nothing",

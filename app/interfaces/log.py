@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import msgspec
 
@@ -109,15 +109,6 @@ class Consumer(Protocol):
         """Commit what is finished, leave the group and give up all partitions."""
 
 
-@runtime_checkable
-class UnreadParts(Protocol):
-    """A consumer that knows which partitions of its topics no member of its group reads."""
-
-    @property
-    def trouble(self) -> str:
-        """Return which partitions are not read, why, and the cure, or "" if all are read."""
-
-
 class Log(Protocol):
     """A broker, as the gateway, the worker and the API use it."""
 
@@ -173,6 +164,7 @@ class Log(Protocol):
         *,
         client_id: str = "",
         wanted: ConsumerFilter | None = None,
+        shared: str = "",
     ) -> Consumer:
         """Join a group, and return the consumer.
 
@@ -186,6 +178,8 @@ class Log(Protocol):
             client_id: The name of the client for the broker.
             wanted: A filter. The log may finish messages that do not match, without handing them out, if it can
                 decode them.
+            shared: The group whose membership the subscription shares (``sharing: topic``), or "". Only Kafka has
+                such groups.
         """
 
     def read(

@@ -65,6 +65,11 @@ def without_log(subscription: str) -> str:
     return subscription.partition(_OF_LOG)[0]
 
 
+def shared_group_name(installation: str, topic: str) -> str:
+    """Return the group of all subscriptions of a topic that share a membership. No id of a user has a colon."""
+    return f"skybridge.{installation}.topic:{topic}"
+
+
 def group_name(installation: str, subscription: str) -> str:
     """Return the group of a subscription. The installation is part of it, so that two installations can share a
     broker.

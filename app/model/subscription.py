@@ -158,6 +158,11 @@ class Subscription(Strict):
         "prefixes followed by *. Default: traceparent and tracestate to a webhook, "
         "all headers to a topic",
     )
+    sharing: Literal["none", "topic"] = Field(
+        "none",
+        description="topic: the subscriptions of one Kafka topic share one group membership, and their positions are "
+        "in the store; for more than 50 of a topic",
+    )
     ordering: Literal["per_key", "per_producer_key", "none"] = Field(
         "per_key",
         description="per_key: one attempt per key at a time; per_producer_key: one per producer and key, so that a failing "

@@ -207,7 +207,7 @@ class _Composition:
             lambda: self.catalog.subscriptions,
             self.clock,
             self.counters,
-            self.store.offsets,
+            self.store,
         )
 
     @cached_property

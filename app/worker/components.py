@@ -44,6 +44,7 @@ class Components:
 
     Args:
         group: the consumer group.
+        shared_group: the group whose membership the subscription shares, or "".
         selection: the compiled filters.
         kind: the kind of the source's broker.
         copies: the log of the subscription's dead-letter topic.
@@ -59,6 +60,7 @@ class Components:
         clock: Clock,
         *,
         group: str,
+        shared_group: str = "",
         attempts: AttemptLog,
         selection: Selection,
         kind: str = "embedded",
@@ -76,6 +78,7 @@ class Components:
         )
         self.log = log
         self.group = group
+        self.shared_group = shared_group
         self.hand_over = hand_over
         lasting = log.capabilities.positions
         ready = dict[Partition, OwnedPartition]()

@@ -87,6 +87,7 @@ class Dispatcher:
                 start_at(subscription.start),
                 client_id=f"skybridge-{subscription.id}",
                 wanted=self._components.reader.consumer_filter(self._attempts.count_filtered),
+                shared=self._components.shared_group,
             )
         except PositionOutOfRange as error:
             cure = "set start to a position that the log has, a time, earliest or latest"

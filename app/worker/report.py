@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.delivery.endpoint import BreakerState
-from app.interfaces import Consumer, UnreadParts, WaitingEvent
+from app.interfaces import Consumer, WaitingEvent
 from app.model.subscription_status import SubscriptionStatus
 from app.worker.components import Components
 from app.worker.shared import DispatcherPart
@@ -92,7 +92,7 @@ class StatusReport(DispatcherPart):
 
 
 def _lacking(consumer: object) -> str:
-    """Return which parts of its topics the consumer cannot read, or "" if it does not report that."""
-    if not isinstance(consumer, UnreadParts):
-        return ""
-    return consumer.trouble
+    """Return the attribute ``trouble`` of consumers that have it: what the consumer cannot read or store, why, and the
+    cure. Return "" for others."""
+    trouble: str = getattr(consumer, "trouble", "")
+    return trouble

@@ -31,7 +31,7 @@ from app.interfaces import (
     notify_nothing,
 )
 from app.model.pull import Pull
-from app.model.spool import group_name
+from app.model.spool import group_name, shared_group_name
 from app.model.subscription import Subscription
 from app.model.subscription_status import PAUSED_BY_CONFIGURATION, SubscriptionStatus
 from app.sinks.pull_queue import PullQueueSink, Wakeups
@@ -337,6 +337,7 @@ class Supervisor:
                 run.sink,
                 self._clock,
                 group=run.group,
+                shared_group=self._shared_group(subscription),
                 attempts=run.attempts,
                 selection=selection,
                 kind=self._kinds.get(subscription.source.broker, "embedded"),
@@ -347,6 +348,11 @@ class Supervisor:
             ),
             run.tell,
         )
+
+    def _shared_group(self, subscription: Subscription) -> str:
+        if subscription.sharing == "none":
+            return ""
+        return shared_group_name(self._installation, subscription.source.topics[0])
 
     def _open(self, subscription: Subscription) -> Sink:
         """Make the sink of a subscription. A pull queue is a table of the store, so its sink is made here."""

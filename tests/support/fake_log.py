@@ -78,6 +78,7 @@ class FakeLog:
         *,
         client_id: str = "",
         wanted: ConsumerFilter | None = None,
+        shared: str = "",
     ) -> FakeConsumer:
         consumer = FakeConsumer(self, group)
         for partition in self.of(*topics):

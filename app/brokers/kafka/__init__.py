@@ -5,6 +5,8 @@
 - Groups: ``start_positions``, ``membership`` and ``heartbeats`` join a group and stay in it.
 - Reading: ``consumer``, ``ownership``, ``commits``, ``tail`` and ``fetching`` read and commit in a group.
   ``reader``, ``records`` and ``fetch_request`` read records, also without a group.
+- Shared groups: ``shared_group``, ``shared_consumer``, ``shared_positions`` and ``shared_starts`` let many subscriptions
+  share one membership.
 - Administration: ``admin``, ``shared_admin`` and ``questions`` return metadata, offsets and lag, and create topics.
 - ``errors`` defines what errors mean. ``driver`` combines all modules for the portable log.
 """
@@ -17,6 +19,7 @@ from typing import Any
 from app.brokers.kafka.driver import CAPABILITIES, KafkaDriver
 from app.brokers.kafka.settings import KafkaSettings, OAuthBearer, SaslCredentials, TokenSource
 from app.brokers.portable import PortableLog, PublishBounds
+from app.interfaces import ProgressStore
 
 __all__ = [
     "CAPABILITIES",
@@ -33,6 +36,7 @@ def open_log(
     *,
     bounds: PublishBounds | None = None,
     refused: Callable[[int], None] = lambda _code: None,
+    progress: ProgressStore | None = None,
     **settings: Any,
 ) -> PortableLog:
     """Return the ``Log`` of a Kafka cluster. Nothing is connected yet.
@@ -40,6 +44,7 @@ def open_log(
     Args:
         bounds: The limits of publishing.
         refused: Called with the code of each error that Kafka returns for a wire batch.
+        progress: The positions of subscriptions that share a membership.
         settings: The fields of ``KafkaSettings``.
     """
-    return PortableLog(KafkaDriver(KafkaSettings(**settings), refused), bounds)
+    return PortableLog(KafkaDriver(KafkaSettings(**settings), refused, progress), bounds)

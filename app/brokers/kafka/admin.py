@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -34,10 +35,13 @@ from app.brokers.kafka.questions import (
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
 from app.brokers.kafka.shared_admin import SharedAdminClient
 from app.errors import PositionOutOfRange
+from app.interfaces import Commit
 from app.model.message import Partition
 from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
 
 _NO_LEADER = -1
+_NOTHING: Mapping[str, Offsets] = MappingProxyType({})
+_WITHOUT_MEMBERS = ("Empty", "Dead")  # states of a group
 
 
 class KafkaAdmin:
@@ -77,6 +81,32 @@ class KafkaAdmin:
         async with self._client() as client:
             return await _committed(client, group)
 
+    async def commits(self, group: str) -> Mapping[TopicPartition, Commit]:
+        """Return all commits of the group with their metadata."""
+        async with self._client() as client:
+            found = await retry_other_nodes(lambda: client.list_consumer_group_offsets(group))
+        return {
+            place: Commit(each.offset, each.metadata or "")
+            for place, each in found.items()
+            if each.offset >= 0
+        }
+
+    async def groups(self) -> set[str]:
+        """Return the names of all groups that Skybridge may see."""
+        async with self._client() as client:
+            found = await retry_other_nodes(client.list_consumer_groups)
+        return {name for name, *_ in found}
+
+    async def is_empty(self, group: str) -> bool:
+        """Return True if the group has no member."""
+        async with self._client() as client:
+            answers = await retry_other_nodes(lambda: client.describe_consumer_groups([group]))
+        return all(
+            each["state"] in _WITHOUT_MEMBERS
+            for answer in answers
+            for each in answer.to_object()["groups"]
+        )
+
     async def ensure(self, topics: Collection[str]) -> None:
         """Create the topics that do not exist, if the settings allow it."""
         if self._settings.create_topics:
@@ -108,12 +138,25 @@ class KafkaAdmin:
                     return
                 await asyncio.sleep(ASK_AGAIN)
 
-    async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
-        """Return partitions and offsets of the topics, and the lag of the groups in them. None means all
-        topics."""
+    async def metadata(
+        self,
+        topics: Sequence[str] | None,
+        groups: Sequence[str],
+        shared: Mapping[str, Offsets] = _NOTHING,
+    ) -> LogMetadata:
+        """Return partitions and offsets of the topics, and the lag of the groups in them.
+
+        Args:
+            topics: The topics. None means all.
+            groups: The groups.
+            shared: The positions of those groups that share a membership, which the cluster does not know.
+        """
         async with self._client() as client:
             described = await describe(client, topics)
-            committed = {group: await _committed_now(client, group) for group in groups}
+            committed = {
+                group: shared[group] if group in shared else await _committed_now(client, group)
+                for group in groups
+            }
             leaders = _leaders(described)
             earliest = await offsets(client, leaders, EARLIEST)
             latest = await offsets(client, leaders, LATEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 
+from aiokafka import TopicPartition
 from msgspec import structs
 
 from app.brokers.aiokafka_adapter import demand_known_aiokafka
@@ -15,12 +16,15 @@ from app.brokers.kafka.fetching import Fetcher
 from app.brokers.kafka.heartbeats import Heartbeats
 from app.brokers.kafka.membership import interval_of
 from app.brokers.kafka.producer import KafkaPublisher
+from app.brokers.kafka.questions import Offsets
 from app.brokers.kafka.reader import read
 from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings
 from app.brokers.kafka.shared_admin import SharedAdminClient
+from app.brokers.kafka.shared_group import SharedGroup
+from app.brokers.kafka.shared_starts import SharedStarts
 from app.brokers.kafka.tail import PartitionTails
-from app.errors import BrokerError
-from app.interfaces import Consumer
+from app.errors import BrokerError, BrokerUnavailable, StoreUnavailable
+from app.interfaces import Consumer, ProgressStore
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import LogHealth, LogMetadata
@@ -41,11 +45,17 @@ class KafkaDriver:
     """The ``Driver`` of one Kafka cluster."""
 
     def __init__(
-        self, settings: KafkaSettings, refused: Callable[[int], None] = lambda _code: None
+        self,
+        settings: KafkaSettings,
+        refused: Callable[[int], None] = lambda _code: None,
+        progress: ProgressStore | None = None,
     ) -> None:
         """Create the driver without connecting it. Raise SetupError if a TLS file cannot be used.
 
-        ``refused`` is called with the code of each error that Kafka returns for a wire batch.
+        Args:
+            settings: How to reach the cluster, and the time limits.
+            refused: Called with the code of each error that Kafka returns for a wire batch.
+            progress: The positions of subscriptions that share a membership. Without it, each has a group of its own.
         """
         self.name = settings.name
         self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
@@ -55,6 +65,9 @@ class KafkaDriver:
         self._shared_client = SharedAdminClient(settings)
         self._admin = KafkaAdmin(settings, self._shared_client)
         self._tails = PartitionTails(settings)
+        self._progress = progress
+        self._starts = None if progress is None else SharedStarts(self.name, self._admin, progress)
+        self._shared: dict[str, SharedGroup] = {}
         self._beats = Heartbeats(interval_of(settings), self._tails.beat)
 
     async def start(self) -> None:
@@ -64,6 +77,8 @@ class KafkaDriver:
 
     async def stop(self) -> None:
         await self._producer.stop()
+        for shared in [*self._shared.values()]:
+            await shared.stop()
         await self._tails.close()
         await self._shared_client.close()
 
@@ -71,12 +86,34 @@ class KafkaDriver:
         self._producer.publish(submission)
 
     async def subscribe(self, joining: JoinRequest) -> Consumer:
+        if self._starts is not None and joining.shared:
+            return await self._shared_group(joining, self._starts).join(joining)
+        if self._starts is not None:
+            await self._starts.give_back(joining.group, joining.topics)
         consumer = KafkaConsumer(
             self._settings, joining, self._tails.of, self._tails.tidy, beats=self._beats
         )
         self._tails.add(consumer)
         await consumer.start()
         return consumer
+
+    def _shared_group(self, joining: JoinRequest, starts: SharedStarts) -> SharedGroup:
+        """Return the member of a shared group, which the first subscription creates."""
+        known = self._shared.get(joining.shared)
+        if known is not None and not known.closed:
+            return known
+        made = SharedGroup(
+            *(self._settings, joining.shared, joining.topics[0], starts),
+            *(self._tails.of, self._tails.tidy, self._beats),
+        )
+        self._shared[joining.shared] = made
+        self._tails.add(made)
+        return made
+
+    async def forget(self, group: str) -> None:
+        """Delete the positions of a deleted subscription that shared a membership."""
+        if self._progress is not None:
+            await self._progress.remove(self.name, [group])
 
     def read(
         self, partition: Partition, start: str, until: str | None
@@ -90,7 +127,20 @@ class KafkaDriver:
         return str(await self._admin.offset_back(partition, count))
 
     async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
-        return await self._admin.metadata(topics, groups)
+        return await self._admin.metadata(topics, groups, await self._shared_positions(groups))
+
+    async def _shared_positions(self, groups: Sequence[str]) -> Mapping[str, Offsets]:
+        """Return the positions of those groups that share a membership."""
+        if self._progress is None or not groups:
+            return {}
+        try:
+            found = await self._progress.find(self.name, groups)
+        except StoreUnavailable as error:
+            raise BrokerUnavailable(f"positions are unknown: {error}", broker=self.name) from error
+        return {
+            group: {TopicPartition(at.topic, at.number): row.offset for at, row in rows.items()}
+            for group, rows in found.items()
+        }
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         await self._admin.create_topic(topic, partitions)

@@ -7,13 +7,15 @@ from __future__ import annotations
 from app.config.lint.reach import feeds, may_both_match, may_have_no_key, writing_routes
 from app.config.lint.report import LintReport
 from app.config.load.finding import Path
-from app.config.model.brokers import RabbitBroker
+from app.config.model.brokers import KafkaBroker, RabbitBroker
 from app.model.position import why_impossible
 from app.model.route import Exchange, Route, Target
 from app.model.start import Start
 from app.model.subscription import Subscription
 from app.routing.places import QUEUE, is_place
 from app.routing.templates import not_a_spool
+
+MANY = 50  # subscriptions of one topic from which on they should share a membership
 
 
 def check_subscriptions(report: LintReport) -> None:
@@ -25,6 +27,8 @@ def check_subscriptions(report: LintReport) -> None:
         _shared_queues(report, n, subscription)
         _dead_letters(report, n, subscription)
         _order(report, n, subscription)
+        _sharing(report, n, subscription)
+    _unshared(report)
 
 
 def _source(report: LintReport, n: int, subscription: Subscription) -> None:
@@ -135,6 +139,43 @@ def _shared_queues(report: LintReport, n: int, subscription: Subscription) -> No
                     _queues_apart(source.broker, topic),
                 )
                 break
+
+
+def _sharing(report: LintReport, n: int, subscription: Subscription) -> None:
+    """Report ``sharing: topic`` where no membership can be shared."""
+    if subscription.sharing == "none":
+        return
+    at: Path = ("subscriptions", n, "sharing")
+    if not isinstance(report.config.brokers.get(subscription.source.broker), KafkaBroker):
+        report.error(
+            at,
+            "Only subscriptions of Kafka share a membership. On other brokers a group costs no membership.",
+            "Remove sharing.",
+        )
+    elif len(subscription.source.topics) > 1:
+        report.error(
+            at,
+            f"The subscription {subscription.id!r} has several topics, but shares the membership of one topic.",
+            "Make a subscription for each topic, or remove sharing.",
+        )
+
+
+def _unshared(report: LintReport) -> None:
+    """Recommend ``sharing: topic`` for each Kafka topic with many subscriptions that have groups of their own."""
+    groups: dict[tuple[str, str], int] = {}
+    for each in report.config.subscriptions:
+        broker, topics = each.source.broker, each.source.topics
+        if each.sharing == "none" and len(topics) == 1:
+            groups[broker, topics[0]] = groups.get((broker, topics[0]), 0) + 1
+    for (broker, topic), count in groups.items():
+        if count >= MANY and isinstance(report.config.brokers.get(broker), KafkaBroker):
+            report.warning(
+                ("subscriptions",),
+                f"{count} subscriptions of the topic {topic!r} have a Kafka group each. A worker can run about 200 such "
+                "groups.",
+                "Set sharing: topic on them. They then share one membership, and their positions are in the store. A "
+                "kill of the worker repeats what was finished since the last batch of positions, usually 0.2 s.",
+            )
 
 
 def _queues_apart(broker: str, topic: str) -> str:

@@ -20,7 +20,7 @@ from app.features.brokers.logs import (
 )
 from app.features.brokers.targets import Faults, TargetCheck
 from app.features.component import Component, ConfigChange, stop_if_start_fails, stop_part
-from app.interfaces import Clock, Log, OffsetStore
+from app.interfaces import Clock, Log, Store
 from app.model.log_name import LogName
 from app.model.metadata import GroupLag
 from app.model.metadata import LogHealth as BrokerHealth
@@ -52,7 +52,7 @@ class BrokersComponent(Component[Config]):
         subscriptions: Callable[[], Sequence[Subscription]],
         clock: Clock,
         counters: Counters,
-        offsets: OffsetStore | None = None,
+        store: Store | None = None,
         *,
         logs: Mapping[str, PortableLog] | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class BrokersComponent(Component[Config]):
         """
         self._config = config
         self._subscriptions = subscriptions
-        self.logs = open_logs(config, offsets, counters) if logs is None else logs
+        self.logs = open_logs(config, store, counters) if logs is None else logs
         self.every = with_relaxed_logs(config, self.logs, counters)
         self.publishing: dict[LogName, Log] = {**self.every}
         self.kinds = kinds_of(config)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, SecretStr
 
 from app.brokers.portable import PortableLog, PublishBounds
 from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
-from app.interfaces import OffsetStore
+from app.interfaces import OffsetStore, ProgressStore
 from app.telemetry import Counters
 
 ANSWER = 10.0  # the least seconds for an answer of Kafka: see ``KafkaSettings.request_timeout``
@@ -41,8 +41,10 @@ def open_kafka(
     bounds: PublishBounds,
     counters: Counters,
     acks: Literal["all", 1, 0] = "all",
+    progress: ProgressStore | None = None,
 ) -> PortableLog:
-    """Return the log of a Kafka broker. ``counters`` counts the batches that the cluster refuses."""
+    """Return the log of a Kafka broker. ``counters`` counts the batches that the cluster refuses. ``progress`` has the
+    positions of subscriptions that share a membership."""
     from app.brokers import kafka
     from app.features.tokens import token_source
 
@@ -71,7 +73,7 @@ def open_kafka(
     def refused(code: int) -> None:
         counters.add("kafka_produce_errors", name, str(code))
 
-    return kafka.open_log(bounds=bounds, refused=refused, **settings)
+    return kafka.open_log(bounds=bounds, refused=refused, progress=progress, **settings)
 
 
 def open_rabbitmq(

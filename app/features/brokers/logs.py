@@ -10,7 +10,7 @@ from app.brokers.portable import PortableLog, PublishBounds
 from app.config.model.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.config.model.config import Config
 from app.features.brokers.drivers import open_embedded, open_kafka, open_pulsar, open_rabbitmq
-from app.interfaces import OffsetStore
+from app.interfaces import Store
 from app.model.log_name import LogName
 from app.model.route import log_of
 from app.model.spool import group_name, spool_subscription, spool_topic, spooled_route
@@ -19,16 +19,16 @@ from app.telemetry import Counters
 
 
 def open_logs(
-    config: Config, offsets: OffsetStore | None = None, counters: Counters | None = None
+    config: Config, store: Store | None = None, counters: Counters | None = None
 ) -> dict[str, PortableLog]:
     """Return the log of each broker, by name. Nothing connects before ``start``.
 
-    ``offsets`` stores the positions of groups on streams. Without it, streams can be published to and read,
-    but not subscribed to.
+    ``store`` has the positions of groups on streams and of shared groups on Kafka. Without it, streams can be
+    published to and read, but not subscribed to.
     """
     counters = counters or Counters()
     return {
-        name: _open(name, broker, config, offsets, counters)
+        name: _open(name, broker, config, store, counters)
         for name, broker in config.brokers.items()
     }
 
@@ -86,10 +86,19 @@ async def declare_subscriptions(
 async def forget_group(
     config: Config, logs: Mapping[str, PortableLog], subscription: Subscription
 ) -> None:
-    """Delete the group of a deleted subscription in an embedded log. So a new subscription with the same id
-    starts without a position. Other brokers keep groups as long as their own settings demand."""
+    """Delete the group of a deleted subscription in an embedded log, and its positions in a shared group on Kafka. So
+    a new subscription with the same id starts without a position. Other brokers keep groups as long as their own
+    settings demand."""
     log = logs.get(subscription.source.broker)
-    if log is None or not has_embedded(config):
+    if log is None:
+        return
+    if isinstance(config.brokers[subscription.source.broker], KafkaBroker):
+        from app.brokers import kafka
+
+        if isinstance(log.driver, kafka.KafkaDriver):
+            await log.driver.forget(group_name(config.installation, subscription.id))
+        return
+    if not has_embedded(config):
         return
     from app.brokers import embedded
 
@@ -116,15 +125,17 @@ def bound_logs(config: Config, logs: Mapping[LogName, PortableLog]) -> None:
 
 
 def _open(
-    name: str, broker: Broker, config: Config, offsets: OffsetStore | None, counters: Counters
+    name: str, broker: Broker, config: Config, store: Store | None, counters: Counters
 ) -> PortableLog:
     """Return the log of one broker."""
     bounds = _bounds(broker, config)
     match broker:
         case KafkaBroker():
-            return open_kafka(name, broker, bounds, counters)
+            return open_kafka(
+                name, broker, bounds, counters, progress=None if store is None else store.progress
+            )
         case RabbitBroker():
-            return open_rabbitmq(name, broker, bounds, offsets)
+            return open_rabbitmq(name, broker, bounds, None if store is None else store.offsets)
         case PulsarBroker():
             return open_pulsar(name, broker, bounds)
         case EmbeddedBroker():

@@ -1,0 +1,401 @@
+"""One membership in a consumer group for many subscriptions of one topic (ADR 0055).
+
+The group assigns partitions and gives the epoch. The positions of the subscriptions are rows of the store. All rows that
+changed are written together, in the transaction that checks the epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import (
+    ConsumerStoppedError,
+    IllegalStateError,
+    KafkaError,
+    OffsetOutOfRangeError,
+)
+
+from app.brokers.driver import JoinRequest
+from app.brokers.kafka.connection import STOP_WITHIN
+from app.brokers.kafka.errors import translate
+from app.brokers.kafka.heartbeats import Heartbeats
+from app.brokers.kafka.membership import KafkaMembership, make_consumer
+from app.brokers.kafka.reader import position_lost
+from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.kafka.shared_consumer import SharedConsumer
+from app.brokers.kafka.shared_positions import SharedPartition
+from app.brokers.kafka.shared_starts import SharedStarts
+from app.brokers.member import pause_for
+from app.brokers.sharing import SingleFlight
+from app.brokers.tail import PartitionTail
+from app.errors import BrokerUnavailable, PositionOutOfRange, StaleOwner, StoreUnavailable
+from app.interfaces import Progress
+from app.model.message import Partition
+
+log = logging.getLogger(__name__)
+
+FETCH_MS = 3_600_000
+AGAIN_AFTER = 1.0  # seconds
+CONFIRMED = 5.0  # seconds after which the group has notified a member that was replaced
+SHARE = 10  # a batch may take one tenth of the time
+MINIMUM_EVERY = 5.0  # seconds between commits of the minimum to Kafka
+
+
+class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
+    """A member of a consumer group, and the consumers of its subscriptions.
+
+    Args:
+        settings: How to reach the cluster, and the time limits.
+        name: The name of the group.
+        topic: The topic that all subscriptions read.
+        starts: Finds the positions of subscriptions that join.
+        tail: A function that returns the shared reader of a partition.
+        gone: Called when this member ends. Subscriptions that join later need a new one.
+        beats: The timer that sends the heartbeats of all members of the process together.
+        monotonic: A clock in seconds.
+
+    Attributes:
+        closed: Whether this member has ended.
+        topics: The topic, as a list.
+        trouble: Why positions cannot be read or stored, or "".
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        name: str,
+        topic: str,
+        starts: SharedStarts,
+        tail: Callable[[Partition], PartitionTail],
+        gone: Callable[[], None],
+        beats: Heartbeats | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self.topics: Collection[str] = [topic]
+        self.closed = False
+        self.trouble = ""
+        self._settings = settings
+        self._starts = starts
+        self._store = starts.store
+        self._tail = tail
+        self._gone = gone
+        self._monotonic = monotonic
+        self._ended = False
+        self._revoking = False
+        self._consumers: dict[str, SharedConsumer] = {}
+        self._held: dict[Partition, SharedPartition] = {}
+        self._refused: int | None = None  # the epoch that the store refused as stale
+        self._starting = SingleFlight()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._taking: asyncio.Task[None] | None = None
+        self._due = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._next: asyncio.Task[None] | None = None  # a batch that has not begun
+        self._floors: dict[Partition, int] = {}  # as stored
+        self._minimum: dict[TopicPartition, tuple[int, str]] = {}  # as committed to Kafka
+        self._minimum_at = 0.0
+        self._turn = 0  # of the partition whose skipped messages are counted next
+        self._member = make_consumer(settings, name, "", paced=beats is not None)
+        self._membership = KafkaMembership(self._member, settings.session_timeout, monotonic, beats)
+
+    async def join(self, joining: JoinRequest) -> SharedConsumer:
+        """Add a subscription.
+
+        Raises KafkaError, BrokerUnavailable, or PositionOutOfRange if a partition does not hold the start position.
+        """
+        group = joining.group
+        while True:
+            held = self._held
+            rows = await self._starts.begin(self.name, joining)
+            if not self._tasks:
+                await self._starting.ask("start", self._start)
+            if added := held.keys() - rows.keys():
+                await self._starts.begin_partitions(self.name, [group], list(added))
+            elif self._held is held:  # otherwise the rows may be older than the assignment
+                break
+        if self.closed:
+            raise BrokerUnavailable(f"group {self.name} is closing", broker=self._settings.name)
+        for at, each in held.items():
+            each.replace(group, rows[at])
+        consumer = SharedConsumer(
+            self, joining, self._settings.name, self._settings.max_poll_records
+        )
+        self._consumers[group] = consumer
+        self._assign(consumer)
+        return consumer
+
+    async def _start(self) -> None:
+        if self._tasks:
+            return
+        try:
+            await self._member.start()
+        except BaseException:
+            await self._close()
+            raise
+        self._member.subscribe(list(self.topics), listener=self)
+        self._tasks = [
+            asyncio.create_task(self._listen(), name=f"group {self.name}"),
+            asyncio.create_task(self._write(), name=f"positions {self.name}"),
+        ]
+
+    async def leave(self, consumer: SharedConsumer) -> None:
+        """Remove a consumer that has ended. The last one ends the membership."""
+        if self._consumers.get(consumer.group) is consumer:
+            del self._consumers[consumer.group]
+        last = not self._consumers and not self._ended
+        if last:
+            self._ended = True
+            self._retire()
+        await self.flush()
+        if last:
+            await self._close()
+
+    def _retire(self) -> None:
+        """Accept no more subscriptions. Later ones get a new member."""
+        self.closed = True
+        self._gone()
+
+    async def stop(self) -> None:
+        """End a member that no subscription could join."""
+        if not self._ended and not self._consumers:
+            self._ended = True
+            await self._close()
+
+    async def _close(self) -> None:
+        self._retire()
+        await self._commit_minimum()
+        self._held = {}
+        ending = [*self._tasks, *([self._taking] if self._taking is not None else [])]
+        for task in ending:
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending, timeout=STOP_WITHIN)
+        await self._membership.leave(STOP_WITHIN)
+
+    def has_lease(self) -> bool:
+        return self._membership.has_lease()
+
+    def soon(self) -> None:
+        self._due.set()
+
+    async def position_lost(self, error: OffsetOutOfRangeError) -> PositionOutOfRange:
+        return await position_lost(self._member, error, self._settings.request_timeout)
+
+    def on_positions_moved(self) -> None:
+        """Schedule a batch, and report the skipped messages of one partition to the filters."""
+        self._due.set()
+        if self._held:
+            self._turn += 1
+            place = list(self._held)[self._turn % len(self._held)]
+            for consumer in self._consumers.values():
+                consumer.count(place)
+
+    # aiokafka calls these two methods in its own task, and only logs their errors.
+
+    async def on_partitions_revoked(self, _revoked: Collection[TopicPartition]) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            await asyncio.wait({self._taking})
+            self._taking = None
+        if not self._held:
+            return
+        if self._membership.removed:  # the group has given the partitions to other members already
+            self._held = {}
+            for consumer in self._consumers.values():
+                consumer.lose()
+            return
+        self._revoking = True
+        until = self._monotonic() + self._settings.handover
+        for handled in [each.start_revocation() for each in self._consumers.values()]:
+            if not await pause_for(handled, max(0.0, until - self._monotonic())):
+                log.warning("group %s: a revocation was not handled in time", self.name)
+                break
+        await self.flush()
+        await self._commit_minimum()
+        self._held, self._revoking = {}, False
+        for consumer in self._consumers.values():
+            consumer.give_up()
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        if assigned:
+            taking = self._take_over(list(assigned), self._membership.generation)
+            self._taking = asyncio.create_task(taking, name=f"assignment {self.name}")
+
+    async def _take_over(self, assigned: Sequence[TopicPartition], epoch: int) -> None:
+        """Load the positions of the assigned partitions and give the partitions to the consumers. Repeat it while the
+        store is unavailable."""
+        try:
+            self._membership.stop_fetching(assigned)
+            places = [Partition(each.topic, each.partition) for each in assigned]
+            held = await self._load(places, epoch)
+            while lacking := [each for each in self._consumers if not _has(held, each)]:
+                await self._starts.begin_partitions(self.name, lacking, places)
+                held = await self._load(places, epoch)
+        except IllegalStateError as error:
+            log.info("group %s rebalances again: %s", self.name, error)
+        except Exception as error:  # noqa: BLE001 - the next polls raise it
+            self._on_error(error)
+        else:
+            self._held = held
+            for consumer in self._consumers.values():
+                self._assign(consumer)
+
+    async def _load(
+        self, places: Sequence[Partition], epoch: int
+    ) -> dict[Partition, SharedPartition]:
+        while True:
+            newest = epoch != self._refused
+            try:
+                floors, rows = await self._store.own(
+                    self._settings.name, self.name, epoch, places, newest=newest
+                )
+            except StaleOwner as error:
+                # Either another process is the owner, and a revocation will follow. Or the cluster has forgotten the
+                # group and counts from one again; then the next try replaces the stored epoch.
+                self._refused, delay = epoch, CONFIRMED
+                self.trouble = f"the store refused the ownership, next try in {delay:g} s: {error}"
+            except StoreUnavailable as error:
+                delay = AGAIN_AFTER
+                self.trouble = f"positions cannot be loaded, so nothing is delivered: {error}"
+            else:
+                self.trouble, self._refused = "", None
+                self._floors = dict(floors)
+                return {
+                    at: SharedPartition(at, epoch, floors[at], rows[at], self._tail(at))
+                    for at in places
+                }
+            await asyncio.sleep(delay)
+
+    def _assign(self, consumer: SharedConsumer) -> None:
+        if self._held and not self._revoking:
+            consumer.assign(list(self._held.values()), self._epoch)
+
+    @property
+    def _epoch(self) -> int:
+        return next(iter(self._held.values())).epoch
+
+    async def _write(self) -> None:
+        """Store positions after messages were finished, so that one batch covers many of them."""
+        try:
+            while True:
+                await self._due.wait()
+                self._due.clear()
+                await asyncio.sleep(self._settings.commit_interval)
+                begun = self._monotonic()
+                await self.flush()
+                took = self._monotonic() - begun
+                await asyncio.sleep(max(0.0, SHARE * took - self._settings.commit_interval))
+                if self._monotonic() - self._minimum_at >= MINIMUM_EVERY:
+                    await self._commit_minimum()
+        except Exception as error:  # noqa: BLE001 - the next polls raise it
+            self._on_error(error)
+
+    async def flush(self) -> None:
+        """Store the floors, and the positions that have changed. If the store is unavailable, they are stored later.
+
+        Calls that come while a batch is written share the next one.
+        """
+        batch = self._next
+        if batch is None:
+            batch = self._next = asyncio.create_task(self._flush(), name=f"batch {self.name}")
+        await asyncio.wait({batch})
+        batch.result()
+
+    async def _flush(self) -> None:
+        async with self._lock:
+            self._next = None  # what is finished from now on belongs to another batch
+            held = self._held
+            rows = {at: each.batch(self._monotonic()) for at, each in held.items()}
+            floors = {
+                at: each.floor
+                for at, each in held.items()
+                if rows[at] or each.floor != self._floors.get(at)
+            }
+            if floors:
+                await self._save(held, floors, {at: each for at, each in rows.items() if each})
+
+    async def _save(
+        self,
+        held: Mapping[Partition, SharedPartition],
+        floors: Mapping[Partition, int],
+        rows: Mapping[Partition, Mapping[str, Progress]],
+    ) -> None:
+        epoch = next(iter(held.values())).epoch
+        try:
+            missing = await self._store.save(self._settings.name, self.name, epoch, floors, rows)
+        except StoreUnavailable as error:
+            self.trouble = f"positions cannot be stored, so a kill would repeat more: {error}"
+            for at, each in rows.items():
+                held[at].failed(each)
+            self._due.set()
+            return
+        except (
+            StaleOwner
+        ) as error:  # another process owns a partition now, and a revocation will follow
+            log.warning("%s", error)
+            for at, each in rows.items():
+                held[at].failed(each)
+            if self.has_lease():
+                self._on_error(BrokerUnavailable(f"the store and the group differ: {error}"))
+            return
+        self.trouble = ""
+        self._floors |= floors
+        for at, each in rows.items():
+            held[at].stored(each, self._monotonic())
+        for group in {group for group, _ in missing}:
+            self._forget(group)
+
+    def _forget(self, group: str) -> None:
+        """End a subscription whose positions are gone, because it was moved to a group of its own or deleted."""
+        for each in self._held.values():
+            each.remove(group)
+        consumer = self._consumers.pop(group, None)
+        if consumer is not None:
+            consumer.fail(BrokerUnavailable(f"the positions of {group} were moved or deleted"))
+
+    async def _commit_minimum(self) -> None:
+        """Commit the lowest position of all subscriptions to Kafka, for Kafka's own tools."""
+        self._minimum_at = self._monotonic()
+        offsets = {
+            TopicPartition(at.topic, at.number): (each.minimum, "")
+            for at, each in self._held.items()
+        }
+        if not offsets or offsets == self._minimum:
+            return
+        try:
+            async with asyncio.timeout(self._settings.request_timeout):
+                await self._member.commit(offsets)
+        except (KafkaError, TimeoutError) as error:
+            log.info("group %s: the minimum was not committed: %r", self.name, error)
+        else:
+            self._minimum = offsets
+
+    async def _listen(self) -> None:
+        """Pass errors of the group on. The client reports them only from ``getmany``, which fetches nothing, because
+        all partitions are paused."""
+        while True:
+            try:
+                await self._member.getmany(timeout_ms=FETCH_MS)
+            except ConsumerStoppedError:
+                return
+            except Exception as error:  # noqa: BLE001 - the next polls raise it
+                self._on_error(error)
+                if not isinstance(error, KafkaError):
+                    return
+                await asyncio.sleep(AGAIN_AFTER)
+
+    def _on_error(self, error: BaseException) -> None:
+        """Make the polls of all subscriptions raise the error. They begin again with a new member."""
+        self._retire()
+        meaning = translate(error, self._settings.name) or error
+        for consumer in self._consumers.values():
+            consumer.fail(meaning)
+
+
+def _has(held: Mapping[Partition, SharedPartition], group: str) -> bool:
+    return all(group in each.positions for each in held.values())
