@@ -11,10 +11,10 @@ undocumented                   why it is needed, and the public alternative
                                With these, a hundred members would keep a hundred requests waiting at each node.
 ``MetadataRequest``            Correctness: describe_topics may create the topics that it asks about.
 ``OffsetRequest``              Correctness: ``end_offsets`` waits for a partition whose leader died, and for all others.
-``ProduceRequest_v8``          Correctness: the broker names the records that it rejects (KIP-467).
-``create_conn``                The reason why a broker refuses a connection, which the client only logs.
+``AIOKafkaConnection``         The reason why a broker refuses a connection, which the client only logs. And a connection
+                               that is authenticated, for Produce requests: ADR 0057 has the figures. No alternative.
 ``MemoryRecords``              Reading a batch: ADR 0046 has the figures. Alternative: a parser in Python.
-``DefaultRecordBatchBuilder``  Writing a batch, on the Kafka listener. Alternative: an encoder in Python.
+``DefaultRecordBatchBuilder``  Writing a batch, here and on the Kafka listener. Alternative: an encoder in Python.
 ============================== =====================================================================================
 
 For another version of aiokafka: run ``tests/unit/brokers/kafka``, ``tests/contract/test_kafka*.py``,
@@ -23,16 +23,16 @@ For another version of aiokafka: run ``tests/unit/brokers/kafka``, ``tests/contr
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.conn import create_conn
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
-from aiokafka.protocol.produce import ProduceRequest_v8
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -40,14 +40,27 @@ from app.libraries.versions import demand
 
 KNOWN = ("0.14",)
 
-PRODUCE, HEARTBEAT, SYNC_GROUP = 0, 12, 14  # API keys of Kafka's protocol
-NAMES_RECORDS = 8  # the first version of Produce whose answer names the rejected records
+HEARTBEAT, SYNC_GROUP = 12, 14  # API keys of Kafka's protocol
 _READ_COMMITTED = 1
 _ANY_REPLICA = -1
 _FORMAT = 2
 
-connect_once = create_conn
-"""Open one connection to one broker and authenticate it. Raises KafkaError, OSError."""
+
+class Authenticated(NamedTuple):
+    """An open connection to one broker. Keep ``connection``: a connection that is forgotten closes itself."""
+
+    connection: AIOKafkaConnection
+    transport: asyncio.Transport
+
+
+async def connect_once(host: str, port: int, **options: Any) -> Authenticated:
+    """Open one connection to one broker and authenticate it. ``close`` of the connection ends it.
+
+    Raises KafkaError, OSError or TimeoutError.
+    """
+    connection = AIOKafkaConnection(host, port, **options)
+    _, writer = await connection.connect()
+    return Authenticated(connection, writer.transport)
 
 
 def demand_known_aiokafka() -> None:
@@ -94,12 +107,6 @@ def fetch_request(
     return FetchRequest(wait_ms, 1, most_bytes, _READ_COMMITTED, list(topics.items()), rack_id="")
 
 
-def newest_produce(request: Any) -> Any:
-    """Build a Produce request in the version whose answer names rejected records. Its ``topics`` hold the
-    batches."""
-    return request.build(ProduceRequest_v8)
-
-
 def batches_of(raw: bytes) -> Iterator[Any]:
     """Yield the complete batches at the beginning of ``raw``, of any format. Raises CorruptRecordException."""
     found = MemoryRecords(raw)
@@ -107,24 +114,23 @@ def batches_of(raw: bytes) -> Iterator[Any]:
         yield found.next_batch()
 
 
-def batch_builder(size: int) -> Any:
-    """Return an empty builder of a batch of format 2 without compression or producer id, of at most
-    ``size`` bytes."""
-    return DefaultRecordBatchBuilder(
-        magic=_FORMAT,
-        compression_type=0,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=size,
-    )
+def batch_builder(
+    size: int, codec: int = 0, producer: int = -1, epoch: int = -1, sequence: int = -1
+) -> Any:
+    """Return an empty builder of a batch of format 2.
+
+    Args:
+        size: The most bytes of the batch.
+        codec: The number of the compression codec. 0 is none.
+        producer: The producer id, or -1.
+        epoch: The epoch of the producer id, or -1.
+        sequence: The sequence number of the first record, or -1.
+    """
+    return DefaultRecordBatchBuilder(_FORMAT, codec, 0, producer, epoch, sequence, size)
 
 
 __all__: Sequence[str] = [
     "HEARTBEAT",
-    "NAMES_RECORDS",
-    "PRODUCE",
     "SYNC_GROUP",
     "batch_builder",
     "batches_of",
@@ -134,6 +140,5 @@ __all__: Sequence[str] = [
     "demand_known_aiokafka",
     "fetch_request",
     "metadata_request",
-    "newest_produce",
     "offsets_request",
 ]

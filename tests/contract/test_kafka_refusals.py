@@ -10,7 +10,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from app.bindings.record import Record
-from app.brokers.kafka import connection, errors
+from app.brokers.kafka import errors, produce_request
 from app.brokers.portable import PortableLog, PublishBounds
 from app.errors import BrokerRefused, UnclearRefusal
 from app.interfaces import PublishResult
@@ -74,7 +74,7 @@ async def test_only_the_records_without_a_key_are_refused_by_a_compacted_topic(
     """Kafka refuses the whole batch. Since version 8 of Produce it names the records; a broker that has no such
     version is sent less and less at once."""
     if not words:
-        monkeypatch.setattr(connection, "NAMES_RECORDS", 99)
+        monkeypatch.setattr(produce_request, "NEWEST", 7)
     topic = await made(kafka, log, cleanup_policy="compact")
     records = [record(f"{n}", None if n in {3, 7} else b"k") for n in range(11)]
     results = await log.submit(topic, records)

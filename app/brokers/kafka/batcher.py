@@ -2,7 +2,8 @@
 
 Callers that wait for room in one batch of aiokafka wake each other in quadratic time (aiokafka issue 528). In
 this module no caller waits for room: a record is an entry in a plain queue. When the leader is free, the
-whole queue becomes the next wire batch. The next batch forms while one is in flight.
+whole queue becomes the next wire batch, encoded by aiokafka's record codec. The next batch forms while one is in
+flight.
 """
 
 from __future__ import annotations
@@ -39,16 +40,19 @@ class Batcher:
     __slots__ = (
         "failed_alone",
         "in_flight",
-        "leader",
         "most",
         "number",
+        "on_wire",
         "queue",
+        "resent",
+        "rests_until",
         "size",
         "suspected_at",
         "suspects",
         "topic",
         "tp",
         "waiting",
+        "wire",
     )  # fmt: skip
 
     def __init__(self, topic: TopicBatchers, number: int) -> None:
@@ -57,7 +61,10 @@ class Batcher:
         self.tp = TopicPartition(topic.name, number)
         self.queue: deque[Entry] = deque()
         self.in_flight: list[Entry] = []
-        self.leader = -1  # the node to which the batch in flight went
+        self.wire: bytes | None = None  # the batch in flight, as it was encoded
+        self.on_wire = False  # whether the batch in flight is in a request without an answer
+        self.resent = False  # whether the batch in flight was sent more than once
+        self.rests_until = 0.0  # when it may be sent, by the clock of the event loop, in seconds
         self.waiting = False  # listed by the publisher as having records to send
         self.size = 0  # bytes of the batch in flight
         self.suspects = 0  # records at the head of the queue, one of which the broker rejects
@@ -66,42 +73,42 @@ class Batcher:
         self.most = UNLIMITED  # most records of the next batch, during the search
 
     def fill(self, batch: Any) -> bool:
-        """Move records from the queue into ``batch``. Return True if the batch has records. A record whose
-        caller has a result already, or was cancelled, is dropped. It must be dropped now, because a batch
-        that aiokafka has cannot be recalled."""
-        queue, in_flight, append = self.queue, self.in_flight, batch.append
+        """Move records from the queue into ``batch``, and encode it as ``wire``. Return True if it has records. A
+        record whose caller has a result already, or was cancelled, is dropped."""
+        queue, in_flight = self.queue, self.in_flight
         most, topic = self.most, self.topic
-        bounded = topic.knows_bounds()
+        bounded = topic.bounded and topic.knows_bounds()
         while queue and len(in_flight) < most:
             entry = queue[0]
             submission, index, record = entry
+            refusal = topic.refusal(record) if bounded else None
             if submission.done():
                 submission.resolve(index, DROPPED)
-            elif bounded and (refusal := topic.refusal(record)) is not None:
+            elif refusal is not None:
                 submission.resolve(index, refusal)
-            elif bounded and in_flight and batch.size() + size_of(record) > topic.max_bytes > 0:
+            elif (
+                bounded and in_flight and batch.size() + size_of(record) > topic.max_bytes > 0
+            ) or not self._write(batch, entry):
                 break
-            else:
-                try:
-                    taken = append(
-                        timestamp=None,  # now
-                        key=record.key,
-                        value=record.body,
-                        headers=list(record.headers),
-                    )
-                except (TypeError, ValueError) as error:  # the client wrote nothing of the record
-                    submission.resolve(
-                        index,
-                        BrokerRefused(f"the record cannot be written: {error}", kind="unwritable"),
-                    )
-                else:
-                    if taken is None:
-                        break
-                    in_flight.append(entry)
             queue.popleft()
-        batch.close()
         self.size = batch.size()
+        if in_flight:
+            self.wire = batch.build()
         return bool(in_flight)
+
+    def _write(self, batch: Any, entry: Entry) -> bool:
+        """Write a record into ``batch``, or fail it if that is impossible. Return False if the batch is full."""
+        submission, index, record = entry
+        headers = list(record.headers)
+        try:
+            written = batch.append(len(self.in_flight), None, record.key, record.body, headers)
+        except (TypeError, ValueError) as error:  # nothing of the record was written
+            text = f"the record cannot be written: {error}"
+            submission.resolve(index, BrokerRefused(text, kind="unwritable"))
+            return True
+        if written is not None:
+            self.in_flight.append(entry)
+        return written is not None
 
     def succeed(self, broker: str, offset: int | None) -> None:
         """Resolve all records in flight as stored, with receipts of ``broker``. ``offset`` is the offset of
@@ -137,9 +144,13 @@ class Batcher:
             self.topic.learn(max_bytes=self.size // 2)
 
     def requeue(self) -> None:
-        """Return the records in flight that have no result to the head of the queue, in their order."""
+        """Return the records in flight that have no result to the head of the queue, in their order. If the
+        topic was deleted, they fail."""
         in_flight, self.in_flight = self.in_flight, []
+        self.wire, self.resent = None, False
         self.queue.extendleft(reversed(unanswered(in_flight)))
+        if self.topic.gone is not None:
+            self.fail_queued(self.topic.gone)
 
     def fail(self, error: BrokerError) -> None:
         """Resolve all records in flight with ``error``."""
@@ -179,6 +190,7 @@ class Batcher:
 
     def _unload(self) -> list[Entry]:
         in_flight, self.in_flight = self.in_flight, []
+        self.wire, self.resent = None, False
         if self.suspects:
             self.suspects = max(0, self.suspects - len(in_flight))
             self.most = self.most if self.suspects else UNLIMITED
@@ -197,7 +209,7 @@ class Batcher:
 
     def holds_answered(self) -> bool:
         """Return True if the caller of any record in flight has a result already. The batch must not be sent
-        then."""
+        again then."""
         return any(submission.done() for submission, _, _ in self.in_flight)
 
 
@@ -205,15 +217,17 @@ class TopicBatchers:
     """The batchers of one topic, and the sizes and keys that the broker is known to reject."""
 
     __slots__ = (
-        "_doubted", "_keyed", "_keyed_until", "_keyless", "_known_until", "batchers", "max_bytes", "name", "taken",
-        "too_large",
+        "_doubted", "_keyed", "_keyed_until", "_keyless", "_known_until", "batchers", "bounded", "gone", "max_bytes", "name",
+        "taken", "too_large",
     )  # fmt: skip
 
     def __init__(self, name: str, partitions: int) -> None:
         self.name = name
+        self.bounded = False  # whether the broker was seen to reject sizes or records without a key
         self.max_bytes = 0  # most bytes of a wire batch, learnt from a rejection; 0 is unknown
         self.too_large = 0  # bytes of the smallest record rejected for its size; 0 is unknown
         self.taken = 0  # wire batches stored
+        self.gone: BrokerError | None = None  # why the topic is no longer published to
         self.batchers = [Batcher(self, number) for number in range(partitions)]
         # By digest of the record: ``taken`` when the record first failed in a batch of one.
         self._doubted: dict[bytes, int] = {}
@@ -243,18 +257,21 @@ class TopicBatchers:
         self.too_large = too_large or self.too_large
         self.max_bytes = max_bytes or self.max_bytes
         self._known_until = monotonic() + LIMIT_KNOWN
+        self.bounded = True
 
     def demand_keys(self, error: BrokerRefused) -> None:
-        """Reject records without a key for a moment, because each attempt to send one costs a whole producer.
-        An operator may change the topic at any time."""
+        """Reject records without a key for a moment, because each attempt to send one costs a wire batch. An
+        operator may change the topic at any time."""
         self._keyed, self._keyed_until = error, monotonic() + REFUSED_FOR
+        self.bounded = True
 
     def knows_bounds(self) -> bool:
         """Return True if size limits of the topic are known. A limit is forgotten after a while, so that
         larger records are tried again."""
         if self._keyed is not None and monotonic() >= self._keyed_until:
             self._keyed = None
-        return self._knows_sizes() or self._keyed is not None
+        self.bounded = self._knows_sizes() or self._keyed is not None
+        return self.bounded
 
     def _knows_sizes(self) -> bool:
         if not (self.too_large or self.max_bytes):
@@ -288,6 +305,13 @@ class TopicBatchers:
         partition."""
         if batcher.number == self._keyless:
             self._keyless = (batcher.number + 1) % len(self.batchers)
+
+    def end(self, error: BrokerError) -> None:
+        """Fail all records that are not on the wire. Those on the wire fail with ``error`` too, unless the broker
+        stores them."""
+        self.gone = error
+        for batcher in self.batchers:
+            batcher.fail_queued(error)
 
     def grow(self, partitions: int) -> None:
         """Add batchers for partitions that an operator has added."""

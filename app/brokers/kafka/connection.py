@@ -1,9 +1,9 @@
-"""One idempotent producer of aiokafka: started, watched, and closed for good after a failure.
+"""The connections of a publisher to one cluster: metadata, a link to each leader, and producer ids.
 
-aiokafka's idempotent producer retries without end. So it would send records whose callers have a result
-already. After a gap in its sequence numbers the producer fails until it is replaced (aiokafka issue 1017). So
-this module checks every produce request before it is sent, and gives up a producer after any failure. The
-next producer has a new id and sends only records without a result.
+aiokafka's client has the metadata, but its producer sends nothing. That producer retries without end, so it would
+send records whose callers have a result already. After a gap in its sequence numbers it fails until it is replaced
+(aiokafka issue 1017). Here a partition whose next number is not certain gets a new producer id (``sequences``), and
+no other partition notices.
 """
 
 from __future__ import annotations
@@ -11,78 +11,69 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Collection
+from random import shuffle
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaConnectionError, KafkaError, for_code
+from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError, for_code
 
-from app.brokers.aiokafka_adapter import (
-    NAMES_RECORDS,
-    PRODUCE,
-    connect_once,
-    metadata_request,
-    newest_produce,
-)
+from app.brokers.aiokafka_adapter import connect_once, metadata_request
 from app.brokers.kafka.addresses import addresses_of
-from app.brokers.kafka.errors import Abandoned, KafkaRefusal
+from app.brokers.kafka.broker_link import BrokerLink
+from app.brokers.kafka.produce_request import (
+    INIT_PRODUCER_ID,
+    identity_answer,
+    identity_request,
+)
 from app.brokers.kafka.questions import ask_any
+from app.brokers.kafka.sequences import Sequences
 from app.brokers.kafka.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
 
 STOP_WITHIN = 2.0  # seconds; a close waits without end for a peer that does not read
 PROBE_WITHIN = 2.0
+IDLE_FOR = 540.0  # seconds; brokers close connections that were idle for ten minutes
+ASK_AGAIN = 0.1  # seconds until a producer id is requested again
 
 _UNKNOWN_TOPIC = 3
-
-Place = tuple[str, int]
-"""Topic and partition number."""
+_NOT_YET = frozenset({14, 15, 16, 51})  # the broker cannot give producer ids at the moment
 
 
 class ProducerConnection:
-    """A started producer, the check before each of its produce requests, and the errors that it met."""
+    """A connected client of one cluster, with a link to each leader that is in use."""
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        may_leave: Callable[[Place], bool],
-        refused: Callable[[int], None] = lambda _code: None,
-    ) -> None:
-        """Create the producer without connecting it.
+    def __init__(self, settings: KafkaSettings, ready: Callable[[], None]) -> None:
+        """Create the client without connecting it.
 
         Args:
             settings: The settings with which to reach the cluster.
-            may_leave: A function that returns False if the batch of a partition must not be sent. It is
-                called directly before the send.
-            refused: Called with the code of each error that Kafka returns for a wire batch.
+            ready: Called when a link or a producer id that was missing may be there.
         """
-        self.tainted = False  # True: no produce request may be sent any more
-        self.refusals: dict[Place, KafkaRefusal] = {}  # the last error by partition
-        self._may_leave = may_leave
-        self._refused = refused
-        # Without idempotence aiokafka does not retry a produce time-out (its issue 197). A linger was
-        # measured to cost throughput.
+        self.closed = False
+        self._ready = ready
         self._producer = AIOKafkaProducer(
-            acks=settings.acks,
-            enable_idempotence=settings.acks == "all",
-            linger_ms=0,
-            max_batch_size=settings.max_batch,
-            compression_type=settings.compression,
-            **settings.client(),
+            compression_type=settings.compression, enable_idempotence=False, **settings.client()
         )
         self.client: Any = self._producer.client
-        self._send = self.client.send
-        self.client.send = self._check_and_send
         self._settings = settings
+        self._options = settings.one_connection()
         self._timeout = settings.request_timeout
+        self._links: dict[int, BrokerLink] = {}
+        self.sequences = Sequences(
+            idempotent=settings.acks == "all",
+            batch_bytes=settings.max_batch,
+            compression=settings.compression,
+        )
+        self._tasks: dict[int | None, asyncio.Task[None]] = {}  # by node; None: the new producer id
 
     async def open(self) -> None:
-        """Connect the producer. Raises KafkaError, OSError or TimeoutError."""
+        """Connect the client and get a producer id. Raises KafkaError, OSError or TimeoutError."""
         try:
             async with asyncio.timeout(self._timeout):
                 await self._producer.start()
+                await self._get_identity()
         except KafkaConnectionError as error:
             await self.close()
             raise await self._reason() or error from error
@@ -91,22 +82,29 @@ class ProducerConnection:
             raise
 
     async def close(self) -> None:
-        """Stop the producer within a time limit. Nothing is sent afterwards, even if the stop fails."""
-        self.tainted = True
+        """Stop the client within a time limit. Nothing is sent afterwards, even if the stop fails."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for link in list(self._links.values()):
+            link.close()
         await shut(self._producer, self.client, STOP_WITHIN)
 
-    def create_batch(self) -> Any:
-        return self._producer.create_batch()
+    def link(self, node: int) -> BrokerLink | None:
+        """Return the link to a node. If there is none, return None and connect in the background."""
+        link = self._links.get(node)
+        if link is not None and link.used + IDLE_FOR < asyncio.get_running_loop().time():
+            link.close()
+            link = None
+        if link is None:
+            self._work(node, self._connect)
+        return link
 
-    async def send_batch(self, batch: Any, place: Place) -> asyncio.Future[Any]:
-        """Pass a wire batch to the client, and return a future for its base offset or a KafkaError.
-
-        Does not wait if the topic is known and no batch of the partition is in flight.
-        """
-        future: asyncio.Future[Any] = await self._producer.send_batch(
-            batch, place[0], partition=place[1]
-        )
-        return future
+    def renew(self) -> None:
+        """Request a new producer id in the background."""
+        self._work(None, self._renew)
 
     async def partitions(self, topic: str) -> int | None:
         """Return the number of partitions of the topic, or None if it does not exist. Never creates the
@@ -161,7 +159,7 @@ class ProducerConnection:
         options = self._settings.one_connection()
         try:
             async with asyncio.timeout(PROBE_WITHIN):
-                connection = await connect_once(host, port, **options)
+                connection, _ = await connect_once(host, port, **options)
         except KafkaConnectionError as error:
             return await _tls_alert(host, port, options["ssl_context"]) or error
         except (KafkaError, OSError, TimeoutError) as error:
@@ -169,42 +167,69 @@ class ProducerConnection:
         connection.close()
         return None
 
-    async def _check_and_send(self, node: int, request: Any, **options: Any) -> Any:
-        """Send a request of the client, or raise Abandoned if a batch in it must not be sent.
+    def _work(self, what: int | None, work: Callable[[int | None], Any]) -> None:
+        """Start a task, unless it is running. ``ready`` is called when it ends."""
+        if what not in self._tasks and not self.closed:
+            self._tasks[what] = task = asyncio.create_task(work(what))
+            task.add_done_callback(lambda _: self._tasks.pop(what, None))
 
-        The client connects before the check, so that the check and the send are one step.
-        """
-        if request.API_KEY != PRODUCE:
-            return await self._send(node, request, **options)
-        await self.client.ready(node)
-        newest = newest_produce(request)
-        places = _places(newest)
-        for place in places:
-            self.refusals.pop(place, None)
-        if self.tainted or not all(map(self._may_leave, places)):
-            raise Abandoned
-        # The client itself uses version 7 at most, whose answers have no error messages.
-        request.prepare = partial(_newest, request, newest)
+    async def _connect(self, node: Any) -> None:
         try:
-            answer = await self._send(node, request, **options)
-        finally:
-            del request.prepare  # else a cycle keeps the wire batches until the garbage collector runs
-        if request.required_acks:
-            self._note(answer)
-        return answer
+            await self._open_link(node)
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.debug("Kafka node %s cannot be reached: %r", node, error)
+            self.refresh()
+        else:
+            self._ready()
 
-    def _note(self, answer: Any) -> None:
-        """Store the error codes of an answer as they were on the wire. The client would lose them, because it
-        has no class for many codes."""
-        for topic, partitions in answer.topics:
-            for number, code, *more in partitions:
-                if code:
-                    records, message = (
-                        more[-2:] if answer.API_VERSION >= NAMES_RECORDS else ((), None)
-                    )
-                    named = {index: text or "" for index, text in records or ()}
-                    self.refusals[topic, number] = KafkaRefusal(code, named, message or "")
-                    self._refused(code)
+    async def _open_link(self, node: int) -> BrokerLink:
+        broker = self.client.cluster.broker_metadata(node)
+        if broker is None:
+            raise NodeNotReadyError(f"node {node} is not in the metadata")
+        settings = self._settings
+        link = BrokerLink(settings.client_id, settings.request_timeout, self._drop)
+        await link.open(broker.host, broker.port, **self._options)
+        there = self._links.setdefault(node, link)
+        if there is not link:  # two were opened at once
+            link.close()
+        return there
+
+    def _drop(self, lost: BrokerLink) -> None:
+        self._links = {node: link for node, link in self._links.items() if link is not lost}
+        if not self.closed:
+            self.refresh()  # its partitions may have another leader soon
+
+    async def _renew(self, _: Any) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._get_identity()
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning("Kafka %s gives no producer id: %r", self._settings.name, error)
+        else:
+            self._ready()
+
+    async def _get_identity(self) -> None:
+        """Get a new producer id from any broker. Raises KafkaError, OSError or TimeoutError."""
+        while self.sequences.identity is None:
+            code, identity = identity_answer(await self._ask_any_for_identity())
+            if not code:
+                self.sequences.identity = identity
+            elif code in _NOT_YET:
+                await asyncio.sleep(ASK_AGAIN)
+            else:
+                raise for_code(code)
+
+    async def _ask_any_for_identity(self) -> bytes:
+        nodes = [broker.nodeId for broker in self.client.cluster.brokers()]
+        shuffle(nodes)
+        failure: Exception = KafkaConnectionError("no node of the cluster is known")
+        for node in nodes:
+            try:
+                link = self._links.get(node) or await self._open_link(node)
+                return await link.ask(INIT_PRODUCER_ID, 0, identity_request())
+            except (KafkaError, OSError, TimeoutError) as error:
+                failure = error
+        raise failure
 
 
 async def _tls_alert(host: str, port: int, tls: ssl.SSLContext | None) -> Exception | None:
@@ -241,18 +266,3 @@ async def shut(what: Any, client: Any, within: float) -> None:
         if task.done() and not task.cancelled() and task.exception() is None:
             return
         log.warning("a Kafka client did not stop cleanly: %r", task)
-
-
-def _newest(request: Any, newest: Any, versions: Mapping[int, tuple[int, int]]) -> Any:
-    """Return ``newest`` if the broker supports the version of this request (Kafka 2.4). Otherwise return
-    ``request``, which the client prepared."""
-    low, high = versions.get(PRODUCE, (0, 0))
-    if low <= NAMES_RECORDS <= high:
-        return newest
-    return type(request).prepare(request, versions)
-
-
-def _places(request: Any) -> list[Place]:
-    return [
-        (topic, partition) for topic, partitions in request.topics for partition, _ in partitions
-    ]

@@ -23,17 +23,11 @@ from app.errors import (
 )
 
 
-class Abandoned(kafka.KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """Skybridge kept the client from sending a batch, because the caller of a record in the batch has a
-    result already."""
-
-    retriable = False
-
-
 class FailureAction(enum.Enum):
     """An action for the records of a wire batch that failed."""
 
-    AGAIN = "send the unanswered records again with a new producer"
+    RESEND = "send the same wire batch again; the broker recognises it if it has stored it"
+    AGAIN = "send the unanswered records again with a new producer id"
     NARROW = "the broker rejects one of the records: send smaller batches to find it"
     ANSWER = "fail the records"
 
@@ -47,23 +41,24 @@ class CodeMeaning(NamedTuple):
     kind: str = ""
 
 
-_A, _N, _T = FailureAction.AGAIN, FailureAction.NARROW, FailureAction.ANSWER
+_R, _A = FailureAction.RESEND, FailureAction.AGAIN
+_N, _T = FailureAction.NARROW, FailureAction.ANSWER
 CODES: Mapping[int, CodeMeaning] = {
-    3: CodeMeaning("UNKNOWN_TOPIC_OR_PARTITION", _T, "unknown-topic"),
-    5: CodeMeaning("LEADER_NOT_AVAILABLE", _A),
-    6: CodeMeaning("NOT_LEADER_OR_FOLLOWER", _A),
-    7: CodeMeaning("REQUEST_TIMED_OUT", _T),
+    3: CodeMeaning("UNKNOWN_TOPIC_OR_PARTITION", _R, "unknown-topic"),
+    5: CodeMeaning("LEADER_NOT_AVAILABLE", _R),
+    6: CodeMeaning("NOT_LEADER_OR_FOLLOWER", _R),
+    7: CodeMeaning("REQUEST_TIMED_OUT", _R),
     8: CodeMeaning("BROKER_NOT_AVAILABLE", _T),
     9: CodeMeaning("REPLICA_NOT_AVAILABLE", _T),
     10: CodeMeaning("MESSAGE_TOO_LARGE", _N, "record-too-large"),
     13: CodeMeaning("NETWORK_EXCEPTION", _T),
-    14: CodeMeaning("COORDINATOR_LOAD_IN_PROGRESS", _T),
-    15: CodeMeaning("COORDINATOR_NOT_AVAILABLE", _T),
-    16: CodeMeaning("NOT_COORDINATOR", _T),
+    14: CodeMeaning("COORDINATOR_LOAD_IN_PROGRESS", _R),
+    15: CodeMeaning("COORDINATOR_NOT_AVAILABLE", _R),
+    16: CodeMeaning("NOT_COORDINATOR", _R),
     17: CodeMeaning("INVALID_TOPIC_EXCEPTION", _T, "unknown-topic"),
     18: CodeMeaning("RECORD_LIST_TOO_LARGE", _N, "record-too-large"),
-    19: CodeMeaning("NOT_ENOUGH_REPLICAS", _T),
-    20: CodeMeaning("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _T),
+    19: CodeMeaning("NOT_ENOUGH_REPLICAS", _R),
+    20: CodeMeaning("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _R),
     21: CodeMeaning("INVALID_REQUIRED_ACKS", _T, "other"),
     29: CodeMeaning("TOPIC_AUTHORIZATION_FAILED", _T, "not-authorised"),
     30: CodeMeaning("GROUP_AUTHORIZATION_FAILED", _T, "not-authorised"),
@@ -72,16 +67,16 @@ CODES: Mapping[int, CodeMeaning] = {
     33: CodeMeaning("UNSUPPORTED_SASL_MECHANISM", _T),
     34: CodeMeaning("ILLEGAL_SASL_STATE", _T),
     35: CodeMeaning("UNSUPPORTED_VERSION", _T, "other"),
-    41: CodeMeaning("NOT_CONTROLLER", _T),
+    41: CodeMeaning("NOT_CONTROLLER", _R),
     42: CodeMeaning("INVALID_REQUEST", _T, "other"),
     43: CodeMeaning("UNSUPPORTED_FOR_MESSAGE_FORMAT", _T, "other"),
     44: CodeMeaning("POLICY_VIOLATION", _N, "rejected"),
-    45: CodeMeaning("OUT_OF_ORDER_SEQUENCE_NUMBER", _A),  # lasts until the producer is replaced
+    45: CodeMeaning("OUT_OF_ORDER_SEQUENCE_NUMBER", _A),  # lasts until the producer id is replaced
     46: CodeMeaning("DUPLICATE_SEQUENCE_NUMBER", _A),
     47: CodeMeaning("INVALID_PRODUCER_EPOCH", _A),
     49: CodeMeaning("INVALID_PRODUCER_ID_MAPPING", _A),
     53: CodeMeaning("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", _T, "not-authorised"),
-    56: CodeMeaning("KAFKA_STORAGE_ERROR", _T),
+    56: CodeMeaning("KAFKA_STORAGE_ERROR", _R),
     58: CodeMeaning("SASL_AUTHENTICATION_FAILED", _T, "not-authorised"),
     59: CodeMeaning("UNKNOWN_PRODUCER_ID", _A),
     60: CodeMeaning("REASSIGNMENT_IN_PROGRESS", _T),
@@ -143,9 +138,7 @@ _CAUSES = {  # by code: the likely cause and its cure
 }
 _DEMANDS_KEY = "without key"  # in Kafka's message for a record of a compacted topic
 _CLIPPED = 300  # most characters of the broker's message that an error quotes
-_CLIENT_AGAIN = (
-    Abandoned, kafka.ProducerFenced, kafka.ProducerClosed, kafka.KafkaTimeoutError,
-)  # fmt: skip
+_STALE = frozenset({3, 5, 6, 56})  # the partition may have another leader
 
 
 class KafkaRefusal(NamedTuple):
@@ -182,35 +175,23 @@ class KafkaRefusal(NamedTuple):
         return self.kind == "rejected" and _DEMANDS_KEY in self.records[index]
 
     @property
+    def is_of_stale_metadata(self) -> bool:
+        """Return True if another node may lead the partition."""
+        return self.code in _STALE
+
+    @property
     def is_too_large(self) -> bool:
         return self.kind == "record-too-large"
 
 
-def refusal_of(error: BaseException, answered: KafkaRefusal | None = None) -> KafkaRefusal | None:
-    """Return Kafka's error answer, or None for an error of the client.
-
-    Args:
-        error: The error that the client raised.
-        answered: The answer as it was on the wire. The error of the client is incomplete, because the client
-            has no class for many codes and drops the broker's messages.
-    """
-    if not isinstance(error, kafka.BrokerResponseError):
-        return None
-    known = answered is not None and error.errno == answered.code
-    if answered is not None and (known or isinstance(error, kafka.UnknownError)):
-        return answered
-    return KafkaRefusal(error.errno)
+def refusal_of(error: BaseException) -> KafkaRefusal | None:
+    """Return Kafka's error answer, or None for an error of the client."""
+    return KafkaRefusal(error.errno) if isinstance(error, kafka.BrokerResponseError) else None
 
 
-def judge(error: BaseException, refusal: KafkaRefusal | None = None) -> FailureAction:
-    """Return what to do with the records of a wire batch whose future ended in ``error``."""
-    refusal = refusal or refusal_of(error)
-    if refusal is not None:
-        return CODES[refusal.code].next if refusal.is_clear else FailureAction.NARROW
-    is_bare = type(error) is kafka.KafkaError  # raised when the client's sender task has died
-    return (
-        FailureAction.AGAIN if is_bare or isinstance(error, _CLIENT_AGAIN) else FailureAction.ANSWER
-    )
+def judge(refusal: KafkaRefusal) -> FailureAction:
+    """Return what to do with the records of a wire batch that Kafka did not confirm as stored."""
+    return CODES[refusal.code].next if refusal.is_clear else FailureAction.NARROW
 
 
 def explain(

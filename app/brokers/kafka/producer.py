@@ -1,8 +1,6 @@
-"""Publish records to Kafka: choose the batcher of each record, send wire batches, and resolve the results.
+"""Publish records to Kafka: keep a connection to the cluster, and pass records to the batchers of their partitions.
 
-One task sends all batches. A batch is sent when the leader of its partition has no request in flight. Records
-that arrive while a request is in flight are sent together afterwards, in one request for all partitions of
-that leader. A deliberate wait (a linger) would only cost time.
+``shipper`` sends the wire batches of the batchers, and resolves the results.
 """
 
 from __future__ import annotations
@@ -12,41 +10,31 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from random import random
-from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from app.bindings.record import Record
-from app.brokers.kafka.batcher import Batcher, TopicBatchers
-from app.brokers.kafka.connection import Place, ProducerConnection
-from app.brokers.kafka.errors import (
-    FailureAction,
-    KafkaRefusal,
-    explain,
-    judge,
-    refusal_of,
-    refused,
-    translate,
-)
+from app.brokers.kafka.batcher import TopicBatchers
+from app.brokers.kafka.connection import ProducerConnection
+from app.brokers.kafka.refusals import Refusals
 from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.kafka.shipper import Shipper
 from app.brokers.kafka.topics import KnownTopics
 from app.brokers.member import pause_for
 from app.brokers.portable import Submission
-from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.errors import BrokerError, BrokerUnavailable
 from app.model.metadata import LogHealth
 from app.telemetry.tasks import keep
 
 log = logging.getLogger(__name__)
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0  # seconds between attempts to connect
-NO_LEADER_DELAY = 0.1
 EXPECTED = (KafkaError, OSError, TimeoutError)  # any other error is a bug
-RETIRE_WITHIN = 2.0  # seconds in which batches of a closed producer may still be answered
+RETIRE_WITHIN = 2.0  # seconds in which batches of a closed connection may still be answered
 START_WITHIN = 5.0
 
 
 class KafkaPublisher:
-    """Publishes records through one idempotent producer after another. All methods run on the event loop."""
+    """Publishes records through one connection after another. All methods run on the event loop."""
 
     def __init__(
         self, settings: KafkaSettings, refused: Callable[[int], None] = lambda _code: None
@@ -54,18 +42,15 @@ class KafkaPublisher:
         """Create the publisher. ``refused`` is called with the code of each error that Kafka returns for a
         wire batch."""
         self.settings = settings
-        self._refused = refused
         self.name = settings.name
-        self.topics = KnownTopics(settings, self._join, self._on_topic_deleted)
+        self.topics = KnownTopics(settings, self._join)
+        compressed = settings.compression is not None
+        refusals = Refusals(settings.name, compressed=compressed, no_right=self.topics.refuse)
+        self.shipper = Shipper(settings, refusals, refused)
         self._connection: ProducerConnection | None = None
-        self._cause = ""  # why there is no connection, or why the last request failed
-        self._waiting: list[Batcher] = []  # records queued, no batch in flight
-        self._in_flight: dict[Place, tuple[Batcher, asyncio.Future[Any]]] = {}
-        self._busy: set[int] = set()  # leaders with a request in flight
-        self._looking = False  # whether a look for missing leaders is scheduled
-        self._wake = asyncio.Event()
+        self._cause = ""  # why there is no connection
+        self._ended = asyncio.Event()  # the connection must be replaced
         self._tried = asyncio.Event()  # one attempt to connect has ended
-        self._answered = False  # whether the broker has answered a batch of this connection
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
 
@@ -79,12 +64,13 @@ class KafkaPublisher:
     async def stop(self) -> None:
         """Stop publishing. Queued records fail as not sent, and records on the wire as unknown."""
         self._stopping = True  # the client may swallow a cancellation
+        self._ended.set()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         await self.topics.stop()
         stopped = BrokerUnavailable(f"log {self.name} has stopped", broker=self.name)
-        for batcher in self._waiting:
+        for batcher in self.shipper.waiting:
             batcher.fail_queued(stopped)
 
     def publish(self, submission: Submission) -> None:
@@ -117,29 +103,24 @@ class KafkaPublisher:
             batcher = topic.batcher(record.key)
             batcher.queue.append((submission, index, record))
             if not batcher.waiting and not batcher.in_flight:
-                self._await_turn(batcher)
-        self._wake.set()
-
-    def _await_turn(self, batcher: Batcher) -> None:
-        batcher.waiting = True
-        self._waiting.append(batcher)
+                self.shipper.await_turn(batcher)
 
     async def _run(self) -> None:
         delay = FIRST_DELAY
         while not self._stopping:
-            self._answered = False
-            connection = ProducerConnection(self.settings, self._may_leave, self._refused)
+            self._ended.clear()
+            connection = ProducerConnection(self.settings, self.shipper.ship_soon)
             try:
                 await connection.open()
                 await self._take_over(connection)
-                await self._ship_until_tainted(connection)
+                await self._ended.wait()
             except Exception as error:
                 self._lose(error)
                 if not isinstance(error, EXPECTED):
                     raise
             finally:
                 await self._retire(connection)
-            if self._answered:
+            if self.shipper.answered:
                 delay = FIRST_DELAY
             else:
                 await asyncio.sleep(delay * (0.5 + random() / 2))  # noqa: S311 - spread, no secret
@@ -151,7 +132,7 @@ class KafkaPublisher:
         self._cause = ""
         self._connection = self.topics.connection = connection
         self._tried.set()
-        self._wake.set()
+        self.shipper.begin(connection, partial(self._taint, connection))
 
     def _lose(self, error: BaseException) -> None:
         """Note that the cluster is unreachable, and fail all queued records. None of them was ever sent."""
@@ -159,189 +140,29 @@ class KafkaPublisher:
         if self._cause != cause:
             log.warning("%s", self._cause)
         self._tried.set()
-        for batcher in self._waiting:
+        for batcher in self.shipper.waiting:
             batcher.fail_queued(self._unavailable())
             batcher.waiting = False
-        self._waiting.clear()
+        self.shipper.waiting.clear()
         self.topics.give_up(self._unavailable())
 
-    async def _ship_until_tainted(self, connection: ProducerConnection) -> None:
-        while not (connection.tainted or self._stopping):
-            await self._wake.wait()
-            await asyncio.sleep(0)  # lets callers that were woken too publish into these batches
-            self._wake.clear()
-            batchers, self._waiting = self._waiting, []
-            try:
-                await self._ship(connection, batchers)
-            except Exception:
-                log.exception(
-                    "Kafka %s: a bug prevented sending; the producer is replaced", self.name
-                )
-                connection.tainted = True
-                for batcher in batchers:
-                    self._requeue_unsent(batcher)
-
-    def _requeue_unsent(self, batcher: Batcher) -> None:
-        """Queue the records of a batch again for the next producer. An error occurred before the client got
-        the batch, so they were not sent."""
-        flight = self._in_flight.get(batcher.tp)
-        if batcher.in_flight and (flight is None or flight[0] is not batcher):
-            batcher.requeue()
-        if (
-            (batcher.queue or batcher.waiting)
-            and not batcher.in_flight
-            and batcher not in self._waiting
-        ):
-            self._await_turn(batcher)
-
-    async def _ship(self, connection: ProducerConnection, batchers: list[Batcher]) -> None:
-        busy = self._busy.copy()  # batches of one leader that are ready now share a request
-        for batcher in batchers:
-            leader = connection.leader(batcher.tp)
-            if not batcher.queue:
-                batcher.waiting = False
-            elif leader is None:
-                self._await_leader(connection, batcher)
-            elif leader in busy or connection.tainted:
-                self._waiting.append(batcher)
-            else:
-                await self._send(connection, batcher, leader)
-
-    def _await_leader(self, connection: ProducerConnection, batcher: Batcher) -> None:
-        """Let the records of a partition wait until it has a leader. Other partitions are sent in the
-        meantime."""
-        self._waiting.append(batcher)
-        batcher.drop_answered()
-        if not self._looking:  # one scheduled look is enough
-            self._looking = True
-            connection.refresh()
-            asyncio.get_running_loop().call_later(NO_LEADER_DELAY, self._look_again)
-
-    def _look_again(self) -> None:
-        self._looking = False
-        self._wake.set()
-
-    async def _send(self, connection: ProducerConnection, batcher: Batcher, leader: int) -> None:
-        batch = connection.create_batch()
-        # ``waiting`` is cleared afterwards, because a caller that gets an error here may publish at once.
-        filled = batcher.fill(batch)
-        batcher.waiting = False
-        if not filled:
-            return
-        batcher.topic.on_batch_sent(batcher)
-        batcher.leader = leader
-        try:
-            future = await connection.send_batch(batch, batcher.tp)
-        except KafkaError as error:
-            self._failed(connection, batcher, error)
-            return
-        self._busy.add(leader)
-        self._in_flight[batcher.tp] = batcher, future
-        future.add_done_callback(partial(self._on_answer, connection, batcher))
-
-    def _on_answer(
-        self, connection: ProducerConnection, batcher: Batcher, future: asyncio.Future[Any]
-    ) -> None:
-        """Handle the answer for one batch. Its leader is free for the next request, because one request
-        carries all batches of a leader."""
-        self._busy.discard(batcher.leader)
-        self._in_flight.pop(batcher.tp, None)
-        error = None if future.cancelled() else future.exception()
-        if future.cancelled():
-            batcher.fail(PublishUnknown("the connection was closed", broker=self.name))
-        elif error is not None:
-            self._failed(connection, batcher, error)
-        else:
-            self._answered = True
-            self._cause = ""
-            stored = future.result()  # None with acks 0
-            batcher.succeed(self.name, None if stored is None else stored.offset)
-        if batcher.queue and not batcher.waiting:
-            self._await_turn(batcher)
-        self._wake.set()
-
-    def _failed(
-        self, connection: ProducerConnection, batcher: Batcher, error: BaseException
-    ) -> None:
-        """Handle a failed batch. The client retries temporary errors itself, so this error has left a gap in
-        the client's sequence numbers."""
-        refusal = refusal_of(error, connection.refusals.pop(batcher.tp, None))
-        self._taint(connection, f"{batcher.tp.topic}: {refusal.name}" if refusal else repr(error))
-        verdict = judge(error, refusal)
-        self._answered = self._answered or verdict is not FailureAction.AGAIN
-        if refusal is not None and refusal.is_too_large:
-            batcher.learn_size(compressed=self.settings.compression is not None)
-        if verdict is FailureAction.AGAIN:
-            batcher.requeue()
-        elif verdict is FailureAction.NARROW and refusal is not None:
-            self._refuse(batcher, refusal)
-        else:
-            self._answer(batcher, error, refusal)
-        if batcher.queue and not batcher.waiting:
-            self._await_turn(batcher)
-
-    def _refuse(self, batcher: Batcher, refusal: KafkaRefusal) -> None:
-        """Handle a batch in which the broker rejects a record. If the broker names the rejected records, they
-        fail and the others are sent again. Otherwise smaller batches are sent until the rejected record is
-        found."""
-        topic = batcher.topic.name
-
-        def named(index: int, record: Record) -> BrokerError:
-            error = explain(refusal, self.name, topic, record.key, refusal.records[index])
-            if isinstance(error, BrokerRefused) and refusal.demands_key(index):
-                batcher.topic.demand_keys(error)
-            return error
-
-        if refusal.kind == "rejected" and batcher.refuse(refusal.records, named):
-            return
-        if len(batcher.in_flight) > 1:
-            batcher.narrow()
-            batcher.requeue()
-            return
-        [(_, _, record)] = batcher.in_flight
-        if refusal.is_clear:
-            batcher.fail(explain(refusal, self.name, topic, record.key))
-        elif batcher.is_at_fault():
-            batcher.fail(refused(refusal, self.name, topic, record.key, refusal.words))
-        else:
-            batcher.give_up_suspects(explain(refusal, self.name, topic))
-
-    def _answer(self, batcher: Batcher, error: BaseException, refusal: KafkaRefusal | None) -> None:
-        topic = batcher.topic.name
-        meaning = explain(refusal, self.name, topic) if refusal else translate(error, self.name)
-        meaning = meaning or BrokerUnavailable(repr(error), broker=self.name)
-        batcher.fail(meaning)
-        if isinstance(meaning, BrokerRefused) and meaning.kind == "not-authorised":
-            self.topics.refuse(topic, meaning)
-
     def _taint(self, connection: ProducerConnection, why: str) -> None:
-        if not connection.tainted:
+        """Replace the connection. Nothing is sent through it any more."""
+        if connection is self._connection:
             log.warning("Kafka %s: the producer is replaced: %s", self.name, why)
-        connection.tainted = True
-        self._wake.set()
+            self._leave()
+
+    def _leave(self) -> None:
+        self._connection = self.topics.connection = None
+        self.shipper.end()
+        self._ended.set()
 
     async def _retire(self, connection: ProducerConnection) -> None:
-        """Close a producer, after its batches in flight were answered or the time limit is over."""
-        connection.tainted = True
-        self._connection = self.topics.connection = None
-        flights = [future for _, future in self._in_flight.values()]
-        if flights:
-            _, pending = await asyncio.wait(flights, timeout=RETIRE_WITHIN)
-            for future in pending:
-                future.cancel()
-            await asyncio.sleep(0)  # lets their callbacks run
-        self._busy.clear()
+        """Close a connection, after its requests in flight were answered or the time limit is over."""
+        self._leave()
+        if not self.shipper.quiet.is_set():
+            await pause_for(self.shipper.quiet, RETIRE_WITHIN)
         await connection.close()
-
-    def _on_topic_deleted(self, topic: TopicBatchers) -> None:
-        """Replace the producer if it holds batches of a deleted topic. It would send these batches if the
-        topic was created again."""
-        if self._connection is not None and any(batcher.in_flight for batcher in topic.batchers):
-            self._taint(self._connection, f"{topic.name} was deleted")
-
-    def _may_leave(self, place: Place) -> bool:
-        flight = self._in_flight.get(place)
-        return flight is not None and not flight[0].holds_answered()
 
     def _unavailable(self) -> BrokerError:
         return BrokerUnavailable(self._cause, broker=self.name)

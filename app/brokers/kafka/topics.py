@@ -36,19 +36,16 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         self,
         settings: KafkaSettings,
         join: Callable[[TopicBatchers, Submission], None],
-        deleted: Callable[[TopicBatchers], None] = lambda _topic: None,
     ) -> None:
         """Start without any topics. No request is made.
 
         Args:
             settings: The settings with which to reach the cluster, and whether topics are created.
             join: A function that publishes a submission to a topic that was found.
-            deleted: Called with a topic that no longer exists.
         """
         super().__init__(settings.name, self._find, join, translate)
         self.known: dict[str, TopicBatchers] = {}
         self.connection: ProducerConnection | None = None
-        self._deleted = deleted
         self._settings = settings
         self._admin = KafkaAdmin(settings)
         self._made = CreatedTopics(settings.name)
@@ -60,8 +57,8 @@ class KnownTopics(TopicResolver[TopicBatchers]):
 
     def _forget(self, name: str, error: BrokerError) -> None:
         topic = self.known.pop(name, None)
-        for batcher in topic.batchers if topic else ():
-            batcher.fail_queued(error)
+        if topic is not None:
+            topic.end(error)
 
     def refresh(self, cluster: Any) -> None:
         """Apply new metadata of the cluster. Partitions may have been added, and topics deleted."""
@@ -70,11 +67,9 @@ class KnownTopics(TopicResolver[TopicBatchers]):
             if partitions is None:
                 gone = BrokerUnavailable(f"topic {name} was deleted", broker=self._settings.name)
                 self._forget(name, gone)  # the next submission looks the topic up again
-                self._deleted(topic)
             elif len(partitions) < len(topic.batchers):
                 message = f"topic {name} was created again, with {len(partitions)} partitions"
                 self._forget(name, BrokerUnavailable(message, broker=self._settings.name))
-                self._deleted(topic)
             elif len(partitions) > len(topic.batchers):
                 topic.grow(len(partitions))
 

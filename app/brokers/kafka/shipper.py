@@ -1,0 +1,293 @@
+"""Send the wire batches of all partitions, one request at a time to each leader.
+
+Records that arrive while a request is in flight are sent together afterwards, in one request for all partitions of
+that leader. A deliberate wait (a linger) would only cost time. No task and no future belongs to a request: a
+callback of the event loop writes it, and its answer is a callback too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from struct import error as BadStruct  # noqa: N812 - an exception
+
+from app.brokers.kafka.batcher import Batcher
+from app.brokers.kafka.connection import ProducerConnection
+from app.brokers.kafka.errors import FailureAction, KafkaRefusal, judge
+from app.brokers.kafka.produce_request import (
+    PRODUCE,
+    Answer,
+    Place,
+    StoredAt,
+    produce_answers,
+    produce_request,
+)
+from app.brokers.kafka.refusals import Refusals
+from app.brokers.kafka.settings import KafkaSettings
+from app.errors import PublishUnknown
+
+log = logging.getLogger(__name__)
+
+REST = 0.1  # seconds before a failed batch is sent again, or a missing leader is looked for again
+ACKS = {"all": -1, 1: 1, 0: 0}
+
+
+class Shipper:
+    """Sends what waits in batchers, while there is a connection.
+
+    Attributes:
+        waiting: The batchers that have something to send.
+        quiet: Set while no request is in flight.
+        answered: Whether a broker has stored or rejected a batch of this connection.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, refusals: Refusals, counted: Callable[[int], None]
+    ) -> None:
+        """Create the shipper without a connection.
+
+        Args:
+            settings: The settings of the cluster.
+            refusals: Applies refusals of wire batches to their records.
+            counted: Called with the code of each error that the broker returns for a wire batch.
+        """
+        self.name = settings.name
+        self.waiting: list[Batcher] = []
+        self.quiet = asyncio.Event()
+        self.quiet.set()
+        self.answered = False
+        self._connection: ProducerConnection | None = None
+        self._taint: Callable[[str], None] = lambda _why: None
+        self._refusals = refusals
+        self._counted = counted
+        self._busy: set[int] = set()  # leaders with a request in flight
+        self._shipping = False  # whether ``_ship`` is scheduled
+        self._looking = False  # whether ``_look_again`` is scheduled
+        self._acks = ACKS[settings.acks]
+        self._timeout_ms = round(settings.request_timeout * 1000)
+
+    def begin(self, connection: ProducerConnection, taint: Callable[[str], None]) -> None:
+        """Send through a new connection. ``taint`` is called with the reason why it must be replaced."""
+        self.answered = False
+        self._connection, self._taint = connection, taint
+        self.ship_soon()
+
+    def end(self) -> None:
+        """Send nothing more through the connection. Its batches that are not on the wire wait for the next one."""
+        self._connection = None
+        for batcher in self.waiting:
+            if batcher.wire is not None:
+                batcher.requeue()
+
+    def await_turn(self, batcher: Batcher) -> None:
+        """Send what is queued in a batcher as soon as its leader is free."""
+        batcher.waiting = True
+        self.waiting.append(batcher)
+        connection = self._connection
+        if not self._busy or connection is None or connection.leader(batcher.tp) not in self._busy:
+            self.ship_soon()
+
+    def ship_soon(self) -> None:
+        """Send what waits in the next step of the event loop, after all requests that have arrived by then."""
+        if not self._shipping and self._connection is not None:
+            self._shipping = True
+            asyncio.get_running_loop().call_soon(self._ship)
+
+    def _ship(self) -> None:
+        """Send one request to each leader that is free, with all that waits for it."""
+        self._shipping = False
+        connection = self._connection
+        if connection is None:
+            return
+        batchers, self.waiting = self.waiting, []
+        ready: dict[int, list[Batcher]] = {}
+        try:
+            for batcher in batchers:
+                if self._connection is None:  # tainted by one of them
+                    self._keep_unsent(batcher)
+                else:
+                    self._board(connection, batcher, ready)
+            for node, together in ready.items():
+                self._send(connection, node, together)
+        except Exception as error:
+            log.exception("Kafka %s: a bug prevented sending", self.name)
+            for batcher in batchers:
+                self._keep_unsent(batcher)
+            self._taint(repr(error))
+
+    def _keep_unsent(self, batcher: Batcher) -> None:
+        """Queue the records of a batch again for the next connection. They were not sent."""
+        if batcher.in_flight and not batcher.on_wire:
+            batcher.requeue()
+        listed = batcher in self.waiting
+        if (batcher.queue or batcher.waiting) and not batcher.in_flight and not listed:
+            self.await_turn(batcher)
+
+    def _board(
+        self, connection: ProducerConnection, batcher: Batcher, ready: dict[int, list[Batcher]]
+    ) -> None:
+        """Add a batcher to those whose wire batches are sent now, or let it wait."""
+        leader = connection.leader(batcher.tp)
+        if leader in self._busy:
+            self.waiting.append(batcher)
+        elif not batcher.queue and batcher.wire is None:
+            batcher.waiting = False
+        elif batcher.wire is not None and (batcher.topic.gone or batcher.holds_answered()):
+            self._abandon(connection, batcher, leader)
+        elif leader is None or (batcher.rests_until and self._rests(batcher)):
+            self._wait(connection, batcher)
+        elif leader not in ready and connection.link(leader) is None:
+            if self._wait(connection, batcher):
+                self._taint(f"node {leader} cannot be reached")
+        elif batcher.wire is not None or self._fill(connection, batcher):
+            batcher.waiting = False
+            ready.setdefault(leader, []).append(batcher)
+
+    def _wait(self, connection: ProducerConnection, batcher: Batcher) -> int:
+        """Let the records of a partition wait for a moment. Other partitions are sent in the meantime. Return the
+        number of records whose callers have a result already. These are dropped."""
+        self.waiting.append(batcher)
+        if not self._looking:  # one scheduled look is enough
+            self._looking = True
+            connection.refresh()
+            asyncio.get_running_loop().call_later(REST, self._look_again)
+        return batcher.drop_answered()
+
+    def _look_again(self) -> None:
+        self._looking = False
+        self.ship_soon()
+
+    def _fill(self, connection: ProducerConnection, batcher: Batcher) -> bool:
+        """Encode the next wire batch of a partition. Return False if there is none to send now."""
+        builder = connection.sequences.builder(batcher.tp)
+        if builder is None:
+            connection.renew()
+            self._wait(connection, batcher)
+            return False
+        # ``waiting`` is cleared afterwards, because a caller that gets an error here may publish at once.
+        filled = batcher.fill(builder)
+        batcher.waiting = False
+        if filled:
+            batcher.topic.on_batch_sent(batcher)
+        return filled
+
+    def _send(self, connection: ProducerConnection, node: int, together: list[Batcher]) -> None:
+        link = connection.link(node)
+        assert link is not None  # noqa: S101 - ``_board`` has looked in the same step
+        batches: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        for batcher in together:
+            batches[batcher.topic.name].append((batcher.number, batcher.wire or b""))
+        parts = produce_request(batches, self._acks, self._timeout_ms)
+        told = partial(self._on_answer, connection, node, link.produce_version, together)
+        send = link.send if self._acks else link.send_unanswered
+        send(PRODUCE, link.produce_version, parts, told)
+        self._busy.add(node)
+        self.quiet.clear()
+        for batcher in together:
+            batcher.on_wire = True
+
+    def _on_answer(
+        self,
+        connection: ProducerConnection,
+        node: int,
+        version: int,
+        together: list[Batcher],
+        answer: bytes | None,
+    ) -> None:
+        """Handle the answer to a request, or None if its connection was lost. Its leader is free again."""
+        self._busy.discard(node)
+        answers = self._answers(answer, version, together)
+        for batcher in together:
+            batcher.on_wire = False
+            try:
+                self._conclude(connection, batcher, answers.get(batcher.tp))
+            except Exception as error:
+                log.exception("Kafka %s: a bug prevented the handling of an answer", self.name)
+                batcher.fail(PublishUnknown(repr(error), broker=self.name))
+            if batcher.queue and not batcher.waiting and not batcher.in_flight:
+                self.await_turn(batcher)
+        if not self._busy:
+            self.quiet.set()
+        self.ship_soon()
+
+    def _conclude(
+        self, connection: ProducerConnection, batcher: Batcher, found: Answer | None
+    ) -> None:
+        if found is None:
+            self._resend(connection, batcher)
+        elif isinstance(found, StoredAt):
+            self.answered = True
+            connection.sequences.count_stored(batcher.tp, len(batcher.in_flight))
+            batcher.succeed(self.name, found.offset)
+        else:
+            self._failed(connection, batcher, found)
+
+    def _answers(
+        self, answer: bytes | None, version: int, together: list[Batcher]
+    ) -> dict[Place, Answer]:
+        if answer is None:
+            return {}
+        if not self._acks:
+            return {batcher.tp: StoredAt(None) for batcher in together}
+        try:
+            return produce_answers(answer, version)
+        except (BadStruct, IndexError, UnicodeDecodeError):
+            log.exception("Kafka %s: an answer cannot be read", self.name)
+            return {}
+
+    def _resend(self, connection: ProducerConnection, batcher: Batcher) -> None:
+        """Send the same wire batch again soon. The broker recognises it if it has stored it. With a connection
+        that is being replaced the next connection sends the records. When that has ended, they are unknown."""
+        if connection.closed:
+            batcher.fail(PublishUnknown("the connection was closed", broker=self.name))
+        elif connection is not self._connection or batcher.topic.gone is not None:
+            connection.sequences.forget(batcher.tp)
+            batcher.requeue()
+        else:
+            batcher.resent = True
+            self._rest(batcher)
+            self.await_turn(batcher)
+
+    def _rest(self, batcher: Batcher) -> None:
+        batcher.rests_until = asyncio.get_running_loop().time() + REST
+
+    def _rests(self, batcher: Batcher) -> bool:
+        if batcher.rests_until > asyncio.get_running_loop().time():
+            return True
+        batcher.rests_until = 0.0
+        return False
+
+    def _abandon(
+        self, connection: ProducerConnection, batcher: Batcher, leader: int | None
+    ) -> None:
+        """Give up a wire batch, because a caller of it has a result already. The other records of the batch are
+        sent again, in a batch that the broker does not take for this one."""
+        connection.sequences.forget(batcher.tp)
+        batcher.requeue()
+        self.waiting.append(batcher)
+        self.ship_soon()
+        if leader is not None and connection.link(leader) is None:
+            self._taint(f"node {leader} cannot be reached")
+
+    def _failed(
+        self, connection: ProducerConnection, batcher: Batcher, refusal: KafkaRefusal
+    ) -> None:
+        """Handle a wire batch that the broker did not confirm."""
+        self._counted(refusal.code)
+        action = judge(refusal)
+        if refusal.is_of_stale_metadata:
+            connection.refresh()
+        if action is FailureAction.RESEND:
+            self._resend(connection, batcher)
+            return
+        if action is FailureAction.AGAIN:
+            log.warning("Kafka %s: %s: %s", self.name, batcher.topic.name, refusal.name)
+            self._rest(batcher)
+        else:
+            self.answered = True
+        if action is FailureAction.AGAIN or batcher.resent or not refusal.is_clear:
+            connection.sequences.forget(batcher.tp)  # else it is certain that nothing was stored
+        self._refusals.apply(batcher, refusal, action)

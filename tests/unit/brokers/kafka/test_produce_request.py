@@ -1,0 +1,83 @@
+"""Produce requests and answers, byte for byte as aiokafka's schemas have them: a second opinion."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from aiokafka.protocol import produce
+from aiokafka.protocol.admin import ApiVersionResponse_v0
+from aiokafka.protocol.transaction import InitProducerIdRequest_v0, InitProducerIdResponse_v0
+
+from app.brokers.kafka.errors import KafkaRefusal
+from app.brokers.kafka.produce_request import (
+    ProducerId,
+    StoredAt,
+    head_of,
+    identity_answer,
+    identity_request,
+    produce_answers,
+    produce_request,
+    produce_version,
+)
+
+VERSIONS = range(3, 9)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_is_that_of_the_schema(version: int) -> None:
+    kind = getattr(produce, f"ProduceRequest_v{version}")
+    topics = {"t": [(0, b"first"), (3, b"second")], "ü": [(1, b"")]}
+    expected = kind(None, -1, 9_000, [(name, list(pairs)) for name, pairs in topics.items()])
+    assert b"".join(produce_request(topics, -1, 9_000)) == expected.encode()
+    header = expected.build_request_header(correlation_id=77, client_id="me")
+    assert head_of(0, version, 77, b"me") == header.encode()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_is_that_of_the_schema(version: int) -> None:
+    more: list[Any] = [0] if version >= 5 else []
+    plain: list[Any] = [*more, [], None] if version >= 8 else more
+    named: list[Any] = [*more, [(2, "no key"), (4, None)], "refused"] if version >= 8 else more
+    kind = getattr(produce, f"ProduceResponse_v{version}")
+    answer = kind(
+        [
+            ("t", [(0, 0, 41, -1, *plain), (1, 87, -1, -1, *named), (2, 46, -1, -1, *plain)]),
+            ("ü", [(0, 6, -1, -1, *plain), (5, 0, 0, -1, *plain)]),
+        ],
+        0,
+    )
+    refusal = (
+        KafkaRefusal(87, {2: "no key", 4: ""}, "refused") if version >= 8 else KafkaRefusal(87)
+    )
+    assert produce_answers(answer.encode(), version) == {
+        ("t", 0): StoredAt(41),
+        ("t", 1): refusal,
+        ("t", 2): StoredAt(None),  # a repetition: stored, the offset is forgotten
+        ("ü", 0): KafkaRefusal(6),
+        ("ü", 5): StoredAt(0),
+    }
+
+
+@pytest.mark.parametrize("data", [b"", b"\0\0\0\1", b"\0\0\0\1\0\1\xff\0\0\0\0"])
+def test_what_is_no_answer_is_an_error(data: bytes) -> None:
+    with pytest.raises((struct.error, UnicodeDecodeError)):
+        produce_answers(data, 8)
+
+
+@pytest.mark.parametrize(("newest", "used"), [(2, 2), (3, 3), (7, 7), (8, 8), (13, 8)])
+def test_the_newest_version_that_both_have_is_used(newest: int, used: int) -> None:
+    answer = ApiVersionResponse_v0(0, [(18, 0, 4), (0, 0, newest), (1, 0, 17)])
+    assert produce_version(answer.encode()) == used
+    assert produce_version(ApiVersionResponse_v0(35, []).encode()) == 0
+
+
+def test_a_producer_id_is_asked_for_and_read_as_the_schema_has_it() -> None:
+    request = InitProducerIdRequest_v0(None, 60_000)
+    assert b"".join(identity_request()) == request.encode()
+    assert identity_answer(InitProducerIdResponse_v0(0, 0, 1 << 40, 3).encode()) == (
+        0,
+        ProducerId(1 << 40, 3),
+    )
+    assert identity_answer(InitProducerIdResponse_v0(0, 15, -1, -1).encode())[0] == 15
