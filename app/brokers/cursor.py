@@ -14,7 +14,7 @@ from app.bindings.record import Decoded, Record
 from app.brokers.header_type import type_from_headers
 from app.errors import SenderError
 from app.filters.selection import Selection
-from app.filters.type_index import TypeIndex
+from app.filters.type_index import EventIndex
 from app.model.message import Message, MessagePage, Partition
 
 LOOKS = (
@@ -109,7 +109,7 @@ class SharedCursor:
         self._limit = limit
         self._moved = moved
         self._asking: set[CursorFollower] = set()
-        self._index: TypeIndex[CursorFollower] = TypeIndex()
+        self._index: EventIndex[CursorFollower] = EventIndex()
         self._decode: Callable[[Record], Decoded] | None = None  # None: no follower has a filter
         self._unfiltered: dict[CursorFollower, None] = {}
         self._units = 0  # filter units of all followers together
@@ -122,11 +122,12 @@ class SharedCursor:
         follower.cursor = self
         follower.absent -= self.absent
         self.followers[follower] = None
-        if follower.selection is None:
+        selection = follower.selection
+        if selection is None:
             self._unfiltered[follower] = None
         else:
-            self._index.add(follower, follower.selection.types)
-            self._units += follower.selection.units
+            self._index.add(follower, selection.types, selection.exact)
+            self._units += selection.units
             self._decode = follower.decode
         if asking:
             self._asking.add(follower)
@@ -136,11 +137,12 @@ class SharedCursor:
         follower.absent += self.absent
         del self.followers[follower]
         self._asking.discard(follower)
-        if follower.selection is None:
+        selection = follower.selection
+        if selection is None:
             del self._unfiltered[follower]
         else:
-            self._index.remove(follower, follower.selection.types)
-            self._units -= follower.selection.units
+            self._index.remove(follower, selection.types, selection.exact)
+            self._units -= selection.units
 
     def ask(self, follower: CursorFollower) -> None:
         self._asking.add(follower)
@@ -235,7 +237,7 @@ class SharedCursor:
             if self._looks >= LOOKS:
                 return chosen, number
             kind = type_from_headers(message.record.headers) if look and self._by_headers else None
-            if kind is not None and not self._may_want(kind):
+            if kind is not None and self._unwanted(kind):
                 continue  # most events of a busy topic may be of other types
             decoded = self._event_in(message.record) if look else None
             whom = self._who_wants(message, decoded, kind) if look else self._unfiltered
@@ -264,9 +266,9 @@ class SharedCursor:
         decides what to do with it.
         """
         if decoded is None:
-            return tuple(self.followers) if kind is None else self._may_want(kind)
+            return [one for one in self.followers if kind is None or _may_want(one, kind)]
         event, found = decoded.event, []
-        asked = self._may_want(event.attributes.get("type", ""))
+        asked = [*self._unfiltered, *self._index.of(event.attributes)]
         for one in asked:
             selection = one.selection
             if selection is None or selection.holds(event):
@@ -277,8 +279,12 @@ class SharedCursor:
         self._looks += len(asked) * self._units // len(self.followers)
         return found
 
-    def _may_want(self, kind: str) -> list[CursorFollower]:
-        return [*self._unfiltered, *self._index.of(kind), *self._index.anything]
+    def _unwanted(self, kind: str) -> bool:
+        """Return True if no follower can want an event of this type."""
+        types = self._index.by_type
+        if self._unfiltered or types.anything or not self._index.knows_types_only:
+            return False
+        return not types.of(kind)
 
     def _give_up(self, error: Exception) -> None:
         """Remove all followers after an error. Each of them may begin again at this position."""
@@ -287,6 +293,11 @@ class SharedCursor:
             follower.left(self.position)
             follower.failed(error)
         self._moved(self)
+
+
+def _may_want(follower: CursorFollower, kind: str) -> bool:
+    selection = follower.selection
+    return selection is None or selection.types is None or selection.types.holds(kind)
 
 
 def _for(epoch: int, message: Message, decoded: Decoded | None) -> Message:

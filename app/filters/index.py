@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from types import MappingProxyType
 
 import msgspec
 
@@ -13,6 +14,7 @@ from app.filters.dialects import dialect_of
 from app.filters.model import Filter
 
 _TYPE = "type"
+NO_VALUES: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 
 class Types(msgspec.Struct, frozen=True):
@@ -38,6 +40,18 @@ def types_of(filters: Sequence[Filter]) -> Types | None:
     return _each(_both, [_of_filter(one) for one in filters])
 
 
+def exact_values_of(filters: Sequence[Filter]) -> Mapping[str, frozenset[str]]:
+    """Return attributes other than ``type`` for which an event must have one of some exact values to pass.
+
+    SQL expressions are left out, because they compare other values than texts too.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for one in filters:
+        for name, values in _exact_values_of(one).items():
+            found[name] = found[name] & values if name in found else values
+    return found or NO_VALUES
+
+
 def attributes_of(filters: Sequence[Filter]) -> frozenset[str] | None:
     """Return the attributes that the filters read, or None if an SQL expression may read anything."""
     named: set[str] = set()
@@ -51,6 +65,20 @@ def attributes_of(filters: Sequence[Filter]) -> frozenset[str] | None:
             return None
         named |= names
     return frozenset(named)
+
+
+def _exact_values_of(one: Filter) -> Mapping[str, frozenset[str]]:
+    dialect, argument = dialect_of(one)
+    match dialect:
+        case "exact":
+            return {name: frozenset([text]) for name, text in argument.items() if name != _TYPE}
+        case "all":
+            return exact_values_of(argument)
+        case "any":
+            parts = [_exact_values_of(each) for each in argument]
+            names = set(parts[0]).intersection(*parts[1:])
+            return {name: frozenset[str]().union(*(each[name] for each in parts)) for name in names}
+    return NO_VALUES
 
 
 def _of_filter(one: Filter) -> Types | None:

@@ -9,7 +9,7 @@ from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed, ignore
 from app.filters.cesql.values import Failure
 from app.filters.dialects import Predicate, can_fail, compile_filters, units_of
-from app.filters.index import types_of
+from app.filters.index import exact_values_of, types_of
 from app.filters.model import Filter
 
 
@@ -20,6 +20,7 @@ class Selection:
         holds: A function that returns True if the subscription wants an event.
         failed: True if an SQL expression failed in the last call of ``holds``.
         types: The types that a wanted event can have; None for any type.
+        exact: The exact values of other attributes that a wanted event can have.
         units: The work that one event may cause at most, as ``units_of`` counts it.
 
     Args:
@@ -28,6 +29,7 @@ class Selection:
 
     def __init__(self, filters: Sequence[Filter], failed: Failed = ignore) -> None:
         self.types = types_of(filters)
+        self.exact = exact_values_of(filters)
         self.units = units_of(filters)
         self.failed = False
         self._report = failed

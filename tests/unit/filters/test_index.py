@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
-from app.filters.index import Types, types_of
+from app.filters.index import Types, exact_values_of, types_of
 from app.filters.model import Filter
 from filter_strategies import by_type
 
@@ -83,3 +83,41 @@ def test_no_event_that_passes_is_outside_of_the_types(
     found = types_of(made(*filters))
     if compile_filters(made(*filters))(CloudEvent({"type": kind, "id": name})):
         assert found is None or found.holds(kind)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([], {}),
+        ([{"exact": {"type": "a", "tenant": "t"}}], {"tenant": {"t"}}),
+        ([{"prefix": {"tenant": "t"}}], {}),
+        ([{"all": [{"exact": {"tenant": "t"}}, {"suffix": {"id": "x"}}]}], {"tenant": {"t"}}),
+        (
+            [{"any": [{"exact": {"tenant": "t"}}, {"exact": {"tenant": "u", "id": "1"}}]}],
+            {"tenant": {"t", "u"}},
+        ),
+        ([{"any": [{"exact": {"tenant": "t"}}, {"exact": {"id": "1"}}]}], {}),
+        ([{"exact": {"tenant": "t"}}, {"exact": {"tenant": "u"}}], {"tenant": set()}),
+        ([{"not": {"exact": {"tenant": "t"}}}], {}),
+        ([{"sql": "tenant = 't'"}], {}),
+    ],
+)
+def test_exact_values_are_what_the_filters_demand(
+    filters: list[dict[str, Any]], expected: dict[str, set[str]]
+) -> None:
+    """Attributes without demanded values are left out."""
+    assert exact_values_of(made(*filters)) == expected
+
+
+@given(
+    st.lists(by_type, max_size=3),
+    st.text("ab", min_size=1, max_size=3),
+    st.text("ab", min_size=1, max_size=3),
+)
+def test_every_event_that_passes_has_the_exact_values(
+    filters: list[dict[str, Any]], kind: str, name: str
+) -> None:
+    """An index that leaves out a subscription loses its events."""
+    found = exact_values_of(made(*filters))
+    if compile_filters(made(*filters))(CloudEvent({"type": kind, "id": name})):
+        assert name in found.get("id", {name})
