@@ -362,7 +362,7 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         """Commit the lowest position of all subscriptions to Kafka, for Kafka's own tools."""
         self._minimum_at = self._monotonic()
         offsets = {
-            TopicPartition(at.topic, at.number): (each.minimum, "")
+            TopicPartition(at.topic, at.number): (min(each.minimum, self._floors[at]), "")
             for at, each in self._held.items()
         }
         if not offsets or offsets == self._minimum:
