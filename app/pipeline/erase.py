@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 from pyspark.sql import functions as f
 
+from app.errors import LakeUnavailable, SetupError
 from app.pipeline import decode, history, tables
 from app.pipeline.archive.lock import holding_lock
-from app.pipeline.session import cached
+from app.pipeline.faults import lake_fault
+from app.pipeline.session import cached, first_line
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
 from app.pipeline.typed.schema import PREFIX
@@ -28,6 +29,24 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 Attribute = Literal["subject", "source"]
+
+
+_ANY_AGE: Final = 1 << 52  # ms since 1970, later than every file
+
+
+class ErasureIncomplete(LakeUnavailable):
+    """The error for an erasure that stopped half way. The same command continues it."""
+
+    def __init__(self, why: Exception, rows: list[str], files: list[str]) -> None:
+        """Name the tables that still have rows or files of the subject or source."""
+        fault = lake_fault(why)
+        cause = str(fault.args[0]).rstrip(".") if fault else first_line(why)
+        rest = f"rows are left in {', '.join(rows)}; " if rows else ""
+        super().__init__(
+            f"the erasure is not complete: {cause}; {rest}old files are left in {', '.join(files)}",
+            setting="pipeline.lake",
+            cure="Remove the cause, and run the same command again.",
+        )
 
 
 class Erased(msgspec.Struct, frozen=True):
@@ -63,26 +82,44 @@ def erase(
     attribute: Attribute,
     text: str,
     *,
-    now: datetime,
     tell: Callable[[str, str], None] = lambda _table, _step: None,
 ) -> list[Erased]:
     """Erase all rows that name this subject or source. An interrupted erasure can be run again.
 
-    Before each step, ``tell`` is called with the table and the step. Orphaned files older than
-    ``now`` are deleted too.
+    The rows of all tables are deleted before the first file is removed. Before each step, ``tell``
+    is called with the table and the step. All files that no snapshot names are deleted too, because
+    no other process writes to the lake meanwhile.
 
     Raises:
-        SetupError: The lake does not exist, or an archive or upkeep is running.
+        SetupError: The lake does not exist, its files cannot be listed, or an archive or upkeep is
+            running. Nothing is erased then.
+        ErasureIncomplete: A step failed. The message names the tables that are left.
     """
+
+    def waiting(text: str) -> None:
+        tell("the lake", text)
+
     tables.check(spark, lake)
-    with holding_lock(spark, lake), holding_lock(spark, lake, "upkeep"):
-        found = []
-        for name, rows in _rows_to_erase(spark, lake, attribute, text).items():
-            tell(name, "deleting")
-            count = _delete(spark, lake, name, rows)
-            _rewrite_manifests(spark, lake, name)
-            tell(name, "removing old snapshots and files")
-            found.append(_expire_snapshots(spark, lake, name, count, now))
+    with (
+        holding_lock(spark, lake, tell=waiting),
+        holding_lock(spark, lake, "upkeep", tell=waiting),
+    ):
+        chosen = _rows_to_erase(spark, lake, attribute, text)
+        for name in chosen:
+            _demand_listing(spark, lake, name)
+        counts, found = dict[str, int](), list[Erased]()
+        try:
+            for name, rows in chosen.items():
+                tell(name, "deleting")
+                count = _delete(spark, lake, name, rows)
+                _rewrite_manifests(spark, lake, name)
+                counts[name] = count
+            for name, count in counts.items():
+                tell(name, "removing old snapshots and files")
+                found.append(_remove_old_files(spark, lake, name, count))
+        except Exception as why:
+            rows_left = [name for name in chosen if name not in counts]
+            raise ErasureIncomplete(why, rows_left, [*chosen][len(found) :]) from why
         return found
 
 
@@ -151,10 +188,26 @@ def _rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> None:
     rewriting.commit()
 
 
-def _expire_snapshots(
-    spark: SparkSession, lake: Lake, name: str, count: int, now: datetime
-) -> Erased:
-    """Expire all snapshots but the newest, and delete their files and the files of killed writers."""
+def _demand_listing(spark: SparkSession, lake: Lake, name: str) -> None:
+    """Raise SetupError if Iceberg cannot list the files of a table, and so could not remove them."""
+    loaded = history.iceberg_table(spark, lake.table(name))
+    try:
+        loaded.io().listPrefix(loaded.location()).iterator().hasNext()
+    except Exception as why:
+        if (fault := lake_fault(why)) is not None:
+            raise fault from why
+        raise SetupError(
+            f"the files of {lake.table(name)} cannot be listed, so nothing was erased: {first_line(why)}",
+            setting="pipeline.lake.catalog.properties",
+            cure="name an io-impl that lists files, or set pipeline.storage",
+        ) from why
+
+
+def _remove_old_files(spark: SparkSession, lake: Lake, name: str, count: int) -> Erased:
+    """Expire all snapshots but the newest, and delete their files and the files of killed writers.
+
+    Iceberg only logs files that it cannot delete. So the files are listed a second time.
+    """
     table = lake.table(name)
     loaded = history.iceberg_table(spark, table)
     made = [each.made for each in history.snapshots(spark, table)]
@@ -162,8 +215,17 @@ def _expire_snapshots(
     # Iceberg's procedure refuses to remove snapshots younger than a day, so its actions are called
     actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(java_session(spark))
     expired = actions.expireSnapshots(loaded).expireOlderThan(edge).retainLast(1).execute()
-    begun = round(now.timestamp() * 1000)
-    orphans = actions.deleteOrphanFiles(loaded).olderThan(begun).execute()
+    orphans = _remove_unnamed(actions, loaded)
+    if again := _remove_unnamed(actions, loaded):
+        raise OSError(f"{len(again)} files of {table} are not deleted, such as {again[0]}")
     left = sum(1 for _ in history.snapshots(spark, table))
-    files = expired.deletedDataFilesCount() + sum(1 for _ in orphans.orphanFileLocations())
+    files = expired.deletedDataFilesCount() + len(orphans)
     return Erased(name, count, len(made) - left, files)
+
+
+def _remove_unnamed(actions: Any, loaded: Any) -> list[str]:
+    """Delete the files that no snapshot names, of any age, and return them. They are listed by
+    Iceberg's FileIO, because Hadoop has no file system for some storages.
+    """
+    removing = actions.deleteOrphanFiles(loaded).usePrefixListing(True).olderThan(_ANY_AGE)
+    return [str(each) for each in removing.execute().orphanFileLocations()]

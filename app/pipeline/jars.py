@@ -74,6 +74,10 @@ POSTGRESQL = Jar("org.postgresql", "postgresql", "42.7.4", 1_086_687,
                  "188976721ead8e8627eb6d8389d500dccc0c9bebd885268a3047180274a6031e")  # fmt: skip
 """The driver for a catalog in PostgreSQL."""
 
+S3 = Jar("org.apache.iceberg", "iceberg-aws-bundle", "1.11.0", 63_613_165,
+         "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f")  # fmt: skip
+"""Iceberg's classes for S3, with the AWS SDK that they need."""
+
 ReceivedCallback = Callable[[Jar, int], None]
 """A callback that receives a jar and the number of bytes that were just downloaded."""
 
@@ -106,7 +110,8 @@ def repository(environ: Mapping[str, str]) -> str:
 
 def needed(engine: SparkEngine) -> tuple[Jar, ...]:
     """Return the jars of Skybridge that this Spark needs."""
-    return (*JARS, POSTGRESQL) if engine.with_postgresql else JARS
+    postgresql = (POSTGRESQL,) if engine.with_postgresql else ()
+    return (*JARS, *postgresql, *((S3,) if engine.with_s3 else ()))
 
 
 def paths(engine: SparkEngine, environ: Mapping[str, str] = os.environ) -> list[Path]:

@@ -97,7 +97,7 @@ def maintain(
     if dry_run:
         yield from (_preview(spark, lake, name, kept, now) for name in _names(spark, lake))
         return
-    with holding_lock(spark, lake, "upkeep"):
+    with holding_lock(spark, lake, "upkeep", lambda text: tell("the lake", text)):
         for name in _names(spark, lake):
             yield _maintain_table(spark, lake, name, kept, now, tell)
 
@@ -204,7 +204,9 @@ def _orphans(
     their number.
     """
     only_look = f"dry_run => {str(dry_run).lower()}"
-    return len(_call(spark, lake, name, "remove_orphan_files", _older_than(edge), only_look))
+    # prefix_listing lists the files by Iceberg's FileIO; Hadoop has no file system for s3://
+    more = (_older_than(edge), only_look, "prefix_listing => true")
+    return len(_call(spark, lake, name, "remove_orphan_files", *more))
 
 
 def _call(spark: SparkSession, lake: Lake, name: str, procedure: str, *more: str) -> list[Row]:

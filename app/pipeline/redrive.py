@@ -127,7 +127,10 @@ def redrive(
     """
     tables.check(spark, lake)
     typed_tables.make(spark, lake)
-    with holding_lock(spark, lake), cached(_decode_again(spark, lake, wanted)) as judged:
+    with (
+        holding_lock(spark, lake, tell=observe),
+        cached(_decode_again(spark, lake, wanted)) as judged,
+    ):
         rules = _by_rule(judged)
         with cached(_decodable(judged, wanted)) as taken:
             count = taken.count()

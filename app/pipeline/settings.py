@@ -28,7 +28,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 def folder_of(uri: str) -> Path | None:
     """Return the folder of a URI on this machine; None if the URI is elsewhere."""
     where = urlsplit(uri)
-    return Path(unquote(where.path)) if where.scheme in {"", "file"} else None
+    return Path(unquote(where.path)) if where.scheme == "file" else None
 
 
 class LakeCatalog(msgspec.Struct, frozen=True):
@@ -109,6 +109,7 @@ class SparkEngine(msgspec.Struct, frozen=True):
             Skybridge.
         extra_jars: The files of further jars, in addition to those of Skybridge or of ``conf``.
         with_postgresql: Whether the jars of Skybridge include the driver of PostgreSQL.
+        with_s3: Whether the jars of Skybridge include Iceberg's classes for S3.
     """
 
     master: str = "local[*]"
@@ -116,6 +117,7 @@ class SparkEngine(msgspec.Struct, frozen=True):
     conf: Mapping[str, str] = NOTHING
     extra_jars: tuple[str, ...] = ()
     with_postgresql: bool = False
+    with_s3: bool = False
 
     @property
     def has_jars(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 from uuid import uuid4
 
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ from app.pipeline.archive import run
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.settings import Lake
 from lake_events import Produced, make_topic, produce
-from lake_folders import lake_in, plan_for, read_table, session_of
+from lake_folders import holding, lake_in, plan_for, read_table, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,7 +145,7 @@ def test_upkeep_and_erasure_refuse_each_other(archived: Filled) -> None:
         with pytest.raises(SetupError, match="is being written by"):
             list(maintain.maintain(session, lake, maintain.LakeRetention(), now=now))
         with pytest.raises(SetupError, match="is being written by"):
-            erase.erase(session, lake, "subject", "1", now=now)
+            erase.erase(session, lake, "subject", "1")
 
 
 @pytest.mark.usefixtures("spark")
@@ -212,7 +213,9 @@ def test_a_batch_that_a_kill_left_behind_is_told_by_its_rows(
 
 @pytest.mark.nightly  # the small form: tests/pipeline/test_verbs.py
 @pytest.mark.usefixtures("spark")
-def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: Path) -> None:
+def test_upkeep_and_erasure_leave_an_archive_that_goes_on(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of one subject nothing is left in any file; what the archive looks back for is."""
     house = filled(tmp_path, kafka, 400)
     secret = f"customer-{uuid4().hex}"
@@ -245,36 +248,14 @@ def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: 
     assert {each.table: each.rows for each in counts} == {
         "events_raw": 60, "events": 40, "quarantine": 20,
     }  # fmt: skip
-    then = datetime.now(UTC)
-    erased = erase.erase(house.session, house.lake, "subject", secret, now=then)
-    assert {each.table: each.rows for each in erased} == {
-        "events_raw": 60, "events": 40, "quarantine": 20,
-    }  # fmt: skip
+    with monkeypatch.context() as patch, pytest.raises(erase.ErasureIncomplete) as stopped:
+        patch.setattr(erase, "_remove_old_files", mock.Mock(side_effect=OSError("no answer")))
+        erase.erase(house.session, house.lake, "subject", secret)
+    assert "no answer; old files are left in events_raw, quarantine, events" in str(stopped.value)
+    counts = erase.find(house.session, house.lake, "subject", secret)
+    assert {each.rows for each in counts} == {0}, "rows of all tables go before the first file"
+    erase.erase(house.session, house.lake, "subject", secret)
     assert holding(tmp_path, secret) == []
     assert house.again() == run.ArchiveResult(0, 0, 0, 0), "and nothing of it comes back"
     assert produce(kafka, house.topic, 50, seed=9).records == house.again().copied
     assert history.newest_snapshot(house.session, house.lake.table("events")) is not None
-
-
-CUT = 15
-"""Iceberg cuts bounds after 16 characters, and makes the last one of an upper bound greater."""
-
-
-def holding(folder: Path, text: str) -> list[Path]:
-    """Files with the text in them, or its begin: compressed columns as Parquet reads them, manifests as Avro."""
-    import pyarrow.parquet as pq
-    from fastavro import reader
-
-    found = []
-    for path in folder.rglob("*"):
-        if not path.is_file():
-            continue
-        seen = path.read_bytes()
-        if path.suffix == ".parquet":
-            seen += repr(pq.read_table(path).to_pylist()).encode()
-        if path.suffix == ".avro":
-            with path.open("rb") as manifest:
-                seen += repr(list(reader(manifest))).encode()
-        if text[:CUT].encode() in seen:
-            found.append(path)
-    return found

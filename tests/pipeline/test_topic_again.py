@@ -32,7 +32,7 @@ def send(kafka: str, topic: str, name: str, count: int) -> set[str]:
     producer = Producer({"bootstrap.servers": kafka, "partitioner": "consistent"})
     ids = [f"{name}-{n}" for n in range(count)]
     for each in ids:
-        headers = [("ce_specversion", b"1.0"), ("ce_id", each.encode()), ("ce_source", b"/s"),
+        headers: list[tuple[str, str | bytes | None]] = [("ce_specversion", b"1.0"), ("ce_id", each.encode()), ("ce_source", b"/s"),
                    ("ce_type", b"t")]  # fmt: skip
         producer.produce(topic, key=each.encode(), value=each.encode(), headers=headers)
     assert producer.flush(60) == 0
@@ -168,7 +168,11 @@ def test_ids_are_kept_in_order() -> None:
 
 @pytest.mark.parametrize(
     ("stored", "topic"),
-    [("a", "a"), ("a@2", "a"), ("persistent://public/default/a@2", "persistent://public/default/a@2")],
+    [
+        ("a", "a"),
+        ("a@2", "a"),
+        ("persistent://public/default/a@2", "persistent://public/default/a@2"),
+    ],
 )
 def test_the_broker_knows_a_topic_by_its_own_name(stored: str, topic: str) -> None:
     assert broker_topic(stored) == topic

@@ -53,3 +53,27 @@ def plan_for(
         at_once=most,
         trigger=trigger,
     )
+
+
+CUT = 15
+"""Iceberg cuts bounds after 16 characters, and makes the last one of an upper bound greater."""
+
+
+def holding(folder: Path, text: str) -> list[Path]:
+    """Files with the text in them, or its begin: compressed columns as Parquet reads them, manifests as Avro."""
+    import pyarrow.parquet as pq
+    from fastavro import reader
+
+    found = []
+    for path in folder.rglob("*"):
+        if not path.is_file():
+            continue
+        seen = path.read_bytes()
+        if path.suffix == ".parquet":
+            seen += repr(pq.read_table(path).to_pylist()).encode()
+        if path.suffix == ".avro":
+            with path.open("rb") as manifest:
+                seen += repr(list(reader(manifest))).encode()
+        if text[:CUT].encode() in seen:
+            found.append(path)
+    return found

@@ -97,14 +97,11 @@ def _ask(found: list[Erased], attribute: Attribute, text: str, *, yes: bool, qui
 
 
 def _erased(session: SparkSession, lake: Lake, attribute: Attribute, text: str) -> list[Erased]:
-    from datetime import UTC, datetime
-
     from app.pipeline.erase import erase
 
     with printing.err().status("erasing", spinner="line") as status:
         return erase(
             *(session, lake, attribute, text),
-            now=datetime.now(UTC),
             tell=lambda table, step: status.update(f"{table}: {step}"),
         )
 

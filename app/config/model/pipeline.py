@@ -110,7 +110,7 @@ class Archive(Strict):
     checkpoint: str | None = Field(
         None,
         description="where Spark keeps its checkpoint: a persistent folder or URI; without it, "
-        "a folder of the lake",
+        "a folder of the lake, or ./skybridge-data/checkpoints if the lake is in S3",
     )
 
     @model_validator(mode="after")
@@ -145,6 +145,11 @@ class Spark(Strict):
 class Pipeline(Strict):
     """The data pipeline on Spark (the extra ``pipeline``): ``skybridge pipeline``."""
 
+    storage: Literal["s3"] | None = Field(
+        None,
+        description="what stores the files of the lake: s3 brings Iceberg's classes for S3, and is the default "
+        "if warehouse begins with s3://; with s3, warehouse may be a name that a REST catalog knows",
+    )
     lake: LakeSettings = Field(LakeSettings(), description="the tables")
     archive: Archive = Field(Archive(), description="the job that fills the tables")
     tables: tuple[LakeTable, ...] = Field(

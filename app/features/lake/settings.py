@@ -18,6 +18,11 @@ from app.pipeline.pulsar_options import Options, full_topic
 from app.pipeline.settings import KafkaPlace, Lake, LakeCatalog, PulsarPlace, Reroute, SparkEngine
 from app.routing.places import fixed_place, is_fixed
 
+_CHECKPOINTS = "./skybridge-data/checkpoints"
+"""The checkpoints of a lake in S3, to which Spark writes none. The driver alone uses them, and an archive that
+has lost its checkpoint continues at the positions in the lake.
+"""
+_S3_CLASS = "org.apache.iceberg.aws.s3.S3FileIO"
 _BROKER = "pipeline.archive.broker"
 _TOPICS = "pipeline.archive.topics"
 
@@ -37,18 +42,24 @@ def engine_of(config: Config) -> SparkEngine:
         conf={name: value.get_secret_value() for name, value in spark.conf.items()},
         extra_jars=tuple(str(each.absolute()) for each in spark.extra_jars),
         with_postgresql=(config.pipeline.lake.catalog.uri or "").startswith("jdbc:postgresql:"),
+        with_s3=_is_in_s3(config),
     )
+
+
+def _is_in_s3(config: Config) -> bool:
+    pipeline = config.pipeline
+    return pipeline.storage == "s3" or pipeline.lake.warehouse.startswith("s3://")
 
 
 def lake_of(config: Config) -> Lake:
     """Return the settings of the lake. The folder of a lake on this machine is created, because SQLite does
     not create folders."""
-    lake = config.pipeline.lake
-    warehouse, folder = lake.warehouse.rstrip("/"), _folder(lake.warehouse)
+    lake, in_s3 = config.pipeline.lake, _is_in_s3(config)
+    warehouse, folder = lake.warehouse.rstrip("/"), None if in_s3 else _folder(lake.warehouse)
     if folder is not None:
         warehouse = folder.as_uri()
     return Lake(
-        catalog=_catalog(lake.catalog, warehouse, folder),
+        catalog=_catalog(lake.catalog, warehouse, folder, in_s3=in_s3),
         namespace=lake.namespace,
         buckets=lake.buckets,
         tables=typed_tables(config.pipeline.tables),
@@ -59,7 +70,9 @@ def checkpoint_of(config: Config) -> str:
     """Return the URI of the folder that contains all checkpoints."""
     own = config.pipeline.archive.checkpoint
     if own is None:
-        return f"{lake_of(config).catalog.warehouse}/_checkpoints"
+        if not _is_in_s3(config):
+            return f"{lake_of(config).catalog.warehouse}/_checkpoints"
+        own = _CHECKPOINTS
     folder = _folder(own)
     return own.rstrip("/") if folder is None else folder.as_uri()
 
@@ -214,7 +227,9 @@ def _folder(text: str) -> Path | None:
     return Path(text.removeprefix("file://")).absolute()
 
 
-def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> LakeCatalog:
+def _catalog(
+    settings: CatalogSettings, warehouse: str, folder: Path | None, *, in_s3: bool
+) -> LakeCatalog:
     """Return the settings of the catalog. Raise SetupError if the lake is on another machine and no catalog
     is configured."""
     uri = settings.uri or ""
@@ -231,6 +246,10 @@ def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> 
             parents=True, exist_ok=True
         )
     properties = {name: value.get_secret_value() for name, value in settings.properties.items()}
+    if in_s3:
+        region = properties.get("s3.region")
+        own = {"io-impl": _S3_CLASS, **({"client.region": region} if region else {})}
+        properties = {**own, **properties}
     return LakeCatalog(settings.kind, uri, warehouse, properties)
 
 

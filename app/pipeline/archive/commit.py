@@ -93,8 +93,20 @@ def _layout(table: Any, shown: str, name: str, typed: TypedTable | None) -> Tabl
 
 
 def access(table: Any) -> dict[str, str]:
-    """Return the storage properties of a table for PyIceberg: end points and credentials."""
-    return {str(key): str(value) for key, value in dict(table.io().properties()).items()}
+    """Return the storage properties of a table for PyIceberg: end points and credentials. A REST
+    catalog may issue credentials for a table, which replace those of the catalog.
+    """
+    files, location = table.io(), str(table.location())
+    found = dict(files.properties())
+    if "SupportsStorageCredentials" in _interfaces(files):
+        for each in files.credentials():
+            if location.startswith(each.prefix()):
+                found |= dict(each.config())
+    return {str(key): str(value) for key, value in found.items()}
+
+
+def _interfaces(files: Any) -> set[str]:
+    return {str(each.getSimpleName()) for each in files.getClass().getInterfaces()}
 
 
 _PARTITIONS: Final = {

@@ -3,7 +3,7 @@
 Two archives that read the same offsets would both write them. An erasure removes all files that no
 snapshot names. It would remove the files of a compaction that has not committed yet. A lake in a
 folder has a lock of the operating system, which ends with its process. Any other lake has a lease
-in the properties of ``events_raw``, which its holder renews.
+in the table ``leases``, which its holder renews.
 """
 
 from __future__ import annotations
@@ -15,15 +15,20 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
+import msgspec
+
 from app.errors import SetupError
-from app.pipeline import tables
+from app.pipeline import history
 from app.pipeline.cleanup import cleaning_up
+from app.pipeline.faults import REFUSALS, UNKNOWN, is_any
 from app.pipeline.settings import Lake, folder_of
+from app.pipeline.spark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,19 +40,33 @@ LakeLock = Literal["archive", "upkeep"]
 that needs both takes them in this order.
 """
 
-LASTS: Final = 120.0  # seconds without a renewal after which another process may take it
+Tell = Callable[[str], None]
+"""A callback that receives a sentence for the operator."""
+
+LASTS: Final = 25.0  # seconds without a renewal after which another process may take a lease
+RENEWED: Final = 5.0  # seconds between two renewals
+LOOK: Final = 1.0  # seconds between two looks at the lease of another process
+_TRIES: Final = 5  # the lease of the other right is in the same table
+_TABLE: Final = "leases"
+_NEVER: Final = 1 << 52  # ms
 _CURE: Final = "wait until that process has ended, or stop it"
 
 
 @contextlib.contextmanager
-def holding_lock(spark: SparkSession, lake: Lake, right: LakeLock = "archive") -> Iterator[None]:
-    """Hold a lock of the lake inside the context.
+def holding_lock(
+    spark: SparkSession,
+    lake: Lake,
+    right: LakeLock = "archive",
+    tell: Tell = lambda _text: None,
+) -> Iterator[None]:
+    """Hold a lock of the lake inside the context. ``tell`` is called if it may take some time to
+    get the lock.
 
     Raises:
         SetupError: Another process has the lock; the message names the process.
     """
     folder = folder_of(lake.catalog.warehouse)
-    holding = _leased(spark, lake, right) if folder is None else _locked(folder, lake, right)
+    holding = _leased(spark, lake, right, tell) if folder is None else _locked(folder, lake, right)
     with holding:
         yield
 
@@ -71,60 +90,159 @@ def _locked(folder: Path, lake: Lake, right: LakeLock) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _leased(spark: SparkSession, lake: Lake, right: LakeLock) -> Iterator[None]:
-    """Hold a lease. If two processes ask at the same moment, both write their names, and the
-    process whose name remains has the lease."""
-    own, name = f"{_me()} {uuid4().hex[:8]}", f"skybridge.{right}.lease"
-    holder, until = _lease(spark, lake, name)
-    if holder and until > _now():
-        raise _lock_error(holder)
-    _write(spark, lake, name, own)
-    time.sleep(1.0)
-    if _lease(spark, lake, name)[0] != own:
-        raise _lock_error(_lease(spark, lake, name)[0])
+def _leased(spark: SparkSession, lake: Lake, right: LakeLock, tell: Tell) -> Iterator[None]:
+    lease = _Lease(spark, lake, right)
+    lease.take(tell)
     ended = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(spark, lake, name, own, ended), daemon=True)
+    renewing = threading.Thread(target=_renew, args=(spark, lease, ended), daemon=True)
     renewing.start()
 
     def release() -> None:
         ended.set()
         renewing.join()
-        if _lease(spark, lake, name)[0] == own:
-            spark.sql(f"ALTER TABLE {_table(lake)} UNSET TBLPROPERTIES IF EXISTS ('{name}')")
+        lease.release()
 
     with cleaning_up(release):
         yield
 
 
-def _renew(spark: SparkSession, lake: Lake, name: str, own: str, ended: threading.Event) -> None:
+class Holder(msgspec.Struct, frozen=True):
+    """The holder of a lease, as a property of the table ``leases`` states it.
+
+    Attributes:
+        number: The number of the lease. Each holder has a higher one than the holder before.
+        name: The process; empty if the lease is free.
+        renewed: The number of renewals.
+    """
+
+    number: int = 0
+    name: str = ""
+    renewed: int = 0
+
+
+class _Lease:
+    """A lease, which is taken, renewed and released by commits of the table ``leases``.
+
+    Each lease has a tag with its number, and each commit creates or changes that tag. So a catalog
+    refuses the commit if another process was faster. A property alone does not suffice: a REST
+    catalog compares only the ids of the snapshots to which tags point.
+    """
+
+    def __init__(self, spark: SparkSession, lake: Lake, right: LakeLock) -> None:
+        self._spark, self._lake, self._right = spark, lake, right
+        self._table = lake.table(_TABLE)
+        self.own = Holder(0, f"{_me()} {uuid4().hex[:8]}")
+
+    def take(self, tell: Tell) -> None:
+        """Take the lease. If it is held, wait until it is released or not renewed for ``LASTS``
+        seconds.
+
+        Raises:
+            SetupError: The holder renews the lease.
+        """
+        self._make()
+        seen, until = Holder(), 0.0
+        while True:
+            found = self.holder()
+            if found.name == self.own.name:
+                return
+            if not found.name or (found == seen and time.monotonic() >= until):
+                own = msgspec.structs.replace(self.own, number=found.number + 1)
+                if self._commit(found, own):
+                    self.own = own
+                    return
+                continue
+            if found != seen:
+                if seen.name == found.name:
+                    raise _lock_error(found.name)
+                seen, until = found, time.monotonic() + LASTS
+                tell(_waiting(found.name))
+            time.sleep(LOOK)
+
+    def renew(self) -> bool:
+        """Renew the lease, and return whether this process still has it."""
+        for _ in range(_TRIES):
+            found = self.holder()
+            if found.name != self.own.name:
+                return False
+            if self._commit(found, msgspec.structs.replace(found, renewed=found.renewed + 1)):
+                break
+        return True
+
+    def release(self) -> None:
+        """Release the lease, unless another process has it."""
+        for _ in range(_TRIES):
+            found = self.holder()
+            if found.name != self.own.name or self._commit(found, Holder(found.number)):
+                break
+
+    def holder(self) -> Holder:
+        """Return the holder as the catalog knows it now."""
+        self._operations = history.iceberg_table(self._spark, self._table).operations()
+        self._base = self._operations.current()
+        text = self._base.properties().get(self._property)
+        return Holder() if text is None else msgspec.json.decode(text, type=Holder)
+
+    @property
+    def _property(self) -> str:
+        return f"skybridge.lease.{self._right}"
+
+    def _commit(self, before: Holder, after: Holder) -> bool:
+        """Store the new holder, if no other process has committed since ``holder`` read the table."""
+        java = jvm(self._spark).org.apache.iceberg
+        changes = java.TableMetadata.buildFrom(self._base)
+        if after.number != before.number or not after.name:
+            changes.removeRef(self._tag(before))
+        if after.name:
+            tag = java.SnapshotRef.tagBuilder(self._base.currentSnapshot().snapshotId())
+            # The age is never reached. It only makes each renewal a change of the tag.
+            changes.setRef(self._tag(after), tag.maxRefAgeMs(_NEVER + after.renewed).build())
+        properties = jvm(self._spark).java.util.HashMap()
+        properties.put(self._property, msgspec.json.encode(after).decode())
+        try:
+            self._operations.commit(self._base, changes.setProperties(properties).build())
+        except Exception as error:
+            if not is_any(error, REFUSALS | UNKNOWN):
+                raise
+            return False
+        return True
+
+    def _tag(self, holder: Holder) -> str:
+        return f"{self._right}-{holder.number}"
+
+    def _make(self) -> None:
+        """Create the table, with an empty snapshot to which the tags point."""
+        if not self._spark.catalog.tableExists(self._table):
+            self._spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self._table} (note STRING) USING iceberg TBLPROPERTIES"
+                " ('write.metadata.delete-after-commit.enabled' = 'true',"
+                " 'write.metadata.previous-versions-max' = '5')"
+            )
+        if history.newest_snapshot(self._spark, self._table) is None:
+            self._spark.table(self._table).limit(0).writeTo(self._table).append()
+
+
+def _renew(spark: SparkSession, lease: _Lease, ended: threading.Event) -> None:
     """Renew the lease until ``ended``. If another process has taken it, stop Spark: further work
     would be duplicated.
     """
-    while not ended.wait(LASTS / 4):
+    while not ended.wait(RENEWED):
         with contextlib.suppress(Exception):  # the next try is in time if the catalog is away
-            holder = _lease(spark, lake, name)[0]
-            if holder != own:
+            if not lease.renew():
                 _log.error(
-                    "this process was suspended too long, and the lake is now written by %s", holder
+                    "this process was suspended too long, and the lake is now written by %s",
+                    lease.holder().name,
                 )
                 spark.stop()
                 return
-            _write(spark, lake, name, own)
 
 
-def _write(spark: SparkSession, lake: Lake, name: str, own: str) -> None:
-    value = f"{own}|{_now() + LASTS:.0f}"
-    spark.sql(f"ALTER TABLE {_table(lake)} SET TBLPROPERTIES ('{name}' = '{value}')")
-
-
-def _lease(spark: SparkSession, lake: Lake, name: str) -> tuple[str, float]:
-    found = tables.properties(spark, lake, tables.RAW_TABLE).get(name, "")
-    holder, _, until = found.partition("|")
-    return holder, float(until or "0")
-
-
-def _table(lake: Lake) -> str:
-    return lake.table(tables.RAW_TABLE)
+def _waiting(holder: str) -> str:
+    until = datetime.fromtimestamp(_now() + LASTS).astimezone()
+    return (
+        f"The lake was last written by {holder}. If that process has ended, this one takes over at"
+        f" {until:%H:%M:%S}, in {LASTS:.0f} seconds."
+    )
 
 
 def _me() -> str:

@@ -1,8 +1,8 @@
 """Topics that were deleted and created again.
 
 Kafka gives each topic an id. The lake keeps the ids that a name has had, in a property of
-``events_raw``. A topic with another id is another topic: its offsets begin anew, so its records are
-stored under a name of their own (``orders@2``) and read from the earliest one.
+``events_raw``. A topic with another id is another topic, and its offsets begin at 0 again. So its
+records are stored under a name of their own (``orders@2``) and read from the earliest one.
 
 The archive looks at the ids after a batch and before it decodes the batch. If a topic was created
 again in between, records of the new topic may already be in ``events_raw`` under the name of the

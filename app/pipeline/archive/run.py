@@ -112,7 +112,7 @@ def once(
     """
     stopping = stop or threading.Event()
     _make(spark, lake)
-    with holding_lock(spark, lake):
+    with holding_lock(spark, lake, tell=_as_notice(tell)):
         while True:
             left = pending(spark, lake)
             ready = _prepare(spark, lake, plan, left, tell)
@@ -146,7 +146,7 @@ def forever(
     reported and the derivation tried again, while the copy goes on. Raises the errors of ``once``.
     """
     _make(spark, lake)
-    with holding_lock(spark, lake):
+    with holding_lock(spark, lake, tell=_as_notice(tell)):
         derived, copied, known = Derived(), 0, IdentityCache()
         following = _Following(spark, lake, plan, tell)
         while not stop.wait(LOOK):
@@ -240,6 +240,10 @@ def _result(copied: int, derived: Derived) -> ArchiveResult:
     return ArchiveResult(
         copied, derived.events, derived.duplicates, derived.quarantined, derived.unfit
     )
+
+
+def _as_notice(tell: Tell) -> Callable[[str], None]:
+    return lambda text: tell(ArchiveProgress("copy", 0, notice=text))
 
 
 def _make(spark: SparkSession, lake: Lake) -> None:

@@ -138,8 +138,11 @@ def prepare(
     if again:
         names = stored_names({topic: before[topic] for topic in again})
         remove_misplaced(spark, lake, plan.place, names, left.start, left.end)
-    here, starts = left.end.get(broker, {}), {} if known is None else known.starts
-    known_starts: Offsets = {**starts, **{topic: first[topic] for topic in again}}
+    here = left.end.get(broker, {})
+    known_starts: Offsets = {
+        **({} if known is None else known.starts),
+        **{topic: first[topic] for topic in again},
+    }
     now = stored_names(ids)
     held = {topic: here.get(now.get(topic, topic), {}) for topic in plan.topics}
     wanted = {

@@ -173,3 +173,17 @@ async def test_a_group_counts_its_age_from_its_last_member(tmp_path: Path) -> No
     clock.now_ms += 8 * DAY_MS
     assert await engine.upkeep.forget_groups() == 1
     await engine.stop()
+
+
+async def test_a_topic_that_is_created_again_has_another_id(
+    engine: LogEngine, tmp_path: Path
+) -> None:
+    """Its id would else be that of the last topic, if that was the newest one."""
+    await engine.create_topic("t", 1)
+    first = engine.topics()["t"].id
+    await engine.delete_topic("t")
+    await engine.stop()
+    again = await started(tmp_path, partitions=2, segment_bytes=200)
+    await again.create_topic("t", 1)
+    assert again.topics()["t"].id > first
+    await again.stop()

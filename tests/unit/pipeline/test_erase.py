@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from unittest.mock import MagicMock
 
 import pytest
@@ -22,7 +21,7 @@ def test_a_snapshot_of_a_clock_that_is_ahead_goes_too(monkeypatch: pytest.Monkey
     made = (5_000, 6_000, 1_000)
     kept = [Snapshot(n, n - 1, at, "append", {}) for n, at in enumerate(made)]
     monkeypatch.setattr(history, "snapshots", lambda *_: iter(kept))
-    erase._expire_snapshots(MagicMock(), LAKE, "events", 1, datetime.now(UTC))
+    erase._remove_old_files(MagicMock(), LAKE, "events", 1)
     expiring = java.org.apache.iceberg.spark.actions.SparkActions.get.return_value.expireSnapshots
     [(edge,), _] = expiring.return_value.expireOlderThan.call_args
     assert edge > max(made)
