@@ -8,13 +8,16 @@ from typing import Any
 import httptools
 import pytest
 
+from app.access.caller import EventSender
+from app.access.quota import Quota
+from app.access.rights import Rights
 from app.bindings.headers import FIELD_NAMES
 from app.errors import SenderError
-from app.gateway.answers import from_sender_error
 from app.gateway.head_layout import HeadLayout, HeadLayouts
 from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import EventRequest, events_target
 from app.model.log_name import LogName
+from app.model.producer import May
 from app.model.route import Route
 from app.routing.plan import Router
 from app.telemetry import Counters
@@ -57,6 +60,8 @@ ROUTES: list[dict[str, Any]] = [
     {"specversion": "0.3"},
     {"deduplicate": {"window": "1m"}},
 ]
+MAY = May.model_validate({"types": ["com.example.*"]})
+RIGHTS = {"": May(), "shop": May(), "narrow": MAY}
 CASES = [(1, 10_000), pytest.param(2, 100_000, marks=pytest.mark.nightly)]
 
 
@@ -92,18 +97,23 @@ class PublishedEvents:
         named = {"name": "named", "filters": [{"exact": {"type": "none"}}], "to": LOG}
         routes = [named, {"name": "r", "to": LOG, **settings}]
         router = Router([Route.model_validate(route) for route in routes])
-        self.publisher = Publisher(
-            PublishPolicy(router=router), {LogName("log"): self.log}, self.counters
-        )
+        quota = Quota(1.0, 50)  # some are over it
+        self.callers = [
+            None,
+            *[EventSender(name, Rights(name, may), quota) for name, may in RIGHTS.items()],
+        ]
+        policy, logs = PublishPolicy(router=router), {LogName("log"): self.log}
+        self.publisher = Publisher(policy, logs, self.counters, monotonic=lambda: 0.0)
 
-    def publish(self, request: EventRequest) -> object:
-        """Return the answer, and what was submitted for the request."""
+    def publish(self, request: EventRequest, caller: int) -> object:
+        """Return the answer, and what was submitted for the request of one of the callers."""
         answers: list[object] = []
+        request.caller = self.callers[caller]
         begin = len(self.log.submits)
         try:
             answers.append(self.publisher.publish(request, answers.append))
         except SenderError as error:
-            answers.append(from_sender_error(error))
+            answers.append((error.code, error.faults))
         made = [(one.topic, one.records, one.identities) for one in self.log.submits[begin:]]
         return [each for each in answers if each is not None], made
 
@@ -174,7 +184,8 @@ async def test_an_event_is_published_alike_with_and_without_its_layout(
         headers = layout.headers(values)
         whole = EventRequest(headers, dict(headers), body, layout.route)
         compiled, ordinary = chance.choice(ways)
-        assert compiled.publish(by_layout) == ordinary.publish(whole)
+        caller = chance.randrange(4)
+        assert compiled.publish(by_layout, caller) == ordinary.publish(whole, caller)
     assert read > cases // 10
     for compiled, ordinary in ways:
         assert compiled.counters.values() == ordinary.counters.values()
