@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.bindings.headers import FIELD_NAMES
 from app.gateway.head_layout import HeadLayout, HeadLayouts
-from listening import HeldPublisher, ImmediatePublisher, connection_of, listening
+from app.gateway.publish import PublishPolicy
+from app.model.route import Route
+from app.routing.plan import Router
+from app.telemetry import Counters
+from configuration import route
+from listening import HeldPublisher, ImmediatePublisher, connection_of, listening, publishing
 from raw_http import RawConnection, event
+from scripted_log import ScriptedLog
 from waiting import until
 
 LINE = b"POST /events HTTP/1.1"
@@ -129,3 +137,18 @@ async def test_a_new_connection_begins_with_the_newest_layout_if_its_bounds_allo
         async with await RawConnection.open(server.port) as peer:
             await peer.send(event(1))
             assert (await peer.answer()).status == 431
+
+
+async def test_the_plan_of_a_layout_ends_with_its_configuration() -> None:
+    log: Any = ScriptedLog(at_once=True)
+    counters = Counters()
+    publisher = publishing([route("before")], log, counters)
+    async with listening(publisher, counters=counters) as server:
+        async with await RawConnection.open(server.port) as peer:
+            for topic in ("before", "before", "after"):
+                publisher.policy = PublishPolicy(
+                    router=Router([Route.model_validate(route(topic))])
+                )
+                await peer.send(event(1))
+                assert (await peer.answer()).status == 202
+    assert [submitted.topic for submitted in log.submits] == ["before", "before", "after"]
