@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 REST = 0.1  # seconds before a failed batch is sent again, or a missing leader is looked for again
 ACKS = {"all": -1, 1: 1, 0: 0}
+MOST_BYTES = 16 << 20  # of one request; brokers close a connection for a request above 100 MiB
 
 
 class Shipper:
@@ -177,16 +178,25 @@ class Shipper:
     def _send(self, connection: ProducerConnection, node: int, together: list[Batcher]) -> None:
         link = connection.link(node)
         assert link is not None  # noqa: S101 - ``_board`` has looked in the same step
+        sent: list[Batcher] = []
         batches: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        room = MOST_BYTES
         for batcher in together:
-            batches[batcher.topic.name].append((batcher.number, batcher.wire or b""))
+            wire = batcher.wire or b""
+            room -= len(wire)
+            if room < 0 and sent:
+                batcher.waiting = True
+                self.waiting.append(batcher)
+                continue
+            sent.append(batcher)
+            batches[batcher.topic.name].append((batcher.number, wire))
         parts = produce_request(batches, self._acks, self._timeout_ms)
-        told = partial(self._on_answer, connection, node, link.produce_version, together)
+        told = partial(self._on_answer, connection, node, link.produce_version, sent)
         send = link.send if self._acks else link.send_unanswered
         send(PRODUCE, link.produce_version, parts, told)
         self._busy.add(node)
         self.quiet.clear()
-        for batcher in together:
+        for batcher in sent:
             batcher.on_wire = True
 
     def _on_answer(

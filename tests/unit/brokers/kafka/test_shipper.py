@@ -170,6 +170,20 @@ async def test_one_request_has_all_partitions_of_a_leader_that_wait() -> None:
     assert later.results == [Receipt("main", "t", 1, "42")]
 
 
+async def test_what_is_too_much_for_one_request_goes_into_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker closes the connection of a request that is too large, and would do so at each repetition."""
+    monkeypatch.setattr(module, "MOST_BYTES", 150)
+    rig = Rig(3)
+    for number in range(3):
+        rig.publish(f"{number}" * 60, number)
+    for request in range(3):
+        assert (await rig.sent(request + 1))[request] == {request: [b"%d" % request * 60]}
+        rig.link.answer()
+    assert not any(batcher.in_flight or batcher.waiting for batcher in rig.topic.batchers)
+
+
 async def test_a_refusal_costs_no_other_partition_anything() -> None:
     """Neither its connection, nor its producer id, nor its numbers."""
     rig = Rig(2)
