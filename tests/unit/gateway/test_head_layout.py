@@ -143,12 +143,13 @@ async def test_the_plan_of_a_layout_ends_with_its_configuration() -> None:
     log: Any = ScriptedLog(at_once=True)
     counters = Counters()
     publisher = publishing([route("before")], log, counters)
-    async with listening(publisher, counters=counters) as server:
-        async with await RawConnection.open(server.port) as peer:
-            for topic in ("before", "before", "after"):
-                publisher.policy = PublishPolicy(
-                    router=Router([Route.model_validate(route(topic))])
-                )
-                await peer.send(event(1))
-                assert (await peer.answer()).status == 202
+    async with (
+        listening(publisher, counters=counters) as server,
+        await RawConnection.open(server.port) as peer,
+    ):
+        for topic in ("before", "before", "after"):
+            router = Router([Route.model_validate(route(topic))])
+            publisher.policy = PublishPolicy(router=router)
+            await peer.send(event(1))
+            assert (await peer.answer()).status == 202
     assert [submitted.topic for submitted in log.submits] == ["before", "before", "after"]
