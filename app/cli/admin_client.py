@@ -6,7 +6,7 @@ options --server, --token and --json.
 
 from __future__ import annotations
 
-import re
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 from app.cli import exits, options, printing
@@ -45,36 +45,9 @@ BROKER = "log"
 TIMEOUT = 40.0  # seconds: longer than any wait of the service itself
 
 _AWAY = "Start the service, or name its admin listener with --server."
-_CURES = {
-    401: "Set --token or SKYBRIDGE_ADMIN_TOKEN to a token of server.admin.",
-    404: "Name the topic and its --broker; `skybridge topics list` shows all topics.",
-    429: "Wait, then use a valid token of server.admin: this address sent too many wrong tokens.",
-    503: "Retry in a moment; `skybridge status` shows which broker or store does not answer.",
-}
-
+_SIGN_IN = "Set --token or SKYBRIDGE_ADMIN_TOKEN to a token of server.admin."
 _SCOPE = "Use a token with the scope {}: see scopes under server.admin.tokens."
-
-_CURES_AT = (  # cures for paths that match a pattern; they replace those above
-    (
-        "/v1/config",
-        {404: "Compare two files with --old: the service is older than this command."},
-    ),
-    ("/v1/dead-letters", {404: "`skybridge dead-letters list` shows all dead letters."}),
-    (
-        "/v1/subscriptions",
-        {
-            404: "`skybridge subscriptions list` shows all subscriptions.",
-            412: "Inspect the subscription with `show`, and retry: it changed in the meantime.",
-            504: "Start a worker; `skybridge subscriptions show` shows the state.",
-        },
-    ),
-    (
-        "/v1/subscriptions/[^/]*:replay",
-        {
-            409: "End the running replay with `skybridge subscriptions replay ID --cancel`, and retry."
-        },
-    ),
-)
+_OTHER_LISTENER = "Name the admin listener of a service of this version with --server."
 
 
 class AdminClient(NamedTuple):
@@ -132,7 +105,7 @@ class AdminClient(NamedTuple):
         except (httpx.TransportError, httpx.InvalidURL) as fault:
             printing.fail_unreachable(self.server, fault, _AWAY)
         if not answer.is_success:
-            fail_with_answer(self.server, answer, _cures_at(path))
+            fail_with_answer(self.server, answer)
         return answer
 
     def show(self, found: Any, for_people: Callable[[Any], None]) -> None:
@@ -185,17 +158,7 @@ def read(server: str, answer: httpx.Response) -> Any:
         )
 
 
-def _cures_at(path: str) -> Mapping[int, str]:
-    found: dict[int, str] = {}
-    for begin, cures in _CURES_AT:
-        if re.match(begin, path):
-            found |= cures
-    return found
-
-
-def fail_with_answer(
-    server: str, answer: httpx.Response, cures: Mapping[int, str] | None = None
-) -> NoReturn:
+def fail_with_answer(server: str, answer: httpx.Response) -> NoReturn:
     """End the command with the problem document of an error answer."""
     import msgspec
 
@@ -205,21 +168,27 @@ def fail_with_answer(
         problem = {}
     problem = problem if isinstance(problem, dict) else {}
     problem = {"status": answer.status_code, "title": answer.reason_phrase, **problem}
-    if problem.get("scope"):
-        cures = {403: _SCOPE.format(problem["scope"])}
-    fail_with_problem(server, problem, cures)
+    fail_with_problem(server, problem)
 
 
-def fail_with_problem(
-    server: str, problem: Mapping[str, Any], cures: Mapping[int, str] | None = None
-) -> NoReturn:
-    """End the command. Print the detail of a problem document, and the cure for its status from
-    ``cures``.
-    """
-    status = problem.get("status", 0)
-    is_away = status in {502, 503, 504}
+def fail_with_problem(server: str, problem: Mapping[str, Any]) -> NoReturn:
+    """End the command. Print the detail of a problem document and its cure."""
     printing.fail(
         f"{server} refused the request: {problem.get('detail') or problem.get('title')}",
-        cure={**_CURES, **(cures or {})}.get(status, ""),
-        code=exits.UNREACHABLE if is_away else exits.FAILED,
+        cure=_cure(problem),
+        code=exits.UNREACHABLE if problem.get("status") in {502, 503, 504} else exits.FAILED,
     )
+
+
+def _cure(problem: Mapping[str, Any]) -> str:
+    """Return the cure of a problem: that of its type, unless an option of the command is the cure."""
+    from app.problems import cure_of, problem_type
+
+    type_ = str(problem.get("type", ""))
+    if problem.get("scope"):
+        return _SCOPE.format(problem["scope"])
+    if problem.get("status") == HTTPStatus.UNAUTHORIZED:
+        return _SIGN_IN
+    if type_ == problem_type("not-found"):
+        return _OTHER_LISTENER
+    return cure_of(type_)

@@ -15,6 +15,8 @@ from app.cli.verbs import option, verb
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+_OF_AN_EVENT = ("source", "id_", "subject", "attribute", "data")
+
 
 @verb(
     "explain",
@@ -71,7 +73,13 @@ def run(
             cure="Run skybridge explain --type com.example.order.created -a partitionkey=order-7.",
             code=exits.SETUP,
         )
+    if as_from:
+        options.refuse_ineffective("no route applies to an event of another client", "route")
+        options.refuse_ineffective("another client writes to the topic, not a producer", "producer")
+    if config is not None:
+        options.refuse_ineffective("--config asks no service", "server", "token")
     if file is not None:
+        options.refuse_ineffective("FILE has whole events", *_OF_AN_EVENT)
         body = options.content(file)
         headers = {"content-type": _media_type(body)}
     else:

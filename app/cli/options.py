@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from app.cli import exits, printing
-from app.cli.verbs import option
+from app.cli.verbs import given_options, option
 
 if TYPE_CHECKING:
     from app.config.model.config import Config
@@ -43,6 +43,23 @@ Data = Annotated[
         "-d",
     ),
 ]
+
+
+def refuse_ineffective(why: str, *parameters: str) -> None:
+    """End the command if its command line has one of these options, which ``why`` deprives of their effect.
+
+    Args:
+        why: The reason, which completes the sentence "--id has no effect, because".
+        parameters: The parameters of the command, such as ``batch_size`` for --batch-size.
+    """
+    names = given_options(*parameters)
+    if names:
+        listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        printing.fail(
+            f"{listed} {'has' if len(names) == 1 else 'have'} no effect, because {why}.",
+            cure=f"Remove {listed}.",
+            code=exits.SETUP,
+        )
 
 
 def attributes(pairs: Sequence[str]) -> dict[str, str]:
@@ -89,7 +106,11 @@ def content(file: Path | str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as failure:
-        printing.fail(f"{file} cannot be read: {failure.strerror}.", code=exits.SETUP)
+        printing.fail(
+            f"{file} cannot be read: {failure.strerror}.",
+            cure="Check the path and its permissions.",
+            code=exits.SETUP,
+        )
 
 
 def configuration(file: Path | None) -> Config:

@@ -26,7 +26,6 @@ PAUSE = 2.0  # seconds between requests to a service that is busy or away
 BUSY = frozenset({429, 502, 503, 504})
 _DONE = {"acknowledge": "acknowledged", "release": "released", "reject": "rejected"}
 _AWAY = "Start the service, or name its admin listener with --server."
-_CURES = {404: "`skybridge subscriptions list` lists all subscriptions.", 409: ""}
 
 
 class PullOptions(NamedTuple):
@@ -163,7 +162,7 @@ class PullConsumer:
 
     def _read(self, answer: httpx.Response) -> Any:
         if not answer.is_success:
-            admin_client.fail_with_answer(self._server, answer, _CURES)
+            admin_client.fail_with_answer(self._server, answer)
         return admin_client.read(self._server, answer)
 
 

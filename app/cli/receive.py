@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from app.cli import keys, printing
+from app.cli import keys, options, printing
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def run(
     """
     import asyncio
 
+    if not fail_first:
+        options.refuse_ineffective("no answer of --fail-first is asked for", "fail_status")
     if retry_after and not (fail_first or not is_success(status)):
         printing.print_error(
             "--retry-after has no effect, because every answer is a success.",

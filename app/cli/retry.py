@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from app.cli import printing
+from app.cli import options, printing
 from app.cli.admin_client import AdminClient, subscription_path
 from app.cli.subscriptions import Name
 from app.cli.verbs import option, verb
@@ -49,6 +49,8 @@ def retry(
     A paused endpoint is probed at once, and the other events follow its answer. A try that fails
     takes no step of the schedule, and the event waits until the earlier time.
     """
+    if key:
+        options.refuse_ineffective("--key names the key already", "event")
     asked: dict[str, Any] = {"force": force}
     asked |= {word: text for word, text in (("key", key), ("event", event)) if text}
     service.show(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.cli.client import EventsClient, SendResult
 
 PROGRESS_FROM = 20  # events; fewer are printed one by one
+_OF_AN_EVENT = ("source", "id_", "subject", "time", "attribute", "data", "content_type", "count")
 
 
 class SendMode(StrEnum):
@@ -114,8 +115,11 @@ def run(
             cure=f"Add --mode structured{'' if format_ is DocumentFormat.avro else ' or --mode batch'}.",
             code=exits.SETUP,
         )
+    if mode is not SendMode.batch:
+        options.refuse_ineffective("only --mode batch makes batches", "batch_size")
     options.require_address("--url", url, "http://127.0.0.1:8080/events")
     if file is not None:
+        options.refuse_ineffective("FILE has whole events", *_OF_AN_EVENT)
         events = _events(file)
     else:
         recipe = event_input.Recipe(
@@ -220,6 +224,8 @@ def _show(result: SendResult) -> None:
 def _show_refused(result: SendResult) -> None:
     from rich.markup import escape
 
+    from app.problems import cure_of
+
     if result.accepted:
         return
     event = result.event.event
@@ -234,6 +240,8 @@ def _show_refused(result: SendResult) -> None:
         console.print(
             f"  {escape(where + fault['detail'])}  [dim]{escape(fault.get('rule', ''))}[/]"
         )
+    if cure := cure_of(str(problem.get("type", ""))):
+        console.print(f"  [green]cure[/] {escape(cure)}")
 
 
 def _show_wait(why: str, seconds: float) -> None:

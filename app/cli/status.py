@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import exits, printing
+from app.cli import exits, options, printing
 from app.cli.admin_client import AdminClient
 from app.cli.states import state_word
 from app.cli.verbs import option, verb
@@ -53,6 +53,7 @@ def run(
     Rates are those of the answering process between two requests.
     """
     if drained is not None:
+        options.refuse_ineffective("--drained shows no screen", "interval")
         _wait(service, drained)
         return
     found = _status_with_rates(service, interval)

@@ -99,7 +99,10 @@ def run(
             cure="Add --subscription ID.",
             code=exits.SETUP,
         )
+    if subscription:
+        options.refuse_ineffective("the subscription names its broker", "broker")
     if config is not None:
+        options.refuse_ineffective("--config asks no service", "server", "token")
         messages = _from_broker(
             options.configuration(config), broker, topic, begin, partition, follow=follow, raw=raw
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from contextvars import ContextVar
 from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
@@ -26,6 +27,7 @@ F = TypeVar("F", bound="Callable[..., None]")
 
 _OPTION = type(typer.Option())
 _ARGUMENT = type(typer.Argument())
+_GIVEN: ContextVar[Mapping[str, str]] = ContextVar("given options")
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
@@ -35,6 +37,14 @@ def option(text: str, *names: str, **more: Any) -> Any:
     parameter, such as ``--limit`` for ``limit``. ``more`` is passed to typer.
     """
     return typer.Option(*names, help=text or None, **more)
+
+
+def given_options(*parameters: str) -> list[str]:
+    """Return those of the options of the running command that its command line has, such as ``--batch-size`` for
+    the parameter ``batch_size``. Environment variables do not count.
+    """
+    given = _GIVEN.get({})
+    return [given[each] for each in parameters if each in given]
 
 
 class _LazyCommand(TyperCommand):
@@ -64,6 +74,18 @@ class _LazyCommand(TyperCommand):
     def callback(self) -> Any:  # type: ignore[override]
         return self._whole.callback
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Meanwhile ``given_options`` returns what its command line has."""
+        sources = {each: ctx.get_parameter_source(each.name) for each in self.params}
+        typed = [
+            each for each, source in sources.items() if source and source.name == "COMMANDLINE"
+        ]
+        before = _GIVEN.set({each.name: _written(each) for each in typed})
+        try:
+            return super().invoke(ctx)
+        finally:
+            _GIVEN.reset(before)
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of click
         return ["[OPTIONS]", *(metavars.usage(each) for each in _arguments(self.params))]
 
@@ -78,6 +100,12 @@ class _LazyCommand(TyperCommand):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+def _written(parameter: Any) -> str:
+    """Return a parameter as the help writes it: ``--key``, or ``FILE``."""
+    is_argument = parameter.param_type_name == "argument"
+    return metavars.usage(parameter).strip("[].") if is_argument else max(parameter.opts, key=len)
 
 
 def _arguments(params: Any) -> list[Any]:

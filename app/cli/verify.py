@@ -67,6 +67,7 @@ def run(
             "--headers and --body work only together.", cure="Add the other one.", code=exits.SETUP
         )
     if headers is not None and body is not None:
+        options.refuse_ineffective("--headers and --body have the request", "request")
         lines, content = _header_lines(options.content(headers)), options.content(body)
     else:
         lines, content = _split_request(options.content(request))

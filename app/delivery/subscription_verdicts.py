@@ -16,6 +16,7 @@ its lag has grown for ``LATE`` seconds                      lag-grows        mor
 its oldest event waits for ``LATE`` seconds                 late-events      look at the attempts.
 the oldest event of its pull queue waits ``LATE`` seconds   unread-queue     start consumers.
 keys are parked                                             parked-keys      repair the target, try again at once.
+the same, while it is paused or disabled                    parked-keys      repair the target, resume.
 dead letters                                                dead-letters     by cause: repair and redrive, or discard.
 an operator or the configuration paused it                  paused           resume it.
 ==========================================================  ===============  ====================================
@@ -119,6 +120,11 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.failures >= FAILED and steady and self.waits
 
     @property
+    def paused(self) -> bool:
+        """Return True if an operator or its configuration paused it, not its failing target."""
+        return self.state == "paused" and self.paused_for is None
+
+    @property
     def retries(self) -> bool:
         """Return True if events wait for their next attempt, so that trying them now has an effect."""
         return self.paused_for is not None or bool(self.waiting or self.parked)
@@ -143,9 +149,8 @@ def _state(facts: SubscriptionFacts) -> Iterator[OperatorVerdict]:
 
 def _stopped(facts: SubscriptionFacts) -> OperatorVerdict | None:
     """Return the verdict on a subscription that delivers nothing at all, or None."""
-    name, cause = facts.id, facts.cause.partition(": ")[2] or facts.cause
-    resume = f"skybridge subscriptions resume {name}"
-    show = f"skybridge subscriptions show {name}"
+    cause = facts.cause.partition(": ")[2] or facts.cause
+    resume, show = _resume(facts.id), _show(facts.id)
     if facts.broker_cause and facts.state not in {"disabled", "broken"}:
         detail = f"broker {facts.broker} does not answer: {facts.broker_cause}"
         return _verdict(facts, "broker-away", "error", detail, "start the broker", show)
@@ -162,8 +167,8 @@ def _stopped(facts: SubscriptionFacts) -> OperatorVerdict | None:
             detail = f"restarting: {facts.cause}"
             cure = "the cause names what the worker lacks"
             return _verdict(facts, "restarting", "error", detail, cure, show)
-        case "paused" if facts.paused_for is None:
-            return _paused(facts, cause, resume, show)
+        case "paused" if facts.paused:
+            return _paused(facts, cause)
     return None
 
 
@@ -173,13 +178,13 @@ def cause_text(cause: str) -> str:
     return cause if status == cause else f"the target answered {status}"
 
 
-def _paused(facts: SubscriptionFacts, cause: str, resume: str, show: str) -> OperatorVerdict:
+def _paused(facts: SubscriptionFacts, cause: str) -> OperatorVerdict:
     """Return the verdict on a subscription that an operator or its configuration paused."""
     by_file = facts.cause == PAUSED_BY_CONFIGURATION
     reason = facts.cause if by_file else f"paused: {cause or 'no reason was given'}"
     cure = "remove paused from its document" if by_file else "resume it when the reason is gone"
     detail = f"{reason}. Its events wait in the log"
-    return _verdict(facts, "paused", "notice", detail, cure, show if by_file else resume)
+    return _verdict(facts, "paused", "notice", detail, cure, _restart(facts))
 
 
 def _failing(facts: SubscriptionFacts) -> OperatorVerdict | None:
@@ -230,9 +235,14 @@ def _parked(facts: SubscriptionFacts) -> OperatorVerdict:
     waits = duration_text(facts.parked_oldest)
     keys = counted(facts.parked_keys, "key")
     events = counted(facts.parked, "event")
-    detail = f"{events} of {keys} are parked, the oldest for {waits}"
-    cure = "repair what the target refuses, then try again at once"
-    return _verdict(facts, "parked-keys", "warning", detail, cure, _retry(facts.id))
+    verb = "is" if facts.parked == 1 else "are"
+    detail = f"{events} of {keys} {verb} parked, the oldest for {waits}"
+    repair = "repair what the target refuses, then"
+    if facts.paused or facts.state == "disabled":  # nothing is tried before it is resumed
+        cure, command = f"{repair} resume the subscription", _restart(facts)
+    else:
+        cure, command = f"{repair} try again at once", _retry(facts.id)
+    return _verdict(facts, "parked-keys", "warning", detail, cure, command)
 
 
 def letter_verdicts(
@@ -286,6 +296,19 @@ def _cure_of(cause: str) -> tuple[str, str]:
     if cause in _TOO_OLD:
         return "redrive them, or discard them if they are of no use any more", "redrive"
     return "repair the target, then redrive or discard them", "redrive"
+
+
+def _restart(facts: SubscriptionFacts) -> str:
+    """Return the command that ends a pause. A pause of its document ends in the document, which ``show`` prints."""
+    return (_show if facts.cause == PAUSED_BY_CONFIGURATION else _resume)(facts.id)
+
+
+def _show(subscription: str) -> str:
+    return f"skybridge subscriptions show {subscription}"
+
+
+def _resume(subscription: str) -> str:
+    return f"skybridge subscriptions resume {subscription}"
 
 
 def _retry(subscription: str) -> str:

@@ -25,4 +25,12 @@ def problem_type(code: str) -> str:
     return _TYPE + code
 
 
-__all__ = ["ADMIN", "EVENTS", "PROBLEMS", "SHARED", "ProblemCode", "ProblemKind", "problem_type"]
+def cure_of(type_: str) -> str:
+    """Return the cure of a problem by the ``type`` of its document, or "" if the type is not of Skybridge."""
+    kind = PROBLEMS.get(type_.removeprefix(_TYPE))
+    return kind.cure if kind else ""
+
+
+__all__ = [
+    "ADMIN", "EVENTS", "PROBLEMS", "SHARED", "ProblemCode", "ProblemKind", "cure_of", "problem_type",
+]  # fmt: skip

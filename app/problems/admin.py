@@ -239,7 +239,7 @@ ADMIN: Mapping[AdminCode, ProblemKind] = {
     "under-way": ProblemKind(
         (409,),
         "A replay of the subscription is running.",
-        "Wait for its end, or cancel it: `DELETE /v1/subscriptions/ID/replays`.",
+        "Wait for its end, or cancel it: `skybridge subscriptions replay ID --cancel`.",
     ),
     "unknown-alert": ProblemKind(
         (404,),

@@ -28,8 +28,8 @@ class StatusReport(DispatcherPart):
         components = self._components
         lanes, gate, parking = components.lanes, components.gate, components.parking
         endpoint, partitions = gate.endpoint, components.ownership.partitions
-        paused_for = None
-        if endpoint.flow is not BreakerState.FLOWING:
+        paused_for = None  # a halted endpoint is not probed
+        if endpoint.flow is not BreakerState.FLOWING and not gate.halted:
             paused_for = max(0.0, endpoint.until - self._clock.monotonic())
         if state == "running" and not gate.is_open:
             state = "disabled" if gate.disabled else "paused"

@@ -166,6 +166,23 @@ async def test_a_retry_after_yields_to_force_alone(house, target):
     await until(lambda: is_state(house, "running"), "flowing deliveries")
 
 
+async def test_a_pause_by_an_operator_is_shown_as_one_although_the_target_fails(house, target):
+    """The cure was `retry`, which a paused subscription refuses, and the next probe was announced."""
+    target.broken, target.refusal = {"a"}, status(503, "Retry-After: 3600")
+    await house.send("a", "a.1")
+    await until(lambda: is_paused(house), "the pause by the target")
+    assert (await house.post("pause"))[0] == 200
+    health = await house.health()
+    assert (health["state"], health["paused_for"]) == ("paused", None)
+    (verdict,) = (each for each in health["attention"] if each["verdict"] == "paused")
+    assert (verdict["severity"], verdict["next"]) == (
+        "notice",
+        "skybridge subscriptions resume hook",
+    )
+    assert (await house.post("resume"))[0] == 200
+    await until(lambda: is_paused(house), "the pause by the target, which goes on")
+
+
 async def test_a_lane_that_waits_in_memory_is_tried(tmp_path, target):
     settings = house_settings(tmp_path, target)
     settings["subscriptions"][0]["retry"] = {"schedule": ["24h", "24h"], "hold": 2}

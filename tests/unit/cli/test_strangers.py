@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from app.cli import exits, tail
+from app.cli import admin_client, exits, tail
 from app.cli.admin_client import AdminClient
 from app.cli.commands import app
 from app.cli.receive import _show
 from app.cli.receiver import Arrival, Reply, read
+from app.problems import problem_type
 
 EVENT = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "subject": "a\u2028b\u0085c"}
 MESSAGE = {"topic": "t", "partition": 0, "position": "1", "key": "\x1b]0;owned\x07", "event": EVENT}
@@ -189,3 +191,27 @@ def test_a_file_that_is_nested_without_end_is_told(tmp_path: Path) -> None:
 
 def test_a_port_that_is_none_is_an_option_that_is_wrong() -> None:
     assert run(app, ["receive", "--port", "99999"]).exit_code == exits.SETUP
+
+
+@pytest.mark.parametrize(
+    ("problem", "cure"),
+    [
+        ({"code": "unknown-alert", "status": 404}, "Choose an alert that the detail lists."),
+        ({"code": "unknown-producer", "status": 404}, "`skybridge producers list`"),
+        ({"code": "unknown-partition", "status": 404}, "`skybridge topics show TOPIC`"),
+        ({"code": "not-waiting", "status": 404}, "`skybridge find ID`"),
+        ({"code": "paused", "status": 409}, "`skybridge subscriptions resume ID`"),
+        ({"code": "not-called", "status": 409}, "`skybridge pull ID`"),
+        ({"code": "not-found", "status": 404}, "Name the admin listener"),
+        ({"code": "not-authorised", "status": 401}, "SKYBRIDGE_ADMIN_TOKEN"),
+        ({"code": "missing-scope", "status": 403, "scope": "data"}, "with the scope data"),
+    ],
+)
+def test_a_refusal_has_the_cure_of_its_problem(
+    problem: dict[str, Any], cure: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cure was that of the status: a 404 about an alert named topics."""
+    document = {"type": problem_type(problem["code"]), "detail": "why", **problem}
+    with pytest.raises(typer.Exit):
+        admin_client.fail_with_problem("http://a", document)
+    assert cure in " ".join(capsys.readouterr().err.split())

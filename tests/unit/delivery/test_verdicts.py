@@ -16,6 +16,7 @@ from app.delivery.subscription_verdicts import (
     subscription_verdicts,
 )
 from app.model.operator_verdict import VerdictName
+from app.model.subscription_status import PAUSED_BY_CONFIGURATION
 
 Facts = dict[str, Any]
 REDRIVE = "skybridge dead-letters redrive --subscription billing"
@@ -151,6 +152,37 @@ OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
         [
             ("endpoint-fails", "the target fails, the last 3 attempts failed: 500", RETRY),
             ("parked-keys", "108 events of 9 keys are parked, the oldest for 9 s", RETRY),
+        ],
+    ),
+    (
+        "paused with parked keys, whose retry would be refused",
+        {
+            **FAILING,
+            "state": "paused",
+            "cause": "paused: a release",
+            "lag": 9,
+            "parked": 1,
+            "parked_keys": 1,
+        },
+        [
+            ("paused", "paused: a release. Its events wait in the log", RESUME),
+            ("parked-keys", "1 event of 1 key is parked, the oldest for 0 s", RESUME),
+        ],
+    ),
+    (
+        "paused by its document, with parked keys",
+        {"state": "paused", "cause": PAUSED_BY_CONFIGURATION, "parked": 1, "parked_keys": 1},
+        [
+            ("paused", "paused by its configuration. Its events wait in the log", SHOW),
+            ("parked-keys", "1 event of 1 key is parked, the oldest for 0 s", SHOW),
+        ],
+    ),
+    (
+        "disabled with parked keys",
+        {"state": "disabled", "cause": "disabled: status-410", "parked": 1, "parked_keys": 1},
+        [
+            ("disabled", "disabled, nothing is sent: the target answered 410", RESUME),
+            ("parked-keys", "1 event of 1 key is parked, the oldest for 0 s", RESUME),
         ],
     ),
     (
