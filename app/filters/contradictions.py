@@ -6,12 +6,14 @@ Only conditions on the same attribute or expression are compared, two at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
 from typing import NamedTuple
 
 from app.filters.cesql import nodes
 from app.filters.cesql.arithmetic import ORDERS
+from app.filters.cesql.like import literal, pieces
 from app.filters.cesql.parser import parse
 from app.filters.cesql.printer import node_text
 from app.filters.cesql.values import Value, clipped
@@ -21,6 +23,16 @@ from app.filters.model import Filter
 _CURE = "put alternatives into any (in SQL: OR), or remove one"
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TEXTS = ("exact", "prefix", "suffix")
+_OPPOSITE = {
+    "in": "not in",
+    "prefix": "not prefix",
+    "suffix": "not suffix",
+    "<": ">=",
+    "<=": ">",
+    ">": "<=",
+    ">=": "<",
+}
+_OPPOSITE |= {no: yes for yes, no in _OPPOSITE.items()}
 
 
 class _Condition(NamedTuple):
@@ -28,7 +40,7 @@ class _Condition(NamedTuple):
 
     Attributes:
         of: The attribute or expression.
-        kind: ``in``, ``not in``, ``prefix``, ``suffix``, or an operator of order.
+        kind: ``in``, ``prefix`` or ``suffix``, each also with ``not``, or an operator of order.
         values: The values to compare with; one, except for ``in`` and ``not in``.
         text: The condition as its author wrote it.
         path: The steps from the list of filters to the filter.
@@ -47,10 +59,13 @@ def contradictions(filters: Sequence[Filter]) -> Iterator[FilterWarning]:
     for n, one in enumerate(filters):
         _collect(one, (n,), groups[0], groups)
     for group in groups:
-        for first, second in combinations(group, 2):
-            if first.of == second.of and _exclude(first, second):
-                message = f"{first.text} and {second.text} never both match, so no event passes"
-                yield FilterWarning(second.path, message, _CURE)
+        pairs = combinations(group, 2)
+        found = [each for each in pairs if each[0].of == each[1].of and _exclude(*each)]
+        for text, other, path in dict.fromkeys(
+            (one.text, two.text, two.path) for one, two in found
+        ):
+            message = f"{text} and {other} never both match, so no event passes"
+            yield FilterWarning(path, message, _CURE)
 
 
 def _collect(
@@ -82,12 +97,22 @@ def _text_condition(dialect: str, name: str, text: str, path: Path) -> _Conditio
 
 
 def _negated(one: Filter, path: Path) -> list[_Condition]:
-    """Return the condition of ``not: {exact: ...}`` with one attribute."""
-    if one.exact is None or len(one.exact) > 1:
-        return []
-    ((name, text),) = one.exact.items()
-    made = _text_condition("exact", name, text, path)
-    return [made._replace(kind="not in", text=f"not {made.text}")]
+    """Return the conditions that hold where a filter does not match: of one attribute, or of each of ``any``."""
+    if one.any is not None:
+        return [
+            found for n, each in enumerate(one.any) for found in _negated(each, (*path, "any", n))
+        ]
+    found = []
+    for dialect in _TEXTS:
+        texts = getattr(one, dialect) or {}
+        if len(texts) == 1:
+            ((name, text),) = texts.items()
+            found.append(_opposite(_text_condition(dialect, name, text, path), "not "))
+    return found
+
+
+def _opposite(condition: _Condition, before: str = "") -> _Condition:
+    return condition._replace(kind=_OPPOSITE[condition.kind], text=before + condition.text)
 
 
 def _collect_sql(
@@ -99,8 +124,40 @@ def _collect_sql(
             if not joined:
                 groups.append([])
             _collect_sql(each, path, into if joined else groups[-1], groups)
-    elif (condition := _comparison(node, path)) is not None:
-        into.append(condition)
+    else:
+        into += _conditions(node, path)
+
+
+def _conditions(node: nodes.ExpressionNode, path: Path) -> Iterator[_Condition]:
+    """Yield what an expression that must be true says about one attribute or expression."""
+    match node:
+        case nodes.Not(inner):
+            text = node_text(node)
+            for each in _conditions(inner, path):
+                yield _opposite(each)._replace(text=text)
+        case nodes.Like():
+            yield from _alike_text(node, path)
+        case _:
+            known = _comparison(node, path)
+            yield known or _Condition(node, "in", (True,), node_text(node), path)
+
+
+def _alike_text(node: nodes.Like, path: Path) -> Iterator[_Condition]:
+    """Yield the condition of LIKE with a plain text, a beginning or an end. Other patterns are compared as wholes."""
+    texts = [literal(each) for each in pieces(node.pattern)]
+    match texts:
+        case [str(whole)]:
+            kind, text = "in", whole
+        case [str(begin), ""] if begin:
+            kind, text = "prefix", begin
+        case ["", str(end)] if end:
+            kind, text = "suffix", end
+        case _:
+            whole_node = replace(node, negated=False)
+            yield _Condition(whole_node, "in", (not node.negated,), node_text(node), path)
+            return
+    found = _Condition(node.operand, kind, (text,), node_text(node), path)
+    yield found._replace(kind=_OPPOSITE[kind]) if node.negated else found
 
 
 def _comparison(node: nodes.ExpressionNode, path: Path) -> _Condition | None:
@@ -132,6 +189,9 @@ def _exclude(first: _Condition, second: _Condition) -> bool:
     for one, other in ((first, second), (second, first)):
         if one.kind == "in" and _alike(*one.values, *other.values):
             return not any(_meets(value, other) for value in one.values)
+    for one, other in ((first, second), (second, first)):
+        if one.kind in {"prefix", "suffix"} and other.kind == f"not {one.kind}":
+            return not _meets(one.values[0], other)
     if first.kind == second.kind and first.kind in {"prefix", "suffix"}:
         return not any(
             _meets(*pair) for pair in ((first.values[0], second), (second.values[0], first))
@@ -149,6 +209,8 @@ def _meets(value: Value, condition: _Condition) -> bool:
             return str(value).startswith(str(condition.values[0]))
         case "suffix":
             return str(value).endswith(str(condition.values[0]))
+        case "not prefix" | "not suffix":
+            return not _meets(value, _opposite(condition))
     return ORDERS[condition.kind](_number(value), _number(condition.values[0]))
 
 

@@ -21,7 +21,7 @@ def compile_like(pattern: str) -> Matcher:
     themselves.
     """
     parts = pieces(pattern)
-    texts = [_literal(piece) for piece in parts]
+    texts = [literal(piece) for piece in parts]
     match texts:
         case [str(whole)]:
             return whole.__eq__
@@ -48,7 +48,7 @@ def pieces(pattern: str) -> Pieces:
     return found
 
 
-def _literal(piece: list[str | None]) -> str | None:
+def literal(piece: list[str | None]) -> str | None:
     """Return the text of a part, or None if the part has a wildcard."""
     return None if None in piece else "".join(each for each in piece if each)
 
