@@ -24,6 +24,7 @@ _NO_DRIVER: Final = "08001"
 """The SQL state of JDBC if there is no driver for an address."""
 
 _AWAY_STATES: Final = ("08", "57P")  # connection errors; a PostgreSQL that starts or stops
+_REFUSED_STATES: Final = ("28", "3D", "53")  # the login, the database, too many connections
 _AWAY: Final = frozenset(
     {
         "java.net.SocketException",  # ConnectException and NoRouteToHostException are of this class
@@ -77,6 +78,12 @@ def _of_sql(cause: Any) -> LakeUnavailable | None:
     state = cause.getSQLState() or ""
     if _class(cause) == _SQL and state == _NO_DRIVER:  # drivers raise classes of their own
         return _missing(_message(cause).partition("?")[0])  # parameters may have a password
+    if state.startswith(_REFUSED_STATES):
+        return LakeUnavailable(
+            f"the catalog refuses the connection: {_message(cause)}.",
+            setting="pipeline.lake.catalog",
+            cure="Correct uri, jdbc.user and jdbc.password, or allow more connections.",
+        )
     return _catalog_away(cause) if state.startswith(_AWAY_STATES) else None
 
 

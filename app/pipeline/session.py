@@ -120,6 +120,27 @@ def hadoop_file(spark: SparkSession, uri: str) -> tuple[Any, Any]:
     return path.getFileSystem(settings), path
 
 
+def read_file(spark: SparkSession, uri: str) -> bytes | None:
+    """Return the content of a file that Hadoop can read; None if it does not exist."""
+    system, path = hadoop_file(spark, uri)
+    if not system.exists(path):
+        return None
+    size = int(system.getFileStatus(path).getLen())
+    opened = system.open(path)
+    try:
+        return bytes(jvm(spark).org.apache.commons.io.IOUtils.toByteArray(opened, size))
+    finally:
+        opened.close()
+
+
+def write_file(spark: SparkSession, uri: str, text: bytes) -> None:
+    """Write a file with Hadoop, in place of an older one."""
+    system, path = hadoop_file(spark, uri)
+    out = system.create(path, True)
+    out.write(bytearray(text))
+    out.close()
+
+
 def catalog_settings(catalog: LakeCatalog) -> dict[str, str]:
     """Return the settings of the catalog as Spark names them.
 

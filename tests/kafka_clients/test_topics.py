@@ -29,6 +29,11 @@ def refusal(replies, name) -> int:
     return refused.value.args[0].code()
 
 
+def id_of(admin, topic) -> str:
+    described = admin.describe_topics(TopicCollection([topic]))[topic].result(PATIENCE)
+    return str(described.topic_id)
+
+
 def partitions(admin, topic) -> list[int]:
     """Empty for one that is not there. All topics are asked for: a name alone would make it."""
     found = admin.list_topics(timeout=PATIENCE).topics
@@ -67,13 +72,15 @@ def test_asking_first_makes_nothing(admin, topic):
 
 
 def test_a_topic_made_again_starts_at_zero(admin, servers, topic):
-    """Nothing of the old one is read, and a new producer begins anew."""
+    """Nothing of the old one is read, and a new producer begins anew. Its id is another one."""
     admin.create_topics([NewTopic(topic, 1)])[topic].result(PATIENCE)
+    first = id_of(admin, topic)
     assert produce(servers, topic, [(None, b"old", [])] * 3)[-1] == (0, 2)
     admin.delete_topics([topic])[topic].result(PATIENCE)
     admin.create_topics([NewTopic(topic, 1)])[topic].result(PATIENCE)
     assert produce(servers, topic, [(None, b"new", [])]) == [(0, 0)]
     assert [each.value() for each in read(servers, topic, 1)] == [b"new"]
+    assert id_of(admin, topic) == id_of(admin, topic) != first
 
 
 def test_keys_are_spread_over_partitions_as_kafkas_clients_do_it(servers, wide_topic):

@@ -90,6 +90,7 @@ class House:
             "events": events,
             "duplicates": duplicates,
             "quarantined": sent.invalid,
+            "unfit": 0,
         }
         place = self.folder / "lake"
         uri = f"sqlite:///{place}/catalog.db"

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from app.pipeline.archive.lock import holding_lock
 from app.pipeline.faults import lake_fault
 from app.pipeline.query.opening import open_table
 from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.spark_adapter import jvm
 from lake_folders import lake_in, session_of
 from service_process import free_ports
 from spark_session import JVM
@@ -60,6 +62,18 @@ def test_a_catalog_that_does_not_answer(tmp_path: Path, away: int) -> None:
     fault = fault_of(lake)
     assert f"127.0.0.1:{away}" in fault.args[0]
     assert fault.setting == "pipeline.lake.catalog"
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("state", "kind"), [("28P01", "refuses"), ("53300", "refuses"), ("08006", "away")]
+)
+def test_a_database_that_refuses(spark: SparkSession, state: str, kind: str) -> None:
+    """PostgreSQL refuses a login, and a connection beyond its number, by states of their own."""
+    error = jvm(spark).java.sql.SQLException("FATAL: no", state)
+    fault = lake_fault(SimpleNamespace(java_exception=error))  # type: ignore[arg-type]
+    assert fault is not None
+    assert ("refuses" in fault.args[0]) is (kind == "refuses")
 
 
 @pytest.mark.usefixtures("spark")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +33,7 @@ from rest_catalog import RestCatalog
 from s3_server import S3Server
 from server_process import ServerProcess
 from skipping import skip_or_fail
+from spark_cluster import running_cluster
 from spark_session import JVM
 from waiting import wait_until
 
@@ -73,7 +74,6 @@ class House:
     Attributes:
         s3: The store.
         topic: The topic.
-        client: The catalog of PyIceberg, without our code.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class House:
         heading: str,
         catalog: Mapping[str, str],
         properties: Mapping[str, str],
-        client: Callable[[], Catalog],
+        client: Catalog,
     ) -> None:
-        self.s3, self.folder, self.client = s3, folder, client
+        self.s3, self.folder, self._client = s3, folder, client
         self.topic = f"s-{uuid4().hex[:8]}"
         make_topic(kafka, self.topic)
         (block,) = section(PAGE, heading)
@@ -99,8 +99,22 @@ class House:
         pipeline["archive"] = {"topics": [self.topic], "trigger": "2s"}
         conf = {"spark.driver.extraJavaOptions": JVM, "spark.sql.shuffle.partitions": "2"}
         pipeline["spark"] = {"master": "local[2]", "memory": "1g", "conf": conf}
+        self.settings = settings
         self.file = folder / "skybridge.yaml"
         self.file.write_text(json.dumps(settings))
+
+    def use_cluster(self, url: str) -> None:
+        """Run the commands as drivers of a cluster."""
+        spark = self.settings["pipeline"]["spark"]
+        spark["master"] = url
+        spark["conf"] |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.executor.cores": "1",
+            "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        }
+        self.file.write_text(json.dumps(self.settings))
 
     def command(self, *words: str) -> list[str]:
         skybridge = str(Path(sys.executable).with_name("skybridge"))
@@ -109,7 +123,8 @@ class House:
     def run(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             self.command(*words), capture_output=True, text=True, check=False, timeout=900,
-            cwd=self.folder, env={**os.environ, "TERM": "dumb", "COLUMNS": "300"},
+            cwd=self.folder,
+            env={**os.environ, "TERM": "dumb", "COLUMNS": "300", "PYSPARK_PYTHON": sys.executable},
         )  # fmt: skip
         assert done.returncode == code, f"{done.stdout}{done.stderr}"
         return done
@@ -134,7 +149,7 @@ class House:
             process.wait(60)
 
     def rows(self, table: str, columns: tuple[str, ...]) -> Any:
-        found = self.client().load_table(f"skybridge.{table}").scan(selected_fields=columns)
+        found = self._client.load_table(f"skybridge.{table}").scan(selected_fields=columns)
         return found.to_arrow()
 
     def count(self, table: str) -> int:
@@ -153,7 +168,7 @@ class House:
 
 
 @pytest.fixture
-def house(kafka: str, s3: S3Server, postgres: str, tmp_path: Path) -> House:
+def house(kafka: str, s3: S3Server, postgres: str, tmp_path: Path) -> Iterator[House]:
     """A lake with its catalog in PostgreSQL."""
     dsn, _, schema = fresh_database(postgres).partition("?options=-csearch_path%3D")
     place = urlsplit(dsn)
@@ -162,13 +177,12 @@ def house(kafka: str, s3: S3Server, postgres: str, tmp_path: Path) -> House:
     of_python = (
         f"{dsn.replace('postgresql://', 'postgresql+psycopg://')}?options=-csearch_path%3D{schema}"
     )
-
-    def client() -> Catalog:
-        return SqlCatalog("lake", uri=of_python, **s3.properties)
-
-    return House(
-        kafka, s3, tmp_path, "S3 with PostgreSQL", {"uri": uri}, {**s3.properties, **login}, client
-    )
+    client = SqlCatalog("lake", uri=of_python, init_catalog_tables="false", **s3.properties)
+    properties = {**s3.properties, **login}
+    try:
+        yield House(kafka, s3, tmp_path, "S3 with PostgreSQL", {"uri": uri}, properties, client)
+    finally:
+        client.engine.dispose()
 
 
 @pytest.fixture
@@ -177,10 +191,7 @@ def rest_house(kafka: str, s3: S3Server, tmp_path: Path) -> Iterator[House]:
     with _running(RestCatalog(s3)) as rest:
         place = {"s3.endpoint": s3.endpoint}
         heading = "REST, with credentials that the catalog issues"
-
-        def client() -> Catalog:
-            return RestClient("lake", uri=rest.uri, **place)
-
+        client = RestClient("lake", uri=rest.uri, **place)
         yield House(kafka, s3, tmp_path, heading, {"uri": rest.uri}, place, client)
 
 
@@ -249,6 +260,20 @@ def has(house: House, table: str, count: int) -> bool:
         return house.count(table) >= count
     except Exception:  # noqa: BLE001 - the table is not there yet
         return False
+
+
+def test_two_workers_write_to_the_store(
+    house: House, kafka: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The jars come to the executors, and the checkpoint stays with the driver."""
+    sent = produce(kafka, house.topic, 400)
+    send_for(kafka, house.topic, PERSON, 50)
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        house.use_cluster(cluster.url)
+        house.run("archive", "--once", "--json")
+        house.run("erase", "--subject", PERSON, "--yes", "--json")
+    assert not holding(house.s3.bucket / "lake", PERSON)
+    house.check(sent)
 
 
 def test_a_killed_driver_is_followed_within_30_seconds(house: House, kafka: str) -> None:

@@ -12,8 +12,11 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from app.errors import SetupError
 from app.pipeline.archive import run, stream
 from app.pipeline.archive.renewed import renewed, stored_names, with_current
+from app.pipeline.reroute import job as jobs
+from app.pipeline.settings import KafkaPlace, Reroute
 from app.pipeline.tables import broker_topic
 from lake_events import make_topic
 from lake_folders import lake_in, plan_for, read_table, session_of
@@ -156,6 +159,28 @@ def test_a_running_archive_goes_on_with_the_new_topic(
         following.join(120)
     assert archived.notices
     archived.check()
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_reroute_refuses_a_topic_that_was_created_again(kafka: str, tmp_path: Path) -> None:
+    """Its position is in Spark's checkpoint, which knows no ids."""
+    session, topic = session_of(lake_in(tmp_path / "lake")), f"again-{uuid4().hex[:8]}"
+    job = Reroute(KafkaPlace("main", kafka), [topic], [], {})
+    make_topic(kafka, topic, 2)
+    send(kafka, topic, "first", 5)
+    tallies: list[jobs.Tally] = []
+
+    def reroute() -> None:
+        place = (tmp_path / "checkpoint").as_uri()
+        query = jobs.started(session, job, checkpoint=place, once=True, progress=tallies.append)
+        query.awaitTermination()
+
+    reroute()
+    reroute()
+    assert sum(tallies, jobs.Tally()).read == 5
+    again(kafka, topic, "second", 8)
+    with pytest.raises(SetupError, match=f"created again .*{topic}"):
+        reroute()
 
 
 def test_ids_are_kept_in_order() -> None:

@@ -127,6 +127,7 @@ def do_most(house: House) -> tuple[int, int]:
         "events": events,
         "duplicates": records - events - sent.invalid,
         "quarantined": sent.invalid,
+        "unfit": 0,
     }
     counted(house, records, events)
     reports(house)

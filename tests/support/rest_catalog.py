@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 from kafka_install import SERVERS, Missing, one_at_a_time
 from s3_server import BUCKET, S3Server
@@ -57,7 +58,10 @@ def install() -> str:
                 subprocess.run(command, cwd=_PLACE, check=True, capture_output=True, timeout=900)
             except (OSError, subprocess.SubprocessError) as why:
                 raise Missing(f"the REST catalog cannot be fetched: {why}") from why
-    return found.read_text()
+    import pyspark
+
+    hadoop = sorted(Path(pyspark.__file__).parent.glob("jars/hadoop-client-*.jar"))
+    return os.pathsep.join([found.read_text(), *map(str, hadoop)])
 
 
 class RestCatalog(ServerProcess):

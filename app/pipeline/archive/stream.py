@@ -21,10 +21,9 @@ from app.pipeline.archive.lag import offsets
 from app.pipeline.archive.renewed import remove_misplaced, renewed, stored_names, with_current
 from app.pipeline.history import EPOCH, QUERY
 from app.pipeline.pulsar_options import SCHEME
-from app.pipeline.session import hadoop_file
+from app.pipeline.session import hadoop_file, read_file
 from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
 from app.pipeline.source import Offsets
-from app.pipeline.spark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -278,9 +277,7 @@ def _is_batch_stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: in
     """Return True if a snapshot of ``events_raw`` names the batch, in the property that Iceberg's
     sink uses.
     """
-    system, path = hadoop_file(spark, f"{checkpoint}/metadata")
-    text = jvm(spark).org.apache.commons.io.IOUtils.toString(system.open(path), "UTF-8")
-    query = msgspec.json.decode(text)["id"]
+    query = msgspec.json.decode(read_file(spark, f"{checkpoint}/metadata") or b"{}").get("id")
     newest = (
         int(each.summary[EPOCH])
         for each in history.snapshots(spark, lake.table(tables.RAW_TABLE))

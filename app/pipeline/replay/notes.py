@@ -13,9 +13,8 @@ import msgspec
 
 from app.errors import SetupError
 from app.pipeline.replay.plan import LakeReplayPlan
-from app.pipeline.session import hadoop_file
+from app.pipeline.session import read_file, write_file
 from app.pipeline.settings import folder_of
-from app.pipeline.spark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +79,8 @@ class ReplayNotes:
 
     def _write(self, name: str, text: bytes) -> None:
         if self._here is None:
-            self._far_write(name, text)
+            # a remote storage shows an object only when it is complete
+            write_file(self._spark, f"{self._folder}/{name}", text)
             return
         self._here.mkdir(parents=True, exist_ok=True)
         new = self._here / f"{name}.new"
@@ -89,26 +89,8 @@ class ReplayNotes:
 
     def _read(self, name: str) -> bytes | None:
         if self._here is None:
-            return self._far_read(name)
+            return read_file(self._spark, f"{self._folder}/{name}")
         try:
             return (self._here / name).read_bytes()
         except FileNotFoundError:
             return None
-
-    def _far_write(self, name: str, text: bytes) -> None:
-        """Write a file to a remote storage, which shows an object only when it is complete."""
-        system, path = hadoop_file(self._spark, f"{self._folder}/{name}")
-        out = system.create(path, True)
-        out.write(bytearray(text))
-        out.close()
-
-    def _far_read(self, name: str) -> bytes | None:
-        system, path = hadoop_file(self._spark, f"{self._folder}/{name}")
-        if not system.exists(path):
-            return None
-        size = int(system.getFileStatus(path).getLen())
-        opened = system.open(path)
-        try:
-            return bytes(jvm(self._spark).org.apache.commons.io.IOUtils.toByteArray(opened, size))
-        finally:
-            opened.close()

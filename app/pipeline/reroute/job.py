@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from pyspark.sql import functions as F  # noqa: N812
 
+from app.errors import SetupError
 from app.pipeline import source
+from app.pipeline.archive.positions import topic_ids
 from app.pipeline.reroute import making
 from app.pipeline.reroute.plan import brokers_of
-from app.pipeline.session import cached
+from app.pipeline.session import cached, read_file, write_file
 from app.pipeline.settings import KafkaPlace, Reroute
 
 if TYPE_CHECKING:
@@ -90,15 +92,38 @@ def started(
         seconds: The seconds from the start of one batch to the next.
         most: The largest number of records in a batch.
         progress: Called with the counts of each batch.
+
+    Raises:
+        SetupError: A topic was created again since the query last read it.
     """
     read = source.stream(spark, job.source, job.topics, max_offsets_per_trigger=most)
 
     def batch(raw: DataFrame, _number: int) -> None:
+        _demand_same_topics(spark, job, checkpoint)
         progress(rerouted(job, raw))
+
+    _demand_same_topics(spark, job, checkpoint)
 
     writer = read.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
     trigger = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
     return writer.trigger(**trigger).start()
+
+
+def _demand_same_topics(spark: SparkSession, job: Reroute, checkpoint: str) -> None:
+    """Raise SetupError if a topic has another id than the checkpoint states. The ids of new topics
+    are added to the checkpoint.
+    """
+    place = f"{checkpoint}/topic-ids.json"
+    known = msgspec.json.decode(read_file(spark, place) or b"{}", type=dict[str, str])
+    current = topic_ids(spark, job.source, job.topics)
+    if again := [topic for topic, each in current.items() if known.get(topic, each) != each]:
+        raise SetupError(
+            f"topics were created again since they were last read: {', '.join(again)}",
+            setting="--topics",
+            cure=f"remove {checkpoint}, and all topics of this job are read from their start",
+        )
+    if new := {topic: each for topic, each in current.items() if topic not in known}:
+        write_file(spark, place, msgspec.json.encode({**known, **new}))
 
 
 def _tally(made: DataFrame) -> Tally:

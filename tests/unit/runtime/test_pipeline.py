@@ -17,6 +17,8 @@ from app.features.lake.settings import (
     engine_of,
     lake_of,
 )
+from app.pipeline import jars
+from app.pipeline.settings import folder_of
 
 LOG = {"kind": "embedded", "path": "/srv/l", "kafka_listener": "127.0.0.1:19092"}
 
@@ -48,6 +50,28 @@ def test_without_a_section_the_log_is_archived_beside_itself(
     assert checkpoint_of(read) == f"{home.as_uri()}/_checkpoints"
     assert engine_of(read).master == "local[*]"
     assert home.is_dir(), "SQLite makes no folders"
+
+
+@pytest.mark.parametrize(
+    ("storage", "warehouse"), [({}, "s3://events/lake"), ({"storage": "s3"}, "events")]
+)
+def test_a_lake_in_s3_needs_no_hadoop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: dict[str, str], warehouse: str
+) -> None:
+    """A REST catalog may know the warehouse by a name, which is no folder then."""
+    monkeypatch.chdir(tmp_path)
+    catalog = {"kind": "rest", "uri": "http://catalog", "properties": {"s3.region": "eu-1"}}
+    lake = {"warehouse": warehouse, "catalog": catalog}
+    read = config({"log": LOG}, pipeline={**storage, "lake": lake})
+    found = lake_of(read).catalog
+    assert found.warehouse == warehouse
+    assert dict(found.properties) == {
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": "eu-1", "s3.region": "eu-1",
+    }  # fmt: skip
+    assert folder_of(found.warehouse) is None, "so it has a lease"
+    assert checkpoint_of(read) == (tmp_path / "skybridge-data" / "checkpoints").as_uri()
+    assert jars.S3 in jars.needed(engine_of(read))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_log_without_a_listener_is_refused_with_the_cure() -> None:
