@@ -4,6 +4,7 @@ service.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -234,6 +235,39 @@ def patch(
     headers = {"content-type": "application/merge-patch+json", "if-match": etag}
     content = options.argument(change)
     _change(service, "PATCH", subscription_path(name), "changed", content=content, headers=headers)
+
+
+@app.verb(
+    "move",
+    "skybridge subscriptions move billing audit --sharing topic",
+    "skybridge subscriptions move billing --sharing none",
+)
+def move(
+    names: Annotated[
+        list[str], typer.Argument(help="Move the subscriptions with these ids.", metavar="ID...")
+    ],
+    sharing: Annotated[
+        str,
+        option(
+            "Share the membership of the Kafka topic (topic), or give each a group of its own (none)."
+        ),
+    ],
+    *,
+    service: AdminClient,
+) -> None:
+    """Move subscriptions of a Kafka topic into its shared membership, or out of it.
+
+    Their positions move with them, so no event is lost or skipped. A subscription of the configuration file
+    moves in the same way when `sharing` is changed in the file and the service reloads.
+    """
+    for name in names:
+        headers = {
+            "content-type": "application/merge-patch+json",
+            "if-match": _etag(service, name),
+        }
+        content = json.dumps({"sharing": sharing}).encode()
+        path = subscription_path(name)
+        _change(service, "PATCH", path, "moved", content=content, headers=headers)
 
 
 @app.verb("delete", "skybridge subscriptions delete billing --yes")

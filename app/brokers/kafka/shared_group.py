@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import (
@@ -115,7 +116,7 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             if not self._tasks:
                 await self._starting.ask("start", self._start)
             if added := held.keys() - rows.keys():
-                await self._starts.begin_partitions(self.name, [group], list(added))
+                await self._starts.begin_partitions(self.name, lambda: [group], list(added))
             elif self._held is held:  # otherwise the rows may be older than the assignment
                 break
         if self.closed:
@@ -233,7 +234,8 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             self._membership.stop_fetching(assigned)
             places = [Partition(each.topic, each.partition) for each in assigned]
             held = await self._load(places, epoch)
-            while lacking := [each for each in self._consumers if not _has(held, each)]:
+            while self._lacking(held):
+                lacking = partial(self._lacking, held)
                 await self._starts.begin_partitions(self.name, lacking, places)
                 held = await self._load(places, epoch)
         except IllegalStateError as error:
@@ -244,6 +246,14 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             self._held = held
             for consumer in self._consumers.values():
                 self._assign(consumer)
+
+    def _lacking(self, held: Mapping[Partition, SharedPartition]) -> Sequence[str]:
+        """Return the groups of subscriptions that have no position in one of the partitions."""
+        return [
+            group
+            for group in self._consumers
+            if not all(group in each.positions for each in held.values())
+        ]
 
     async def _load(
         self, places: Sequence[Partition], epoch: int
@@ -395,7 +405,3 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         meaning = translate(error, self._settings.name) or error
         for consumer in self._consumers.values():
             consumer.fail(meaning)
-
-
-def _has(held: Mapping[Partition, SharedPartition], group: str) -> bool:
-    return all(group in each.positions for each in held.values())

@@ -6,7 +6,7 @@ Thousands of subscriptions join at once. Those that wait are handled together, w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from aiokafka import TopicPartition
@@ -64,15 +64,15 @@ class SharedStarts:
             raise self._unknown(error) from error
 
     async def begin_partitions(
-        self, shared: str, groups: Collection[str], places: Sequence[Partition]
+        self, shared: str, lacking: Callable[[], Collection[str]], places: Sequence[Partition]
     ) -> None:
         """Store the first position in partitions that were added to the topic. It is the earliest one, so that no
-        record is skipped."""
+        record is skipped. ``lacking`` returns the groups that still need it."""
         offsets = await self._resolve(
             [TopicPartition(at.topic, at.number) for at in places], EARLIEST
         )
         starts = {at: Commit(offset) for at, offset in offsets.items()}
-        await self.store.begin(self._broker, shared, dict.fromkeys(groups, starts))
+        await self.store.begin(self._broker, shared, dict.fromkeys(lacking(), starts))
 
     async def give_back(self, group: str, topics: Collection[str]) -> None:
         """Commit the positions of a subscription to its own group, if it has any, and delete them.
@@ -104,7 +104,7 @@ class SharedStarts:
                 by_place.setdefault((each.shared, each.joining.topics[0]), []).append(each)
             for (shared, topic), some in by_place.items():
                 try:
-                    found = await self._begin_all(shared, topic, [each.joining for each in some])
+                    found = await self._begin_all(shared, topic, some)
                 except StoreUnavailable as error:
                     _answer(some, {}, self._unknown(error))
                 except Exception as error:  # noqa: BLE001 - the callers raise it
@@ -113,8 +113,9 @@ class SharedStarts:
                     _answer(some, found, self._unknown("there are none"))
 
     async def _begin_all(
-        self, shared: str, topic: str, joining: Sequence[JoinRequest]
+        self, shared: str, topic: str, waiting: Sequence[_Waiting]
     ) -> Mapping[str, Rows | Exception]:
+        joining = [each.joining for each in waiting]
         await self._admin.ensure([topic])
         places = await self._admin.places([topic])
         groups = [each.group for each in joining]
@@ -123,6 +124,10 @@ class SharedStarts:
         if not lacking:
             return {**rows}
         starts, failed = await self._starts(places, lacking, rows)
+        # A subscription that has ended meanwhile may begin in a group of its own next. Rows that came later than its look
+        # for rows would move it back at its next start.
+        ended = {each.joining.group for each in waiting if each.answer.done()}
+        starts = {group: each for group, each in starts.items() if group not in ended}
         await self.store.begin(self._broker, shared, starts)
         rows = _of_topic(await self.store.find(self._broker, groups), topic)
         return {**rows, **failed}
