@@ -108,6 +108,20 @@ class RecordCases:
             kept = [each for each in gc.get_referents(*garbage) if sized(each) >= LARGE]
         assert kept == []
 
+    async def test_no_consumed_body_waits_for_the_garbage_collector(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
+        topic = await harness.fresh_topic(log)
+        sent = [text("x" * LARGE, str(number)) for number in range(20)]
+        await publish(log, topic, sent)
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        with collector_off() as garbage:
+            await consumer.settle(await take(consumer, len(sent)))
+            gc.collect()
+            kept = [each for each in gc.get_referents(*garbage) if sized(each) >= LARGE]
+        assert kept == []
+        await consumer.close()
+
     async def test_no_body_and_an_empty_body_are_told_apart(self, harness: Harness) -> None:
         """A record without a body (a tombstone) differs from one with an empty body."""
         records = [Record(b"k", (), None), Record(b"k", (), b""), Record(b"k", (), b"x")]
