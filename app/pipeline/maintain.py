@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,7 +18,10 @@ import msgspec
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.lock import holding_lock
+from app.pipeline.archive.relayout import relayout as move_layout
+from app.pipeline.archive.relayout import waiting
 from app.pipeline.settings import Lake
+from app.pipeline.typed.schema import PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -44,10 +48,12 @@ class LakeRetention(msgspec.Struct, frozen=True, kw_only=True):
     """The retention of the lake.
 
     Attributes:
+        age: The age in whole days from which rows are deleted; None for never.
         snapshots: The time for which a snapshot can be read.
         orphans: The age from which a file that no snapshot names is deleted.
     """
 
+    age: timedelta | None = None
     snapshots: timedelta = timedelta(days=5)
     orphans: timedelta = timedelta(days=3)
 
@@ -57,6 +63,8 @@ class UpkeepResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         table: The name of the table.
+        aged: The number of rows that were older than the retention.
+        moved: The number of files that ``relayout`` wrote again.
         files: The number of data files after the run.
         rewritten: The number of compacted files; with ``dry_run`` the number of small files.
         made: The number of files that the compaction wrote.
@@ -67,6 +75,8 @@ class UpkeepResult(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     table: str
+    aged: int = 0
+    moved: int = 0
     files: int = 0
     rewritten: int = 0
     made: int = 0
@@ -83,23 +93,31 @@ def maintain(
     *,
     now: datetime,
     dry_run: bool = False,
+    relayout: bool = False,
     tell: Callable[[str, str], None] = lambda _table, _step: None,
 ) -> Iterator[UpkeepResult]:
     """Compact and expire one table after another, and yield the result of each.
 
-    Ages are computed from ``now``. Before each step, ``tell`` is called with the table and the
-    step. With ``dry_run`` nothing is changed.
+    Rows older than the retention are deleted first. With ``relayout``, ``events`` is moved to the
+    partitions of the configuration. Ages are computed from ``now``. Before each step, ``tell`` is
+    called with the table and the step. With ``dry_run`` nothing is changed.
 
     Raises:
         SetupError: The lake does not exist, or another upkeep or an erasure is running.
     """
     tables.check(spark, lake)
     if dry_run:
-        yield from (_preview(spark, lake, name, kept, now) for name in _names(spark, lake))
+        for name in _names(spark, lake):
+            found = _preview(spark, lake, name, kept, now)
+            move = relayout and name == tables.EVENTS_TABLE
+            yield msgspec.structs.replace(found, moved=waiting(spark, lake) if move else 0)
         return
     with holding_lock(spark, lake, "upkeep", lambda text: tell("the lake", text)):
+        moved = move_layout(spark, lake, partial(tell, tables.EVENTS_TABLE)) if relayout else 0
         for name in _names(spark, lake):
-            yield _maintain_table(spark, lake, name, kept, now, tell)
+            found = _maintain_table(spark, lake, name, kept, now, tell)
+            move = name == tables.EVENTS_TABLE
+            yield msgspec.structs.replace(found, moved=moved if move else 0)
 
 
 def _names(spark: SparkSession, lake: Lake) -> list[str]:
@@ -116,6 +134,7 @@ def _preview(
     old = [each for each in beyond if each.made < edge.timestamp() * 1000]
     return UpkeepResult(
         table=name,
+        aged=sum(_count(spark, table, each) for each in _aged(name, kept, now)),
         files=spark.table(f"{table}.files").count(),
         rewritten=spark.table(f"{table}.files").where("file_size_in_bytes < 402653184").count(),
         expired=len(old),
@@ -132,6 +151,8 @@ def _maintain_table(
     tell: Callable[[str, str], None],
 ) -> UpkeepResult:
     table = lake.table(name)
+    tell(name, "deleting rows older than the retention")
+    aged = sum(_drop(spark, table, each) for each in _aged(name, kept, now))
     tell(name, "compacting")
     [compacted] = _call(
         spark, lake, name, "rewrite_data_files", "strategy => 'sort'",
@@ -144,6 +165,7 @@ def _maintain_table(
     orphans = _orphans(spark, lake, name, now - max(kept.orphans, YOUNGEST_ORPHAN))
     return UpkeepResult(
         table=name,
+        aged=aged,
         files=spark.table(f"{table}.files").count(),
         rewritten=compacted["rewritten_data_files_count"],
         made=compacted["added_data_files_count"],
@@ -152,6 +174,45 @@ def _maintain_table(
         deleted=expired[1],
         orphans=orphans,
     )
+
+
+def _aged(name: str, kept: LakeRetention, now: datetime) -> list[str]:
+    """Return the conditions of the rows that are older than the retention, in whole days of UTC.
+
+    The age of an event is that of its time, and of its record if it has no time.
+    """
+    if kept.age is None:
+        return []
+    edge = (now.astimezone(UTC) - kept.age).replace(hour=0, minute=0, second=0, microsecond=0)
+    before = f"< TIMESTAMP '{edge:%Y-%m-%d %H:%M:%S}+00:00'"
+    if name in (tables.RAW_TABLE, tables.QUARANTINE_TABLE):
+        return [f"record_time {before}"]
+    prefix = "" if name == tables.EVENTS_TABLE else PREFIX
+    untimed = f"{prefix}time IS NULL AND {prefix}record_time {before}"
+    # Without IS NOT NULL, Iceberg 1.11 deletes the files of the partition null as well
+    return [f"{prefix}time IS NOT NULL AND {prefix}time {before}", untimed]
+
+
+def _count(spark: SparkSession, table: str, condition: str) -> int:
+    return spark.table(table).where(condition).count()
+
+
+def _drop(spark: SparkSession, table: str, condition: str) -> int:
+    """Delete the rows of a condition and return their number. Whole files are deleted without being
+    read: their partitions are days.
+
+    If a commit of the archive comes between, the deletion is tried again.
+    """
+    count = _count(spark, table, condition)
+    for left in reversed(range(_TRIES if count else 0)):
+        try:
+            with history.adding_properties(spark, history.archive_properties(spark, table)):
+                spark.sql(f"DELETE FROM {table} WHERE {condition}")  # noqa: S608 - only constant names
+            break
+        except Exception as error:
+            if not left or not any(words in str(error) for words in _OVERTAKEN):
+                raise
+    return count
 
 
 def rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> int:

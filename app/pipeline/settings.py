@@ -56,15 +56,16 @@ class Lake(msgspec.Struct, frozen=True):
     Attributes:
         catalog: The catalog of the tables.
         namespace: The namespace of the tables.
-        buckets: The number of buckets of ``events`` by (source, id), fixed when the table is
-            created. A search for a few events reads only their buckets.
+        buckets: The number of buckets by (source, id) within each day of ``events``; 1 for none.
         tables: The typed tables.
+        window: The time in seconds within which a repeated event is a duplicate; None for always.
     """
 
     catalog: LakeCatalog
     namespace: str = "skybridge"
-    buckets: int = 16
+    buckets: int = 1
     tables: tuple[TypedTable, ...] = ()
+    window: float | None = None
 
     def table(self, name: str) -> str:
         return f"lake.{self.namespace}.{name}"

@@ -250,7 +250,11 @@ def _there(spark: SparkSession, lake: Lake) -> list[str]:
 
 
 def _statement(lake: Lake, name: str) -> str:
-    partitions = {EVENTS_TABLE: f"bucket({lake.buckets}, identity)"}.get(name, "days(record_time)")
+    partitions = "days(record_time)"
+    if name == EVENTS_TABLE:
+        partitions = (
+            f"days(time), bucket({lake.buckets}, identity)" if lake.buckets > 1 else "days(time)"
+        )
     listed = property_list(PROPERTIES)
     return (
         f"CREATE TABLE IF NOT EXISTS {lake.table(name)} ({COLUMNS[name]}) USING iceberg"

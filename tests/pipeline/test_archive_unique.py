@@ -159,7 +159,7 @@ def test_a_range_ends_within_a_file(house: HandMadeLake) -> None:
     ("table", "field", "other"),
     [
         ("events", "identity_bucket", "bucket(2, source)"),
-        ("events", "identity_bucket", "days(record_time)"),
+        ("events", "time_day", "days(record_time)"),
         ("quarantine", "record_time_day", "bucket(2, offset)"),
     ],
 )

@@ -13,7 +13,8 @@ from app.cli.pipeline.group import Json, load_configuration, open_lake, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
-    from app.pipeline.maintain import UpkeepResult
+    from app.config.model.config import Config
+    from app.pipeline.maintain import LakeRetention, UpkeepResult
     from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
 
@@ -32,12 +33,18 @@ def run(
     config: ConfigFile = None,
     snapshots: Age = 5.0,
     orphans: OrphanAge = 3.0,
+    relayout: Annotated[
+        bool,
+        option(
+            "Move the table events to partitions by day, and the buckets of pipeline.lake.buckets."
+        ),
+    ] = False,
     dry_run: Annotated[bool, option("Only show what the command would do.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compact the lake, and remove old snapshots and files.
 
-    Run this command about once a day. It combines small files into large ones, with events sorted
+    Run this command about once a day. It deletes rows older than pipeline.lake.retention. It combines small files into large ones, with events sorted
     by type and source. It may run while an archive runs, because it keeps the snapshots that the
     archive needs.
     """
@@ -46,31 +53,50 @@ def run(
 
     session, lake = open_lake(settings, "maintain", quiet=as_json)
     with cleaning_up(session.stop):
-        found = _kept(session, lake, snapshots, orphans, dry_run=dry_run)
+        kept = _retention(settings, snapshots, orphans)
+        found = _maintained(session, lake, kept, dry_run=dry_run, relayout=relayout)
     if as_json:
         printing.json_line({"dry_run": dry_run, "tables": found})
         return
     made = "small files" if dry_run else "compacted"
     gone = "old snapshots" if dry_run else "expired snapshots"
-    rows = [(t.table, t.files, t.rewritten, t.expired, t.deleted, t.orphans) for t in found]
-    printing.print_table(("table", "files", made, gone, "deleted files", "orphans"), rows)
+    rows = [
+        (t.table, t.aged, t.moved, t.files, t.rewritten, t.expired, t.deleted, t.orphans)
+        for t in found
+    ]
+    heads = ("table", "old rows", "moved", "files", made, gone, "deleted files", "orphans")
+    printing.print_table(heads, rows)
     next_step.print_next_step(lake, config, "maintain" if dry_run else "report")
 
 
-def _kept(
-    session: SparkSession, lake: Lake, snapshots: float, orphans: float, *, dry_run: bool
+def _retention(config: Config, snapshots: float, orphans: float) -> LakeRetention:
+    """Return the retention of the configuration and of the options."""
+    from datetime import timedelta
+
+    from app.pipeline.maintain import LakeRetention
+
+    age = config.pipeline.lake.retention
+    return LakeRetention(
+        age=None if age is None else timedelta(seconds=age),
+        snapshots=timedelta(days=snapshots),
+        orphans=timedelta(days=orphans),
+    )
+
+
+def _maintained(
+    session: SparkSession, lake: Lake, kept: LakeRetention, *, dry_run: bool, relayout: bool
 ) -> list[UpkeepResult]:
-    from datetime import UTC, datetime, timedelta
+    from datetime import UTC, datetime
 
-    from app.pipeline.maintain import LakeRetention, maintain
+    from app.pipeline.maintain import maintain
 
-    kept = LakeRetention(snapshots=timedelta(days=snapshots), orphans=timedelta(days=orphans))
     with printing.err().status("looking", spinner="line") as status:
         return list(
             maintain(
                 *(session, lake, kept),
                 now=datetime.now(UTC),
                 dry_run=dry_run,
+                relayout=relayout,
                 tell=lambda table, step: status.update(f"{table}: {step}"),
             )
         )

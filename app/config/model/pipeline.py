@@ -56,8 +56,15 @@ class LakeSettings(Strict):
     namespace: Annotated[str, Field(pattern=_NAMESPACE)] = Field(
         "skybridge", description="the tables are lake.NAMESPACE.events, and so on"
     )
+    retention: Annotated[Duration, Field(ge=86_400)] | None = Field(
+        None,
+        description="age from which maintain deletes rows, in whole days of UTC: by the time of an event, and "
+        "by the time of a record; without it, rows stay",
+    )
     buckets: Annotated[Count, Field(ge=1, le=4096)] = Field(
-        16, description="partitions of the table events by source and id, fixed when it is created"
+        1,
+        description="partitions of each day of the table events, by source and id, for days of many gigabytes; "
+        "fixed when the table is created, until maintain --relayout",
     )
 
 
@@ -75,6 +82,16 @@ class LakeTable(Strict):
     )
     table: Annotated[str, Field(pattern=_NAMESPACE)] = Field(
         description="name of the table: lake.NAMESPACE.TABLE"
+    )
+
+
+class LakeDuplicates(Strict):
+    """The search for events that the lake has already, by source and id."""
+
+    window: Annotated[Duration, Field(ge=60)] | None = Field(
+        None,
+        description="time between two records from which their equal events are two events; without it, "
+        "an event is in the lake once",
     )
 
 
@@ -101,6 +118,9 @@ class Archive(Strict):
     )
     max_offsets_per_trigger: Annotated[Count, Field(ge=1)] = Field(
         200_000, description="most records of one batch, over all partitions"
+    )
+    deduplicate: LakeDuplicates = Field(
+        LakeDuplicates(), description="how far back repeated events are looked for"
     )
     metrics: Address | None = Field(
         None,

@@ -63,6 +63,7 @@ def lake_of(config: Config) -> Lake:
         namespace=lake.namespace,
         buckets=lake.buckets,
         tables=typed_tables(config.pipeline.tables),
+        window=config.pipeline.archive.deduplicate.window,
     )
 
 

@@ -36,7 +36,8 @@ _log = logging.getLogger(__name__)
 _TYPES: Final = {
     "string": pa.string(), "binary": pa.binary(), "int": pa.int32(), "long": pa.int64(),
     "timestamptz": pa.timestamp("us", "UTC"), "double": pa.float64(), "boolean": pa.bool_(),
-    "date": pa.date32(),
+    "date": pa.date32(), "float": pa.float32(), "timestamp": pa.timestamp("us"),
+    "time": pa.time64("us"), "uuid": pa.binary(16),
 }  # fmt: skip
 _LEVELS: Final = {"zstd", "gzip", "brotli"}
 _BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
@@ -110,7 +111,8 @@ def _interfaces(files: Any) -> set[str]:
 
 
 _PARTITIONS: Final = {
-    tables.EVENTS_TABLE: (("identity bucket",),),
+    # The first one is that of lakes which an earlier version created
+    tables.EVENTS_TABLE: (("identity bucket",), ("time day",), ("time day", "identity bucket")),
     tables.QUARANTINE_TABLE: (("record_time day",),),
 }
 """The partitionings that tasks can write, by table."""
@@ -188,6 +190,12 @@ def _type(found: Any) -> pa.DataType:
     text = found.toString()
     if digits := _DECIMAL.fullmatch(text):
         return pa.decimal128(int(digits[1]), int(digits[2]))
+    if text not in _TYPES:
+        raise SetupError(
+            f"a column has the type {text}, which Skybridge does not write",
+            setting="pipeline.lake",
+            cure="drop the column, or give it another type",
+        )
     return _TYPES[text]
 
 
@@ -228,6 +236,29 @@ def append(
             remove_files(spark, table, added)
         raise
     return next(history.snapshots_of(loaded))
+
+
+def replace(
+    spark: SparkSession, table: str, gone: Sequence[Any], added: Sequence[DataFile]
+) -> None:
+    """Commit one snapshot that names the files ``added`` instead of the files ``gone``, Iceberg's
+    objects. Both must have the same rows. If the commit was certainly not made, the files are
+    removed."""
+    loaded = history.iceberg_table(spark, table)
+    change = loaded.newRewrite().validateFromSnapshot(loaded.currentSnapshot().snapshotId())
+    with removing_on_error(spark, table, added):
+        if sum(each.recordCount() for each in gone) != row_count(added):
+            raise RuntimeError(f"{table}: the files written again have another number of rows")
+        for each in gone:
+            change.deleteFile(each)
+        for each in _data_files(spark, loaded, added):
+            change.addFile(each)
+    try:
+        change.commit()
+    except Exception as why:
+        if not is_any(why, UNKNOWN):
+            remove_files(spark, table, added)
+        raise
 
 
 @contextlib.contextmanager

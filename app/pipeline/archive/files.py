@@ -169,10 +169,11 @@ class Files:
         rows = _cast_to_table(batch, self._layout.schema)
         known = np.zeros(0, np.int64) if known is None else known
         partitions = partition_numbers(rows, self._layout.parts, known)
-        order = np.argsort(partitions, kind="stable")
-        rows = rows.take(pa.array(order))
-        known = known[order] if len(known) else known
-        names, begins = np.unique(partitions[order], return_index=True)
+        if (partitions[1:] < partitions[:-1]).any():
+            order = np.argsort(partitions, kind="stable")
+            rows, partitions = rows.take(pa.array(order)), partitions[order]
+            known = known[order] if len(known) else known
+        names, begins = np.unique(partitions, return_index=True)
         for name, begin, end in zip(names.tolist(), begins, [*begins[1:], len(rows)], strict=True):
             part = rows.slice(begin, end - begin), known[begin:end]
             self._waiting.setdefault(name, []).append(part)

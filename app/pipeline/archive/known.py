@@ -38,7 +38,11 @@ class IdentityCache:
         self._asked = 0
 
     def present(
-        self, names: Numbers, newest: Snapshot, read: Callable[[], Numbers]
+        self,
+        names: Numbers,
+        newest: Snapshot,
+        read: Callable[[], Numbers],
+        size: Callable[[], int] | None = None,
     ) -> Numbers | None:
         """Return those of ``names`` that the snapshot has; None if the table is too large to be
         cached now.
@@ -46,12 +50,14 @@ class IdentityCache:
         Args:
             names: The identities that are looked up.
             newest: The current snapshot of the table.
-            read: Returns all identities of that snapshot.
+            read: Returns all identities of that snapshot that may be looked up.
+            size: Returns their number; None if they are those of all rows.
         """
         self._asked += len(names)
         if newest.id != self._snapshot:
             self._forget()
-            if newest.count("total-records") > min(MOST, LARGER * self._asked):
+            rows = newest.count("total-records") if size is None else size()
+            if rows > min(MOST, LARGER * self._asked):
                 return None
             self._sorted, self._snapshot = [np.sort(read())], newest.id
         chosen = np.zeros(len(names), bool)

@@ -1,5 +1,6 @@
 """Find the new events among arriving events: one for each (source, id), and none that ``events``
-already has.
+already has. With a window, only events of records that were stored less than the window apart count
+as equal.
 
 Duplicates are searched in narrow columns. First the identities alone are compared, eight bytes a
 row, with each other and with the table. Only if two match, the sources, ids and positions are
@@ -9,9 +10,9 @@ again without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,6 +27,7 @@ from app.pipeline.archive.files import DOOMED, FILES, DataFile, TableLayout, rew
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.storage import open_file
 from app.pipeline.decode.buffers import Numbers
+from app.pipeline.history import Snapshot
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import PREFIX
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 FEW: Final = 2_000
 """The largest number of identities that a filter lists. Such a filter needs no join, and Iceberg
-reads only their buckets.
+reads only their files.
 """
 
 _KEY: Final = ("identity", "source", "id")
@@ -58,11 +60,12 @@ def new(
             and removed.
         known: The cache of event identities.
     """
-    suspects = _suspects(spark, lake, arriving, known)
+    layout = commit.layout(spark, lake, tables.EVENTS_TABLE)
+    stored = _stored(spark, lake, layout, arriving)
+    suspects = _suspects(stored, arriving, known)
     if not len(suspects):
         return list(arriving), None
-    layout = commit.layout(spark, lake, tables.EVENTS_TABLE)
-    gone = _duplicates(spark, lake, layout, arriving, suspects)
+    gone = _duplicates(stored, layout, arriving, suspects)
     doomed = _rows_by_file(gone)
     return _without(spark, lake, layout, arriving, doomed), gone
 
@@ -135,28 +138,58 @@ def _without(
     return [*whole, *again]
 
 
-def _suspects(
-    spark: SparkSession, lake: Lake, arriving: Sequence[DataFile], known: IdentityCache
-) -> pa.Array:
+class _Stored(NamedTuple):
+    """The events in the table that arriving events may repeat.
+
+    Attributes:
+        rows: These events.
+        newest: The current snapshot; None if the table is empty.
+        window: The window in microseconds; None for all events.
+    """
+
+    rows: DataFrame
+    newest: Snapshot | None
+    window: int | None
+
+
+def _stored(
+    spark: SparkSession, lake: Lake, layout: TableLayout, arriving: Sequence[DataFile]
+) -> _Stored:
+    name = lake.table(tables.EVENTS_TABLE)
+    rows, newest = spark.table(name), history.newest_snapshot(spark, name)
+    if lake.window is None:
+        return _Stored(rows, newest, None)
+    window = round(lake.window * 1_000_000)
+    edge = min((_earliest(each, layout) for each in arriving), default=0) - window
+    return _Stored(
+        rows.where(f.col("record_time") >= f.timestamp_micros(f.lit(edge))), newest, window
+    )
+
+
+def _earliest(file: DataFile, layout: TableLayout) -> int:
+    """Return the earliest time of a record in a file, in microseconds since 1970."""
+    with open_file(file.path, layout.access) as source:
+        times = pq.ParquetFile(source).read(["record_time"])["record_time"].cast(pa.int64())
+    return pc.min(times).as_py() or 0
+
+
+def _suspects(stored: _Stored, arriving: Sequence[DataFile], known: IdentityCache) -> pa.Array:
     """Return the identities that occur twice or are in the table. They belong to duplicates, or
     rarely to a hash collision.
     """
     found = np.frombuffer(b"".join(each.identities for each in arriving), np.int64)
     names, counts = np.unique(found, return_counts=True)
-    return pa.array(np.union1d(names[counts > 1], _stored_identities(spark, lake, names, known)))
+    return pa.array(np.union1d(names[counts > 1], _stored_identities(stored, names, known)))
 
 
-def _stored_identities(
-    spark: SparkSession, lake: Lake, names: Numbers, known: IdentityCache
-) -> Numbers:
+def _stored_identities(stored: _Stored, names: Numbers, known: IdentityCache) -> Numbers:
     """Return the identities that the table has, from the cache or by a search of Spark."""
-    name = lake.table(tables.EVENTS_TABLE)
-    newest = history.newest_snapshot(spark, name)
-    if newest is None or not len(names):
+    if stored.newest is None or not len(names):
         return np.zeros(0, np.int64)
-    table = spark.table(name).select("identity")
-    found = known.present(names, newest, lambda: _identities(table))
-    return _identities(_rows_with(spark, table, pa.array(names))) if found is None else found
+    table = stored.rows.select("identity")
+    size = None if stored.window is None else table.count
+    found = known.present(names, stored.newest, lambda: _identities(table), size)
+    return _identities(_rows_with(table, pa.array(names))) if found is None else found
 
 
 def _identities(frame: DataFrame) -> Numbers:
@@ -165,23 +198,47 @@ def _identities(frame: DataFrame) -> Numbers:
 
 
 def _duplicates(
-    spark: SparkSession,
-    lake: Lake,
+    stored: _Stored,
     layout: TableLayout,
     arriving: Sequence[DataFile],
     suspects: pa.Array,
 ) -> pa.Table:
     """Return the rows whose events are duplicates: their file, place in it, identity and position.
     They are compared in Python, because Spark needs a second for a window and a join."""
-    table = spark.table(lake.table(tables.EVENTS_TABLE)).select(*_KEY)
-    there = _rows_with(spark, table, suspects).toArrow()
+    there = _rows_with(stored.rows.select(*_KEY, "record_time"), suspects).toArrow()
     rows = [_suspect_rows(layout, n, each, suspects) for n, each in enumerate(arriving)]
     ordered = pa.concat_tables(rows).sort_by([(name, "ascending") for name in (*_KEY, *_RANK)])
-    again = _as_the_row_before(ordered)
-    there = there.cast(ordered.select(_KEY).schema)  # a session may use large string types
-    known = ordered.filter(pc.invert(again)).join(there, list(_KEY), join_type="left semi")
+    there = there.cast(
+        ordered.select(there.column_names).schema
+    )  # a session may use large string types
     columns = (*_AT, "identity", *tables.PLACE)
+    if stored.window is not None:
+        return ordered.filter(_repeated(ordered, there, stored.window)).select(columns)
+    again = _as_the_row_before(ordered)
+    there = there.select(_KEY)
+    known = ordered.filter(pc.invert(again)).join(there, list(_KEY), join_type="left semi")
     return pa.concat_tables([each.select(columns) for each in (ordered.filter(again), known)])
+
+
+def _repeated(ordered: pa.Table, there: pa.Table, window: int) -> pa.Array:
+    """Return for each row whether an equal event was stored less than the window before. The rows
+    are ordered by key and time. A row that is left out does not count for later ones."""
+    latest: dict[tuple[Any, ...], int] = {}
+    for key, at in _keys_and_times(there):
+        latest[key] = max(at, latest.get(key, at))
+    found = []
+    for key, at in _keys_and_times(ordered):
+        repeats = key in latest and latest[key] > at - window
+        found.append(repeats)
+        if not repeats:
+            latest[key] = at
+    return pa.array(found, pa.bool_())
+
+
+def _keys_and_times(rows: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    keys = zip(*(rows[name].to_pylist() for name in _KEY), strict=True)
+    times = rows["record_time"].cast(pa.int64()).fill_null(0).to_pylist()
+    return zip(keys, times, strict=True)
 
 
 def _rows_by_file(gone: pa.Table) -> dict[int, Numbers]:
@@ -229,11 +286,11 @@ def _rewrite_files(
     return commit.run_tasks(frame.mapInArrow(partial(rewrite_without_doomed, layout=layout), FILES))
 
 
-def _rows_with(spark: SparkSession, frame: DataFrame, wanted: pa.Array) -> DataFrame:
+def _rows_with(frame: DataFrame, wanted: pa.Array) -> DataFrame:
     """Return the rows with one of these identities."""
     if not len(wanted):
         return frame.limit(0)
     if len(wanted) <= FEW:
         return frame.where(f"identity IN ({', '.join(map(str, wanted.to_pylist()))})")
-    listed = spark.createDataFrame(pa.table({"identity": wanted}))
+    listed = frame.sparkSession.createDataFrame(pa.table({"identity": wanted}))
     return frame.join(f.broadcast(listed), "identity", "left_semi")

@@ -97,15 +97,21 @@ def _texts(values: Sequence[Any]) -> pa.Array:
 def _decimals(kind: Exact, values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
     """Return JSON numbers as decimals. Only plain texts are cast: Arrow drops digits of some others."""
     found = _texts(values)
-    _demand(found, plain_text(kind))
+    longest = pc.max(pc.binary_length(found)).as_py() or 0
+    # A text of so few octets has few enough digits before the point
+    is_short = longest <= kind.precision - kind.scale
+    _demand(found, plain_text(kind, digits="+" if is_short else None))
     return found.cast(wanted)
 
 
-def plain_text(kind: Exact) -> str:
-    """Return the pattern of the numbers without an exponent that a decimal column can hold."""
+def plain_text(kind: Exact, digits: str | None = None) -> str:
+    """Return the pattern of the numbers without an exponent that a decimal column can hold.
+
+    ``digits`` replaces the bound of the digits before the point, which makes the search slow.
+    """
     whole = kind.precision - kind.scale
-    digits = rf"(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
-    return rf"\A-?{digits}(?:\.[0-9]{{1,{kind.scale}}})?\z" if kind.scale else rf"\A-?{digits}\z"
+    before = f"[0-9]{digits or f'{{1,{whole}}}'}" if whole else "0"
+    return rf"\A-?{before}(?:\.[0-9]{{1,{kind.scale}}})?\z" if kind.scale else rf"\A-?{before}\z"
 
 
 def _dates(texts: pa.Array) -> pa.Array:

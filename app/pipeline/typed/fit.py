@@ -7,8 +7,10 @@ taken: ``tests/unit/pipeline/typed`` compares both with Python's own JSON.
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from math import isfinite
@@ -61,6 +63,24 @@ class Fitted(NamedTuple):
 
 def fit(documents: Sequence[bytes | None], record: Properties, wanted: pa.StructType) -> Fitted:
     """Convert JSON documents to columns of the type ``wanted``. None is a document that is missing."""
+    with _no_collection():
+        return _fit(documents, record, wanted)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the search for reference cycles inside the context. It would look through all documents
+    again and again, and they have none."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _fit(documents: Sequence[bytes | None], record: Properties, wanted: pa.StructType) -> Fitted:
     decode = _decoder(record)
     try:
         values: list[Any] = list(map(decode, documents))

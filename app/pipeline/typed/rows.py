@@ -27,6 +27,7 @@ PLACE: Final = ("broker", "topic", "partition", "offset", "record_time")
 COLUMNS: Final = {f"{PREFIX}{name}": name for name in (*ATTRIBUTES, *PLACE)}
 """The columns that a typed table has from ``events``, each with its name there."""
 
+_NEEDED: Final = [*ATTRIBUTES, *PLACE, "data", "data_bytes", "data_form"]
 _NO_JSON: Final = pa.scalar("\x00")
 _FAULTS: Final = pa.list_(
     pa.struct([(name, pa.string()) for name in ("code", "detail", "at", "rule")])
@@ -64,7 +65,8 @@ def rows_of(
     if not chosen.true_count:
         return None
     at = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
-    own = events if len(at) == len(events) else events.take(pa.array(at))
+    needed = events.select(_NEEDED)
+    own = needed if len(at) == len(events) else needed.take(pa.array(at))
     names = [name for name in wanted.names if name not in COLUMNS]
     types = pa.struct([wanted.field(name) for name in names])
     found = fit(_documents(own), table.data, types)
