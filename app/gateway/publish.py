@@ -8,7 +8,7 @@ answered 503 is never submitted again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic as system_monotonic
 from time import perf_counter
 from typing import Any
@@ -32,7 +32,7 @@ from app.interfaces import Log, PublishResult, results_of
 from app.model.log_name import LogName
 from app.model.receipt import Receipt
 from app.routing.plan import Router, UnknownRoute
-from app.routing.publications import Publication, records_and_identities
+from app.routing.publications import Publication, PublicationRun, records_and_identities
 from app.telemetry import Counters
 
 Stored = asyncio.Future[list[PublishResult]]
@@ -122,9 +122,18 @@ class Publisher:
             if len(publications) == 1:
                 return self._submit_one(publications[0], wants_receipts(request), done)
             return self._submit_many([(0, p) for p in publications], request, done)
-        return self._submit_many(
-            self._plan_batch(decoded, key, request.route, caller), request, done
-        )
+        return self._publish_batch(decoded, key, request, done)
+
+    def _publish_batch(
+        self, decoded: Sequence[Decoded], key: bytes | None, request: EventRequest, done: Done
+    ) -> HttpAnswer | None:
+        if isinstance(decoded, EventColumns):
+            run = self._plan_alike(decoded, key, request.route, request.caller)
+            if run is not None:
+                self._received[_IN_BATCH] += len(decoded)
+                return self._submit_run(run, wants_receipts(request), done)
+        planned = self._plan_batch(decoded, key, request.route, request.caller)
+        return self._submit_many(planned, request, done)
 
     def _plan_row(
         self, layout: HeadLayout, request: EventRequest, caller: EventSender | None
@@ -194,14 +203,6 @@ class Publisher:
         caller: EventSender | None,
     ) -> Publications:
         """Plan every event of a batch. Raise SenderError with all events at fault, each by its index."""
-        planned_alike = (
-            self._plan_alike(decoded, key, route, caller)
-            if isinstance(decoded, EventColumns)
-            else None
-        )
-        if planned_alike is not None:
-            self._received[_IN_BATCH] += len(decoded)
-            return list(enumerate(planned_alike))
         planned: Publications = []
         errors: list[tuple[int, SenderError]] = []
         for index, event in enumerate(decoded):
@@ -219,7 +220,7 @@ class Publisher:
 
     def _plan_alike(
         self, run: EventColumns, key: bytes | None, route: str | None, caller: EventSender | None
-    ) -> Iterable[Publication] | None:
+    ) -> PublicationRun | None:
         """Plan the events of a batch together. Return None if they need separate plans."""
         if caller is not None and caller.limited:
             return None
@@ -251,6 +252,26 @@ class Publisher:
             self._published[publication.route, publication.broker] += 1
             return ACCEPTED
         return self.conclude([(0, publication)], (result,), wants)
+
+    def _submit_run(self, run: PublicationRun, wants: bool, done: Done) -> HttpAnswer | None:
+        """Submit the records of a batch that all go to one topic."""
+        route, broker, records = run.route, run.log.broker, run.records
+        self.in_flight += 1
+        begun = perf_counter()
+
+        def settle(stored: Stored) -> None:
+            self.in_flight -= 1
+            self.add_duration(broker, perf_counter() - begun)
+            results = results_of(stored, len(records))
+            plain = [type(each) is Receipt and not each.repeat for each in results]
+            if not wants and all(plain):
+                self._published[route, broker] += len(records)
+                done(ACCEPTED)
+            else:
+                done(self.conclude([*enumerate(run.publications())], results, wants))
+
+        self._logs[run.log].submit(run.topic, records).add_done_callback(settle)
+        return None
 
     def _submit_many(
         self, publications: Publications, request: EventRequest, done: Done

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from app.routing.publications import (
     PlanRow,
     PlanRun,
     Publication,
+    PublicationRun,
     PulsarProfile,
     RowTarget,
     compile_target,
@@ -188,7 +189,7 @@ class Router:
 
     def plan_run(
         self, run: EventColumns, request_key: bytes | None, route: str | None = None
-    ) -> Iterable[Publication] | None:
+    ) -> PublicationRun | None:
         """Return the publications of a batch by column, or None if each event must be planned on its own.
 
         None is also the answer if an event has a fault. Raises UnknownRoute (404).

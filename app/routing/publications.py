@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -46,6 +45,27 @@ class Publication(
         return self.log.broker
 
 
+class PublicationRun(msgspec.Struct, frozen=True, gc=False):
+    """The records of a batch, all for one topic and without identities.
+
+    Attributes:
+        route: The name of the route.
+        log: The log that publishes the records.
+        topic: The topic.
+        records: One record for each event, in order.
+    """
+
+    route: str
+    log: LogName
+    topic: str
+    records: list[Record]
+
+    def publications(self) -> list[Publication]:
+        """Return the publication of each event, in order."""
+        name, log, topic = self.route, self.log, self.topic
+        return [Publication(name, log, topic, record) for record in self.records]
+
+
 def records_and_identities(
     publications: Sequence[Publication],
 ) -> tuple[list[Record], list[Identity | None] | None]:
@@ -57,8 +77,8 @@ def records_and_identities(
 
 Plan = Callable[[Decoded, bytes | None, str], tuple[Publication, ...]]
 """A function from an event, the request's key and the producer's name to publications."""
-PlanRun = Callable[[EventColumns, bytes | None], Iterable[Publication] | None]
-"""A function from a batch by column and the request's key to publications. None if events must be planned one by
+PlanRun = Callable[[EventColumns, bytes | None], PublicationRun | None]
+"""A function from a batch by column and the request's key to its publications. None if events must be planned one by
 one.
 """
 
@@ -153,7 +173,7 @@ def single_target_plan(name: str, key: KeyMapper, target: CompiledTarget) -> Pla
 def single_target_batch_plan(name: str, keys_of: Keys, target: CompiledTarget) -> PlanRun:
     """Return the batch plan of a route with one target."""
 
-    def plan_run(run: EventColumns, request_key: bytes | None) -> Iterable[Publication] | None:
+    def plan_run(run: EventColumns, request_key: bytes | None) -> PublicationRun | None:
         keys = keys_of(run, request_key)
         if keys is None or not run.has_one(target.named):
             return None
@@ -161,7 +181,7 @@ def single_target_batch_plan(name: str, keys_of: Keys, target: CompiledTarget) -
         if records is None:
             return None
         place = target.topic(run[0].event.attributes)
-        return map(Publication, repeat(name), repeat(target.log), repeat(place), records)
+        return PublicationRun(name, target.log, place, list(records))
 
     return plan_run
 
