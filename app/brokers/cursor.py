@@ -14,7 +14,7 @@ from app.bindings.record import Decoded, Record
 from app.brokers.header_type import type_from_headers
 from app.errors import SenderError
 from app.filters.selection import Selection
-from app.filters.type_index import EventIndex
+from app.filters.type_index import FilterIndex
 from app.model.message import Message, MessagePage, Partition
 
 LOOKS = (
@@ -109,7 +109,7 @@ class SharedCursor:
         self._limit = limit
         self._moved = moved
         self._asking: set[CursorFollower] = set()
-        self._index: EventIndex[CursorFollower] = EventIndex()
+        self._index: FilterIndex[CursorFollower] = FilterIndex()
         self._decode: Callable[[Record], Decoded] | None = None  # None: no follower has a filter
         self._unfiltered: dict[CursorFollower, None] = {}
         self._units = 0  # filter units of all followers together

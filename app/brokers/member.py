@@ -47,7 +47,8 @@ class GroupMember(Consumer, ABC):
             None  # returned by the last poll, not yet handled by the caller
         )
         self._revoking: Revoked | None = None
-        self._handled = asyncio.Event()  # set when the caller has handled ``_revoking``
+        # Set when the caller has handled ``_revoking``. None until the first revocation: a set of waiters is large.
+        self._handled: asyncio.Event | None = None
         self._failure: BaseException | None = None
         self._nudged = False
         self._closed = False
@@ -103,11 +104,11 @@ class GroupMember(Consumer, ABC):
 
     def _revoke(self, revoked: Revoked) -> asyncio.Event:
         """Queue a revocation. Return an event that is set when the caller has handled it."""
-        self._revoking, self._handled = revoked, asyncio.Event()
+        self._revoking, self._handled = revoked, (handled := asyncio.Event())
         self._enqueue(revoked)
         if self._closed:
-            self._handled.set()
-        return self._handled
+            handled.set()
+        return handled
 
     async def _revoke_and_wait(self, revoked: Revoked, within: float) -> bool:
         """Queue a revocation and wait until the caller has handled it.
@@ -125,13 +126,14 @@ class GroupMember(Consumer, ABC):
         """Close the member: end a waiting poll, and end the wait for a revocation."""
         self._closed = True
         self._news.set()
-        self._handled.set()
+        if self._handled is not None:
+            self._handled.set()
 
     def _mark_handled(self) -> None:
         """Mark the change that the last poll returned as handled."""
         returned, self._returned = self._returned, None
         if returned is None:
             return
-        if returned is self._revoking:
+        if returned is self._revoking and self._handled is not None:
             self._handled.set()
         self._on_handled(returned)

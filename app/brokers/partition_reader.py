@@ -34,6 +34,21 @@ class PartitionReader:
         paused: Whether the caller has paused the partition.
     """
 
+    __slots__ = (
+        *(
+            "_counted",
+            "_failed",
+            "_position",
+            "_ready",
+            "_ready_bytes",
+            "_stirred",
+            "_tail",
+            "_taken",
+            "_wanted",
+        ),
+        *("absent", "cursor", "decode", "epoch", "error", "paused", "selection"),
+    )  # a worker may have 40,000
+
     def __init__(
         self,
         tail: PartitionTail,

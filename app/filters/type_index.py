@@ -81,7 +81,7 @@ class TypeIndex(Generic[T]):
         return tuple(found)
 
 
-class EventIndex(Generic[T]):
+class FilterIndex(Generic[T]):
     """An index of members by the types, or by the exact values of another attribute, that they may want.
 
     Each member is found by one attribute: the one whose values have the fewest members when it is added. So members

@@ -21,6 +21,8 @@ from app.model.message import Assigned, Lost, Message, Partition, Revoked
 class SharedReader(PartitionReader):
     """A partition as one subscription of a shared group reads it."""
 
+    __slots__ = ("place_in_group",)
+
     def __init__(
         self,
         place_in_group: SharedPosition,
@@ -53,7 +55,7 @@ class SharedReader(PartitionReader):
 
 
 class GroupOfConsumers(Protocol):
-    """What a consumer needs from its shared group."""
+    """A shared group, as its consumers use it."""
 
     name: str
     trouble: str
@@ -106,8 +108,9 @@ class SharedConsumer(PartitionReadingMember[SharedReader]):
         """Stop reading. Return an event that is set when the caller has settled what is finished."""
         self._stop_reading()
         if not self._owned:
-            self._handled.set()
-            return self._handled
+            nothing = asyncio.Event()
+            nothing.set()
+            return nothing
         return self._revoke(Revoked(in_order(self._owned), self._epoch))
 
     def lose(self) -> None:

@@ -17,7 +17,7 @@ from app.delivery.offsets import FinishedRuns
 from app.interfaces import Progress
 from app.model.message import Partition
 
-BEHIND = 1_000  # offsets behind the newest reader; a subscription that is further behind leaves the floor
+BEHIND = 1_000  # offsets from the newest reader down to the lowest position that follows the floor
 SHOWN_EVERY = 10.0  # seconds between two rows of a subscription that only skips messages
 
 
@@ -214,7 +214,7 @@ class SharedPartition:
     def batch(self, now: float) -> Mapping[str, Progress]:
         """Raise the floor, and return the rows to write with it.
 
-        Subscriptions that are far behind leave the floor, and those that have caught up return to it. The rows and
+        Subscriptions with a much lower position leave the floor, and those that have caught up return to it. The rows and
         the floor must be stored in one transaction.
 
         Args:

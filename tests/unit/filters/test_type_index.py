@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.event.memo import LENGTH
 from app.filters.index import Types
-from app.filters.type_index import REMEMBERED, EventIndex, TypeIndex
+from app.filters.type_index import REMEMBERED, FilterIndex, TypeIndex
 
 texts = st.text("ab.", max_size=4)
 types = st.none() | st.builds(Types, st.frozensets(texts), st.frozensets(texts))
@@ -62,7 +62,7 @@ def test_an_event_finds_every_member_that_may_want_it(
 ) -> None:
     """A member whose type and values match is found once, whichever attribute the index chose for it. This also holds
     after other members have left."""
-    index: EventIndex[int] = EventIndex()
+    index: FilterIndex[int] = FilterIndex()
     there = dict(enumerate(of_members))
     for member, wanted in there.items():
         index.add(member, *wanted)
@@ -86,7 +86,7 @@ def test_an_event_finds_every_member_that_may_want_it(
 
 def test_members_are_found_by_the_attribute_that_tells_them_apart() -> None:
     """A thousand members want the same type, each of another tenant. An event finds one or two of them, not all."""
-    index: EventIndex[int] = EventIndex()
+    index: FilterIndex[int] = FilterIndex()
     kind = Types(frozenset(["order"]))
     for number in range(1_000):
         index.add(number, kind, {"tenant": frozenset([str(number)])})
