@@ -70,7 +70,7 @@ def read_url(text: str) -> TargetUrl:
     except (ValueError, IndexError):  # yarl's, of a bracket before an empty host
         raise ValueError("not a URL to post to") from None
     host = url.raw_host or ""
-    if url.scheme not in {"http", "https"} or port is None or not _HOST.fullmatch(host):
+    if url.scheme not in {"http", "https"} or not port or not _HOST.fullmatch(host):
         raise ValueError("not a URL to post to")
     if fault := _fault_of_host(host, bracketed="[" in _split(text)[1]):
         raise BadHost(fault)

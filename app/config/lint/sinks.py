@@ -60,7 +60,7 @@ def check_target(report: LintReport, path: Path, sink: str) -> None:
         report.error(
             path,
             "The value is not a URL.",
-            "Write the value as https://host:port/path, with a port up to 65535.",
+            "Write the value as https://host:port/path, with a port from 1 to 65535.",
         )
         return
     if url.login is not None:
@@ -68,6 +68,12 @@ def check_target(report: LintReport, path: Path, sink: str) -> None:
             path,
             "The URL has a user name or password, which would appear in logs.",
             "Remove the user name and the password from the URL, and set auth.",
+        )
+    if "#" in sink:
+        report.warning(
+            path,
+            "The URL has a fragment, which no HTTP request has, so the target does not get it.",
+            "Remove # and what follows, or write # as %23.",
         )
     check_characters(report, path, sink)
     _check_address(report, path, url)

@@ -35,7 +35,13 @@ def _source(report: LintReport, n: int, subscription: Subscription) -> None:
     at: Path = ("subscriptions", n, "source")
     known = report.broker((*at, "broker"), subscription.source.broker)
     for m, topic in enumerate(subscription.source.topics):
-        if not is_place(topic, _kind(report, subscription.source.broker)):
+        if topic in subscription.source.topics[:m]:
+            report.warning(
+                (*at, "topics", m),
+                f"The topic {topic!r} is listed already, so this entry has no effect.",
+                "Remove the entry.",
+            )
+        elif not is_place(topic, _kind(report, subscription.source.broker)):
             report.error(
                 (*at, "topics", m),
                 "The value is not a topic name.",

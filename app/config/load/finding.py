@@ -90,7 +90,7 @@ def written(path: Path) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a cure for a misspelt name: the nearest known name, or a list of all."""
-    names = sorted(known)
+    names = sorted(set(known))
     near = get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]}?"

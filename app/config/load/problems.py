@@ -8,9 +8,10 @@ setting. It repeats no value of an unknown setting, because the setting may be a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from app.config.load.document import Document
@@ -104,7 +105,7 @@ def findings_of(error: ValidationError, document: Document, hidden: set[Path]) -
     repeat.
     """
     known = {finding.setting for finding in document.findings}
-    for detail in error.errors(include_url=False):
+    for detail in _causes(error):
         path, message, cure = describe_error(detail, document.root, hidden)
         if written(path) not in known:
             yield Finding(
@@ -114,6 +115,18 @@ def findings_of(error: ValidationError, document: Document, hidden: set[Path]) -
                 cure=cure,
                 place=document.place(path),
             )
+
+
+def _causes(error: ValidationError) -> Iterator[ErrorDetails]:
+    """Yield the errors that are not due to others. pydantic counts only valid entries of a list, so a list whose
+    entries are all faulty is empty to it.
+    """
+    details = error.errors(include_url=False)
+    for each in details:
+        size = len(each["loc"])
+        inner = (other["loc"] for other in details if len(other["loc"]) > size)
+        if each["type"] != "too_short" or all(loc[:size] != each["loc"] for loc in inner):
+            yield each
 
 
 def describe_error(detail: ErrorDetails, root: Any, hidden: set[Path]) -> tuple[Path, str, str]:
@@ -231,35 +244,51 @@ def _siblings(location: tuple[str | int, ...]) -> list[str]:
     """Return the names of the settings that exist where an unknown setting was written."""
     types: list[Any] = [Config]
     for step in location[:-1]:
-        types = [inner for kind in types for inner in _inside(kind, step)]
+        members = [each for kind in types for each in _members(kind)]
+        types = [each for each in members if _has_tag(each, step)] or [
+            inner for each in members for inner in _inside(each, step)
+        ]
     return [name for kind in types for name in _models(kind, "model_fields")]
 
 
+def _members(kind: Any) -> Iterator[Any]:
+    """Yield the members of a union, or the type itself. A member keeps its ``Tag``."""
+    if get_origin(kind) in {Union, UnionType}:
+        for each in get_args(kind):
+            yield from _members(each)
+    elif get_origin(kind) is Annotated and not _tags(kind):
+        yield from _members(get_args(kind)[0])
+    else:
+        yield kind
+
+
+def _tags(kind: Any) -> list[str]:
+    return [str(each.tag) for each in getattr(kind, "__metadata__", ()) if isinstance(each, Tag)]
+
+
+def _has_tag(kind: Any, step: str | int) -> bool:
+    """Return True if the member of a union has this tag: by ``Tag``, or by the setting that chooses it."""
+    fields = kind.model_fields if _is_model(kind) else {}
+    chosen = [fields[each].annotation for each in ("kind", "preset") if each in fields]
+    return step in _tags(kind) or any(step in get_args(each) for each in chosen)
+
+
 def _inside(kind: Any, step: str | int) -> list[Any]:
-    """Return the types of the setting ``step`` inside ``kind``. If ``step`` is the tag of a union,
-    return the member of the union with this tag.
-    """
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        field = kind.model_fields.get(str(step))
-        if field is not None:
-            return [field.annotation]
-        tag = kind.model_fields.get("kind")
-        fits = tag is None or step in get_args(tag.annotation)
-        return [kind] if fits else []
-    return [found for inner in get_args(kind) for found in _step(inner, step)]
+    """Return the types of a setting of a model, or of the members of a container. A step that is neither adds nothing."""
+    if get_origin(kind) is Annotated:
+        return _inside(get_args(kind)[0], step)
+    if not _is_model(kind):
+        return list(get_args(kind))
+    field = kind.model_fields.get(str(step))
+    return [kind] if field is None else [field.annotation]
 
 
-def _step(inner: Any, step: str | int) -> list[Any]:
-    """Return the types of the members of a container or union. ``step`` is the index, key or tag of
-    a member.
-    """
-    if isinstance(inner, type) and issubclass(inner, BaseModel):
-        return _inside(inner, step) or [inner]
-    return _inside(inner, step)
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _models(kind: Any, attribute: str) -> Iterator[str]:
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
+    if _is_model(kind):
         yield from (field.alias or name for name, field in getattr(kind, attribute).items())
     for inner in get_args(kind):
         yield from _models(inner, attribute)

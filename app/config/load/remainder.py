@@ -34,6 +34,7 @@ _STAND_INS: Mapping[str, Any] = {
     "service_url": "pulsar://left-out.invalid:6650",
 }
 """Values of required settings whose own value is faulty, by name."""
+_MEANT = re.compile(r"Did you mean (.+)\?")
 _CAUSED = ("too_short", "union_tag")  # errors that leaving out a part may cause
 
 
@@ -167,7 +168,14 @@ class Remainder:
         inside = any(each[: len(path)] == path for each in self._left_out | self._stand_ins)
         if inside and detail["type"].startswith(_CAUSED):
             return True
-        return detail["type"] == "value_error" and inside and self.is_doubtful("", text)
+        is_one = detail["type"] == "value_error" and inside
+        return is_one and (self.is_doubtful("", text) or self._lacks_misspelt(text))
+
+    def _lacks_misspelt(self, text: str) -> bool:
+        """Return True if a text mentions a setting that was left out because it is misspelt."""
+        cures = [each.cure for each in (*self._whole.findings, *self.findings)]
+        meant = [found[1] for cure in cures if (found := _MEANT.fullmatch(cure))]
+        return any(_mentions(text, each) for each in meant)
 
     def _add(self, path: Path, message: str, cure: str) -> None:
         setting = written(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from app.model.duration import Count, Size
 from app.model.route import Strict
@@ -31,16 +31,31 @@ class Topics(Strict):
     )
 
 
+_MOST_PORT = 65535
+
+
 def _joined(value: object) -> object:
     if isinstance(value, list) and all(isinstance(server, str) for server in value):
         return ",".join(value)
     return value
 
 
+def _with_ports(servers: str) -> str:
+    """Refuse a port that no server can have."""
+    for server in servers.split(","):
+        port = int(server.rpartition(":")[2])
+        if not 1 <= port <= _MOST_PORT:
+            raise ValueError(
+                f"The port {port} does not exist. Cure: Write a port from 1 to {_MOST_PORT}."
+            )
+    return servers
+
+
 Servers = Annotated[
     str,
     BeforeValidator(_joined, json_schema_input_type=str | list[str]),
     Field(pattern=r"^\s*[^,\s/@]+:\d{1,5}(\s*,\s*[^,\s/@]+:\d{1,5})*\s*$"),
+    AfterValidator(_with_ports),
 ]
 """``host:port``, several separated by commas or as a list."""
 

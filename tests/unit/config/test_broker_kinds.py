@@ -286,3 +286,60 @@ def test_a_shared_store_costs_nothing_when_a_volume_is_lost(lint_text: Lint) -> 
         "store: {kind: postgresql, dsn: 'postgresql://h/d'}",
     )
     assert not [found for found in lint_text(text, minimal=False) if "store" in found]
+
+
+def test_no_setting_of_a_broker_is_ignored_in_silence(lint_text: Lint) -> None:
+    uncreated = KAFKA.replace("{create: true}", "{partitions: 8, replication: 3}")
+    found = [each.partition(". Cure")[0] for each in lint_text(document(uncreated), minimal=False)]
+    assert found[:2] == [
+        f"warning brokers.main.topics.{each}: The setting {each} has no effect, because Skybridge creates no topics"
+        for each in ("partitions", "replication")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broker", "cure"),
+    [
+        (f"{KAFKA}, path: /srv/l", "Use one of: bootstrap_servers, client_id, "),
+        (f"{RABBIT}, bootstrap_servers: 'a:1'", "Use one of: addresses, "),
+        (KAFKA.replace("create: true", "partition: 3"), "Did you mean partitions?"),
+    ],
+)
+def test_an_unknown_setting_is_compared_with_those_of_its_kind(
+    refusal: Refusal, broker: str, cure: str
+) -> None:
+    """`path` of a Kafka broker was answered "Did you mean path?"."""
+    (finding,) = refusal(document(broker))
+    assert finding.message == "The setting is unknown."
+    assert finding.cure.startswith(cure)
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        (
+            "store: {kind: sqlite, path: /srv/s.db, dsn: x}",
+            "Use one of: attempts, audit, dead_letters, encryption, kind, path.",
+        ),
+        (
+            "routes: [{name: r, to: {broker: main, topic: t, exchange: e, routing_key: k}}]",
+            "Use one of: broker, exchange, routing_key.",
+        ),
+    ],
+)
+def test_an_unknown_setting_is_compared_with_those_of_its_form(
+    refusal: Refusal, text: str, cure: str
+) -> None:
+    known = document(RABBIT, "").splitlines()
+    head = [line for line in known if not text.startswith(line.partition(" ")[0])]
+    (finding,) = refusal("\n".join([*head, text]))
+    assert (finding.message, finding.cure) == ("The setting is unknown.", cure)
+
+
+@pytest.mark.parametrize("servers", ["127.0.0.1:0", "127.0.0.1:9092,127.0.0.1:99999"])
+def test_a_port_that_does_not_exist_is_an_error(refusal: Refusal, servers: str) -> None:
+    (finding,) = refusal(document(KAFKA.replace("127.0.0.1:9092", servers)))
+    assert (finding.setting, finding.cure) == (
+        "brokers.main.bootstrap_servers",
+        "Write a port from 1 to 65535.",
+    )

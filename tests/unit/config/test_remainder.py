@@ -124,6 +124,18 @@ MINIMAL = "version: 1\nbrokers: {log: {kind: embedded, path: /srv/log}}\n"
             ),
             ["routes[0].to", "routes[1].to.broker"],
         ),
+        (
+            (
+                "subscriptions: [{id: s, source: {broker: log, topics: [t]}, sink: 'https://a.example/', "
+                "retry: {schedule: [1x]}, filters: [{exactt: {type: a}}]}]\n"
+                "alerts: [{name: a, to: {preset: slack, url: 'https://a.example/'}, when: [bogus]}]\n"
+            ),
+            [
+                "subscriptions[0].retry.schedule[0]",
+                "subscriptions[0].filters[0].exactt",
+                "alerts[0].when[0]",
+            ],
+        ),
     ],
 )
 def test_no_finding_is_due_to_another(errors: Errors, text: str, settings: list[str]) -> None:
