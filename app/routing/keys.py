@@ -101,10 +101,10 @@ def _alike(policy: KeyPolicy) -> Keys | None:
 
 
 def key_place(policy: KeyPolicy, names: Sequence[str]) -> int | None:
-    """Return the place of the attribute that is the key of events with these attribute names, -1 if they have no
-    key, or None if the mapper must see each event.
+    """Return the place of the attribute that is the key of events with these attribute names.
 
-    The events have no ``datacontenttype`` among the names, no empty value, and no key of the request.
+    Return -1 if the events have no key, and None if the mapper must see each event. The events have no
+    ``datacontenttype`` among the names, no empty value, and no key of the request.
     """
     match policy.mapper:
         case "partitionkey" | "attribute" as mapper:

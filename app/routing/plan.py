@@ -251,8 +251,8 @@ class Router:
 
 
 class _Compiled(NamedTuple):
-    """A compiled route: its name, its plan for one event, its plan for a batch by column, and its target if events
-    may be planned by their attribute names."""
+    """A compiled route: its name, its plan for one event, and its plan for a batch by column. ``row`` is its target
+    if events may be planned by their attribute names."""
 
     name: str
     plan: Plan
