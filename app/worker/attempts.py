@@ -29,6 +29,7 @@ from app.telemetry.histograms import LONG
 from app.worker.delivery import Delivery
 
 REMEMBERED = 1_000
+_NONE: deque[Attempt] = deque(maxlen=0)  # stays empty
 CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
 DELIVERED, EXPIRED = "delivered", "expired"
 FILTERED, FILTER_ERROR = "filtered", "filter_error"
@@ -82,7 +83,7 @@ class AttemptLog:
         self._answer_keys: dict[int | None, tuple[str, str]] = {}  # metric keys by status
         self._attempted = counters.histogram("attempt_seconds")
         self._delivered = counters.histogram("delivery_seconds", LONG)
-        self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
+        self._recent = _NONE  # most of thousands of subscriptions have no attempt for long
         self.failures, self.failing_since = 0, 0.0
 
     def note(
@@ -131,6 +132,8 @@ class AttemptLog:
             next_try,
             together,
         )
+        if self._recent is _NONE:
+            self._recent = deque(maxlen=REMEMBERED)
         self._recent.append(attempt)
         if answer.exchange is None:
             self._keep(attempt)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from app.bindings.record import Decoded
 from app.delivery.plan import SETTLE, Decision
@@ -37,6 +38,7 @@ class DeliveryOrigin:
     False if an old event may be delivered, as in a replay. ``holds_lane`` is False if live events of the key go on
     while this event waits in the store."""
 
+    __slots__ = ("owned",)  # a worker may have 40,000
     parked_since_ms: int | None = None
     age_limited = True
     holds_lane = True
@@ -77,8 +79,7 @@ class DeliveryOrigin:
         """Drop the delivery undecided. The next owner of the partition reads it again."""
 
 
-@dataclass(eq=False, repr=False, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, eq=False):
     """A message on its way to the target of one subscription.
 
     ``decoded`` is the event, or None for a record that is not a CloudEvent. For such a record ``decode_error`` is
@@ -109,7 +110,7 @@ class Delivery:
     earlier_due: float | None = None
     retry_requested: bool = False
     max_batch: int = sys.maxsize
-    size: int = field(init=False)
+    size: int = 0
 
     def __post_init__(self) -> None:
         record = self.message.record

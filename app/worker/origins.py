@@ -30,6 +30,8 @@ RECOMMIT = 86_400.0  # seconds; a broker forgets a group that commits nothing fo
 class UnstoredOrigin(DeliveryOrigin):
     """The source of messages that are not rows of the store yet."""
 
+    __slots__ = ("_letters", "_park")
+
     def __init__(self, owned: OwnedPartition, letters: DeadLetters, park: Park) -> None:
         super().__init__(owned)
         self._letters = letters
@@ -99,6 +101,8 @@ class OffsetCommits:
 
 class LogPartition(UnstoredOrigin):
     """The source of messages that the consumer reads from a log for the first time."""
+
+    __slots__ = ("_commits",)
 
     def __init__(
         self,

@@ -99,9 +99,10 @@ class Ownership(DispatcherPart):
 
     def _own(self, partitions: Collection[Partition], epoch: int, consumer: Consumer) -> None:
         letters, window = self._store.letters, self._subscription.window
+        park = self._parking.add
         for each in partitions:
             owned = OwnedPartition(each, epoch, consumer, window)
-            self.origins[each] = LogPartition(owned, letters, self._parking.add, self._commits)
+            self.origins[each] = LogPartition(owned, letters, park, self._commits)
             self.partitions[each] = self._waiting[each] = owned
         self._next_try = 0.0
 
