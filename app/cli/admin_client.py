@@ -108,6 +108,13 @@ class AdminClient(NamedTuple):
             fail_with_answer(self.server, answer)
         return answer
 
+    def demand_subscriptions(self, *names: str) -> None:
+        """End the command if one of these subscriptions does not exist. A command calls it after it found nothing:
+        there may be events of a subscription that was deleted.
+        """
+        for name in filter(None, names):
+            self.get(subscription_path(name))
+
     def show(self, found: Any, for_people: Callable[[Any], None]) -> None:
         """Print ``found`` as one JSON document if --json is set. Otherwise call ``for_people`` to
         print ``found``.

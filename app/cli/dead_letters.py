@@ -90,6 +90,8 @@ def list_(
 ) -> None:
     """List dead letters, the newest first."""
     found, more = _pages(service, choice, limit)
+    if not found:
+        service.demand_subscriptions(*choice.subscription or ())
     service.show_all(found, _LETTERS)
     if more and not service.as_json:
         printing.err().print(
@@ -122,7 +124,10 @@ def show(
 )
 def count(choice: DeadLetterSelection, *, service: AdminClient) -> None:
     """Count dead letters by subscription and cause."""
-    service.show(service.get(f"{PATH}/count", choice._asdict()), _show_counts)
+    found = service.get(f"{PATH}/count", choice._asdict())
+    if not found["counts"]:
+        service.demand_subscriptions(*choice.subscription or ())
+    service.show(found, _show_counts)
 
 
 @app.verb(
@@ -180,6 +185,8 @@ def discard(
     """Delete dead letters for good. The command first counts them and asks for confirmation."""
     chosen = choice.with_ids(id_)
     found = service.post(f"{PATH}:discard", {**chosen, "dry_run": True})
+    if not found["counts"]:
+        service.demand_subscriptions(*choice.subscription or ())
     if not service.as_json:
         _show_counts(found)
     question = "Discard {} for good?"

@@ -49,6 +49,8 @@ def attempts(
     query = {"subscription": subscription, "event_id": event, "outcome": outcome, "limit": limit}
     answer = service.get("/v1/attempts", query)
     waiting, found = answer["waiting"], answer["attempts"]
+    if not waiting and not found:
+        service.demand_subscriptions(subscription)
     shown = waiting if service.as_json else map(_as_attempt, waiting)
     service.show_all([*shown, *found], _ATTEMPTS)  # waiting events come first
 
@@ -67,7 +69,10 @@ def parked(
     and all other keys continue. Redriven dead letters are also listed until they are sent.
     """
     query = {"subscription": subscription, "limit": limit}
-    service.show_all(service.get("/v1/parked/keys", query)["keys"], _KEYS)
+    found = service.get("/v1/parked/keys", query)["keys"]
+    if not found:
+        service.demand_subscriptions(subscription)
+    service.show_all(found, _KEYS)
 
 
 def _as_attempt(waiting: Mapping[str, Any]) -> Mapping[str, Any]:

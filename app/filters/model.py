@@ -55,9 +55,14 @@ class Filter(BaseModel):
     def one_dialect(self) -> Filter:
         given = [getattr(self, each) is not None for each in DIALECTS]
         if sum(given) != 1:
-            raise ValueError(f"a filter has exactly one of {', '.join(DIALECTS.values())}")
+            raise ValueError(
+                f"The filter needs exactly one of {', '.join(DIALECTS.values())}. Cure: Write one of them; "
+                "filters that must all match are entries of their own."
+            )
         if self.levels > MAX_NESTED:
-            raise ValueError(f"filters are nested deeper than {MAX_NESTED}")
+            raise ValueError(
+                f"The filters are nested deeper than {MAX_NESTED}. Cure: Nest fewer filters, or write them as sql."
+            )
         return self
 
     @property

@@ -32,6 +32,14 @@ class FakeLettersService(topics_service.FakeTopicsService):
         self.remembered: list[Attempt] = []
         self.clock._now = 70_000_000.0  # letters were given up before now
 
+    @property
+    def registry(self) -> FakeLettersService:
+        """Return the service itself, which has no stored subscription."""
+        return self
+
+    async def entry(self, _name: str) -> None:
+        return None
+
     async def declared(self) -> Sequence[Subscription]:
         return [self._subscription(name) for name in self.names]
 

@@ -98,7 +98,9 @@ def _install_own(app: FastAPI) -> None:
 
 def _fault(each: Mapping[str, Any]) -> Fault:
     """Return one entry of FastAPI's list of validation errors as a fault."""
-    return Fault(each["type"].replace("_", "-"), each["msg"], ".".join(map(str, each["loc"])))
+    text = each["msg"].removeprefix("Value error, ")  # words of pydantic, not of a reader
+    text = f"the value {text.removeprefix('Input ')}" if text.startswith("Input ") else text
+    return Fault(each["type"].replace("_", "-"), text, ".".join(map(str, each["loc"])))
 
 
 def _retry_after(error: BrokerError) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ files     write the secrets and the configuration
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -83,7 +84,7 @@ def run(
         raise typer.Exit(exits.FAILED)
     if asks and questions.confirm("Run it now?"):
         _serve(file)
-    printing.err().print(f"next: skybridge serve --config {file}", markup=False)
+    printing.err().print(f"next: skybridge serve --config {shlex.quote(str(file))}", markup=False)
 
 
 def _serve(file: Path) -> NoReturn:

@@ -153,11 +153,36 @@ def test_count_is_a_table_or_one_object(served: Served) -> None:
     assert json.loads(served.letters("count", "--json", "--cause", "timeout").stdout)["total"] == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dead-letters list -s nope",
+        "dead-letters count -s nope",
+        "dead-letters discard -s nope --yes",
+        "attempts --subscription nope",
+        "parked --subscription nope",
+    ],
+)
+def test_an_unknown_subscription_is_not_an_empty_table(served: Served, words: str) -> None:
+    """Exit code 0 and no row said that all is well with a misspelt id."""
+    result = served.run(*words.split())
+    assert result.exit_code == exits.FAILED
+    told = " ".join(result.stderr.split())
+    assert "subscription nope does not exist" in told
+    assert "skybridge subscriptions list" in told
+
+
+def test_letters_of_a_deleted_subscription_are_listed(served: Served) -> None:
+    served.fill(a_letter(1, subscription="gone"))
+    assert served.letters("list", "-s", "gone").exit_code == exits.OK
+
+
 def test_a_misspelt_time_is_refused_and_chooses_nothing(served: Served) -> None:
     """It must not become "all"."""
     served.fill(a_letter(1))
     result = served.letters("discard", "--since", "yesterday", "--yes")
     assert result.exit_code == exits.FAILED
+    assert "Value error" not in result.stderr
     assert served.left == 1
 
 

@@ -39,6 +39,12 @@ def test_without_options_it_asks_nothing_and_uses_the_defaults(
     assert "kind: embedded" in file.read_text()
 
 
+def test_the_next_command_can_be_pasted(here: Path) -> None:
+    """A name with spaces was two words to the shell."""
+    done = init("mein büro.yaml", "--yes")
+    assert "next: skybridge serve --config 'mein büro.yaml'" in done.stderr
+
+
 def test_each_secret_has_a_file_that_only_its_owner_can_read(here: Path) -> None:
     """No secret is in the configuration or in the output."""
     done = init("shop.yaml", "--senders", "key,github", "--deliver", WEBHOOK, "--signed")
