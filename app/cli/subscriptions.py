@@ -28,6 +28,7 @@ app = verbs.group(
 )
 
 PATH = "/v1/subscriptions"
+_OF_A_SUBSCRIPTION = ("id_", "topic", "broker", "type_", "start")
 Name = Annotated[str, typer.Argument(help="Use the subscription with this id.", metavar="ID")]
 
 File = Annotated[
@@ -185,6 +186,8 @@ def create(
             cure="Add --file FILE, or --sink URL with --topic.",
             code=exits.SETUP,
         )
+    if file:
+        options.refuse_ineffective("--file has whole subscriptions", *_OF_A_SUBSCRIPTION)
     documents = subscription_files.read(file) if file else [
         {
             **({"id": id_} if id_ else {}),

@@ -129,7 +129,7 @@ def _collect_sql(
 
 
 def _conditions(node: nodes.ExpressionNode, path: Path) -> Iterator[_Condition]:
-    """Yield what an expression that must be true says about one attribute or expression."""
+    """Yield the conditions on one attribute or expression that follow from an expression that must be true."""
     match node:
         case nodes.Not(inner):
             text = node_text(node)

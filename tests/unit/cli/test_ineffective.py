@@ -29,6 +29,7 @@ FILE = "e.json"
         ("tail --subscription s --broker main", "--broker has no effect"),
         ("tail events --config c.yaml --token x", "--token has no effect"),
         ("receive --fail-status 500", "--fail-status has no effect"),
+        ("subscriptions create --file e.json --id a --start latest", "--id and --start have no effect"),
         ("retry billing --key k --event e", "--event has no effect"),
         ("status --drained 1 --interval 3", "--interval has no effect"),
         ("verify e.json --headers e.json --body e.json --key x", "FILE has no effect"),
