@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import psycopg
 import pytest
 import yaml
 from confluent_kafka import Producer
@@ -28,7 +29,6 @@ from kafka_install import Missing
 from lake_events import Produced, make_topic, produce
 from lake_folders import holding
 from pages import CHECKOUT, section
-from postgres_server import fresh_database
 from rest_catalog import RestCatalog
 from s3_server import S3Server
 from server_process import ServerProcess
@@ -169,20 +169,23 @@ class House:
 
 @pytest.fixture
 def house(kafka: str, s3: S3Server, postgres: str, tmp_path: Path) -> Iterator[House]:
-    """A lake with its catalog in PostgreSQL."""
-    dsn, _, schema = fresh_database(postgres).partition("?options=-csearch_path%3D")
-    place = urlsplit(dsn)
-    uri = f"jdbc:postgresql://{place.hostname}:{place.port}{place.path}?currentSchema={schema}"
+    """A lake with its catalog in a database of PostgreSQL. A schema does not suffice, because Iceberg
+    looks for its tables in all schemas.
+    """
+    name = f"lake_{uuid4().hex[:8]}"
+    place = urlsplit(postgres)
+    uri = f"jdbc:postgresql://{place.hostname}:{place.port}/{name}"
     login = {"jdbc.user": place.username or "", "jdbc.password": place.password or "unused"}
-    of_python = (
-        f"{dsn.replace('postgresql://', 'postgresql+psycopg://')}?options=-csearch_path%3D{schema}"
-    )
+    of_python = place._replace(scheme="postgresql+psycopg", path=f"/{name}").geturl()
     client = SqlCatalog("lake", uri=of_python, init_catalog_tables="false", **s3.properties)
     properties = {**s3.properties, **login}
-    try:
-        yield House(kafka, s3, tmp_path, "S3 with PostgreSQL", {"uri": uri}, properties, client)
-    finally:
-        client.engine.dispose()
+    with psycopg.connect(postgres, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+        try:
+            yield House(kafka, s3, tmp_path, "S3 with PostgreSQL", {"uri": uri}, properties, client)
+        finally:
+            client.engine.dispose()
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -302,7 +305,7 @@ def test_a_catalog_issues_the_credentials(rest_house: House, kafka: str) -> None
     sent = produce(kafka, rest_house.topic, 200)
     send_for(kafka, rest_house.topic, PERSON, 100)
     rest_house.run("archive", "--once", "--json")
-    asked = rest_house.run("query", "SELECT count(*) AS n FROM events", "--json").stdout
+    asked = rest_house.run("query", "SELECT count(*) AS n FROM events", "--format", "json").stdout
     assert json.loads(asked.splitlines()[0])["n"] == len(sent.events) + 90
     rest_house.run("erase", "--subject", PERSON, "--yes", "--json")
     assert not holding(rest_house.s3.bucket / "rest", PERSON)
