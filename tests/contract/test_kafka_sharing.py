@@ -1,4 +1,5 @@
-"""Subscriptions that share the membership of one Kafka group keep the broker contract too."""
+"""Subscriptions that share the membership of one Kafka group keep the part of the broker contract that is about groups and
+positions. Publishing is that of ``test_kafka.py``."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker_contract import BrokerContract
+from contract_groups import GroupCases
+from contract_positions import PlaceCases
 from contract_tools import closing
 from kafka_sharing import SharingKafkaHarness
 
 
 @pytest.mark.kafka
-class TestKafkaSharing(BrokerContract):
+class TestKafkaSharing(GroupCases, PlaceCases):
     test_a_group_can_read_several_topics = None  # ``sharing: topic`` needs one topic
 
     @pytest.fixture

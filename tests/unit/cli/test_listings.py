@@ -111,6 +111,23 @@ def test_what_a_change_does_to_events_that_wait_is_told(
     assert (done.stdout, done.stderr) == ('{"id":"b"}\n', "warning waits [gone]\n")
 
 
+def test_a_move_changes_the_sharing_of_each_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change names the ETag that the command has read, so it cannot overwrite another change."""
+    sent: list[tuple[str, str, Any, Any]] = []
+
+    def request(_: object, method: str, path: str, **more: Any) -> httpx.Response:
+        sent.append((method, path, more.get("content"), more.get("headers", {}).get("if-match")))
+        return httpx.Response(200, json={"id": path[-1]}, headers={"etag": f'"{path[-1]}"'})
+
+    monkeypatch.setattr(AdminClient, "request", request)
+    done = CliRunner().invoke(app, ["subscriptions", "move", "a", "b", "--sharing", "topic"])
+    assert done.stdout == "moved  a\nmoved  b\n"
+    assert [each for each in sent if each[0] == "PATCH"] == [
+        ("PATCH", f"/v1/subscriptions/{name}", b'{"sharing": "topic"}', f'"{name}"')
+        for name in "ab"
+    ]
+
+
 HOSTILE = "a\n2\r\x1b[31m\x9b\x85\u2028\u2029\u202e\u2066\x7f"
 ESCAPED = "a\\n2\\r\\u001b[31m\\u009b\\u0085\\u2028\\u2029\\u202e\\u2066\\u007f"
 
