@@ -247,7 +247,7 @@ def patch(
 )
 def move(
     names: Annotated[
-        list[str], typer.Argument(help="Move the subscriptions with these ids.", metavar="ID...")
+        list[str], typer.Argument(help="Move the subscriptions with these ids.", metavar="ID")
     ],
     sharing: Annotated[
         str,
@@ -258,7 +258,7 @@ def move(
     *,
     service: AdminClient,
 ) -> None:
-    """Move subscriptions of a Kafka topic into its shared membership, or out of it.
+    """Move subscriptions into a shared membership, or back.
 
     Their positions move with them, so no event is lost or skipped. A subscription of the configuration file
     moves in the same way when `sharing` is changed in the file and the service reloads.
