@@ -14,6 +14,7 @@ from app.bindings.record import Record
 from app.errors import SetupError
 from app.pipeline.archive import progress
 from app.pipeline.archive.derive import Derived
+from app.pipeline.erase import erase
 from app.pipeline.kinds import TypedTable
 from app.pipeline.query.duck import ask
 from app.pipeline.redrive import RedriveRequest, preview_redrive, redrive
@@ -216,3 +217,27 @@ def test_a_table_of_another_type_is_refused(house: HandMadeLake) -> None:
     other = msgspec.structs.replace(orders(), type="com.example.other")
     with pytest.raises(SetupError, match=r"is the table of com\.example\.order\.created"):
         house.has(other)
+
+
+def test_a_subject_is_erased_from_typed_tables_and_from_what_did_not_fit(
+    house: HandMadeLake,
+) -> None:
+    """Also from a table that is configured no more."""
+    house.stored(
+        order("a", subject="ann"),
+        order("bad", '{"n": "x"}', subject="ann"),
+        order("b", subject="ben"),
+        order("worse", '{"n": "x"}', subject="ben"),
+    )
+    assert house.derived().unfit == 2
+    house.has()
+    found = erase(house.session, house.lake, "subject", "ann")
+    rows_of = {each.table: each.rows for each in found}
+    assert rows_of == {"events_raw": 2, "quarantine": 1, "events": 2, "orders": 1}
+    assert sorted(rows(house, "orders", "ce_subject")) == ["b"]
+    assert unfit(house) == [(3, ["/data/n"])]
+    house.has(orders())
+    house.stored(order("c"))
+    assert house.derived() == Derived(records=1, events=1)
+    assert sorted(rows(house, "orders", "ce_subject")) == ["b", "c"]
+    assert unfit(house) == [(3, ["/data/n"])]
