@@ -282,6 +282,8 @@ BARE = {
     "brokers/kafka/connection.py": WAITED_FOR,
     "brokers/kafka/consumer.py": RAISED_BY_POLL,
     "brokers/kafka/fetching.py": RAISED_BY_POLL,
+    "brokers/kafka/shared_group.py": RAISED_BY_POLL,
+    "brokers/kafka/shared_starts.py": WAITED_FOR,
     "brokers/pulsar/admin.py": WAITED_FOR,
     "brokers/pulsar/consumer.py": ENDS,
     "brokers/pulsar/wire/client.py": WAITED_FOR,
