@@ -33,6 +33,9 @@ UNFIT: Final = "data-does-not-fit"
 MOST: Final = 50
 """The most faults of one event that are listed."""
 
+LONGEST_NAME: Final = 256
+"""The most characters of a name in a JSON Pointer."""
+
 _HUGE: Final = 64
 """The largest exponent of ten of a number that is looked at digit by digit. No column holds more."""
 
@@ -291,5 +294,6 @@ def _is_torn(text: str) -> bool:
 
 
 def _inner(at: str, name: str) -> str:
-    """Return the JSON Pointer (RFC 6901) to a member."""
-    return f"{at}/{shorten(name).replace('~', '~0').replace('/', '~1')}"
+    """Return the JSON Pointer (RFC 6901) to a member. Only a very long name is shortened."""
+    step = name if len(name) <= LONGEST_NAME else shorten(name)
+    return f"{at}/{step.replace('~', '~0').replace('/', '~1')}"

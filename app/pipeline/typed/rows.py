@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from app.errors import Fault
 from app.event.media_types import declares_json
+from app.event.validate import shorten
 from app.event.value import DataForm
 from app.pipeline import tables
 from app.pipeline.decode.buffers import Numbers
@@ -126,7 +127,7 @@ def _unfit(
     record = sent.select(["key", "value", "headers"]).take(pa.array(at))
     found = [faults[n] for n in sorted(faults)]
     details = [
-        f"The data does not fit the table {table.table}: {each[0].detail} At {each[0].at}."
+        f"The data does not fit the table {table.table}: {each[0].detail} At {shorten(each[0].at)}."
         for each in found
     ]
     told = [[_shown(fault) for fault in each] for each in found]

@@ -96,6 +96,7 @@ def test_every_document_has_the_same_values_whichever_way_is_taken() -> None:
         ('{"lines": [{"n": 1}, {"n": 1.5}]}', UNFIT, "/data/lines/1/n"),
         ('{"by~/key": {"k": []}}', UNFIT, "/data/by~0~1key/k"),
         ('{"name": "\\ud800"}', UNFIT, "/data/name"),
+        ('{"by~/key": {"k\ufeff": 1}}', UNFIT, "/data/by~0~1key/k\ufeff"),
     ],
 )
 def test_a_fault_names_its_value(text: str | None, code: str, at: str) -> None:
