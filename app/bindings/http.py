@@ -42,7 +42,7 @@ from app.bindings.run import EventColumns
 from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
 from app.event.media_types import parse as parse_media_type
 from app.event.memo import Memo
-from app.event.value import CloudEvent
+from app.event.value import CloudEvent, DataForm
 from app.event.versions import NEWEST, VERSIONS
 
 MAX_BATCH = 10_000  # events in one batch; more are answered 413
@@ -51,10 +51,12 @@ UnknownFormats = Literal["forward", "refuse"]
 
 _BINARY = ContentMode.BINARY
 _BATCH = ContentMode.BATCH
+_OPAQUE = DataForm.OPAQUE
 _NAMES = attribute_names("ce-")
 TYPED = ("Content-Type",)
 """The header names of a message in structured or batched mode. It has the content type only."""
 _CONTENT_TYPE = "datacontenttype"
+_PLAIN = bytes(set(PLAIN) - set(b"\n"))  # bytes of values that need no percent-encoding
 _header_name = header_names("ce-").__getitem__
 
 
@@ -65,11 +67,15 @@ class HttpMessage(
 
     Names are separate from values, because most messages have the same names and an HTTP client prepares the
     names once.
+
+    Attributes:
+        plain: True if it is known that the values are printable ASCII.
     """
 
     names: tuple[str, ...]
     values: tuple[str, ...]
     body: bytes
+    plain: bool = False
 
     @classmethod
     def of(cls, headers: Sequence[tuple[str, str]], body: bytes) -> HttpMessage:
@@ -212,9 +218,16 @@ def encode(
     Raises:
         SenderError: The options do not permit this event (415, 422).
     """
-    decoded = in_version(decoded, writing.version)
+    if writing.version != "as_received":
+        decoded = in_version(decoded, writing.version)
     event = decoded.event
     if is_binary(decoded, writing.mode):
+        if (
+            event.version == NEWEST
+            and not decoded.foreign
+            and (message := _plain_message(event)) is not None
+        ):
+            return message
         media_type, body = content_type_of(event), event.data or b""
         plain = event.version == NEWEST
         names, values = (_attribute_headers if plain else _older_headers)(event, media_type)
@@ -225,6 +238,22 @@ def encode(
             names, values = _attribute_headers(event, media_type)
     message = HttpMessage(names, tuple(values), body)
     return message.having([*forwarded(decoded.foreign, forward)]) if decoded.foreign else message
+
+
+def _plain_message(event: CloudEvent) -> HttpMessage | None:
+    """Return the binary request of an event whose values need no percent-encoding, as ``encode`` would. Return None
+    for other events."""
+    attributes = event.attributes
+    place, names, typed = _HEADERS[tuple(attributes)]
+    texts = [*attributes.values()]
+    if "".join(texts).encode().translate(None, _PLAIN):
+        return None
+    if place >= 0:
+        texts.append(texts.pop(place))
+        names = typed
+    elif event.data_form is not _OPAQUE:
+        return None
+    return HttpMessage(names, tuple(texts), event.data or b"", plain=True)
 
 
 def encode_batch(batch: Sequence[Decoded], name: documents.FormatName = "json") -> HttpMessage:

@@ -20,6 +20,9 @@ from app.model.message import Message, MessagePage, Partition
 LOOKS = (
     20_000  # filter evaluations and messages handed out before the cursor yields to the event loop
 )
+RARE = (
+    8  # events of unwanted types are looked for in headers if more than one in so many was unwanted
+)
 FAILURE = 16  # evaluations that a filter counts for if its expression fails
 
 
@@ -113,6 +116,7 @@ class SharedCursor:
         self._decode: Callable[[Record], Decoded] | None = None  # None: no follower has a filter
         self._unfiltered: dict[CursorFollower, None] = {}
         self._units = 0  # filter units of all followers together
+        self._types_differ = True  # whether a part of the last page was of other types
         self._looks = 0  # evaluations since the cursor last yielded
         # The unread part of a page that took too many evaluations; it begins at ``position``.
         self._rest: MessagePage | None = None
@@ -232,24 +236,41 @@ class SharedCursor:
         """Return the messages for each follower, and how many messages of the page were examined."""
         chosen: dict[CursorFollower, list[Message]] = {}
         look = len(self._unfiltered) < len(self.followers)
-        self._looks = 0
+        by_headers = look and self._by_headers and self._types_differ
+        self._looks = strangers = 0
         for number, message in enumerate(messages):
             if self._looks >= LOOKS:
                 return chosen, number
-            kind = type_from_headers(message.record.headers) if look and self._by_headers else None
-            if kind is not None and self._unwanted(kind):
+            if by_headers and self._is_stranger(message.record):
+                strangers += 1
                 continue  # most events of a busy topic may be of other types
             decoded = self._event_in(message.record) if look else None
-            whom = self._who_wants(message, decoded, kind) if look else self._unfiltered
+            whom = self._who_wants(message, decoded) if look else self._unfiltered
             self._looks += 1 + len(whom)
+            strangers += not whom
             for follower in whom:
-                own = _for(follower.epoch, message, decoded)
+                own = Message(
+                    message.record,
+                    message.partition,
+                    message.position,
+                    message.offset,
+                    message.time_ms,
+                    follower.epoch,
+                    decoded,
+                )
                 batch = chosen.get(follower)
                 if batch is None:
                     chosen[follower] = [own]
                 else:
                     batch.append(own)
+        self._types_differ = strangers * RARE > len(messages)
         return chosen, len(messages)
+
+    def _is_stranger(self, record: Record) -> bool:
+        """Return True if the headers of a record show a type that no follower may want. This costs less than
+        decoding."""
+        kind = type_from_headers(record.headers)
+        return kind is not None and self._unwanted(kind)
 
     def _event_in(self, record: Record) -> Decoded | None:
         try:
@@ -257,15 +278,14 @@ class SharedCursor:
         except SenderError:
             return None
 
-    def _who_wants(
-        self, message: Message, decoded: Decoded | None, kind: str | None
-    ) -> Sequence[CursorFollower]:
+    def _who_wants(self, message: Message, decoded: Decoded | None) -> Sequence[CursorFollower]:
         """Return the followers that get a message.
 
         A record that is no event goes to all followers that may want the type in its headers. Each of them
         decides what to do with it.
         """
         if decoded is None:
+            kind = type_from_headers(message.record.headers) if self._by_headers else None
             return [one for one in self.followers if kind is None or _may_want(one, kind)]
         event, found = decoded.event, []
         asked = [*self._unfiltered, *self._index.of(event.attributes)]
@@ -298,15 +318,3 @@ class SharedCursor:
 def _may_want(follower: CursorFollower, kind: str) -> bool:
     selection = follower.selection
     return selection is None or selection.types is None or selection.types.holds(kind)
-
-
-def _for(epoch: int, message: Message, decoded: Decoded | None) -> Message:
-    return Message(
-        message.record,
-        message.partition,
-        message.position,
-        message.offset,
-        message.time_ms,
-        epoch,
-        decoded,
-    )

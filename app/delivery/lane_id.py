@@ -52,6 +52,12 @@ def lane_id(
     return _bounded(b"o" + _place(partition) + position.encode())
 
 
+def key_lane(key: bytes, partition: Partition) -> bytes:
+    """Return the lane of a record key, as ``lane_id`` does for a key alone."""
+    lane = b"k" + _place(partition) + key
+    return lane if len(lane) <= LONGEST else _bounded(lane)
+
+
 def order_value(lane: bytes) -> bytes | None:
     """Return the key or the value of ``order_by`` in a lane id, or None if the lane has no order or is a digest."""
     kind, rest = lane[:1], lane[1:]

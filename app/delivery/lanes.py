@@ -73,9 +73,8 @@ class Lanes(Generic[Item]):
     def take(self) -> Lane[Item] | None:
         """Return the lane (queue of one key) whose turn it is, and mark it as in flight. Return None if no
         lane is ready or the bound of ``concurrency`` is reached."""
-        if not self._ready or len(self._in_flight) >= self._concurrency:
-            return None
-        return self._begin_sending(self._ready.popleft())
+        lane = self.next_to_take()
+        return None if lane is None else self._begin_sending(self._ready.popleft())
 
     def oldest(self, among: Callable[[Item], bool] | None = None) -> Lane[Item] | None:
         """Return the lane (queue of one key) to send as a probe: of all ready or waiting lanes, the one that
@@ -135,6 +134,12 @@ class Lanes(Generic[Item]):
                 return
             lane.ready_at = now
 
+    def next_to_take(self) -> Lane[Item] | None:
+        """Return the lane (queue of one key) that ``take`` would return, or None. The lane is not taken."""
+        if not self._ready or len(self._in_flight) >= self._concurrency:
+            return None
+        return self._ready[0]
+
     def next_ready(self) -> Lane[Item] | None:
         """Return the lane (queue of one key) whose turn it is, or None. The lane is not taken."""
         return self._ready[0] if self._ready else None
@@ -158,9 +163,22 @@ class Lanes(Generic[Item]):
         becomes ready."""
         items, count = lane.items, lane.sending
         self._end_sending(lane)
-        done = [items.popleft() for _ in range(count)] if count != 1 else [items.popleft()]
+        done = [items.popleft() for _ in range(count)]
         self._held -= count
         if items:
+            self._make_ready(lane)
+        else:
+            del self._lanes[lane.key]
+        return done
+
+    def finish_one(self, lane: Lane[Item]) -> Item:
+        """Remove the only item in flight of a lane (queue of one key), and return it. The next item of the lane
+        becomes ready."""
+        self._in_flight.remove(lane)
+        lane.sending = 0
+        self._held -= 1
+        done = lane.items.popleft()
+        if lane.items:
             self._make_ready(lane)
         else:
             del self._lanes[lane.key]

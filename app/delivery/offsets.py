@@ -38,7 +38,7 @@ class FinishedRuns:
         that it must not be delivered."""
         self._next = offset + 1
         self._taken.append(offset)
-        if not self._was_finished(offset):
+        if not self._restored or not self._was_finished(offset):
             return True
         self.finish(offset)
         return False

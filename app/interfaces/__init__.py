@@ -36,7 +36,9 @@ from app.interfaces.log import (
 from app.interfaces.notify import Notify, notify_nothing
 from app.interfaces.retrying import RetryRequest, RetryResult
 from app.interfaces.sink import (
+    AnswerCallback,
     BatchSink,
+    BegunAttempt,
     DeliveryRequest,
     PendingAnswer,
     Sink,
@@ -64,6 +66,7 @@ __all__ = [
     "AlertBoard",
     "AlertReport",
     "AlertStore",
+    "AnswerCallback",
     "Attempt",
     "AttemptFilter",
     "Attempts",
@@ -72,6 +75,7 @@ __all__ = [
     "AuditKind",
     "AuditTrail",
     "BatchSink",
+    "BegunAttempt",
     "Clock",
     "Command",
     "Commands",

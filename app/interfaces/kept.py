@@ -10,7 +10,7 @@ from app.bindings.record import Decoded
 from app.model.message import Message, Partition
 
 
-class EventName(msgspec.Struct, frozen=True):
+class EventName(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
     """The attributes by which people search for an event. They are empty for a record that is no event."""
 
     id: str = ""

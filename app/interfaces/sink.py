@@ -84,11 +84,43 @@ async def known_answer(answer: SinkAnswer) -> SinkAnswer:
     return answer
 
 
+AnswerCallback: TypeAlias = Callable[[SinkAnswer], None]
+"""A function that receives the answer of an attempt. It does not raise."""
+
+
+class BegunAttempt(Protocol):
+    """An attempt that was begun without a task, until its answer has been reported."""
+
+    def abort(self) -> None:
+        """End the attempt. Its answer is not reported."""
+
+
 class Sink(Protocol):
     """A target of deliveries. It decides no policy, and never raises for anything that a target can do."""
 
+    begins: bool = False
+    """True if ``begin`` can begin attempts."""
+
     def send(self, outgoing: DeliveryRequest) -> PendingAnswer:
         """Return the coroutine that makes one attempt."""
+
+    def begin(
+        self,
+        decoded: Decoded | None,  # noqa: ARG002
+        within: float,  # noqa: ARG002
+        on_answer: AnswerCallback,  # noqa: ARG002
+    ) -> BegunAttempt | None:
+        """Begin one attempt without a task, which costs less than ``send``.
+
+        Args:
+            decoded: The event. None for a record that is no CloudEvent.
+            within: The seconds for the whole attempt, with its answer.
+            on_answer: Called once with the answer, but not before this returns.
+
+        Returns:
+            The attempt. None if it needs ``send``, for example because a connection must be opened first.
+        """
+        return None
 
     def pace(self) -> float:
         """Return the seconds until the target's rate permits another attempt, or 0."""

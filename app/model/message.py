@@ -7,7 +7,7 @@ import msgspec
 from app.bindings.record import Decoded, Record
 
 
-class Partition(msgspec.Struct, frozen=True):
+class Partition(msgspec.Struct, frozen=True, cache_hash=True):
     """One partition of one topic: the unit of order and of ownership."""
 
     topic: str

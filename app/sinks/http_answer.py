@@ -18,7 +18,7 @@ BROKEN = "the answer is incomplete, or is not HTTP"
 
 _FINAL = 200
 _SWITCHING = 101  # the only 1xx status that ends the answers of a connection
-_SHORT = 2_048  # bytes of the longest answer that is cached
+SHORT = 2_048  # bytes of the longest answer that is remembered
 _RETRY_AFTER = b"retry-after"
 
 
@@ -41,14 +41,25 @@ class RequestFailed(Exception):
         return SinkAnswer(None, self.name, self.detail, hold=self.hold, unsent=self.unsent)
 
 
+class UsualAnswer:
+    """The last short answer that arrived in one piece, by its bytes.
+
+    Targets often repeat an answer, and an equal one is not parsed again, on any connection with the
+    same limit of the body. The answer is then the same object.
+    """
+
+    __slots__ = ("answer", "data")
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.answer = SinkAnswer(None)
+
+
 class AnswerReader:
     """A parser of the HTTP answers of one connection.
 
-    A short answer that arrives in one piece is cached by its bytes. Targets often repeat it, and an
-    equal answer is not parsed again.
-
     ``limit`` is the largest body in bytes. With ``tunnel``, the answer to CONNECT ends with its
-    head.
+    head. ``usual`` is shared by connections with this limit that are no tunnels.
 
     Attributes:
         begun: whether a byte of the answer arrived.
@@ -58,11 +69,13 @@ class AnswerReader:
 
     __slots__ = (
         *("_limit", "_tunnel", "_parser", "_headers", "_pieces", "_size", "_cut"),
-        *("_taken", "_line", "_lines", "_trailers", "_usual", "_usual_answer", "_complete"),
+        *("_taken", "_line", "_lines", "_trailers", "_usual", "_complete"),
         *("begun", "status", "last"),
     )
 
-    def __init__(self, limit: int, *, tunnel: bool = False) -> None:
+    def __init__(
+        self, limit: int, *, tunnel: bool = False, usual: UsualAnswer | None = None
+    ) -> None:
         self._limit = limit
         self._tunnel = tunnel
         self._parser = httptools.HttpResponseParser(self)
@@ -72,8 +85,7 @@ class AnswerReader:
             lenient_optional_cr_before_lf=True,
             lenient_spaces_after_chunk_size=True,
         )
-        self._usual = b""
-        self._usual_answer = SinkAnswer(None)
+        self._usual = usual or UsualAnswer()
         self.begun = True
         self.begin()
 
@@ -94,14 +106,14 @@ class AnswerReader:
         Raise RequestFailed for bytes that are not HTTP, and for too many bytes outside the body.
         """
         alone = not self.begun
-        if alone and data == self._usual:
-            return self._usual_answer
+        if alone and data == self._usual.data:
+            return self._usual.answer
         self._feed(data)
         if not self._complete:
             return None
         answer = self._whole()
-        if alone and not self.last and len(data) <= _SHORT:
-            self._usual, self._usual_answer = data, answer
+        if alone and not self.last and len(data) <= SHORT:
+            self._usual.data, self._usual.answer = data, answer
         return answer
 
     def _feed(self, data: bytes) -> None:

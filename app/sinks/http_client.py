@@ -17,7 +17,7 @@ from app.bindings.http import HttpMessage
 from app.delivery.address_guard import is_literal, may_reach
 from app.delivery.target_url import TargetUrl, read_url
 from app.event.memo import Memo
-from app.interfaces import PendingAnswer, SinkAnswer, known_answer
+from app.interfaces import AnswerCallback, BegunAttempt, PendingAnswer, SinkAnswer, known_answer
 from app.sinks.dns import DNS_TIMEOUT, DnsLookup, GuardedResolver, ThreadLookup
 from app.sinks.http_answer import RequestFailed, text_of
 from app.sinks.http_connect import (
@@ -122,6 +122,26 @@ class HttpClient:
             return known_answer(fault.answer())
         return pool.ask(head, message.body, within)
 
+    def begin(
+        self,
+        method: str,
+        url: str,
+        message: HttpMessage,
+        within: float,
+        told: AnswerCallback,
+        target: str = "",
+    ) -> BegunAttempt | None:
+        """Send a request without a task, as ``send`` does. ``told`` is called once with its answer.
+
+        Return None if that is not possible now: no connection is idle, or the request cannot be
+        sent. Then ``send`` gives the answer.
+        """
+        try:
+            pool, head = self._prepared(method, url, message, target)
+        except RequestFailed:
+            return None
+        return pool.begin(head, message.body, within, told)
+
     async def ask(
         self, url: str, message: HttpMessage, within: float
     ) -> tuple[SinkAnswer, Mapping[str, str]]:
@@ -149,7 +169,8 @@ class HttpClient:
                 pool.renew()
         try:
             template = self._template(method, url, "" if self._proxy is None else self._proxy())
-            _refuse_control_characters(message.values)
+            if not message.plain:
+                _refuse_control_characters(message.values)
             line = template.prefix + (target or template.target)
             head = template.heads[message.names] % (line, *message.values, len(message.body))
             return template.pool, head.encode()

@@ -24,7 +24,7 @@ from aiohappyeyeballs import AddrInfoType, addr_to_addr_infos, start_connection
 from app import __version__
 from app.delivery.target_url import read_url
 from app.sinks.dns import AddressBlocked, GuardedResolver
-from app.sinks.http_answer import RequestFailed
+from app.sinks.http_answer import RequestFailed, UsualAnswer
 from app.sinks.http_connection import ClientConnection, WriteBatcher, describe
 from app.sinks.tls import TlsFiles
 
@@ -70,6 +70,7 @@ class Connector:
     _within: float
     _limit: int
     _batcher: WriteBatcher = field(default_factory=WriteBatcher, init=False)
+    _usual: UsualAnswer = field(default_factory=UsualAnswer, init=False)
 
     async def connect(self, origin: HttpOrigin) -> ClientConnection:
         """Open a connection to the origin. Raise RequestFailed if that fails."""
@@ -138,7 +139,12 @@ class Connector:
         loop = asyncio.get_running_loop()
         own = name is not None and self._tls.shows_own
         connection = ClientConnection(
-            loop, self._batcher, self._limit, tunnel=tunnel, shows_own=own
+            loop,
+            self._batcher,
+            self._limit,
+            tunnel=tunnel,
+            shows_own=own,
+            usual=None if tunnel else self._usual,
         )
         tls: dict[str, Any] = {}
         if name is not None:
@@ -165,7 +171,7 @@ class Connector:
             f"CONNECT {origin.authority} HTTP/1.1\r\nHost: {origin.authority}\r\n"
             f"User-Agent: {USER_AGENT}\r\n{proxy_authorization(proxy)}\r\n"
         )
-        answer = await tunnel.send(head.encode(), b"", math.inf)
+        answer = await tunnel.ask(head.encode(), b"", math.inf)
         if answer.status not in _SUCCESS:
             detail = f"the proxy answered {answer.status}"
             raise (
@@ -175,7 +181,11 @@ class Connector:
             )
         loop = asyncio.get_running_loop()
         connection = ClientConnection(
-            loop, self._batcher, self._limit, shows_own=self._tls.shows_own
+            loop,
+            self._batcher,
+            self._limit,
+            shows_own=self._tls.shows_own,
+            usual=self._usual,
         )
         with self._faults():
             async with asyncio.timeout(self._within):

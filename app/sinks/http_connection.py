@@ -13,10 +13,12 @@ import math
 import os
 import re
 import ssl
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast
 
 from app.interfaces import SinkAnswer
-from app.sinks.http_answer import BROKEN, AnswerReader, RequestFailed
+from app.sinks.http_answer import BROKEN, AnswerReader, RequestFailed, UsualAnswer
 
 MAX_COPIED_BODY = 2**16  # bytes of the largest body that is joined with its head into one write
 CHUNK = 2**18  # bytes of a larger body that are given to the transport at once
@@ -30,6 +32,9 @@ _REFUSED = re.compile(
     r"ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE|DECRYPT_ERROR|INSUFFICIENT_SECURITY)"
 )
 _NEVER = math.inf
+
+ResultCallback = Callable[[SinkAnswer | Exception], None]
+"""A function that receives the answer of a request, or RequestFailed or TimeoutError. It must not raise."""
 
 
 class StaleConnection(RequestFailed):
@@ -47,6 +52,9 @@ class ConnectionOwner(Protocol):
 
     def lost(self, connection: ClientConnection) -> None:
         """Forget a connection that was closed."""
+
+    def aborted(self, connection: ClientConnection) -> None:
+        """End the request of a connection that was aborted."""
 
 
 class WriteBatcher:
@@ -78,13 +86,13 @@ class ClientConnection(asyncio.Protocol):
 
     ``batcher`` writes the requests of all connections. ``limit`` is the largest answer body in
     bytes. With ``tunnel``, the request is CONNECT, and a tunnel begins after the head of its
-    answer. ``shows_own`` means that TLS uses a client certificate.
+    answer. ``shows_own`` means that TLS uses a client certificate. ``usual`` is as in ``AnswerReader``.
     """
 
     __slots__ = (
-        *("_loop", "_batcher", "_reader", "_tunnel", "_answer", "_deadline", "_timer", "_fires"),
+        *("_loop", "_batcher", "_reader", "_tunnel", "_told", "_timer", "_fires"),
         *("_paused", "_rest", "_shows_own", "_idle_error"),
-        *("transport", "owner", "closed", "unsent", "used", "idle_since"),
+        *("transport", "owner", "closed", "deadline", "unsent", "used", "idle_since"),
     )
 
     def __init__(
@@ -95,14 +103,15 @@ class ClientConnection(asyncio.Protocol):
         *,
         tunnel: bool = False,
         shows_own: bool = False,
+        usual: UsualAnswer | None = None,
     ) -> None:
         self._loop = loop
         self._batcher = batcher
-        self._reader = AnswerReader(limit, tunnel=tunnel)
+        self._reader = AnswerReader(limit, tunnel=tunnel, usual=usual)
         self._tunnel = tunnel
         self._shows_own = shows_own
-        self._answer: asyncio.Future[SinkAnswer] | None = None
-        self._deadline = _NEVER
+        self._told: ResultCallback | None = None
+        self.deadline = _NEVER  # of the last request, by the loop's clock
         self._timer: asyncio.TimerHandle | None = None
         self._fires = _NEVER
         self._paused = False
@@ -115,19 +124,19 @@ class ClientConnection(asyncio.Protocol):
         self.used = False  # whether an earlier request was answered
         self.idle_since = 0.0
 
-    def send(self, head: bytes, body: bytes, deadline: float) -> asyncio.Future[SinkAnswer]:
-        """Send a request. Return a future of its answer, which raises RequestFailed or
-        TimeoutError.
+    def send(self, head: bytes, body: bytes, deadline: float, told: ResultCallback) -> None:
+        """Send a request. ``told`` is called once with its result, but not before this returns.
 
-        ``deadline`` is a time of the loop's clock. A caller that is cancelled must call ``cancel``.
+        ``deadline`` is a time of the loop's clock. The result is RequestFailed if the connection failed, and
+        TimeoutError after the deadline.
         """
-        answer: asyncio.Future[SinkAnswer] = self._loop.create_future()
         if self.closed:
-            answer.set_exception(self._lost(self._idle_error, unsent=True))
-            return answer
-        self._answer = answer
-        self._reader.begin()
-        self._deadline = deadline
+            self._loop.call_soon(told, self._lost(self._idle_error, unsent=True))
+            return
+        self._told = told
+        if self._reader.begun:
+            self._reader.begin()
+        self.deadline = deadline
         if deadline < self._fires:
             self._set_timer(deadline)
         if len(body) <= MAX_COPIED_BODY:
@@ -137,16 +146,37 @@ class ClientConnection(asyncio.Protocol):
             self.transport.write(head)
             self._rest = memoryview(body)
             self._write_body()
-        return answer
 
-    def cancel(self, answer: asyncio.Future[SinkAnswer]) -> None:
-        """Close the connection if it still serves the request whose future is ``answer``."""
-        if self._answer is answer:
+    async def ask(self, head: bytes, body: bytes, deadline: float) -> SinkAnswer:
+        """Send a request and return its answer. Raise RequestFailed or TimeoutError.
+
+        If the caller is cancelled, the connection is closed.
+        """
+        answer: asyncio.Future[SinkAnswer] = self._loop.create_future()
+        told = partial(_resolve, answer)
+        self.send(head, body, deadline, told)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.cancel(told)
+            raise
+
+    def abort(self) -> None:
+        """End the request without an answer: the callback given to ``send`` is not called."""
+        self._told = None
+        self.close()
+        if self.owner is not None:
+            self.owner.aborted(self)
+
+    def cancel(self, told: ResultCallback) -> None:
+        """Close the connection if it still serves the request of ``told``, which is then not called."""
+        if self._told is told:
+            self._told = None
             self.close()
 
     def close(self, fault: RequestFailed | None = None) -> None:
         """Close the connection. A request that waits for its answer fails with ``fault``."""
-        if self._answer is not None:
+        if self._told is not None:
             self._fail(fault or RequestFailed("reset", BROKEN))
         elif not self.closed:
             self.closed = True
@@ -163,7 +193,7 @@ class ClientConnection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None or self.unsent:  # the target sent bytes without a request
+        if self._told is None or self.unsent:  # the target sent bytes without a request
             self._on_end(None)
             return
         try:
@@ -178,7 +208,7 @@ class ClientConnection(asyncio.Protocol):
         self._on_end(None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if error is not None and self._answer is not None:
+        if error is not None and self._told is not None:
             self._read_pending()
         self._on_end(error)
 
@@ -190,33 +220,29 @@ class ClientConnection(asyncio.Protocol):
         self._write_body()
 
     def _finish(self, found: SinkAnswer) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_result(found)
-        if self._tunnel:
-            return
-        if self._reader.last or self._rest is not None or self._paused or self.owner is None:
-            self._rest = None  # a target that answers early does not want the rest of the body
-            self.close()
-        else:
-            self.used = True
-            self.owner.release(self)
+        told, self._told = self._told, None
+        if not self._tunnel:
+            if self._reader.last or self._rest is not None or self._paused or self.owner is None:
+                self._rest = None  # a target that answers early does not want the rest of the body
+                self.close()
+            else:
+                self.used = True
+                self.owner.release(self)
+        if told is not None:
+            told(found)
 
     def _fail(self, error: Exception) -> None:
         """Fail the request. If its status arrived already, return an answer that is cut short
         instead.
         """
-        answer, self._answer = self._answer, None
+        told, self._told = self._told, None
         self._rest = None
-        if answer is not None and not answer.done():
-            if self._reader.status:
-                answer.set_result(self._reader.cut_short(describe(error)))
-            else:
-                answer.set_exception(error)
         self.close()
+        if told is not None:
+            told(self._reader.cut_short(describe(error)) if self._reader.status else error)
 
     def _on_end(self, error: Exception | None) -> None:
-        if self._answer is None:
+        if self._told is None:
             self._idle_error = self._idle_error or error
             self.close()
         elif error is None and (found := self._reader.end()) is not None:
@@ -280,12 +306,21 @@ class ClientConnection(asyncio.Protocol):
         """Fail a request whose deadline has passed. If the deadline has not passed, set the timer
         again. One timer serves many requests."""
         self._timer, self._fires = None, _NEVER
-        if self._answer is None:
+        if self._told is None:
             return
-        if self._deadline - self._loop.time() > _TICK:
-            self._set_timer(self._deadline)
+        if self.deadline - self._loop.time() > _TICK:
+            self._set_timer(self.deadline)
         else:
             self._fail(TimeoutError("the deadline of the request has passed"))
+
+
+def _resolve(answer: asyncio.Future[SinkAnswer], result: SinkAnswer | Exception) -> None:
+    if answer.done():
+        return
+    if isinstance(result, Exception):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)
 
 
 def describe(error: Exception | None) -> str:

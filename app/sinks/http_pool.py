@@ -6,10 +6,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
-from app.interfaces import SinkAnswer
+from app.interfaces import AnswerCallback, SinkAnswer
 from app.sinks.http_answer import RequestFailed
 from app.sinks.http_connect import PROXY_LOGIN, Connector, HttpOrigin, proxy_fault
 from app.sinks.http_connection import ClientConnection, StaleConnection
@@ -40,6 +41,9 @@ class ConnectionPool:
         self._old: set[ClientConnection] = set()  # opened with former certificates
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
+        self._repeats: dict[
+            ClientConnection, asyncio.Task[None]
+        ] = {}  # of requests that ``begin`` sent, by their stale connections
 
     async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
         """Send a request and return its answer. ``within`` limits the total in seconds, including
@@ -49,37 +53,110 @@ class ConnectionPool:
         again on a new one.
         """
         deadline = self.loop.time() + within
-        fresh = sent = False
-        try:
-            if self._free:
-                self._free -= 1
-            else:
-                await self._wait_for_turn(deadline)
+        if self._free:
+            self._free -= 1
+        else:
             try:
-                while True:
-                    if self._idle and not fresh:
-                        connection = self._idle.pop()
-                    else:
-                        sent = False
-                        connection = await self._connected(deadline)
-                    answer = connection.send(head, body, deadline)
+                await self._wait_for_turn(deadline)
+            except TimeoutError as error:
+                return _failed(error, within, sent=False)
+        try:
+            connection = self._idle.pop() if self._idle else None
+            return await self._exchange(head, body, deadline, within, connection)
+        finally:
+            self._give_back()
+
+    def begin(
+        self, head: bytes, body: bytes, within: float, told: AnswerCallback
+    ) -> ClientConnection | None:
+        """Send a request on an idle connection, without a task. ``told`` is called once with its
+        answer, unless the connection is aborted first.
+
+        Return the connection. Return None if no idle connection may be used now; then ``ask`` can
+        send the request.
+        """
+        if not self._free or not self._idle:
+            return None
+        self._free -= 1
+        connection = self._idle.pop()
+        concluded = partial(self._conclude, connection, head, body, within, told)
+        connection.send(head, body, self.loop.time() + within, concluded)
+        return connection
+
+    def aborted(self, connection: ClientConnection) -> None:
+        """End the request of a connection that was aborted."""
+        repeat = self._repeats.pop(connection, None)
+        if repeat is None:
+            self._give_back()
+        else:
+            repeat.cancel()
+
+    async def _exchange(
+        self,
+        head: bytes,
+        body: bytes,
+        deadline: float,
+        within: float,
+        connection: ClientConnection | None,
+    ) -> SinkAnswer:
+        """Send a request on the connection, or on a new one, and return its answer."""
+        sent = False
+        try:
+            while True:
+                if connection is None:
+                    sent = False
+                    connection = await self._connected(deadline)
+                try:
                     sent = True
-                    try:
-                        return await answer
-                    except StaleConnection:  # only a reused connection raises it
-                        fresh = True
-                        self._repeated()
-                    except asyncio.CancelledError:
-                        connection.cancel(answer)
-                        raise
-            finally:
-                self._free += 1
-                if self._waiting:
-                    self._start_next()
+                    return await connection.ask(head, body, deadline)
+                except StaleConnection:  # only a reused connection raises it
+                    connection = None
+                    self._repeated()
         except (TimeoutError, RequestFailed) as error:
-            late = RequestFailed("timeout", f"no answer within {within:g} s")
-            answered = (error if isinstance(error, RequestFailed) else late).answer()
-            return answered if sent or answered.unsent else replace(answered, unsent=True)
+            return _failed(error, within, sent=sent)
+
+    def _give_back(self) -> None:
+        """Give back the place of a request that has ended."""
+        self._free += 1
+        if self._waiting:
+            self._start_next()
+
+    def _conclude(
+        self,
+        connection: ClientConnection,
+        head: bytes,
+        body: bytes,
+        within: float,
+        told: AnswerCallback,
+        result: SinkAnswer | Exception,
+    ) -> None:
+        """Report the result of a request that ``begin`` sent. Send it again if its connection was stale."""
+        if isinstance(result, SinkAnswer):
+            self._free += 1
+            if self._waiting:
+                self._start_next()
+            told(result)
+        elif isinstance(result, StaleConnection):
+            self._repeated()
+            again = self._repeat(connection, head, body, within, told)
+            task = self.loop.create_task(again, name="repeated request")
+            task.add_done_callback(lambda _: self._give_back())
+            self._repeats[connection] = task
+        else:
+            self._give_back()
+            told(_failed(result, within, sent=True))
+
+    async def _repeat(
+        self,
+        stale: ClientConnection,
+        head: bytes,
+        body: bytes,
+        within: float,
+        told: AnswerCallback,
+    ) -> None:
+        answer = await self._exchange(head, body, stale.deadline, within, None)
+        if self._repeats.pop(stale, None) is not None:
+            told(answer)
 
     def close(self) -> None:
         """Close all connections. Requests that wait for an answer fail."""
@@ -153,13 +230,29 @@ class ConnectionPool:
             self._sweep = self.loop.call_at(at, self._close_idle)
 
 
+def _failed(error: Exception, within: float, *, sent: bool) -> SinkAnswer:
+    """Return the answer of a request that failed. ``sent`` is whether it was given to a connection."""
+    late = RequestFailed("timeout", f"no answer within {within:g} s")
+    answer = (error if isinstance(error, RequestFailed) else late).answer()
+    return answer if sent or answer.unsent else replace(answer, unsent=True)
+
+
 class ProxiedConnectionPool(ConnectionPool):
     """A pool of connections through a proxy. The status 407 comes from the proxy, so it is no
     answer of the target.
     """
 
+    def begin(
+        self, head: bytes, body: bytes, within: float, told: AnswerCallback
+    ) -> ClientConnection | None:
+        return super().begin(head, body, within, lambda answer: told(_of_target(answer)))
+
     async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
-        answer = await super().ask(head, body, within)
-        if answer.status == PROXY_LOGIN:
-            return proxy_fault(f"the proxy answered {answer.status}").answer()
-        return answer
+        return _of_target(await super().ask(head, body, within))
+
+
+def _of_target(answer: SinkAnswer) -> SinkAnswer:
+    """Return the answer, or the fault of a proxy that demands another login."""
+    if answer.status == PROXY_LOGIN:
+        return proxy_fault(f"the proxy answered {answer.status}").answer()
+    return answer

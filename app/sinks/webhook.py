@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -15,7 +15,9 @@ from app.delivery.request_batching import DocumentPiece
 from app.delivery.target_url import read_url, with_parameter
 from app.errors import SenderError
 from app.interfaces import (
+    AnswerCallback,
     BatchSink,
+    BegunAttempt,
     DeliveryRequest,
     HttpExchange,
     PendingAnswer,
@@ -27,6 +29,7 @@ from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
 from app.sinks.credentials import TOKEN, Credentials, NoToken, RequestCredentials, StaticHeaders
 from app.sinks.handshake import Handshake
+from app.sinks.http_answer import SHORT
 from app.sinks.http_client import HttpClient
 from app.sinks.masks import MAX_QUOTED, Mask
 from app.sinks.replies import ReplyPublisher
@@ -91,6 +94,8 @@ class WebhookSink(BatchSink):
         self._credentials = credentials
         self._headers = headers
         self._is_plain = credentials is None and headers is None
+        self.begins = self._is_plain and replies is None and subscription.batch is None
+        self._usual: SinkAnswer | None = None  # the last success of which nothing is kept or hidden
         self._handshake = handshake
         self._replies = replies
 
@@ -115,6 +120,45 @@ class WebhookSink(BatchSink):
         except SenderError as error:
             return known_answer(unwritable(str(error)))
         return self._attempt(request, (decoded,), outgoing.message.record.key, outgoing.timeout)
+
+    def begin(
+        self, decoded: Decoded | None, within: float, on_answer: AnswerCallback
+    ) -> BegunAttempt | None:
+        handshake = self._handshake
+        if decoded is None or not self.begins or (handshake is not None and handshake.due):
+            return None
+        try:
+            request = self._requests.write(decoded)
+        except SenderError:
+            return None
+        if handshake is not None and handshake.headers:
+            request = request.having(handshake.headers)
+        if self._signatures is not None:
+            request = self._signed(self._signatures, request, (decoded,))
+        begun = self._client.begin(
+            request.method,
+            self._url,
+            request.message,
+            within,
+            partial(self._report, on_answer, request),
+            request.target,
+        )
+        if begun is not None and handshake is not None:
+            handshake.take()
+        return begun
+
+    def _report(
+        self, on_answer: AnswerCallback, request: WebhookRequest, answer: SinkAnswer
+    ) -> None:
+        """Report the answer to a request with one event that was sent without a task."""
+        if answer is self._usual:
+            on_answer(answer)
+            return
+        judged = self._requests.judged(answer, 1)
+        told_answer = self._told_answer(judged, request, None)
+        if told_answer is answer and request.mask is None and len(answer.body) <= SHORT:
+            self._usual = answer  # it stays as it is after any request
+        on_answer(told_answer)
 
     def piece(self, outgoing: DeliveryRequest) -> DocumentPiece | None:
         """Return the event as a part of a request with several events, or None if it must be sent
@@ -152,6 +196,12 @@ class WebhookSink(BatchSink):
         answer = self._requests.judged(answer, len(events))
         if self._replies is not None and answer.status in _SUCCESS:
             answer = await self._replies.take(answer, events, key)
+        return self._told_answer(answer, request, used)
+
+    def _told_answer(
+        self, answer: SinkAnswer, request: WebhookRequest, used: RequestCredentials | None
+    ) -> SinkAnswer:
+        """Return the answer without secrets, and with its HTTP exchange if that is kept."""
         mask = self._mask(request, used)
         if self._telling.all or not _is_success(answer):
             return self._with_exchange(answer, request, used, mask)

@@ -39,9 +39,16 @@ class Turns:
         """Count finished units of work, and let the event loop run other tasks when a slice is
         full.
         """
+        if self.fills(units):
+            await asyncio.sleep(0)
+
+    def fills(self, units: int) -> bool:
+        """Count finished units of work. Return True if a slice is full: the caller lets the event loop run other
+        tasks."""
         self._done += units
         if self._done > self.longest:
             type(self).longest = self._done
-        if self._done >= SLICE:
-            self._done = 0
-            await asyncio.sleep(0)
+        if self._done < SLICE:
+            return False
+        self._done = 0
+        return True

@@ -74,6 +74,11 @@ class BudgetShare:
         self._budget.refused[self] = None
         return False
 
+    def keeps_place(self) -> bool:
+        """Return True if the next attempt may take the place of an attempt that has ended, because no other
+        subscription waits for it."""
+        return not self._budget.refused and self._deliveries.may(self, 0)
+
     def begin_attempt(self) -> None:
         """Count an attempt that begins."""
         self._deliveries.take(self)

@@ -62,9 +62,37 @@ class Conclusions(DispatcherPart):
                 await self._gate.disable(cause)
                 await self._retry_after_pause(lane, self._clock.monotonic())
 
+    def carry_out_now(self, lane: Lane[Delivery], verdict: Verdict) -> bool:
+        """Carry out a verdict that lets the first event of a lane wait in memory. Return False for others, which
+        may have to wait for the store."""
+        delivery = lane.head
+        match verdict.decision:
+            case RetryAt(at, step):
+                delivery.last = verdict
+                delivery.steps += step
+                self.wait(lane, at)
+            case PauseEndpoint(_, sent) if delivery.origin.parked_since_ms is None:
+                delivery.last = verdict
+                self._return_to_queue(lane, sent=sent)
+            case _:
+                return False
+        return True
+
+    def _return_to_queue(self, lane: Lane[Delivery], *, sent: bool) -> None:
+        if lane.head.origin.owned.lost:
+            self._release(lane)
+        else:
+            self._lanes.give_back(lane, first=not sent)
+
     def delivered(self, lane: Lane[Delivery]) -> None:
         """Finish the delivered events of one key (its lane), without waiting for the store."""
-        self._finish(lane, DELIVERED)
+        if lane.sending != 1:
+            self._finish(lane, DELIVERED)
+            return
+        delivery = self._lanes.finish_one(lane)
+        self._budget.release(delivery.size)
+        delivery.origin.finish(delivery)
+        self._attempts.count_finished(DELIVERED)
 
     def delivered_first(self, lane: Lane[Delivery], delivered: Collection[Delivery]) -> None:
         """Finish the first events of one key (its lane). The other events of the request stay in flight."""
@@ -193,10 +221,7 @@ class Conclusions(DispatcherPart):
                 self.trouble = f"a parked event cannot be stored: {error}"
             else:
                 self.trouble = ""
-        if owned.lost:
-            self._release(lane)
-        else:
-            self._lanes.give_back(lane, first=not sent)
+        self._return_to_queue(lane, sent=sent)
 
     def _retry_store(self, lane: Lane[Delivery], at: float) -> None:
         lane.head.store_pending = True

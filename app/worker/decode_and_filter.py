@@ -8,7 +8,7 @@ from app.bindings import wrapping
 from app.bindings.content_coding import without_coding
 from app.bindings.forwarding import PRODUCER
 from app.bindings.record import Decoded, Record
-from app.delivery.lane_id import lane_id
+from app.delivery.lane_id import key_lane, lane_id
 from app.delivery.plan import SETTLE
 from app.errors import SenderError
 from app.filters.selection import Selection
@@ -53,6 +53,7 @@ class DeliveryReader:
         self._ordered = subscription.ordering != "none"
         self._by_producer = subscription.ordering == "per_producer_key"
         self._order_of = compile_order(subscription.order_by)
+        self._by_key = self._ordered and not self._by_producer and self._order_of is None
 
     @property
     def units(self) -> int:
@@ -75,7 +76,7 @@ class DeliveryReader:
                 return "skipped"
             if decoded is not None and not self._selection.holds(decoded.event):
                 return FILTER_ERROR if self._selection.failed else FILTERED
-        name = self._name(message.record, decoded)
+        name = None if decoded is not None else self._name(message.record, decoded)
         return Delivery(message, decoded, self._lane(message, decoded), origin, foreign, name)
 
     def read_back(self, row: Parked, origin: DeliveryOrigin) -> Delivery:
@@ -116,6 +117,8 @@ class DeliveryReader:
         """Return the lane of a message: the id of the queue in which it is delivered in order. The lane is the
         record key within its partition, or the value of ``order_by``. With ``per_producer_key`` each producer has
         lanes of its own. A message without key and value has a lane of its own, because it has no order."""
+        if self._by_key and message.record.key is not None:
+            return key_lane(message.record.key, message.partition)
         key = value = None
         if self._ordered and self._order_of is None:
             key = message.record.key

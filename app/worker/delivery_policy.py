@@ -26,6 +26,7 @@ from app.delivery.plan import (
     wait_unsent,
 )
 from app.interfaces import SinkAnswer
+from app.sinks.http_answer import SHORT
 from app.worker.attempts import answer_text
 from app.worker.delivery import SETTLED, Delivery, Verdict
 from app.worker.gate import EndpointState
@@ -65,6 +66,7 @@ class DeliveryPolicy(DispatcherPart):
             Hashable, int
         ] = {}  # attempts in a row that sent nothing, by lane that waits
         self._endpoint = self._gate.endpoint
+        self._usual: tuple[SinkAnswer | None, AttemptOutcome | None] = None, None
 
     def verdict_without_attempt(self, delivery: Delivery) -> Verdict | None:
         """Return the verdict on a delivery that needs no further attempt, or None if it has to be sent.
@@ -93,9 +95,15 @@ class DeliveryPolicy(DispatcherPart):
 
     def judge(self, answer: SinkAnswer) -> AttemptOutcome:
         """Classify an answer: by the target's own rules if the sink knows them, else by its status."""
+        usual, known = self._usual
+        if answer is usual and known is not None:
+            return known
         if answer.outcomes:
             return answer.outcomes[0]
-        return judge(answer.status, answer.fault, self._retried, unsent=answer.unsent)
+        outcome = judge(answer.status, answer.fault, self._retried, unsent=answer.unsent)
+        if outcome.fate is Fate.DELIVERED and len(answer.body) <= SHORT:
+            self._usual = answer, outcome  # a target repeats its answer, and the sink the object
+        return outcome
 
     @staticmethod
     def counts(answer: SinkAnswer, outcome: AttemptOutcome) -> bool:
@@ -107,6 +115,13 @@ class DeliveryPolicy(DispatcherPart):
         if answer.retry_after is not None:
             return retry_after_wait(answer.retry_after, self._clock.now(), self._policy)
         return answer.hold or None
+
+    def delivered(self, lane: Lane[Delivery], now: float, *, probe: bool) -> None:
+        """Update the state of the endpoint after the first event of a lane (the queue of one key) was delivered."""
+        if self._unsent:
+            self._unsent.pop(lane.key, None)
+        self.answered_at = self.delivered_at = now
+        self._endpoint.answered(probe=probe)
 
     def decide(
         self,

@@ -19,6 +19,7 @@ from app.model.start import start_at
 from app.model.subscription_status import PAUSED_BY_CONFIGURATION, SubscriptionStatus
 from app.telemetry.slices import Turns
 from app.worker.components import Components
+from app.worker.delivery import Delivery
 from app.worker.gate import halt_cause
 from app.worker.intake import Backpressure
 from app.worker.report import StatusReport
@@ -172,10 +173,13 @@ class Dispatcher:
                 scope.spawn(watch.watch(), f"{self._subscription.id} watch")
             self._state = "running"
             self._begun()
-            await self._consume(consumer)
-            self._state = "stopping"
-            ownership = self._components.ownership
-            await ownership.wait_until_idle({*ownership.partitions}, self._drain_time)
+            try:
+                await self._consume(consumer)
+                self._state = "stopping"
+                ownership = self._components.ownership
+                await ownership.wait_until_idle({*ownership.partitions}, self._drain_time)
+            finally:
+                self._components.scheduler.abort()
             scope.cancel()
             await self._components.replays.save_all()
         await self._components.commits.settle(consumer)
@@ -249,14 +253,18 @@ class Dispatcher:
         """Queue wanted messages by key, after parked events of the same key, and finish the others."""
         parked, sources = self._components.parking.lanes, self._components.ownership.origins
         reader = self._components.reader
+        live: list[Delivery] = []
         for message in messages:
-            if message.decoded is None:
-                await self._turns.spend(reader.units)
+            if message.decoded is None and self._turns.fills(reader.units):
+                self._components.scheduler.add_all(live)
+                live.clear()
+                await asyncio.sleep(0)
             delivery = reader.read(message, sources[message.partition])
             if isinstance(delivery, str):
                 self._components.commits.add(message)
                 self._attempts.count_finished(delivery)
             elif parked.find(delivery.lane) is None:
-                self._components.scheduler.add(delivery)
+                live.append(delivery)
             else:
                 self._components.scheduler.park(delivery)
+        self._components.scheduler.add_all(live)

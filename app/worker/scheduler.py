@@ -1,13 +1,13 @@
 """Send deliveries: at most one request in flight per lane (the queue of one key). Decide, send, conclude.
 
-There is no task per message. A sender is a task that lives as long as a lane is ready, so under load the
-``concurrency`` senders keep taking the next lane. All code runs on the event loop, so state changes only at an
-``await``."""
+There is no task per message. A sink that can begin an attempt without a task (``Sink.begin``) reports its answer to
+``_on_answer``, which begins the next attempt. Otherwise a sender, which is a task, takes one lane after the other as
+long as any is ready. All code runs on the event loop, so state changes only at an ``await``."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -15,11 +15,11 @@ from app.delivery.endpoint import BreakerState
 from app.delivery.lanes import Lane, Lanes
 from app.interfaces import BatchSink, Sink, SinkAnswer
 from app.model.message import Partition
-from app.model.pull import Pull
+from app.worker.attempt_runner import AttemptRunner
 from app.worker.batching import BatchSender
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import SETTLED, Delivery, Verdict
-from app.worker.delivery_policy import DeliveryPolicy, verdict_of
+from app.worker.delivery_policy import DeliveryPolicy
 from app.worker.gate import EndpointState
 from app.worker.parking import KeyParking
 from app.worker.request_bounds import bounds_of, requests_in_flight
@@ -47,16 +47,19 @@ class Scheduler(DispatcherPart):
         subscription, sink = shared.subscription, self._sink
         self._name = f"{subscription.id} sender"
         self._concurrency = requests_in_flight(subscription)
-        self._timeout = subscription.timeout
-        self._is_pulled = isinstance(subscription.sink, Pull)
         self._endpoint = self._gate.endpoint
         self._policy = DeliveryPolicy(shared, self._gate, self._parking)
         self._pace = SendRate(subscription, sink, shared.clock)
+        self._runner = AttemptRunner(
+            shared, sink, self.lanes, self._gate, self._conclusions, self._policy, self._pace
+        )
         self._batching: BatchSender | None = None
         if (bounds := bounds_of(subscription)) is not None:
             parts = (self.lanes, self._pace, self._conclusions, self._policy)
             self._batching = BatchSender(shared, cast("BatchSink", sink), *parts, bounds)
-        self._senders = 0
+            self._runner.batching = self._batching
+        self._senders = 0  # tasks, and attempts without a task
+        self._ended = False
         self.concluded = asyncio.Event()
         self._left_to_notify = 0
         sink.when_ready(self._sink_is_ready)
@@ -89,6 +92,14 @@ class Scheduler(DispatcherPart):
         """Hold a delivery and queue it by its key (in its lane); ``before`` selects its place as in ``Lanes.add``."""
         self._budget.hold(delivery.size)
         self.lanes.add(delivery.lane, delivery, before)
+
+    def add_all(self, deliveries: Sequence[Delivery]) -> None:
+        """Hold deliveries and queue them by their keys (in their lanes)."""
+        size = 0
+        for delivery in deliveries:
+            size += delivery.size
+            self.lanes.add(delivery.lane, delivery)
+        self._budget.hold(size)
 
     def park(self, delivery: Delivery) -> None:
         """Queue a delivery after the parked events of its key. The delivery uses memory until its row is stored."""
@@ -127,9 +138,8 @@ class Scheduler(DispatcherPart):
             self._begin_request()
             return
         wanted = min(self._most, self.lanes.sending + self.lanes.ready)
-        while self._senders < wanted and self._budget.may_send():
-            if not self._start_sender(None):
-                return
+        while self._senders < wanted and self._advance():
+            pass
 
     def rate_limited(self) -> bool:
         """Return True if the rate of the target allows no attempt now, and schedule the next check for when it
@@ -138,6 +148,11 @@ class Scheduler(DispatcherPart):
         if wait:
             self._timekeeper.wake_at(self._clock.monotonic() + wait)
         return wait > 0.0
+
+    def abort(self) -> None:
+        """Begin no more attempts, and end those that were begun without a task. Their deliveries stay unfinished."""
+        self._ended = True
+        self._runner.abort()
 
     def probe(self, lane: Lane[Delivery]) -> None:
         """Send the first event of this lane (the queue of one key) as the probe, even if its next attempt is not
@@ -197,88 +212,105 @@ class Scheduler(DispatcherPart):
         self._senders += begun
         return begun
 
+    def _advance(self) -> bool:
+        """Begin an attempt at the next lane, or start a sender for it. Return False if nothing may be sent now."""
+        if not self._may_send() or not self._budget.may_send():
+            return False
+        return self._begin_counted() or self._start_sender(None)
+
     async def _send(self, probe: Lane[Delivery] | None) -> None:
         try:
             if probe is not None:
-                await self._deliver(probe, probe=True)
-            while (lane := self._next()) is not None:
-                await self._deliver(lane, probe=False)
+                await self._make(probe, probe=True)
+            while self._may_send() and self._budget.may_send() and not self._begin_counted():
+                if (lane := self.lanes.take()) is None:
+                    return
+                await self._make(lane, probe=False)
         finally:  # without an await after the last take, so that ``wake`` counts the senders right
             self._senders -= 1
 
-    def _next(self) -> Lane[Delivery] | None:
-        if (
-            not self.lanes.ready
-            or not self._gate.is_open
-            or self.rate_limited()
-            or not self._is_due()
-        ):
-            return None
-        return self.lanes.take() if self._budget.may_send() else None
+    def _may_send(self) -> bool:
+        """Return True if an attempt at the next lane (queue of one key) may begin, as far as this subscription is
+        concerned."""
+        lanes = self.lanes
+        if not lanes.ready or self._ended or not self._gate.is_open:
+            return False
+        if self._pace.wait() and self.rate_limited():
+            return False
+        if self._batching is not None:
+            return self._is_due(self._batching)
+        return self._endpoint.allowed is None or lanes.sending < self._most
 
-    def _is_due(self) -> bool:
-        """Return True if a sender may take the next lane (queue of one key) now."""
-        if self._batching is None:
-            return self.lanes.sending < self._most
+    def _is_due(self, batching: BatchSender) -> bool:
+        """Return True if a sender may take the next lane (queue of one key) for a request with several events."""
         now = self._clock.monotonic()
-        at = self._batching.next_request_at(now)
+        at = batching.next_request_at(now)
         self._timekeeper.wake_at(at)
         return at is not None and at <= now and self._senders <= self._most
 
-    async def _deliver(self, lane: Lane[Delivery], *, probe: bool) -> None:
-        now = self._clock.monotonic()
-        head = lane.head
+    def _begin_counted(self) -> bool:
+        """Begin an attempt without a task, as one more attempt in flight. Return False if it needs a task."""
+        if not self._runner.begin_next(self._on_answer):
+            return False
+        self._budget.begin_attempt()
+        self._senders += 1
+        return True
+
+    def _on_answer(self, lane: Lane[Delivery], started: float, answer: SinkAnswer) -> None:
+        """Conclude an attempt that was begun without a task, and begin the next one."""
+        try:
+            verdict = self._runner.conclude(lane, answer, started)
+            if verdict is SETTLED:
+                self._conclusions.delivered(lane)
+                self._follow()
+            elif self._conclusions.carry_out_now(lane, verdict):
+                self._follow()
+            else:
+                self._scope.spawn(self._carry_out(lane, verdict), self._name)
+        except Exception as error:  # noqa: BLE001 - raised in a task, whose failure ends the dispatcher
+            self._scope.spawn(_raise(error), self._name)
+
+    def _follow(self) -> None:
+        """Begin the next attempt in the place of one that was begun without a task and has ended."""
+        self._note_end(probe=False)
+        if (
+            self._may_send()
+            and self._budget.keeps_place()
+            and self._runner.begin_next(self._on_answer)
+        ):
+            return
+        self._budget.end_attempt()
+        self._senders -= 1
+        self._advance()
+
+    async def _carry_out(self, lane: Lane[Delivery], verdict: Verdict) -> None:
+        """Carry out a verdict, and go on as a sender."""
+        try:
+            await self._conclusions.carry_out(lane, verdict)
+        finally:
+            self._end_attempt(probe=False)
+        await self._send(None)
+
+    async def _make(self, lane: Lane[Delivery], *, probe: bool) -> None:
         self._budget.begin_attempt()
         try:
-            if not head.origin.owned.holds():  # the lease is in doubt; a Revoked or Lost may follow
-                self._conclusions.wait(lane, now + LEASE_RECHECK)
-                self._gate.nothing_sent(now + LEASE_RECHECK, probe=probe)
-            elif (verdict := self._policy.verdict_without_attempt(head)) is not None:
-                self._gate.nothing_sent(now, probe=probe)
-                await self._conclusions.carry_out(lane, verdict)
-            elif not await self._sent_in_batch(lane, now, probe=probe):
-                head.attempts += 1
-                self._pace.begun(now)
-                answer = await self._sink.send(head.outgoing(self._timeout))
-                verdict = self._verdict(lane, answer, now, probe=probe)
-                if verdict is SETTLED:
-                    self._conclusions.delivered(lane)
-                else:
-                    await self._conclusions.carry_out(lane, verdict)
-                if self._gate.is_open and (probe or self._endpoint.allowed is not None):
-                    self._timekeeper.wake_now()  # the target answered, so more may be sent
+            self._left_to_notify -= await self._runner.make(lane, probe=probe) - 1
         finally:
-            self._budget.end_attempt()
+            self._end_attempt(probe=probe)
+
+    def _end_attempt(self, *, probe: bool) -> None:
+        """Free the place of an attempt that has ended."""
+        self._budget.end_attempt()
+        self._note_end(probe=probe)
+
+    def _note_end(self, *, probe: bool) -> None:
+        """Note that an attempt has ended."""
+        if (probe or self._endpoint.allowed is not None) and self._gate.is_open:
+            self._timekeeper.wake_now()  # the target answered, so more may be sent
         self._left_to_notify -= 1
         if self._left_to_notify <= 0:
             self.concluded.set()
 
-    async def _sent_in_batch(self, lane: Lane[Delivery], now: float, *, probe: bool) -> bool:
-        """Send the first event of the lane in a request with others and return True. Return False if it must be sent
-        alone.
 
-        A probe is sent alone, except to a pull queue, where a transaction of many events costs as much as one of a
-        single event."""
-        if self._batching is None or (probe and not self._is_pulled):
-            return False
-        request = self._batching.gather(lane, now)
-        self._timekeeper.wake_now()  # another request may be complete
-        if request is None:
-            return False
-        await self._batching.attempt(request, now, probe=probe)
-        self._left_to_notify -= len(request.items) - 1
-        if self._endpoint.allowed is not None:
-            self._timekeeper.wake_now()
-        return True
-
-    def _verdict(
-        self, lane: Lane[Delivery], answer: SinkAnswer, started: float, *, probe: bool
-    ) -> Verdict:
-        now = self._clock.monotonic()
-        outcome = self._policy.judge(answer)
-        decided = self._policy.decide(lane, answer, outcome, now, probe=probe)
-        decision = self._policy.keep_schedule(lane.head, decided)
-        times = (started, now, self._clock.now())
-        self._attempts.note(lane.head, answer, outcome, decision, times)
-        lane.head.attempts -= not self._policy.counts(answer, outcome)
-        return verdict_of(decision, outcome, answer)
+async def _raise(error: Exception) -> None:
+    raise error

@@ -71,14 +71,14 @@ class SendRate:
         self._sink = sink
         self._clock = clock
         self._limit: RateLimit | None = None
+        self.wait = sink.pace  # seconds until an attempt may begin; 0 if one may begin now
         if subscription.rate_limit is not None:
+            self.wait = self._wait
             self._limit = RateLimit(*event_rate(subscription.rate_limit))
 
-    def wait(self) -> float:
-        """Return the seconds until an attempt may begin; 0 if one may begin now."""
-        if self._limit is None:
-            return self._sink.pace()
-        return max(self._limit.wait(self._clock.monotonic()), self._sink.pace())
+    def _wait(self) -> float:
+        limited = 0.0 if self._limit is None else self._limit.wait(self._clock.monotonic())
+        return max(limited, self._sink.pace())
 
     def room(self, now: float) -> int:
         """Return how many events a request may have that is sent at ``now``; at least one."""

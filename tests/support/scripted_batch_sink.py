@@ -19,6 +19,8 @@ class ScriptedBatchSink(ScriptedSink):
     ``gate`` is set.
     """
 
+    begins = False
+
     def __init__(self, answer_to: Callable[[list[str]], SinkAnswer | None] = lambda _: OK) -> None:
         super().__init__()
         self.answer_to = answer_to

@@ -6,10 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 from app.bindings.http import HttpMessage
-from app.bindings.record import Record
-from app.interfaces import DeliveryRequest, Sink, SinkAnswer
+from app.bindings.record import Decoded, Record
+from app.interfaces import AnswerCallback, BegunAttempt, DeliveryRequest, Sink, SinkAnswer
 from app.model.subscription import Subscription
 
 PATIENCE = 60.0  # seconds: only a bound, because every wait ends with its condition
@@ -50,9 +52,14 @@ class ScriptedSink(Sink):
         answered: The ids of the answered requests, in order.
         flying: The count of requests in flight.
         most_flying: The greatest count of requests in flight.
+        begins: Whether attempts begin without a task of the worker, as those of webhooks do.
+        begun: The tasks of this sink that answer such attempts.
     """
 
+    begins = True
+
     def __init__(self, default: SinkAnswer = OK) -> None:
+        self.begun: set[asyncio.Task[None]] = set()
         self.default = default
         self.script: dict[str, deque[SinkAnswer]] = defaultdict(deque)
         self.requests: list[DeliveryRequest] = []
@@ -80,7 +87,27 @@ class ScriptedSink(Sink):
     def when_ready(self, ready: Callable[[], None]) -> None:
         self.ready = ready
 
+    def begin(
+        self, decoded: Decoded | None, within: float, on_answer: AnswerCallback
+    ) -> BegunAttempt | None:
+        if not self.begins:
+            return None
+        request: Any = SimpleNamespace(decoded=decoded, timeout=within)
+
+        async def answer() -> None:
+            on_answer(await self.answer_to(request))
+
+        task = asyncio.create_task(answer())
+        self.begun.add(task)
+        task.add_done_callback(self.begun.discard)
+        attempt: Any = SimpleNamespace(abort=task.cancel)
+        return attempt  # type: ignore[no-any-return]
+
     async def send(self, request: DeliveryRequest) -> SinkAnswer:
+        return await self.answer_to(request)
+
+    async def answer_to(self, request: DeliveryRequest) -> SinkAnswer:
+        """Record the request, and return its answer when it is not held."""
         name = event_id(request)
         self.requests.append(request)
         self.flying += 1
@@ -105,6 +132,9 @@ class RecordingClient:
         self.answer = answer
         self.posted: list[HttpMessage] = []
         self.told: list[tuple[str, float]] = []
+
+    def begin(self, *_: object) -> None:
+        """Leave every attempt to ``send``."""
 
     async def send(
         self, method: str, url: str, message: HttpMessage, within: float, target: str = ""

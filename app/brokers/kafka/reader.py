@@ -45,14 +45,9 @@ async def read(
 
 def message_of(raw: Any, partition: Partition, epoch: int) -> Message:
     """Return the message of a fetched record. Null headers and repeated headers are kept as they are."""
-    return Message(
-        record=Record(key=raw.key, headers=tuple(raw.headers), body=raw.value),
-        partition=partition,
-        position=str(raw.offset),
-        offset=raw.offset,
-        time_ms=raw.timestamp,
-        epoch=epoch,
-    )
+    offset = raw.offset
+    record = Record(raw.key, tuple(raw.headers), raw.value)
+    return Message(record, partition, str(offset), offset, raw.timestamp, epoch)
 
 
 async def position_lost(

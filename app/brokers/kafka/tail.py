@@ -52,17 +52,16 @@ class FetchedTail(PartitionTail):
 
     def _page(self, records: FetchedRecords, until: int, most: int) -> MessagePage:
         messages: list[Message] = []
-        size = 0
+        place, last, size = self.place, until - 1, 0
         try:
             for raw in records:
-                messages.append(message_of(raw, self.place, _NO_EPOCH))
-                size += len(raw.value or b"")
-                if (
-                    len(messages) >= most
-                    or size
-                    >= MOST_BYTES  # a compressed answer can be larger than it was on the wire
-                    or records.next_fetch_offset >= until
-                ):
+                message = message_of(raw, place, _NO_EPOCH)
+                messages.append(message)
+                body = message.record.body
+                if body is not None:
+                    size += len(body)
+                if message.offset >= last or size >= MOST_BYTES or len(messages) >= most:
+                    # a compressed answer can be larger than it was on the wire
                     self._keep(records)
                     break
         except CorruptRecordException:

@@ -13,6 +13,7 @@ from struct import Struct
 from app.bindings.amqp_table import KEY_HEADER
 from app.bindings.record import Native, Record
 from app.brokers.rabbitmq.aiormq_adapter import encode_table_value
+from app.event.memo import Memo
 
 _FRAME = Struct(">BHI")
 _CONTENT = Struct(">HHQH")
@@ -32,6 +33,8 @@ _PERSISTENT = b"\x02"
 _MANDATORY = b"\x01"
 _SHORT = 255  # most bytes of a short string
 _NULL = b"V"
+_FEW = 512
+_SIZES = tuple(size.to_bytes(4, "big") for size in range(_FEW))
 
 
 class UnwritableRecord(ValueError):
@@ -66,7 +69,7 @@ def content(record: Record, channel: int, frame_max: int) -> bytes:
     if record.content_type is not None:
         flags |= _CONTENT_TYPE
         parts.append(short_string(record.content_type))
-    table = header_table(record)
+    table = _plain_table(record) or header_table(record)
     parts += (len(table).to_bytes(4, "big"), table, _PERSISTENT)
     if record.message_id is not None and (message_id := _message_id(record.message_id)):
         flags |= _MESSAGE_ID
@@ -79,11 +82,32 @@ def content(record: Record, channel: int, frame_max: int) -> bytes:
     room = frame_max - _OVERHEAD
     if len(payload) > room:
         raise HeadersTooLarge(f"the headers take {len(payload)} bytes, and one frame has {room}")
-    header = frame(_HEADER, channel, payload)
+    header = (_FRAME.pack(_HEADER, channel, len(payload)), payload, _END)
+    if not body:
+        return b"".join(header)
     if len(body) <= room:
-        return header + frame(_BODY, channel, body) if body else header
+        return b"".join((*header, _FRAME.pack(_BODY, channel, len(body)), body, _END))
     pieces = (body[at : at + room] for at in range(0, len(body), room))
-    return header + b"".join(frame(_BODY, channel, piece) for piece in pieces)
+    return b"".join((*header, *(frame(_BODY, channel, piece) for piece in pieces)))
+
+
+def _plain_table(record: Record) -> bytes | None:
+    """Return what ``header_table`` returns, for headers that are text and have different names. Return None for
+    others."""
+    if record.natives or not record.headers:
+        return None
+    names, values = zip(*record.headers)  # noqa: B905 - pairs
+    written = _names[names]
+    if written is None or None in values:
+        return None
+    parts: list[bytes] = []
+    for name, value in zip(written, values):  # noqa: B905 - equal lengths, and hot
+        size = len(value)
+        parts += (name, _SIZES[size] if size < _FEW else size.to_bytes(4, "big"), value)
+    key = record.key
+    if key is not None:
+        parts += (_KEY, len(key).to_bytes(4, "big"), key)
+    return b"".join(parts)
 
 
 def header_table(record: Record) -> bytes:
@@ -150,6 +174,15 @@ def _name(name: str) -> bytes:
 @lru_cache(4_096)
 def _name_of_text(name: str) -> bytes:
     return short_string(name) + b"S"
+
+
+def _names_of(names: tuple[str, ...]) -> tuple[bytes, ...] | None:
+    """Return the bytes before each value of a header table, or None if a name comes twice."""
+    return None if len(set(names)) < len(names) else tuple(map(_name_of_text, names))
+
+
+_names: Memo[tuple[str, ...], tuple[bytes, ...] | None] = Memo(_names_of)
+_KEY = _name_of_text(KEY_HEADER)
 
 
 def _message_id(text: str) -> bytes:

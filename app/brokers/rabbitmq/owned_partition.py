@@ -6,19 +6,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from msgspec import structs
-
-from app.bindings.amqp_table import Table, from_table
-from app.bindings.record import NO_NATIVES, Record
-from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveredMessage
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel
 from app.brokers.rabbitmq.connection import RabbitConnection
 from app.brokers.rabbitmq.frames import ack
+from app.brokers.rabbitmq.read_frames import Delivered
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
-
-STREAM_OFFSET = "x-stream-offset"
-_OF_THE_BROKER = ("x-delivery-count", STREAM_OFFSET)
-"""Headers that the broker adds to a delivery. They are no part of the record."""
 
 
 class OwnedQueue:
@@ -38,11 +31,11 @@ class OwnedQueue:
         self.channel: AbstractChannel | None = None
         self._connection = connection
         self._arrived = arrived
-        self._buffer: deque[DeliveredMessage] = deque()
+        self._buffer: deque[Delivered] = deque()
         self._open: dict[int, None] = {}  # tags of messages handed out and not settled, in order
         self._runs = FinishedRuns(1)
 
-    def delivered(self, message: DeliveredMessage) -> None:
+    def delivered(self, message: Delivered) -> None:
         self._buffer.append(message)
         self._arrived()
 
@@ -59,7 +52,7 @@ class OwnedQueue:
         messages: list[Message] = []
         while self._buffer and len(messages) < most:
             delivered = self._buffer.popleft()
-            tag = delivered.delivery_tag or 0
+            tag = delivered.tag
             self._open[tag] = None
             self._runs.take(tag)
             position = f"{self.epoch}-{tag}"
@@ -87,34 +80,11 @@ class OwnedQueue:
         self._connection.write(b"".join(frames))
 
 
-def record_of(delivered: DeliveredMessage) -> Record:
-    """Return the record of a delivery, without the headers that the broker added. Text that is not UTF-8 is
-    still kept as text."""
-    properties = delivered.header.properties
-    table: Table = properties.headers or {}  # type: ignore[assignment]  # both list what AMQP has
-    if any(name in table for name in _OF_THE_BROKER):
-        table = {name: value for name, value in table.items() if name not in _OF_THE_BROKER}
-    moment = properties.timestamp
-    time_ms = None if moment is None else round(moment.timestamp() * 1000)
-    record = from_table(
-        table,
-        properties.content_type,
-        delivered.body,
-        properties.message_id,
-        time_ms,
-        properties.content_encoding,
-    )
-    if record.natives:
-        natives = {n: v for n, v in record.natives.items() if type(v) is not bytes}
-        record = structs.replace(record, natives=natives or NO_NATIVES)
-    return record
-
-
 def message_of(
-    delivered: DeliveredMessage, partition: Partition, offset: int, position: str, epoch: int
+    delivered: Delivered, partition: Partition, offset: int, position: str, epoch: int
 ) -> Message:
     """Return the message of a delivery. If the publisher set no time, the time is that of arrival in this
     process."""
-    record = record_of(delivered)
+    record = delivered.record
     time_ms = time.time_ns() // 1_000_000 if record.time_ms is None else record.time_ms
     return Message(record, partition, position, offset, time_ms, epoch)

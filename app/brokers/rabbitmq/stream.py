@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator, Collection, Sequence
 
 from app.brokers.driver import JoinRequest
 from app.brokers.positions import checked_offset, offset_of
-from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveredMessage, DeliveryChannel
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveryChannel
 from app.brokers.rabbitmq.connection import RabbitConnection, close_channel
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.frames import ack
 from app.brokers.rabbitmq.owned_partition import OwnedQueue, message_of
 from app.brokers.rabbitmq.queue_ownership import QueueOwnership
+from app.brokers.rabbitmq.read_frames import Delivered
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.stream_ends import consume_from, ends_of, offset_in
 from app.brokers.rabbitmq.stream_positions import StreamPositions
@@ -38,7 +39,7 @@ class OwnedStream(OwnedQueue):
     group's position is committed separately.
     """
 
-    newest: DeliveredMessage | None = None
+    newest: Delivered | None = None
     """The last message that was handed out, or None."""
 
     def begin(self, commit: Commit) -> None:
@@ -59,7 +60,7 @@ class OwnedStream(OwnedQueue):
         tag = 0
         while self._buffer and len(messages) < most:
             delivered = self._buffer.popleft()
-            tag = delivered.delivery_tag or 0
+            tag = delivered.tag
             offset = offset_in(delivered)
             if self._runs.take(offset):
                 position = str(offset)

@@ -6,10 +6,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveredMessage, DeliveryChannel
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveryChannel
 from app.brokers.rabbitmq.connection import RabbitConnection, close_channel
-from app.brokers.rabbitmq.owned_partition import STREAM_OFFSET
 from app.brokers.rabbitmq.queue_ownership import ignored
+from app.brokers.rabbitmq.read_frames import STREAM_OFFSET, Delivered
 
 CHUNK = 10_000  # more messages than one chunk of a stream can have
 
@@ -42,12 +42,12 @@ async def offset_at(connection: RabbitConnection, queue: str, time_ms: int) -> i
 
 async def peek(
     connection: RabbitConnection, queue: str, place: str | int | datetime, most: int
-) -> list[DeliveredMessage]:
+) -> list[Delivered]:
     """Return up to ``most`` messages from a place of the stream on, without waiting for new ones.
 
     The server sends existing messages before it answers the next request on the channel.
     """
-    found: list[DeliveredMessage] = []
+    found: list[Delivered] = []
     channel = await connection.open_channel(DeliveryChannel(found.append))
     try:
         await consume_from(channel, queue, place, most)
@@ -64,6 +64,7 @@ async def consume_from(
     await channel.basic_consume(queue, ignored, arguments={STREAM_OFFSET: place})
 
 
-def offset_in(delivered: DeliveredMessage) -> int:
-    table = delivered.header.properties.headers or {}
-    return int(table[STREAM_OFFSET])  # type: ignore[arg-type]  # every delivery of a stream has one
+def offset_in(delivered: Delivered) -> int:
+    if delivered.offset is None:
+        raise ValueError("a delivery of a stream has no offset")
+    return delivered.offset

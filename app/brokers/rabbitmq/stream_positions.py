@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from app.bindings.record import Record
 from app.brokers.positions import checked_offset
-from app.brokers.rabbitmq.aiormq_adapter import DeliveredMessage
 from app.brokers.rabbitmq.connection import RabbitConnection
+from app.brokers.rabbitmq.read_frames import Delivered
 from app.brokers.rabbitmq.stream_ends import ends_of, offset_at, offset_in, peek
 from app.interfaces import Commit, OffsetStore
 from app.model.message import Partition
@@ -33,14 +34,14 @@ class StreamPositions:
         self._group = group
         self._offsets = offsets
         self._vanished: set[Partition] = set()
-        self._newest: dict[Partition, DeliveredMessage] = {}
+        self._newest: dict[Partition, Delivered] = {}
 
     def on_stream_missing(self, partition: Partition) -> None:
         """Note that a stream does not exist. A later stream of this name is a new stream, whose offsets begin
         at 0."""
         self._vanished.add(partition)
 
-    def on_stream_lost(self, partition: Partition, newest: DeliveredMessage) -> None:
+    def on_stream_lost(self, partition: Partition, newest: Delivered) -> None:
         """Remember the last message of a stream whose channel was lost. A later stream of this name may be a
         new stream."""
         self._newest[partition] = newest
@@ -104,7 +105,7 @@ class StreamPositions:
         return newest is not None and not await _holds(connection, queue, newest)
 
 
-async def _holds(connection: RabbitConnection, queue: str, newest: DeliveredMessage) -> bool:
+async def _holds(connection: RabbitConnection, queue: str, newest: Delivered) -> bool:
     """Return False if the stream cannot contain this message, because it has another message or no message at
     its offset.
 
@@ -116,12 +117,12 @@ async def _holds(connection: RabbitConnection, queue: str, newest: DeliveredMess
     found = await peek(connection, queue, offset, 1)
     if not found or offset_in(found[0]) != offset:
         return True
-    return found[0].body == newest.body and _identity(found[0]) == _identity(newest)
+    there, ours = found[0].record, newest.record
+    return there.body == ours.body and _identity(there) == _identity(ours)
 
 
-def _identity(message: DeliveredMessage) -> tuple[object, ...]:
-    properties = message.header.properties
-    return properties.message_id, properties.timestamp, properties.content_type
+def _identity(record: Record) -> tuple[object, ...]:
+    return record.message_id, record.time_ms, record.content_type
 
 
 async def _resolve(

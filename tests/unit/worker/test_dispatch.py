@@ -581,16 +581,38 @@ async def test_failures_are_told_in_one_wide_line_and_successes_are_counted(rig,
     assert counted["answers"]["billing", "415"] == 1
 
 
-async def test_a_bug_in_the_sink_ends_the_run_rather_than_go_unseen(rig):
+@pytest.mark.parametrize("way", ["send", "begin", "answer"])
+async def test_a_bug_ends_the_run_rather_than_go_unseen(rig, way):
+    """Also a bug beyond the callback of an attempt without a task, where no task fails by itself."""
+
     async def broken(request):
         raise ZeroDivisionError
 
-    rig.sink.send = broken
+    def begin(*_):
+        raise ZeroDivisionError
+
+    rig.sink.begins = way != "send"
+    if way == "send":
+        rig.sink.send = broken
+    else:
+        part, name = (rig.sink, "begin") if way == "begin" else (rig.attempts, "note")
+        setattr(part, name, begin)
     await rig.publish(an_event(0))
     await rig.begin()
     with pytest.raises(ExceptionGroup) as error:
         await rig.task
     assert error.group_contains(ZeroDivisionError)
+    assert rig.log.committed(GROUP, Partition("orders", 0)) == 0
+
+
+async def test_a_stop_ends_attempts_without_a_task_after_the_drain(rig):
+    rig.sink.hold(0)
+    await rig.publish(an_event(0))
+    await rig.begin()
+    await until(lambda: rig.sink.flying == 1)
+    await rig.stop(drain=0.2)
+    await until(lambda: rig.sink.flying == 0)
+    assert rig.sink.answered == []
     assert rig.log.committed(GROUP, Partition("orders", 0)) == 0
 
 

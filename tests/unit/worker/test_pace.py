@@ -11,31 +11,40 @@ from worker_doubles import ScriptedSink, an_event
 
 
 class PacedSink(ScriptedSink):
-    """``begun``: when each attempt began."""
+    """``begun_at``: when each attempt began."""
 
     def __init__(self, clock, per_minute):
         super().__init__()
-        self.clock, self.limit, self.begun = clock, RateLimit(per_minute), []
+        self.clock, self.limit, self.begun_at = clock, RateLimit(per_minute), []
 
     def pace(self):
         return self.limit.wait(self.clock.monotonic())
 
+    def begin(self, decoded, within, on_answer):
+        self.count()
+        return super().begin(decoded, within, on_answer)
+
     async def send(self, request):
-        self.limit.take(self.clock.monotonic())
-        self.begun.append(self.clock.monotonic())
+        self.count()
         return await super().send(request)
+
+    def count(self):
+        self.limit.take(self.clock.monotonic())
+        self.begun_at.append(self.clock.monotonic())
 
 
 @pytest.mark.parametrize("per_minute", [6, 120])
-async def test_the_rate_is_kept_and_used(rig, per_minute):
+@pytest.mark.parametrize("begins", [False, True])
+async def test_the_rate_is_kept_and_used(rig, per_minute, begins):
     """WebHook-Allowed-Rate (spec 5.3), with more lanes ready than may be sent to."""
     rig.sink = PacedSink(rig.clock, per_minute)
+    rig.sink.begins = begins
     await rig.publish(*(an_event(n, f"k{n}") for n in range(3 * per_minute)))
     await rig.begin(concurrency=16)
-    await until(lambda: len(rig.sink.begun) > 0)
+    await until(lambda: len(rig.sink.begun_at) > 0)
     for _ in range(60):
         await rig.clock.advance(1)
-    begun = rig.sink.begun
+    begun = rig.sink.begun_at
     first_minute = [at for at in begun if at < begun[0] + 60]
     assert 0.9 * per_minute <= len(first_minute) <= per_minute
     assert rig.status.state == "running"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from aiormq.connection import FrameReceiver
@@ -18,6 +20,7 @@ from pamqp.frame import marshal, unmarshal
 from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
 
+from app.bindings.record import Record
 from app.brokers.rabbitmq.aiormq_adapter import (
     ALIVE,
     READ,
@@ -28,6 +31,8 @@ from app.brokers.rabbitmq.aiormq_adapter import (
     FrameReader,
     Transport,
 )
+from app.brokers.rabbitmq.frames import content
+from app.brokers.rabbitmq.read_frames import Delivered, read_plain, record_of
 
 HOT = 7  # a channel that is read here
 
@@ -179,6 +184,9 @@ class Told:
     def message(self, message: DeliveredMessage) -> None:
         self.all.append((type(message.delivery).__name__, message.body))
 
+    def delivered(self, message: Delivered) -> None:
+        self.all.append((message.tag, message.record.body))
+
 
 def message(method: Frame, body: bytes, *cuts: int) -> bytes:
     pieces = [body[at:end] for at, end in zip((0, *cuts), (*cuts, len(body)), strict=True)]
@@ -212,18 +220,74 @@ def test_deliveries_are_whole_and_in_order_however_their_bytes_arrive(
     )
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
     pieces = [whole[at:end] for at, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    arrived, _ = asyncio.run(read([each for each in pieces if each], DeliveryChannel(told.message)))
+    arrived, _ = asyncio.run(
+        read([each for each in pieces if each], DeliveryChannel(told.delivered))
+    )
     assert arrived == []
-    assert told.all == [("Deliver", body) for body in bodies]
+    assert told.all == [(1, body) for body in bodies]
+
+
+values = st.one_of(
+    st.text(max_size=20),
+    st.none(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.booleans(),
+    st.dictionaries(st.text("ab", min_size=1, max_size=3), st.text(max_size=3), max_size=2),
+)
+names = st.one_of(
+    st.sampled_from(["x-skybridge-key", "x-stream-offset", "x-delivery-count", "ce-id", "é"]),
+    st.text("abz-é", min_size=1, max_size=12),
+)
+properties = st.builds(
+    Basic.Properties,
+    content_type=st.none() | st.sampled_from(["application/json", "text/é"]),
+    content_encoding=st.none() | st.just("gzip"),
+    headers=st.none() | st.dictionaries(names, values, max_size=5),
+    delivery_mode=st.none() | st.integers(1, 2),
+    priority=st.none() | st.integers(0, 9),
+    message_id=st.none() | st.text(max_size=20),
+    timestamp=st.none()
+    | st.datetimes(min_value=datetime(1970, 1, 2)).map(  # noqa: DTZ001 - of the library
+        lambda moment: moment.replace(microsecond=0, tzinfo=UTC)
+    ),
+    app_id=st.none() | st.just("app"),
+)
+
+
+@given(properties, st.binary(max_size=20))
+def test_a_plainly_read_delivery_is_that_of_the_library(
+    found: Basic.Properties, body: bytes
+) -> None:
+    raw = marshal(ContentHeader(0, len(body), found), HOT)
+    plain = read_plain(3, raw, body)
+    if plain is not None:
+        header: Any = unmarshal(raw)[2]
+        record, offset = record_of(header.properties, body)
+        assert (plain.tag, plain.record, plain.offset) == (3, record, offset)
+
+
+@given(st.binary(max_size=40), st.integers(0, 2**16 - 1))
+def test_damaged_properties_are_left_to_the_library(damage: bytes, flags: int) -> None:
+    payload = struct.pack(">HHQH", 60, 0, 3, flags) + damage
+    raw = struct.pack(">BHI", 2, HOT, len(payload)) + payload + b"\xce"
+    plain = read_plain(3, raw, b"abc")
+    assert plain is None or plain.record.body == b"abc"
+
+
+def test_what_skybridge_publishes_is_read_plainly() -> None:
+    headers = (("ce-id", b"1"), ("ce-note", b"\xff"), ("nothing", None))
+    record = Record(b"k", headers, b"abc", "a/b", message_id="1", time_ms=5_000)
+    header = content(record, HOT, 4096)[: -len(b"abc") - 8]
+    assert read_plain(1, header, b"abc") == Delivered(1, record)
 
 
 async def test_an_unreadable_delivery_comes_without_its_properties() -> None:
     told = Told()
     deliver = marshal(Basic.Deliver("tag", 1, False, "e", "k"), 4)
     await read(
-        [deliver + LATIN + marshal(ContentBody(b"abc"), 4)], DeliveryChannel(told.message), 4
+        [deliver + LATIN + marshal(ContentBody(b"abc"), 4)], DeliveryChannel(told.delivered), 4
     )
-    assert told.all == [("Deliver", b"abc")]
+    assert told.all == [(1, b"abc")]
 
 
 async def test_a_busy_connection_is_alive_for_the_library() -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 
-from aiormq.abc import DeliveredMessage
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import frame as pamqp_frame
-from pamqp.commands import Basic
-from pamqp.header import ContentHeader
 
 from amqp_writing import at_exchange
+from app.bindings.record import Record
 from app.brokers.rabbitmq.owned_partition import OwnedQueue
+from app.brokers.rabbitmq.read_frames import Delivered
 from app.brokers.rabbitmq.topology import parse_exchange
 from app.model.message import Partition
 
@@ -38,9 +37,8 @@ class Channel:
     number = 1
 
 
-def delivery(tag: int) -> DeliveredMessage:
-    frame = Basic.Deliver("tag", tag, False, "e", "0")
-    return DeliveredMessage(delivery=frame, header=ContentHeader(), body=b"", channel=None)
+def delivery(tag: int) -> Delivered:
+    return Delivered(tag, Record(None, (), b""))
 
 
 def owned_of(wire: Wire, count: int) -> OwnedQueue:
