@@ -76,6 +76,9 @@ def _known(text: str) -> list[_Cells]:
 
 
 def _cells(row: Row, commit: str) -> _Cells:
+    """Return the cells of a row. Raises ValueError if the scenario would be mistaken for another one."""
+    if " (" in row.scenario:
+        raise ValueError(f"{row.scenario}: what is in parentheses belongs to the note")
     what = f"{row.scenario} ({row.note})" if row.note else row.scenario
     commit = commit or git("rev-parse", "--short", "HEAD").strip()
     made = f"{commit}, {datetime.now(UTC):%Y-%m-%d}"

@@ -45,9 +45,8 @@ def _corrected(site: Site, values: Values, what: str) -> Iterator[Row]:
         (pod,) = it.release.pods()
         assert (uid(pod) != uid(waiting)) == replaced
         assert not restarts(pod)
-    yield it.load.row(
-        f"a pod waits with a refused configuration, then a right one ({what})", SINGLE
-    )
+    row = "a pod waits with a refused configuration, then a right one"
+    yield it.load.row(f"{what}: {row}", SINGLE)
 
 
 def _waiting(it: Installed, before: Pod) -> Pod | None:

@@ -100,6 +100,15 @@ def test_a_row_replaces_the_earlier_row_of_its_scenario(tmp_path):
     assert text.count("SIGKILL") == 2
 
 
+def test_a_scenario_has_no_parentheses(tmp_path):
+    """Its row would replace that of another scenario with the same beginning."""
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n")
+    with pytest.raises(ValueError, match="belongs to the note"):
+        figures_page.write(page, [row(scenario="a pod waits (`Parallel`)")])
+    assert page.read_text() == "# Page\n"
+
+
 @pytest.mark.parametrize(
     ("changes", "faults"),
     [
