@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from app.interfaces import AnswerCallback, SinkAnswer
 from app.sinks.http_answer import RequestFailed
 from app.sinks.http_connect import PROXY_LOGIN, Connector, HttpOrigin, proxy_fault
 from app.sinks.http_connection import ClientConnection, StaleConnection
+
+log = logging.getLogger(__name__)
 
 KEEP_ALIVE = 15.0  # seconds that an idle connection is kept
 
@@ -154,7 +157,11 @@ class ConnectionPool:
         within: float,
         told: AnswerCallback,
     ) -> None:
-        answer = await self._exchange(head, body, stale.deadline, within, None)
+        try:
+            answer = await self._exchange(head, body, stale.deadline, within, None)
+        except Exception as error:  # else the attempt would wait for ever
+            log.exception("a bug prevented the repetition of a request")
+            answer = RequestFailed("reset", f"a bug: {type(error).__name__}").answer()
         if self._repeats.pop(stale, None) is not None:
             told(answer)
 

@@ -307,6 +307,7 @@ BARE = {
     "features/tokens.py": WAITED_FOR,
     "sinks/dns.py": WAITED_FOR,
     "sinks/handshake.py": WAITED_FOR,
+    "sinks/http_pool.py": ENDS,
     "store/transactions.py": ENDS,
     "telemetry/tasks.py": "the mechanism",
     "worker/supervised_dispatcher.py": COUNTS_ITSELF,
