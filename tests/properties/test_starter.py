@@ -32,6 +32,7 @@ JUST = (
     "the only copy of the parked events",  # the store on one disk, where the broker is elsewhere
     "crosses the network without TLS",  # the password of guest, at a RabbitMQ elsewhere
     "The user name is guest",
+    "The URL has a fragment",
     "Skybridge sends it percent-encoded",  # a URL with characters that a URL may not have
 )
 

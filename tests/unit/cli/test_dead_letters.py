@@ -172,6 +172,11 @@ def test_an_unknown_subscription_is_not_an_empty_table(served: Served, words: st
     assert "skybridge subscriptions list" in told
 
 
+def test_a_spool_without_letters_is_an_empty_table(served: Served) -> None:
+    for verb in ("list", "count"):
+        assert served.letters(verb, "-s", "spool:orders").exit_code == exits.OK
+
+
 def test_letters_of_a_deleted_subscription_are_listed(served: Served) -> None:
     served.fill(a_letter(1, subscription="gone"))
     assert served.letters("list", "-s", "gone").exit_code == exits.OK
