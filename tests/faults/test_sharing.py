@@ -190,6 +190,7 @@ async def test_many_kills_lose_nothing(kafka: str, tmp_path: Path) -> None:
     assert account.in_order()
 
 
+@pytest.mark.nightly
 async def test_moves_lose_and_repeat_nothing(kafka: str, tmp_path: Path) -> None:
     """Subscriptions move into the shared membership and back while events are sent: nothing is lost, nothing is
     delivered twice, and keys keep their order."""

@@ -82,6 +82,7 @@ def test_a_query_of_a_day_reads_the_files_of_that_day(
         assert all(f"{column}_day=2026-01-21/" in each for each in files)
 
 
+@pytest.mark.nightly
 def test_retention_drops_whole_days_and_nothing_comes_back(house: HandMadeLake) -> None:
     house.has(KEPT)
     house.stored(
@@ -128,6 +129,7 @@ def test_duplicates_are_found_across_days_within_the_window(house: HandMadeLake)
     assert found == [("a", 0), ("a", 5), ("b", 1), ("b", 3), ("b", 9), ("c", 8)]
 
 
+@pytest.mark.nightly
 def test_a_lake_of_the_layout_before_goes_on_and_can_be_moved(
     house: HandMadeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

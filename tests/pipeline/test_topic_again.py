@@ -110,6 +110,7 @@ def test_a_longer_topic_of_the_same_name_is_read_from_its_earliest(
     archived.check()
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("spark")
 def test_a_batch_of_the_new_topic_under_the_old_name_is_taken_back(
     kafka: str, tmp_path: Path

@@ -112,7 +112,14 @@ def test_each_event_of_the_type_is_a_row_with_its_data(house: HandMadeLake) -> N
     assert [list(row) for row in answer.rows] == [[Decimal("123.45"), "a"]]
 
 
-@pytest.mark.parametrize("moment", ["range decoded", "events committed", "orders committed"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("range decoded", marks=pytest.mark.nightly),
+        "events committed",
+        pytest.param("orders committed", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_range_that_was_left_half_way_is_in_the_table_once(
     house: HandMadeLake, moment: str
 ) -> None:
@@ -128,6 +135,7 @@ def test_a_range_that_was_left_half_way_is_in_the_table_once(
     assert house.derived() == Derived()
 
 
+@pytest.mark.nightly
 def test_a_table_that_is_newer_than_the_lake_is_filled_from_the_beginning(
     house: HandMadeLake,
 ) -> None:
@@ -219,6 +227,7 @@ def test_a_table_of_another_type_is_refused(house: HandMadeLake) -> None:
         house.has(other)
 
 
+@pytest.mark.nightly
 def test_a_subject_is_erased_from_typed_tables_and_from_what_did_not_fit(
     house: HandMadeLake,
 ) -> None:
