@@ -13,16 +13,15 @@ from app.pipeline.archive import run
 from lake_events import make_topic, produce
 from lake_folders import lake_in, plan_for, read_table, session_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.nightly,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("spark"),
+]
 
 
-@pytest.mark.parametrize(
-    ("partitions", "count"),
-    [
-        pytest.param(source.READERS + 8, 400),
-        pytest.param(300, 39_000, marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.parametrize(("partitions", "count"), [(source.READERS + 8, 400), (300, 39_000)])
 def test_the_records_of_a_batch_are_in_few_files(
     kafka: str, tmp_path: Path, partitions: int, count: int
 ) -> None:

@@ -170,6 +170,7 @@ def test_a_table_that_is_newer_than_the_lake_is_filled_from_the_beginning(
     assert unfit(house) == [(2, ["/data/n"])], "which quarantine had already"
 
 
+@pytest.mark.nightly
 def test_a_schema_may_grow_and_records_that_fit_then_are_redriven(house: HandMadeLake) -> None:
     """A new property is a new column, and a number may become wider: within a list, too."""
     wide = f'{{"n": {2**40}, "total": 100000.50}}'
