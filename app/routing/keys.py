@@ -88,16 +88,19 @@ def _alike(policy: KeyPolicy) -> Keys | None:
 
     The function returns None if no event of the batch has a key.
     """
+    name = _attribute_of(policy)
     match policy.mapper:
-        case "partitionkey" | "attribute" as mapper:
-            name = "partitionkey" if mapper == "partitionkey" else policy.attribute or ""
-            return lambda run, _request_key: run.column(name)
         case "from_request":
             return lambda _run, key: None if key is None else repeat(key)
         case "none":
             return lambda _run, _request_key: None
         case _:
-            return None
+            return None if name is None else lambda run, _request_key: run.column(name)
+
+
+def _attribute_of(policy: KeyPolicy) -> str | None:
+    """Return the attribute whose value is the key, or None if no single attribute is."""
+    return "partitionkey" if policy.mapper == "partitionkey" else policy.attribute
 
 
 def key_place(policy: KeyPolicy, names: Sequence[str]) -> int | None:
@@ -106,13 +109,9 @@ def key_place(policy: KeyPolicy, names: Sequence[str]) -> int | None:
     Return -1 if the events have no key, and None if the mapper must see each event. The events have no
     ``datacontenttype`` among the names, no empty value, and no key of the request.
     """
-    match policy.mapper:
-        case "partitionkey" | "attribute" as mapper:
-            name = "partitionkey" if mapper == "partitionkey" else policy.attribute or ""
-        case "from_request" | "none":
-            name = ""
-        case _:
-            return None
+    name = _attribute_of(policy)
+    if name is None and policy.mapper not in {"from_request", "none"}:
+        return None
     if name in names:
         return names.index(name)
     return None if policy.missing == "reject" or name == "datacontenttype" else -1
