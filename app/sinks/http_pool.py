@@ -134,20 +134,15 @@ class ConnectionPool:
         result: SinkAnswer | Exception,
     ) -> None:
         """Report the result of a request that ``begin`` sent. Send it again if its connection was stale."""
-        if isinstance(result, SinkAnswer):
-            self._free += 1
-            if self._waiting:
-                self._start_next()
-            told(result)
-        elif isinstance(result, StaleConnection):
+        if isinstance(result, StaleConnection):
             self._repeated()
             again = self._repeat(connection, head, body, within, told)
             task = self.loop.create_task(again, name="repeated request")
             task.add_done_callback(lambda _: self._give_back())
             self._repeats[connection] = task
-        else:
-            self._give_back()
-            told(_failed(result, within, sent=True))
+            return
+        self._give_back()
+        told(result if isinstance(result, SinkAnswer) else _failed(result, within, sent=True))
 
     async def _repeat(
         self,
