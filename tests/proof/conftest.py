@@ -1,0 +1,8 @@
+"""Let tests of this folder import its modules."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
