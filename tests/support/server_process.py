@@ -176,12 +176,12 @@ class ServerProcess(ABC):
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # a Ctrl-C for the tests must not reach the server
-                preexec_fn=None if self._outlives_us else _die_with_parent(),  # noqa: PLW1509
+                preexec_fn=None if self._outlives_us else die_with_parent(),  # noqa: PLW1509
                 **more,
             )
 
 
-def _die_with_parent() -> Callable[[], None] | None:
+def die_with_parent() -> Callable[[], None] | None:
     """Return a function that makes Linux end the child when this process ends, even by SIGKILL.
 
     The function is safe with threads, because the child only makes one system call. Linux counts the
