@@ -44,7 +44,7 @@ COPY app ./app
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --frozen --no-dev --all-extras --no-editable
 ENV SKYBRIDGE_JARS=/opt/skybridge-jars
-RUN /opt/skybridge/bin/python -c "from app.cli.pipeline.group import bring_jars; from app.pipeline.settings import SparkEngine; bring_jars(SparkEngine(with_postgresql=True, with_s3=True), quiet=True)"
+RUN /opt/skybridge/bin/python -c "from app.cli.pipeline.group import bring_jars; from app.spark.settings import SparkEngine; bring_jars(SparkEngine(with_postgresql=True, with_s3=True), quiet=True)"
 
 # What both images share. The root file system may be read-only: what is written goes to /var/lib/skybridge
 # (log and store) and, by Spark, to /tmp.
@@ -83,7 +83,7 @@ COPY --from=build-pipeline /opt/skybridge-jars /opt/skybridge-jars
 COPY --from=build-pipeline /opt/skybridge /opt/skybridge
 ENV SKYBRIDGE_JARS=/opt/skybridge-jars
 USER 10001:10001
-ENTRYPOINT ["bash", "/opt/skybridge/lib/python3.11/site-packages/app/pipeline/entrypoint.sh"]
+ENTRYPOINT ["bash", "/opt/skybridge/lib/python3.11/site-packages/app/spark/entrypoint.sh"]
 CMD ["pipeline", "--help"]
 
 FROM base AS service

@@ -19,6 +19,7 @@ api            shell  the admin listener (FastAPI): subscriptions, pulling, park
 worker         shell  one dispatcher per subscription: origins, scheduler, conclusions, offset commits
 kafka_listener shell  Kafka's protocol on the embedded log, for Kafka clients
 pipeline       shell  the lake on Spark: archive, replay, report (the extra ``pipeline``)
+spark          shell  Spark: session, sources of Kafka and Pulsar, reroute from topics to topics
 brokers        shell  one driver per broker: ``embedded``, ``kafka``, ``pulsar``, ``rabbitmq``; ``portable``
                       adds bounds and time-outs
 sinks          shell  one attempt to deliver: ``webhook`` (``http_client``), ``topic``, ``pull_queue``;

@@ -19,11 +19,12 @@ from pyspark.sql import functions as f
 from app.errors import LakeUnavailable, SetupError
 from app.pipeline import decode, history, tables
 from app.pipeline.archive.lock import holding_lock
-from app.pipeline.faults import lake_fault
-from app.pipeline.session import cached, first_line
 from app.pipeline.settings import Lake
-from app.pipeline.spark_adapter import java_session, jvm
 from app.pipeline.typed.schema import PREFIX
+from app.spark.adapter import java_session, jvm
+from app.spark.columns import RAW, column_names
+from app.spark.faults import lake_fault
+from app.spark.session import cached, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -132,7 +133,7 @@ def _rows_to_erase(
     quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE))
     events = spark.table(lake.table(tables.EVENTS_TABLE))
     named = decode.decoded(raw).where(f.col(attribute) == text).select(*tables.PLACE)
-    unfit = quarantined.where(f.col("verdict") == tables.UNFIT).select(*tables.names(tables.RAW))
+    unfit = quarantined.where(f.col("verdict") == tables.UNFIT).select(*column_names(RAW))
     events_there = decode.decoded(unfit).where(f.col(attribute) == text).select(*tables.PLACE)
     suspects = quarantined.where(_mentions(text)).select(*tables.PLACE).unionByName(events_there)
     return {

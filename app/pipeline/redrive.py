@@ -27,10 +27,10 @@ from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.raw import COLUMNS, RangeRecords
 from app.pipeline.archive.writing import VERDICTS, TypedTask, verdicts
 from app.pipeline.decode import KEPT, SENT
-from app.pipeline.session import cached
 from app.pipeline.settings import Lake
 from app.pipeline.tables import PLACE
 from app.pipeline.typed.schema import PREFIX
+from app.spark.session import cached
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

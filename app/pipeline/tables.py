@@ -17,6 +17,7 @@ import msgspec
 
 from app.errors import SetupError
 from app.pipeline.settings import Lake
+from app.spark.columns import LOCATION, RAW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,27 +27,12 @@ FORMAT_VERSION: Final = "1"
 formats are refused.
 """
 
-LOCATION: Final = "broker STRING, topic STRING, partition INT, offset BIGINT, record_time TIMESTAMP"
-"""The columns of a record's position. ``broker`` is the name in the configuration; ``record_time``
-is the broker's clock.
-
-The columns ``PLACE`` identify a record.
-"""
-
 PLACE: Final = ("broker", "topic", "partition", "offset")
 
 CREATED_AGAIN: Final = "^([^:/@]+)@[0-9]+$"
 """The stored name of a topic that was created again. Neither ``@`` nor ``:`` is legal in Kafka's
 names; a topic of Pulsar begins with ``persistent:``.
 """
-
-HEADERS: Final = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
-RECORD: Final = f"key BINARY, value BINARY, headers {HEADERS}"
-"""The columns of a record's content. A null ``value`` is a tombstone; headers keep their order,
-repeats and nulls.
-"""
-
-RAW: Final = f"{LOCATION}, {RECORD}"
 
 ATTRIBUTES: Final = (
     "specversion STRING, id STRING, source STRING, type STRING, subject STRING, "
@@ -141,16 +127,6 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "commit.retry.max-wait-ms": "2000",
     "history.expire.min-snapshots-to-keep": "10",
 }
-
-
-def names(columns: str) -> list[str]:
-    """Return the names of columns declared in SQL, such as ``id STRING, faults
-    ARRAY<STRUCT<...>>``.
-    """
-    flat = columns
-    while (inner := re.sub(r"<[^<>]*>", "", flat)) != flat:
-        flat = inner
-    return [column.split()[0] for column in flat.split(",")]
 
 
 def stored_topic(topic: str, number: int) -> str:

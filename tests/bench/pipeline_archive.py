@@ -25,13 +25,16 @@ from pipeline_cpu import Cost, Meter, Stages
 from pipeline_events import BASE
 from pipeline_figures import Figure, sized, told
 
-from app.pipeline import source, tables
+from app.pipeline import tables
 from app.pipeline.archive import commit, derive, raw, run
 from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.kinds import TypedTable
-from app.pipeline.session import open_session
-from app.pipeline.settings import KafkaPlace, Lake, SparkEngine
+from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import columns_of
+from app.spark import source
+from app.spark.columns import RAW
+from app.spark.session import open_session
+from app.spark.settings import KafkaPlace, SparkEngine
 from kafka_server import KafkaServer
 from lake_events import make_topic
 from lake_folders import lake_in
@@ -114,7 +117,7 @@ def ways(
     spark: SparkSession, lake: Lake, place: KafkaPlace, topic: str
 ) -> dict[str, Callable[[Stages], object]]:
     def copy(_: Stages) -> None:
-        _append(source.records(spark, place, [topic]), lake.table("copied"), tables.RAW)
+        _append(source.records(spark, place, [topic]), lake.table("copied"), RAW)
 
     def decoded(_: Stages) -> None:
         apart = Lake(lake.catalog, "apart", lake.buckets)
@@ -141,7 +144,7 @@ def measure(
 ) -> tuple[dict[str, Cost], dict[str, Cost]]:
     """By way, and by stage of the archive. Each round has a lake of its own."""
     lake = Lake(lake_in(folder).catalog)  # as many buckets as a lake has
-    session = open_session(SparkEngine(), lake, app_name="bench")
+    session = open_session(SparkEngine(), lake.catalog, app_name="bench")
     session.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{lake.namespace}")
     found, stages = {}, Stages(Meter(session))
     for name, way in ways(session, lake, place, topic).items():

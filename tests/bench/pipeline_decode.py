@@ -19,9 +19,9 @@ from pipeline_cpu import Cost, Meter
 from pipeline_figures import Figure, sized, told
 
 from app.pipeline.decode import KEPT, SENT, decoded, exact
-from app.pipeline.session import open_session
-from app.pipeline.settings import SparkEngine
 from app.pipeline.tables import ARRIVAL, ATTRIBUTES, DATA, VERDICT
+from app.spark.session import open_session
+from app.spark.settings import SparkEngine
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,9 @@ from pipeline_figures import Figure, sized, told
 
 from app.pipeline import tables
 from app.pipeline.archive import progress
-from app.pipeline.session import open_session
-from app.pipeline.settings import Lake, LakeCatalog, SparkEngine
+from app.pipeline.settings import Lake
+from app.spark.session import open_session
+from app.spark.settings import LakeCatalog, SparkEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,7 +115,9 @@ def main() -> int:
         place = Path(folder, "lake")
         place.mkdir()
         lake = Lake(LakeCatalog("jdbc", f"jdbc:sqlite:{place}/catalog.db", place.as_uri()))
-        spark = open_session(SparkEngine(master="local[2]", memory="2g"), lake, app_name="bench")
+        spark = open_session(
+            SparkEngine(master="local[2]", memory="2g"), lake.catalog, app_name="bench"
+        )
         try:
             fill(spark, lake, count)
         finally:

@@ -128,7 +128,7 @@ def test_the_stages_of_the_image_make_a_service_that_runs(tmp_path):
         check=True,
     )
     assert "0.1.0" in said.stdout
-    assert (built / "lib/python3.11/site-packages/app/pipeline/entrypoint.sh").is_file()
+    assert (built / "lib/python3.11/site-packages/app/spark/entrypoint.sh").is_file()
     assert not (built / "lib/python3.11/site-packages/pyspark").exists()
     assert (built / "lib/python3.11/site-packages/app/console/web/dist/index.html").is_file()
 

@@ -12,13 +12,13 @@ from time import monotonic, sleep
 import pytest
 
 import spark_install
-from app.pipeline.jars import FOLDER
+from app.spark.jars import FOLDER
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 PROGRAM = """
 from pathlib import Path
-from app.pipeline.session import open_session
+from app.spark.session import open_session
 from app.pipeline.settings import Catalog, Engine, Lake
 
 lake = Lake(Catalog("hadoop", "", Path("lake").absolute().as_uri()))

@@ -16,8 +16,8 @@ import pytest
 from app.bindings import pulsar
 from app.bindings.record import Record
 from app.pipeline.decode import decoded
-from app.pipeline.session import open_session
-from app.pipeline.settings import SparkEngine
+from app.spark.session import open_session
+from app.spark.settings import SparkEngine
 from decode_comparison import comparable, differences, expected, frame, rows
 from decode_records import (
     ENDS,

@@ -15,10 +15,11 @@ from app.cli import exits
 from app.errors import LakeUnavailable
 from app.pipeline import tables
 from app.pipeline.archive.lock import holding_lock
-from app.pipeline.faults import lake_fault
 from app.pipeline.query.opening import open_table
-from app.pipeline.settings import Lake, LakeCatalog
-from app.pipeline.spark_adapter import jvm
+from app.pipeline.settings import Lake
+from app.spark.adapter import jvm
+from app.spark.faults import lake_fault
+from app.spark.settings import LakeCatalog
 from lake_folders import lake_in, session_of
 from service_process import free_ports
 from spark_session import JVM

@@ -10,7 +10,8 @@ import pytest
 from app.errors import SetupError
 from app.pipeline.archive import lock
 from app.pipeline.archive.lock import Holder, _Lease
-from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.settings import Lake
+from app.spark.settings import LakeCatalog
 from lake_folders import lake_in, session_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from app.pipeline import source
 from app.pipeline.archive import run
+from app.spark import source
 from lake_events import make_topic, produce
 from lake_folders import lake_in, plan_for, read_table, session_of
 

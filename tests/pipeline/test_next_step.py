@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.cli.pipeline import next_step
-from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.settings import Lake
 from app.pipeline.state import LakeState, state
+from app.spark.settings import LakeCatalog
 from report_lake import END, WAITING, FilledLake
 
 pytestmark = pytest.mark.timeout(900)

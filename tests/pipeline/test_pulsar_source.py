@@ -17,12 +17,14 @@ from app.brokers.pulsar.positions import Position
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.features.lake.settings import archived_place, archived_topics
-from app.pipeline import source, tables
+from app.pipeline import tables
 from app.pipeline.archive import run
 from app.pipeline.archive.stream import ArchivePlan
-from app.pipeline.pulsar.reading import MessageIdParts, message_id, offset_of
-from app.pipeline.pulsar_options import Options
-from app.pipeline.settings import PulsarPlace
+from app.spark import source
+from app.spark.columns import RAW, column_names
+from app.spark.pulsar.options import Options
+from app.spark.pulsar.reading import MessageIdParts, message_id, offset_of
+from app.spark.settings import PulsarPlace
 from lake_folders import lake_in, session_of
 from pulsar_readback import plain_client, send_batch
 
@@ -136,7 +138,7 @@ def test_an_offset_is_a_message_id() -> None:
 def test_workers_import_little() -> None:
     """Each Python worker of Spark imports what reads: no configuration, web client or driver of ours."""
     program = (
-        "import sys, app.pipeline.pulsar.datasource; import app.bindings.pulsar_properties;"
+        "import sys, app.spark.pulsar.datasource; import app.bindings.pulsar_properties;"
         "print(*(n for n, there in sys.modules.items() if there and n.startswith(('app.config', 'app.brokers', 'app.runtime',"
         " 'httpx', 'pydantic', 'sqlalchemy', 'fastapi', 'pulsar.', 'pyarrow'))))"
     )
@@ -147,7 +149,7 @@ def test_workers_import_little() -> None:
 
 
 def test_options_that_are_wrong_are_told() -> None:
-    from app.pipeline.pulsar_options import parse_offsets, parse_options
+    from app.spark.pulsar.options import parse_offsets, parse_options
 
     with pytest.raises(ValueError, match=r"option broker is .rabbitmq.*mirrored"):
         parse_options({"broker": "rabbitmq"})
@@ -161,7 +163,7 @@ def test_options_that_are_wrong_are_told() -> None:
 
 def test_security_of_the_configuration_reaches_the_source(tmp_path: Path) -> None:
     """Through Spark's options, which are texts, and back."""
-    from app.pipeline.pulsar_options import as_spark_options, parse_options
+    from app.spark.pulsar.options import as_spark_options, parse_options
 
     files = {name: str(tmp_path / name) for name in ("ca", "cert", "key")}
     secure = {
@@ -186,7 +188,7 @@ def test_a_batch_has_what_was_published(spark: SparkSession, topic: Topic) -> No
     """Keys, values, null ones too, and properties; messages of a batch of the client, each for itself."""
     sent = topic.send(0, 20)
     frame = source.records(spark, topic.place, [topic.full]).cache()
-    assert frame.columns == tables.names(tables.RAW)
+    assert frame.columns == column_names(RAW)
     assert contents(frame) == sent
     assert {(row[0], row[1]) for row in frame.select("broker", "topic").distinct().collect()} == {
         ("main", topic.full)

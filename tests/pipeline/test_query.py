@@ -26,7 +26,8 @@ from app.pipeline.query.answer import QueryAnswer
 from app.pipeline.query.opening import open_table
 from app.pipeline.query.scan import LakeDataset
 from app.pipeline.query.spark import ask as ask_spark
-from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.settings import Lake
+from app.spark.settings import LakeCatalog
 from pages import CHECKOUT, blocks
 from postgres_server import fresh_database
 from report_lake import BEGIN, ORDER, WAITING, FilledLake, fill_lake
@@ -374,7 +375,7 @@ def test_no_verb_starts_spark_for_a_lake_that_is_not_there(tmp_path: Path) -> No
         "erase --subject a --yes",
         "query x --engine spark",
     ):
-        with mock.patch("app.pipeline.session.open_session", side_effect=AssertionError):
+        with mock.patch("app.spark.session.open_session", side_effect=AssertionError):
             found = CliRunner().invoke(cli, ["pipeline", *verb.split(), "--config", str(file)])
         assert isinstance(found.exception, SetupError), verb
         assert "there is no table" in str(found.exception)

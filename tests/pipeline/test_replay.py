@@ -28,7 +28,7 @@ from app.cli.commands import app as cli
 from app.cli.feed import github_feed
 from app.errors import BrokerRefused, SenderError, SetupError
 from app.filters.dialects import compile_filters
-from app.pipeline import source, tables
+from app.pipeline import tables
 from app.pipeline.replay.choice import RecordChoice
 from app.pipeline.replay.chosen import ChosenRecords
 from app.pipeline.replay.gateway import GatewayOutlet
@@ -36,8 +36,10 @@ from app.pipeline.replay.notes import ReplayNotes, ReplayProgress
 from app.pipeline.replay.plan import LakeReplayOrder, demand_no_loop, plan_replay
 from app.pipeline.replay.run import ReplayPace, run
 from app.pipeline.replay.topic import MARK, TopicOutlet, writer
-from app.pipeline.settings import KafkaPlace, Lake
+from app.pipeline.settings import Lake
 from app.runtime.clock import SystemClock
+from app.spark import source
+from app.spark.settings import KafkaPlace
 from configuration import configuration, route
 from lake_folders import lake_in, session_of
 from replay_records import (

@@ -14,11 +14,11 @@ from app.bindings import kafka as binding
 from app.bindings.record import Record
 from app.errors import SenderError
 from app.model.route import Route
-from app.pipeline.reroute import job as jobs
-from app.pipeline.reroute.plan import check_job
-from app.pipeline.session import QUERY_SETTINGS
-from app.pipeline.settings import KafkaPlace, Reroute
 from app.routing.plan import Router
+from app.spark.reroute import job as jobs
+from app.spark.reroute.plan import check_job
+from app.spark.session import QUERY_SETTINGS
+from app.spark.settings import KafkaPlace, Reroute
 from corpus import cases
 from corpus_records import record_of
 from reroute_records import make_topics, publish, random_records, read

@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient
 from app.errors import SetupError
 from app.pipeline.archive import run, stream
 from app.pipeline.archive.renewed import renewed, stored_names, with_current
-from app.pipeline.reroute import job as jobs
-from app.pipeline.settings import KafkaPlace, Reroute
 from app.pipeline.tables import broker_topic
+from app.spark.reroute import job as jobs
+from app.spark.settings import KafkaPlace, Reroute
 from lake_events import make_topic
 from lake_folders import lake_in, plan_for, read_table, session_of
 from waiting import wait_until

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import spark_install
 from app.pipeline.archive import run
-from app.pipeline.session import open_session
-from app.pipeline.settings import SparkEngine
+from app.spark.session import open_session
+from app.spark.settings import SparkEngine
 from lake_folders import lake_in, plan_for
 from spark_session import JVM
 
@@ -97,7 +97,7 @@ def main(folder: str, servers: str, topic: str, most: str, moment: str, nth: str
         "spark.sql.shuffle.partitions": "2",
         "spark.local.dir": f"{folder}-scratch",
     }
-    session = open_session(SparkEngine("local[2]", "1g", conf), lake, app_name="killed")
+    session = open_session(SparkEngine("local[2]", "1g", conf), lake.catalog, app_name="killed")
     if moment in SEEN_FROM_OUTSIDE:
         KillAtSight(Path(folder), moment, int(nth)).start()
     plan = plan_for(lake, servers, topic, most=int(most))

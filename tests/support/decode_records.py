@@ -45,7 +45,7 @@ RAW = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )  # fmt: skip
-"""The Arrow schema of ``pipeline.tables.RAW``."""
+"""The Arrow schema of ``app.spark.columns.RAW``."""
 
 JSON_TYPE = b"application/cloudevents+json"
 _SEED = 8

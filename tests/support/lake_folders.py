@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.catalog.sql import SqlCatalog
 
 from app.pipeline.archive.stream import ArchivePlan
-from app.pipeline.session import open_session
-from app.pipeline.settings import KafkaPlace, Lake, LakeCatalog, SparkEngine
+from app.pipeline.settings import Lake
+from app.spark.session import open_session
+from app.spark.settings import KafkaPlace, LakeCatalog, SparkEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ def lake_in(folder: Path) -> Lake:
 
 def session_of(lake: Lake) -> SparkSession:
     """Return a session of the lake in the Spark of the fixture ``spark``, which also ends it."""
-    return open_session(SparkEngine(), lake, app_name="tests")
+    return open_session(SparkEngine(), lake.catalog, app_name="tests")
 
 
 def read_table(folder: Path, table: str, columns: tuple[str, ...] = ("*",)) -> Any:

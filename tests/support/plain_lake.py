@@ -11,8 +11,9 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 from app.pipeline import tables
-from app.pipeline.session import CATALOG
-from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.settings import Lake
+from app.spark.session import CATALOG
+from app.spark.settings import LakeCatalog
 
 FILE: Final = 50_000  # rows in one data file
 

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from app.bindings.record import Header, Record
 from app.pipeline import tables
 from app.pipeline.settings import Lake
+from app.spark.columns import RAW as RAW_COLUMNS
 from decode_records import RAW
 from kafka_harness import open_calm_log
 from kafka_librdkafka import PATIENCE, make_topic, messages
@@ -83,7 +84,7 @@ def fill(spark: SparkSession, lake: Lake, rows: Iterable[Row]) -> None:
     columns = zip(*(row.raw() for row in rows), strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, RAW, strict=True)]
     frame = spark.createDataFrame(pa.Table.from_arrays(arrays, schema=RAW))
-    frame = frame.to(spark.createDataFrame([], tables.RAW).schema).coalesce(1)
+    frame = frame.to(spark.createDataFrame([], RAW_COLUMNS).schema).coalesce(1)
     frame.writeTo(lake.table(tables.RAW_TABLE)).option("fanout-enabled", "true").append()
 
 

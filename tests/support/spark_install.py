@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.cli.pipeline.group import bring_jars
 from app.errors import SetupError
-from app.pipeline import java
+from app.spark import java
 from kafka_install import Missing
 
 

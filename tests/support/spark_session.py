@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import class_data
 import spark_install
-from app.pipeline.session import ICEBERG, LOCAL_SETTINGS
+from app.spark.session import ICEBERG, LOCAL_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

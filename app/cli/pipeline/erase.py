@@ -15,8 +15,8 @@ from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.pipeline.erase import Attribute, Erased
-    from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
+    from app.spark.session import SparkSession
 
 
 @verb(
@@ -48,7 +48,7 @@ def run(
             code=exits.SETUP,
         )
     settings = load_configuration(config)
-    from app.pipeline.cleanup import cleaning_up
+    from app.spark.cleanup import cleaning_up
 
     session, lake = open_lake(settings, "erase", quiet=as_json, brief=True)
     with cleaning_up(session.stop):

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.config.model.config import Config
-    from app.pipeline.session import SparkSession
-    from app.pipeline.settings import Lake, SparkEngine
+    from app.pipeline.settings import Lake
+    from app.spark.session import SparkSession
+    from app.spark.settings import SparkEngine
 
 F = TypeVar("F", bound="Callable[..., None]")
 
@@ -43,7 +44,7 @@ def verb(name: str, *examples: str, json: str = "") -> Callable[[F], F]:
             try:
                 run(**given)
             except Exception as error:
-                from app.pipeline.faults import lake_fault
+                from app.spark.faults import lake_fault
 
                 if (fault := lake_fault(error)) is None:
                     raise
@@ -66,7 +67,7 @@ def load_configuration(file: Path | None) -> Config:
         SetupError: If the configuration is invalid (with every finding), or Spark cannot run on
             this machine.
     """
-    from app.pipeline.session import requirements
+    from app.spark.session import requirements
 
     requirements()
     return options.configuration(file)
@@ -102,12 +103,14 @@ def open_spark(
         SetupError: If the extra ``pipeline``, Java or a jar is missing.
     """
     from app.features.lake.settings import engine_of
-    from app.pipeline.session import open_session
+    from app.spark.session import open_session
 
     engine = engine_of(config)
     if not engine.has_jars:
         bring_jars(engine, quiet=quiet)
-    return open_session(engine, lake, app_name=f"skybridge {name}", brief=brief)
+    return open_session(
+        engine, lake.catalog if lake else None, app_name=f"skybridge {name}", brief=brief
+    )
 
 
 def bring_jars(engine: SparkEngine | None = None, *, quiet: bool = False) -> list[Path]:
@@ -120,7 +123,7 @@ def bring_jars(engine: SparkEngine | None = None, *, quiet: bool = False) -> lis
 
     from rich import progress as bar
 
-    from app.pipeline import jars
+    from app.spark import jars
 
     where, source = jars.folder(os.environ), jars.repository(os.environ)
     wanted = jars.JARS if engine is None else jars.needed(engine)

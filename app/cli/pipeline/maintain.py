@@ -15,8 +15,8 @@ from app.cli.verbs import option
 if TYPE_CHECKING:
     from app.config.model.config import Config
     from app.pipeline.maintain import LakeRetention, UpkeepResult
-    from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
+    from app.spark.session import SparkSession
 
 Age = Annotated[float, option("Keep replaced snapshots readable for this many days.", min=0)]
 OrphanAge = Annotated[
@@ -49,7 +49,7 @@ def run(
     archive needs.
     """
     settings = load_configuration(config)
-    from app.pipeline.cleanup import cleaning_up
+    from app.spark.cleanup import cleaning_up
 
     session, lake = open_lake(settings, "maintain", quiet=as_json)
     with cleaning_up(session.stop):

@@ -102,8 +102,8 @@ def _by_spark(
     config: Path | None, sql: str, limit: int, *, quiet: bool
 ) -> tuple[Lake, QueryAnswer]:
     settings = load_configuration(config)
-    from app.pipeline.cleanup import cleaning_up
     from app.pipeline.query.spark import ask
+    from app.spark.cleanup import cleaning_up
 
     session, lake = open_lake(settings, "query", quiet=quiet, brief=True)
     with cleaning_up(session.stop), _asking():

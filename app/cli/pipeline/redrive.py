@@ -78,8 +78,8 @@ def _done(
     config: Config, wanted: RedriveRequest, send: Send | None, *, dry_run: bool, quiet: bool
 ) -> RedriveResult:
     """Redrive the wanted records and return the result. With ``dry_run``, only count these records."""
-    from app.pipeline.cleanup import cleaning_up
     from app.pipeline.redrive import preview_redrive, redrive
+    from app.spark.cleanup import cleaning_up
 
     session, lake = open_lake(config, "redrive", quiet=quiet, brief=True)
     with cleaning_up(session.stop):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from app.pipeline.replay.plan import LakeReplayOrder, LakeReplayPlan
     from app.pipeline.replay.run import ReplayResult
     from app.pipeline.replay.topic import ReplayWriter
-    from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
+    from app.spark.session import SparkSession
 
 _URL = "http://127.0.0.1:8080/events"
 _MANY = "Send only events with this {}, or a prefix followed by *; may be repeated; by default all."
@@ -120,7 +120,7 @@ def run(
         order = _order(to, form, records, marked=not unmarked)
         _check(settings, order)
     options.require_address("--url", url, _URL)
-    from app.pipeline.cleanup import cleaning_up
+    from app.spark.cleanup import cleaning_up
 
     session, lake = open_lake(settings, "replay", quiet=as_json)
     with cleaning_up(session.stop):

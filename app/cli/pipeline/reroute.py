@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from app.config.model.config import Config
-    from app.pipeline.reroute.job import Tally
-    from app.pipeline.session import SparkSession
-    from app.pipeline.settings import Reroute
+    from app.spark.reroute.job import Tally
+    from app.spark.session import SparkSession
+    from app.spark.settings import Reroute
 
 _DIGITS = 12  # of a digest in the name of a checkpoint
 
@@ -66,13 +66,13 @@ def reroute(
     batch twice.
     """
     settings = load_configuration(config)
-    from app.pipeline.reroute.plan import check_job
+    from app.spark.reroute.plan import check_job
 
     job = _job(settings, broker, topics, rejects)
     notes = check_job(job)
     if not as_json:
         _print_plan(job, notes)
-    from app.pipeline.cleanup import cleaning_up
+    from app.spark.cleanup import cleaning_up
 
     session = open_spark(settings, "reroute", quiet=as_json)
     with cleaning_up(session.stop):
@@ -103,8 +103,8 @@ def _checkpoint(config: Config, job: Reroute) -> str:
 
 def _counted(session: SparkSession, job: Reroute) -> Tally:
     """Read all records without writing any. Return how many would be written."""
-    from app.pipeline import source
-    from app.pipeline.reroute.job import counted
+    from app.spark import source
+    from app.spark.reroute.job import counted
 
     return counted(job, source.records(session, job.source, job.topics))
 
@@ -120,7 +120,7 @@ def _run(
     quiet: bool,
 ) -> Tally:
     """Run the job until it ends or the user presses Ctrl+C, and return the counts."""
-    from app.pipeline.reroute.job import Tally, started
+    from app.spark.reroute.job import Tally, started
 
     found = [Tally()]
     with _bar(quiet=quiet) as moved:
@@ -164,7 +164,7 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
 
 def _print_plan(job: Reroute, notes: Sequence[str]) -> None:
     """Print the routes of the job and its notes."""
-    from app.pipeline.reroute.plan import route_line
+    from app.spark.reroute.plan import route_line
 
     console = printing.err()
     for route in job.routes:

@@ -14,9 +14,10 @@ from app.config.model.pipeline import Catalog as CatalogSettings
 from app.errors import SetupError
 from app.features.lake.java_client import listener_options, options
 from app.model.route import Target
-from app.pipeline.pulsar_options import Options, full_topic
-from app.pipeline.settings import KafkaPlace, Lake, LakeCatalog, PulsarPlace, Reroute, SparkEngine
+from app.pipeline.settings import Lake
 from app.routing.places import fixed_place, is_fixed
+from app.spark.pulsar.options import Options, full_topic
+from app.spark.settings import KafkaPlace, LakeCatalog, PulsarPlace, Reroute, SparkEngine
 
 _CHECKPOINTS = "./skybridge-data/checkpoints"
 """The checkpoints of a lake in S3, to which Spark writes none. The driver alone uses them, and an archive that

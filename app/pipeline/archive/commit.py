@@ -20,13 +20,15 @@ from app.pipeline.archive.files import DataFile, TableLayout
 from app.pipeline.archive.partitions import Part
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.storage import create_file, delete_file
-from app.pipeline.faults import REFUSALS, UNKNOWN, is_any
 from app.pipeline.history import Snapshot
 from app.pipeline.kinds import TypedTable
-from app.pipeline.session import first_line
-from app.pipeline.settings import NOTHING, Lake
-from app.pipeline.spark_adapter import jvm
+from app.pipeline.settings import Lake
 from app.pipeline.typed.rows import COLUMNS as EVENT_COLUMNS
+from app.spark.adapter import jvm
+from app.spark.columns import column_names
+from app.spark.faults import REFUSALS, UNKNOWN, is_any
+from app.spark.session import first_line
+from app.spark.settings import NOTHING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,7 +80,7 @@ def _layout(table: Any, shown: str, name: str, typed: TypedTable | None) -> Tabl
     properties = dict(table.properties())
     codec = properties.get("write.parquet.compression-codec", "zstd")
     if typed is None:
-        columns = tables.names(tables.COLUMNS[name])
+        columns = column_names(tables.COLUMNS[name])
     else:
         columns = [*EVENT_COLUMNS, *(each.name for each in typed.data.fields)]
     return TableLayout(

@@ -25,10 +25,10 @@ import msgspec
 
 from app.errors import SetupError
 from app.pipeline import history
-from app.pipeline.cleanup import cleaning_up
-from app.pipeline.faults import REFUSALS, UNKNOWN, is_any
 from app.pipeline.settings import Lake, folder_of
-from app.pipeline.spark_adapter import jvm
+from app.spark.adapter import jvm
+from app.spark.cleanup import cleaning_up
+from app.spark.faults import REFUSALS, UNKNOWN, is_any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,10 +11,10 @@ from pyspark.sql import functions as f
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
-from app.pipeline.pulsar_options import SCHEME
 from app.pipeline.settings import Lake
-from app.pipeline.source import Offsets
 from app.pipeline.typed.schema import PREFIX
+from app.spark.pulsar.options import SCHEME
+from app.spark.source import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,15 +17,17 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from app.errors import BrokerUnavailable, SkybridgeError
-from app.pipeline import history, source, tables
-from app.pipeline.archive import positions, progress
+from app.pipeline import history, tables
+from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
-from app.pipeline.source import Offsets
+from app.spark import positions, source
+from app.spark.source import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
+    from app.pipeline.settings import Lake
+    from app.spark.settings import KafkaPlace, PulsarPlace
 
 TopicIds = Mapping[str, tuple[str, ...]]
 """The ids that each topic name has had, from the oldest to the current one."""

@@ -27,9 +27,9 @@ from app.pipeline.archive.ranges import (
 )
 from app.pipeline.archive.renewed import ArchiveFailed, TopicsRenewed, demanding_same_topics
 from app.pipeline.archive.stream import ArchivePlan
-from app.pipeline.faults import REFUSALS, UNKNOWN, is_any, lake_fault
-from app.pipeline.session import first_line
 from app.pipeline.settings import Lake
+from app.spark.faults import REFUSALS, UNKNOWN, is_any, lake_fault
+from app.spark.session import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

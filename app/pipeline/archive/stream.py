@@ -15,15 +15,16 @@ from uuid import uuid4
 import msgspec
 
 from app.errors import SetupError
-from app.pipeline import history, source, tables
-from app.pipeline.archive import positions
+from app.pipeline import history, tables
 from app.pipeline.archive.lag import offsets
 from app.pipeline.archive.renewed import remove_misplaced, renewed, stored_names, with_current
 from app.pipeline.history import EPOCH, QUERY
-from app.pipeline.pulsar_options import SCHEME
-from app.pipeline.session import hadoop_file, read_file
-from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
-from app.pipeline.source import Offsets
+from app.pipeline.settings import Lake
+from app.spark import positions, source
+from app.spark.pulsar.options import SCHEME
+from app.spark.session import hadoop_file, read_file
+from app.spark.settings import KafkaPlace, PulsarPlace
+from app.spark.source import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

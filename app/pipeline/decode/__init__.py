@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 from app.pipeline import tables
 from app.pipeline.decode.batch import KEPT, SENT, decoded_batches
+from app.spark.columns import HEADERS, LOCATION, column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["KEPT", "SENT", "decoded"]
 
-DECODED = tables.names(tables.DECODED)
-VERDICT = tables.names(tables.VERDICT)
+DECODED = column_names(tables.DECODED)
+VERDICT = column_names(tables.VERDICT)
 _WITHOUT_TIME = tables.ATTRIBUTES.replace("time TIMESTAMP, ", "")
 _RETURNED = (
-    f"{tables.LOCATION}, key BINARY, {_WITHOUT_TIME}, {tables.DATA}, {tables.ARRIVAL}, "
-    f"{tables.VERDICT}, value BINARY, headers {tables.HEADERS}, time TIMESTAMP"
+    f"{LOCATION}, key BINARY, {_WITHOUT_TIME}, {tables.DATA}, {tables.ARRIVAL}, "
+    f"{tables.VERDICT}, value BINARY, headers {HEADERS}, time TIMESTAMP"
 )
 
 

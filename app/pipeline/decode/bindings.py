@@ -22,7 +22,7 @@ from app.pipeline.decode.meanings import (
     meaning,
     version_lookup,
 )
-from app.pipeline.pulsar_options import SCHEME
+from app.spark.pulsar.options import SCHEME
 
 _NESTED_PREFIX: Final = "CE-"
 

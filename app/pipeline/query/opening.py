@@ -17,8 +17,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from app.errors import LakeUnavailable, SetupError
 from app.pipeline import tables
-from app.pipeline.session import CATALOG, first_line
-from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.settings import Lake
+from app.spark.session import CATALOG, first_line
+from app.spark.settings import LakeCatalog
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from app.pipeline import tables
-from app.pipeline.faults import lake_fault
 from app.pipeline.query.answer import QueryAnswer, changing_sql, refused_sql
 from app.pipeline.settings import Lake
-from app.pipeline.spark_adapter import java_session, jvm
 from app.pipeline.to_python import python_values
+from app.spark.adapter import java_session, jvm
+from app.spark.faults import lake_fault
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

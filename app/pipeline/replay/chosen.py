@@ -20,10 +20,10 @@ from app.bindings.record import Record
 from app.pipeline import decode, filtering, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
-from app.pipeline.decode.exact import records
 from app.pipeline.replay.choice import RecordChoice
 from app.pipeline.settings import Lake
 from app.pipeline.tables import PLACE
+from app.spark.arrow_records import records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

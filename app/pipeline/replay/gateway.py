@@ -20,7 +20,7 @@ from app.errors import BrokerUnavailable, SenderError
 from app.interfaces import Clock
 from app.libraries.httpx_client import httpx
 from app.pipeline.replay.topic import MARK, UPGRADED, Form, RetryWaits
-from app.pipeline.settings import NOTHING
+from app.spark.settings import NOTHING
 
 AT_ONCE: Final = 8  # concurrent requests
 WITHIN: Final = 30.0  # seconds for one response

@@ -13,8 +13,8 @@ import msgspec
 
 from app.errors import SetupError
 from app.pipeline.replay.plan import LakeReplayPlan
-from app.pipeline.session import read_file, write_file
 from app.pipeline.settings import folder_of
+from app.spark.session import read_file, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,11 +16,11 @@ import msgspec
 from app.bindings.record import Record
 from app.interfaces import Clock
 from app.pipeline.archive.progress import Progress
-from app.pipeline.cleanup import cleaning_up
 from app.pipeline.replay.chosen import ChosenRecords, Slice
 from app.pipeline.replay.notes import ReplayNotes, ReplayProgress
 from app.pipeline.replay.plan import LakeReplayPlan
 from app.pipeline.replay.topic import ReplayWriter
+from app.spark.cleanup import cleaning_up
 
 RECORDS: Final = 500  # largest number of records sent together
 BYTES: Final = 1 << 20  # size limit of records sent together; a larger record is sent alone

@@ -12,9 +12,10 @@ from app.pipeline.archive import lock, progress, ranges, run
 from app.pipeline.archive.derive import Derived
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.ranges import DeriveRange
-from app.pipeline.faults import REFUSALS, UNKNOWN
 from app.pipeline.query import duck
-from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.settings import Lake
+from app.spark.faults import REFUSALS, UNKNOWN
+from app.spark.settings import LakeCatalog
 
 LAKE = Lake(catalog=LakeCatalog(kind="rest", uri="http://127.0.0.1:9", warehouse="s3://lake/"))
 START, HALF, END = ({"main": {"orders": {0: n}}} for n in (0, 50, 100))

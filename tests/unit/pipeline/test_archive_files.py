@@ -20,7 +20,8 @@ from app.pipeline.archive.files import DOOMED, DataFile, TableLayout, rewrite_wi
 from app.pipeline.archive.identity import buckets, identities
 from app.pipeline.archive.partitions import Part
 from app.pipeline.archive.writing import DecodeTask, write_files
-from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.settings import Lake
+from app.spark.settings import LakeCatalog
 from decode_records import raw_table
 from replay_records import binary_record
 

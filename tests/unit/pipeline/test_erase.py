@@ -8,7 +8,8 @@ import pytest
 
 from app.pipeline import erase, history
 from app.pipeline.history import Snapshot
-from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.settings import Lake
+from app.spark.settings import LakeCatalog
 
 LAKE = Lake(LakeCatalog("jdbc", "jdbc:sqlite:/lake/catalog.db", "file:///lake"))
 

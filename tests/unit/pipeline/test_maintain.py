@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from app.pipeline.maintain import rewrite_manifests
-from app.pipeline.settings import Lake, LakeCatalog
+from app.pipeline.settings import Lake
+from app.spark.settings import LakeCatalog
 
 OVERTAKEN = (
     "org.apache.iceberg.exceptions.ValidationException: Deleted manifest m1.avro could not be found"

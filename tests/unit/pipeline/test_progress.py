@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.pipeline import tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.ranges import DeriveRange, empty_after, extended, split_by_offsets
+from app.spark.columns import column_names
 
 offsets = st.dictionaries(st.integers(0, 5), st.integers(0, 10_000), max_size=6)
 progresses = st.dictionaries(
@@ -68,8 +69,8 @@ def test_a_progress_is_text_that_any_tool_reads(found: progress.Progress) -> Non
 
 
 def test_the_names_of_columns_are_read_from_their_declaration() -> None:
-    assert tables.names(tables.QUARANTINE) == [
+    assert column_names(tables.QUARANTINE) == [
         *("broker", "topic", "partition", "offset", "record_time", "key", "value", "headers"),
         *("verdict", "rule", "detail", "faults", "seen"),
     ]
-    assert "extensions" in tables.names(tables.EVENTS)
+    assert "extensions" in column_names(tables.EVENTS)

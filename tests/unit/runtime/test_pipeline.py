@@ -17,8 +17,8 @@ from app.features.lake.settings import (
     engine_of,
     lake_of,
 )
-from app.pipeline import jars
 from app.pipeline.settings import folder_of
+from app.spark import jars
 
 LOG = {"kind": "embedded", "path": "/srv/l", "kafka_listener": "127.0.0.1:19092"}
 

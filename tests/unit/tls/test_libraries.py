@@ -31,8 +31,8 @@ from app.brokers.rabbitmq.driver import RabbitDriver
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.security import ClientTls
 from app.errors import SetupError
-from app.pipeline.pulsar import reading
-from app.pipeline.pulsar_options import Options
+from app.spark.pulsar import reading
+from app.spark.pulsar.options import Options
 from app.store.postgresql import engine_of
 from app.telemetry.otlp import exporter_of
 from certificate_pairs import CertificatePair

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.pipeline import class_data, jars
-from app.pipeline.session import _settings
-from app.pipeline.settings import SparkEngine
+from app.spark import class_data, jars
+from app.spark.session import _settings
+from app.spark.settings import SparkEngine
 
 CLASS_PATH, JVM = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
 

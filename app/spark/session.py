@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
-from app.pipeline.cleanup import cleaning_up
-from app.pipeline.settings import Lake, LakeCatalog, SparkEngine
-from app.pipeline.spark_adapter import java_session, jvm, launch
+from app.spark.adapter import java_session, jvm, launch
+from app.spark.cleanup import cleaning_up
+from app.spark.settings import LakeCatalog, SparkEngine
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -64,7 +64,7 @@ _AT_LAUNCH: Final = ("spark.driver.", "spark.jars", "spark.submit.", "spark.mast
 
 
 def open_session(
-    engine: SparkEngine, lake: Lake | None, *, app_name: str, brief: bool = False
+    engine: SparkEngine, catalog: LakeCatalog | None, *, app_name: str, brief: bool = False
 ) -> SparkSession:
     """Return a new session of this process's Spark, which is started if it is not running.
 
@@ -73,7 +73,7 @@ def open_session(
 
     Args:
         engine: How Spark runs.
-        lake: The lake whose catalog the session has; None for none.
+        catalog: The catalog of Iceberg that the session has; None for none.
         app_name: The name that Spark shows.
         brief: Whether the process ends after one short job, so that the JVM is set up for a fast
             start.
@@ -85,7 +85,7 @@ def open_session(
     from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy, and an extra
 
     session = SparkSession(_context(engine, app_name, brief=brief)).newSession()
-    fixed = {**QUERY_SETTINGS, **(catalog_settings(lake.catalog) if lake else {})}
+    fixed = {**QUERY_SETTINGS, **(catalog_settings(catalog) if catalog else {})}
     for name, value in fixed.items():
         session.conf.set(name, value)
     _override(session, engine.conf)
@@ -169,7 +169,7 @@ def requirements() -> None:
             "the pipeline runs on Spark, which is not installed",
             cure="install the extra pipeline (make install does), or use the image pipeline",
         )
-    from app.pipeline import java  # noqa: PLC0415
+    from app.spark import java  # noqa: PLC0415
 
     java.find(os.environ)
 
@@ -206,7 +206,7 @@ def _settings(engine: SparkEngine, app_name: str, *, brief: bool) -> dict[str, s
 def _short_job_options(engine: SparkEngine) -> dict[str, str]:
     """Return the JVM options for a short job. The operator's options come last, because the JVM
     uses the last of contradictory options."""
-    from app.pipeline import class_data, jars  # noqa: PLC0415 - as below
+    from app.spark import class_data, jars  # noqa: PLC0415 - as below
 
     own = engine.conf.get(_JVM, "")
     terminal = sys.stdout.isatty() and sys.stderr.isatty()
@@ -224,7 +224,7 @@ def _jars(engine: SparkEngine, *, local: bool) -> dict[str, str]:
     if engine.has_jars:
         named = [engine.conf["spark.jars"]] if "spark.jars" in engine.conf else []
         return {"spark.jars": ",".join([*named, *engine.extra_jars])} if engine.extra_jars else {}
-    from app.pipeline import jars  # noqa: PLC0415 - imports an HTTP client
+    from app.spark import jars  # noqa: PLC0415 - imports an HTTP client
 
     found = [*map(str, jars.paths(engine)), *engine.extra_jars]
     if not local:

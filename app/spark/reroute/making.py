@@ -13,16 +13,16 @@ from app.bindings import kafka
 from app.bindings.record import Record
 from app.errors import SenderError
 from app.model.route import Route
-from app.pipeline import tables
-from app.pipeline.decode.exact import arrays, records
 from app.routing.plan import Router
+from app.spark.arrow_records import arrays, records
+from app.spark.columns import HEADERS, column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROUTED_COLUMNS: Final = (
     "nth INT, route STRING, broker STRING, topic STRING, key BINARY, value BINARY, "
-    f"headers {tables.HEADERS}, reason STRING"
+    f"headers {HEADERS}, reason STRING"
 )
 """The columns of a record that a reroute writes.
 
@@ -44,7 +44,7 @@ _TYPES: Final = {
     "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
 _SCHEMA: Final = pa.schema(
-    [(name, _TYPES.get(name, pa.string())) for name in tables.names(ROUTED_COLUMNS)]
+    [(name, _TYPES.get(name, pa.string())) for name in column_names(ROUTED_COLUMNS)]
 )
 
 RoutedRecord = tuple[str | None, str | None, str, Record, str | None]

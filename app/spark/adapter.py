@@ -11,7 +11,7 @@ undocumented        gain, and the public alternative
 ``_jsq``            progress of a stream without parsing. ``lastProgress``, which parses all of it at each call.
 ==================  ==========================================================================================
 
-pyspark is pinned, with the jars that ``app/pipeline/jars.py`` names. For another version: run ``tests/pipeline`` with
+pyspark is pinned, with the jars that ``app/spark/jars.py`` names. For another version: run ``tests/pipeline`` with
 it, then name it in ``KNOWN``.
 """
 
@@ -69,7 +69,7 @@ def launch(settings: Mapping[str, str]) -> None:
     """
     from pyspark import SparkContext  # noqa: PLC0415 - heavy, and an extra
 
-    demand("pyspark", KNOWN, "app/pipeline/spark_adapter.py")
+    demand("pyspark", KNOWN, "app/spark/adapter.py")
     before = os.environ.get(_ARGUMENTS)
     arguments = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     os.environ[_ARGUMENTS] = f"{shlex.join(arguments)} {before or _SHELL}"

@@ -1,6 +1,6 @@
 """Records of a Kafka or of an embedded log's Kafka listener as a Spark frame with the columns RAW.
 
-Records of a Pulsar come by a data source of Skybridge (``pipeline.pulsar``). For Kafka the source
+Records of a Pulsar come by a data source of Skybridge (``app.spark.pulsar``). For Kafka the source
 is Spark's own. It reads committed records only and fails on a missing offset, so records that
 retention deleted unread are never skipped silently.
 """
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 from pyspark.sql import functions as f
 
-from app.pipeline.pulsar_options import as_spark_options
-from app.pipeline.settings import NOTHING, KafkaPlace, PulsarPlace
+from app.spark.pulsar.options import as_spark_options
+from app.spark.settings import NOTHING, KafkaPlace, PulsarPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -129,7 +129,7 @@ def _registered(spark: SparkSession) -> SparkSession:
     """
     from pyspark.errors import AnalysisException  # noqa: PLC0415
 
-    from app.pipeline.pulsar.datasource import CloudEventsSource  # noqa: PLC0415
+    from app.spark.pulsar.datasource import CloudEventsSource  # noqa: PLC0415
 
     try:
         spark.dataSource.register(CloudEventsSource)

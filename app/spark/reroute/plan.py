@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from app.errors import SetupError
 from app.model.route import BUILT_IN_MAPPERS, Exchange, Route, Target
-from app.pipeline.settings import KafkaPlace, Reroute
 from app.routing.plan import Router
 from app.routing.templates import compile_template, placeholders
+from app.spark.settings import KafkaPlace, Reroute
 
 
 def check_job(job: Reroute) -> list[str]:

@@ -15,12 +15,12 @@ import msgspec
 from pyspark.sql import functions as F  # noqa: N812
 
 from app.errors import SetupError
-from app.pipeline import source
-from app.pipeline.archive.positions import topic_ids
-from app.pipeline.reroute import making
-from app.pipeline.reroute.plan import brokers_of
-from app.pipeline.session import cached, read_file, write_file
-from app.pipeline.settings import KafkaPlace, Reroute
+from app.spark import source
+from app.spark.positions import topic_ids
+from app.spark.reroute import making
+from app.spark.reroute.plan import brokers_of
+from app.spark.session import cached, read_file, write_file
+from app.spark.settings import KafkaPlace, Reroute
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

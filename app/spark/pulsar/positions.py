@@ -15,15 +15,15 @@ from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.security import ClientTls, OAuth2
 from app.errors import BrokerUnavailable, SetupError
 from app.libraries.httpx_client import httpx
-from app.pipeline.pulsar.reading import offset_of
-from app.pipeline.pulsar_options import Offsets, Options
+from app.spark.pulsar.options import Offsets, Options
+from app.spark.pulsar.reading import offset_of
 
 Where = Literal["earliest", "latest"] | datetime
 T = TypeVar("T")
 
 
 class PulsarPositions:
-    """A client for the offsets of a Pulsar, with the methods of ``archive.positions``. Topics have
+    """A client for the offsets of a Pulsar, with the methods of ``app.spark.positions``. Topics have
     their full names.
     """
 

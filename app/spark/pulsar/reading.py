@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from app.pipeline.pulsar_options import Options
+from app.spark.pulsar.options import Options
 from app.tls import Copies, Pems
 
 if TYPE_CHECKING:

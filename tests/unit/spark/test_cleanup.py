@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.pipeline.cleanup import cleaning_up
+from app.spark.cleanup import cleaning_up
 
 
 def fail() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import SetupError
-from app.pipeline import jars
-from app.pipeline.jars import Jar
+from app.spark import jars
+from app.spark.jars import Jar
 from threaded_http import QuietHandler, ThreadedServer
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.pipeline import class_data
+from app.spark import class_data
 
 TAKE, LEAVE = "-XX:SharedArchiveFile=", "-XX:ArchiveClassesAtExit="
 MAGIC = bytes.fromhex("a8bab00f")

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from app.pipeline import java
+from app.spark import java
 
 _QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """Options that silence the warning of Java about each class that it cannot cache."""

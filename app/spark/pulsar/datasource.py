@@ -23,9 +23,9 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from app.pipeline import tables
-from app.pipeline.pulsar.reading import MessageRange, batches
-from app.pipeline.pulsar_options import Offsets, Options, as_json, parse_offsets, parse_options
+from app.spark.columns import RAW
+from app.spark.pulsar.options import Offsets, Options, as_json, parse_offsets, parse_options
+from app.spark.pulsar.reading import MessageRange, batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ class CloudEventsSource(DataSource):
         return "cloudevents"
 
     def schema(self) -> str:
-        return tables.RAW
+        return RAW
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - there is one schema
         return _Reader(parse_options(self.options))
@@ -92,7 +92,7 @@ def bound(options: Options, text: str) -> Offsets:
     """Return the offset of every partition at a bound. Partitions that the text does not name are
     read from their start.
     """
-    from app.pipeline.pulsar.positions import PulsarPositions  # noqa: PLC0415 - imported on the driver only
+    from app.spark.pulsar.positions import PulsarPositions  # noqa: PLC0415 - imported on the driver only
 
     topics = options.full_topics()
     positions = PulsarPositions(options)
@@ -111,7 +111,7 @@ def pieces(options: Options, start: Offsets, end: Offsets) -> list[InputPartitio
     Raises:
         ValueError: Retention has deleted messages after the start.
     """
-    from app.pipeline.pulsar.positions import PulsarPositions  # noqa: PLC0415
+    from app.spark.pulsar.positions import PulsarPositions  # noqa: PLC0415
 
     positions = PulsarPositions(options)
     wires = positions.wires(list(end))

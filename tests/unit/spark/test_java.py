@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import SetupError
-from app.pipeline import java
+from app.spark import java
 
 
 def a_java(folder: Path, says: str) -> Path:

@@ -14,8 +14,8 @@ from app.bindings import kafka
 from app.bindings.record import Decoded, Record
 from app.errors import SenderError
 from app.model.route import Route
-from app.pipeline.reroute import making
 from app.routing.plan import Router
+from app.spark.reroute import making
 from decode_records import raw_table
 from reroute_records import random_records
 

@@ -18,7 +18,7 @@ import msgspec
 
 from app.errors import SetupError
 from app.libraries.httpx_client import httpx
-from app.pipeline.settings import SparkEngine
+from app.spark.settings import SparkEngine
 
 MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 FOLDER = "SKYBRIDGE_JARS"

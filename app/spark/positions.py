@@ -1,7 +1,7 @@
 """The offsets that a Kafka holds now, read with its Java client and the settings with which Spark
 reads.
 
-The offsets of a Pulsar are read from its admin API (``pipeline.pulsar.positions``).
+The offsets of a Pulsar are read from its admin API (``app.spark.pulsar.positions``).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from app.errors import BrokerUnavailable, SetupError
-from app.pipeline.faults import is_any
-from app.pipeline.settings import KafkaPlace, PulsarPlace
-from app.pipeline.source import Offsets
-from app.pipeline.spark_adapter import jvm
+from app.spark.adapter import jvm
+from app.spark.faults import is_any
+from app.spark.settings import KafkaPlace, PulsarPlace
+from app.spark.source import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +107,7 @@ def open_positions(
         BrokerUnavailable: The broker does not answer, or refuses the login.
     """
     if isinstance(place, PulsarPlace):
-        from app.pipeline.pulsar.positions import PulsarPositions  # noqa: PLC0415 - imports an HTTP client
+        from app.spark.pulsar.positions import PulsarPositions  # noqa: PLC0415 - imports an HTTP client
 
         yield PulsarPositions(place.cluster)
         return

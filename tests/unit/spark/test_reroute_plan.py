@@ -8,8 +8,8 @@ import pytest
 
 from app.errors import SetupError
 from app.model.route import Route
-from app.pipeline.reroute.plan import check_job, route_line
-from app.pipeline.settings import KafkaPlace, Reroute
+from app.spark.reroute.plan import check_job, route_line
+from app.spark.settings import KafkaPlace, Reroute
 
 MAIN = KafkaPlace("main", "127.0.0.1:9092")
 OTHER = KafkaPlace("other", "127.0.0.1:9093")
