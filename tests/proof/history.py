@@ -141,12 +141,15 @@ class Fault:
         host: The host at which it happened.
         start: The time before the disturbance began.
         end: The time at which the host was whole again; equal to ``start`` for a moment.
+        isolates: Whether the host cannot become the owner of a partition between ``start`` and ``end``, because it
+            reaches neither broker nor store. It may still reach the targets.
     """
 
     name: str
     host: str
     start: float
     end: float
+    isolates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,8 @@ class Terms:
         settle: Seconds after a fault in which partitions may still change their owners.
         lease: Seconds in which two owners of a partition may be active at once.
         pause: Seconds after the answer of ``:pause`` in which an attempt may still begin.
+        timeout: Seconds after which a worker gives up an attempt. It repeats the attempt, whatever the target answers
+            later.
         per_gateway: Whether the order of a key holds only among events that one gateway accepted.
         spool: Whether a route with a spool may store events twice while a fault lasts.
     """
@@ -181,6 +186,7 @@ class Terms:
     settle: float = 15.0
     lease: float = 5.0
     pause: float = 2.0
+    timeout: float = 10.0
     per_gateway: bool = False
     spool: bool = False
 
