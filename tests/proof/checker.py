@@ -15,7 +15,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -112,7 +112,9 @@ def _in_words(counts: dict[str, int]) -> str:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("files", nargs="+", type=Path, help="files of one history")
-    parser.add_argument("--json", action="store_true", help="print the counts as a last line of JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the counts as a last line of JSON"
+    )
     asked = parser.parse_args(arguments)
     files = asked.files
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+
 from proof import checker
 from proof.checker_verdicts import VERDICTS
 from proof.clean_history import BREACHES, TERMS, CleanHistory
