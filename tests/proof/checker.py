@@ -11,6 +11,7 @@ example because no event was acknowledged. The checker shares no code with ``app
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -111,21 +112,20 @@ def _in_words(counts: dict[str, int]) -> str:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("files", nargs="+", type=Path, help="files of one history")
-<<<<<<< HEAD
     parser.add_argument(
         "--json", action="store_true", help="print the counts as a last line of JSON"
     )
     asked = parser.parse_args(arguments)
     files = asked.files
-=======
-    files = parser.parse_args(arguments).files
->>>>>>> parent of 35705ba5 (Proof: the checker prints its counts as JSON)
     try:
         judgement = judge(files)
     except (BadHistory, OSError) as error:
         print(error, file=sys.stderr)
         return NOT_JUDGED
     print(report(judgement, files))
+    if asked.json:
+        counted = ("counts", "repeats", "faults")
+        print(json.dumps({name: getattr(judgement, name) for name in counted}))
     return judgement.code
 
 
