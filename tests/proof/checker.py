@@ -22,7 +22,7 @@ from pathlib import Path
 from proof.checker_order import Witness
 from proof.checker_tables import Tables
 from proof.checker_verdicts import VERDICTS, allowed_repeats
-from proof.history import BadHistory, read_history, read_texts
+from proof.history import BadHistory, Line, read_history, read_texts
 
 WITNESSES = 3  # of each verdict are shown; all are counted
 CLEAN, CONVICTED, NOT_JUDGED = 0, 1, 2
@@ -68,7 +68,12 @@ def judge(paths: Iterable[Path]) -> Judgement:
     Raises:
         BadHistory: A line is not of the format, or no line has the terms of the run.
     """
-    with closing(Tables(read_history(paths))) as tables:
+    return judge_lines(read_history(paths))
+
+
+def judge_lines(lines: Iterable[Line]) -> Judgement:
+    """Judge the lines of a history, as ``judge`` does."""
+    with closing(Tables(lines)) as tables:
         counts = {name: tables.count(query) for name, query in _COUNTS.items()}
         judgement = Judgement(counts, allowed_repeats(tables))
         for name, verdict in VERDICTS.items():

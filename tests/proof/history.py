@@ -8,16 +8,13 @@ has its own times.
 Times are seconds of ``time.monotonic()``. All processes and network namespaces of one machine share this
 clock, and ``faketime`` on a host of the service does not change it for the laboratory.
 
-This module uses the standard library alone, and shares no code with ``app``.
+This module shares no code with ``app``.
 
 ::
 
     writer = HistoryWriter(folder / "load.jsonl")
     writer.write(Terms(subscriptions={"billing": "orders"}))
     writer.write(Request("gateway-1", start, end, 202, (Event("7", "key-1", digest(body)),), "orders"))
-    writer.close()
-    for line in read_history([folder / "load.jsonl"]):
-        print(line.number, line.record)
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ DIGEST_BYTES = 8  # one pair of a million events is equal by chance in one run o
 def digest(data: bytes, attributes: Mapping[str, str] | None = None) -> str:
     """Return a short hash of the data of an event, and of the attributes that the sender gave.
 
-    A target passes only attributes with names that the sender used, because the service may add others.
+    A target passes only the attributes that the sender used, because the service may add others.
     """
     whole = hashlib.blake2b(data, digest_size=DIGEST_BYTES)
     for name, value in sorted((attributes or {}).items()):
@@ -252,7 +249,7 @@ class HistoryWriter:
         self._file.write(as_line(record) + "\n")
 
     def flush(self) -> None:
-        """Hand the lines to the operating system, so that they survive a kill of this process."""
+        """Hand the lines to the operating system. They survive a kill of this process."""
         self._file.flush()
 
     def close(self) -> None:
@@ -265,7 +262,7 @@ class Line:
 
     Attributes:
         number: The number of the line over all files of the history, from 1.
-        text: The line itself, which a verdict shows as its witness.
+        text: The line itself.
     """
 
     number: int
@@ -297,3 +294,9 @@ def read_history(paths: Iterable[Path]) -> Iterator[Line]:
         except ValueError as error:
             raise BadHistory(f"line {number}: {error}: {text[:200]}") from error
         yield Line(number, text, record)
+
+
+def in_memory(records: Iterable[Record]) -> Iterator[Line]:
+    """Return the lines of records that are in no file, in their order."""
+    for number, record in enumerate(records, start=1):
+        yield Line(number, as_line(record), record)
