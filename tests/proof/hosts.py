@@ -23,6 +23,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -62,6 +63,7 @@ class Host:
         self.namespace = f"sky{network.number}-{name}"
         self._outside = f"sky{network.number}v{number}"
         self._network = network
+        self._dropped: Counter[str] = Counter()
 
     def make(self) -> None:
         """Make the namespace with one interface, ``eth0``, on the bridge."""
@@ -126,16 +128,25 @@ class Host:
 
     def drop(self, *others: str) -> None:
         """Drop all packets that these hosts send to this host. The other direction stays open."""
-        self._cut("add", others)
+        self._cut("add", [each for each in others if not self._dropped[each]])
+        self._dropped.update(others)
 
     def hear(self, *others: str) -> None:
-        """End ``drop`` for these hosts."""
-        self._cut("delete", others)
+        """End one ``drop`` of each of these hosts. They are heard when as many were ended as begun."""
+        self._dropped.subtract(others)
+        self._cut("delete", [each for each in others if not self._dropped[each]])
 
     def _cut(self, verb: str, others: Sequence[str]) -> None:
         if others:
             addresses = ", ".join(self._network[each].address for each in others)
             self.run("nft", verb, "element", "inet", "proof", "cut", f"{{ {addresses} }}")
+
+    def disk(self, megabytes: int) -> Path:
+        """Return a new folder of this host, a file system in memory that is full at this size."""
+        folder = _disks(self._network.number) / self.name
+        folder.mkdir(parents=True)
+        run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", str(folder))
+        return folder
 
     def lose(self, thousandths: int, other: str) -> None:
         """Drop this share of the packets that ``other`` sends to this host, at random; 0 ends it."""
@@ -246,7 +257,7 @@ def run(*words: str, stdin: str = "") -> str:
 
 def remove_leftovers() -> None:
     """Remove the networks of runs whose process has ended, even if it was killed."""
-    for state in STATES.glob("*") if STATES.is_dir() else ():
+    for state in STATES.glob("[0-9]*") if STATES.is_dir() else ():
         owner = state.read_text()
         if owner and _identity(int(owner.split()[0])) != owner:
             remove(int(state.name))
@@ -261,6 +272,10 @@ def remove(number: int) -> None:
         shutil.rmtree(_names_folder(namespace), ignore_errors=True)
     with contextlib.suppress(RuntimeError):  # a run that was killed early has made none
         run("ip", "link", "delete", f"sky{number}")
+    disks = _disks(number)
+    for folder in disks.glob("*"):
+        run("umount", "--lazy", str(folder))
+    shutil.rmtree(disks, ignore_errors=True)
     (STATES / str(number)).unlink(missing_ok=True)
 
 
@@ -271,6 +286,10 @@ def _killed(namespace: str) -> list[str]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(each), signal.SIGKILL)
     return found
+
+
+def _disks(number: int) -> Path:
+    return STATES / f"disks-{number}"
 
 
 def _names_folder(namespace: str) -> Path:

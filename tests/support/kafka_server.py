@@ -76,7 +76,7 @@ class KafkaServer(ServerProcess):
         super().__init__(outlives_us=outlives_us)
         self.port, self.controller_port = free_ports(2)
         self._own = dict(properties or {})
-        self._options = (*options, *(_brief() if brief else ()))
+        self._options = (*options, *(brief_options() if brief else ()))
         self.cluster = "k" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]  # no "-" first
 
     @property
@@ -100,7 +100,7 @@ class KafkaServer(ServerProcess):
         if not config.exists():
             config.write_text("".join(f"{k}={v}\n" for k, v in self._properties().items()))
             self._format(jars, config)
-        self._process = self._spawn(_java(jars, ["kafka.Kafka", str(config)], self._options))
+        self._process = self._spawn(java(jars, ["kafka.Kafka", str(config)], self._options))
 
     def _properties(self) -> dict[str, str]:
         broker, controller = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.controller_port}"
@@ -117,7 +117,7 @@ class KafkaServer(ServerProcess):
     def _format(self, jars: Path, config: Path) -> None:
         tool = ["kafka.tools.StorageTool", "format", "-t", self.cluster, "-c", str(config)]
         result = subprocess.run(
-            _java(jars, [*tool, *self._format_options()], _brief()),
+            java(jars, [*tool, *self._format_options()], brief_options()),
             capture_output=True,
             text=True,
             check=False,
@@ -143,7 +143,7 @@ def run_tool(
     ``tool`` is the class below ``package``, such as consumer.ConsoleConsumer. Raises RuntimeError
     if the tool fails.
     """
-    command = _java(install(), [f"{package}.{tool}", *arguments], _brief())
+    command = java(install(), [f"{package}.{tool}", *arguments], brief_options())
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=180, check=False)
     if result.returncode:
         raise RuntimeError(f"{tool} failed: {result.stderr.decode()[-2000:]}")
@@ -160,11 +160,13 @@ def running() -> str | None:
     return None if ports is None else KafkaServer.addresses(ports)
 
 
-def _brief() -> tuple[str, ...]:
+def brief_options() -> tuple[str, ...]:
+    """Return the options of a JVM that starts fast, at the price of speed later."""
     return (_BRIEF, *class_data.shared(CLASSES))
 
 
-def _java(jars: Path, arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+def java(jars: Path, arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return the command of a JVM with these jars. Its memory is that of a test, unless the options name another."""
     return ["java", *_JVM, *options, "-cp", f"{jars}/*", *arguments]
 
 

@@ -67,7 +67,7 @@ class PostgresServer(ServerProcess):
     def __init__(self, *, outlives_us: bool = False) -> None:
         super().__init__(outlives_us=outlives_us)
         (self.port,) = free_ports(1)
-        self._user = _unprivileged()
+        self._user = unprivileged()
 
     @property
     def dsn(self) -> str:
@@ -123,7 +123,7 @@ def fresh_database(dsn: str) -> str:
     return f"{dsn}?options=-csearch_path%3D{name}"
 
 
-def _unprivileged() -> str | None:
+def unprivileged() -> str | None:
     """Return the user to run as if the tests run as root, else None."""
     if os.getuid() != 0:
         return None

@@ -1,0 +1,107 @@
+"""Write the results of trials into a page, a row of each scenario, between two markers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checkout import git
+from proof.scenarios import SCENARIOS, Scenario
+
+if TYPE_CHECKING:
+    from proof.trial import Result
+
+BEGIN, END = "<!-- scenarios -->", "<!-- end of scenarios -->"
+HEADINGS = (
+    "scenario", "attack", "seeds", "acknowledged", "unknown", "attempts", "repeated, as allowed", "verdict",
+    "longest gap", "seconds", "commit, date, load",
+)  # fmt: skip
+_ROW = re.compile(r"^\| `([\w-]+)` \|.*$", re.MULTILINE)
+
+
+def verdict(result: Result) -> str:
+    """Return the verdict of a trial in words."""
+    if result.remarks and not result.counts:
+        return "no verdict"
+    found = ", ".join(f"{count:,} {name}" for name, count in result.verdicts.items())
+    if not result.verdicts:
+        return "clean" if result.counts.get("acknowledged") else "nothing was acknowledged"
+    return f"convicted: {found}"
+
+
+def write(page: Path, result: Result, version: str) -> None:
+    """Write a result into the page. It replaces the row of its scenario; all other rows stay.
+
+    Args:
+        page: The page, with both markers.
+        result: The result of a trial that came to its end; another one is not written.
+        version: The cluster, in words.
+    """
+    if not result.counts:
+        return
+    text = page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    known, _, after = rest.partition(END)
+    rows = {match[1]: match[0] for match in _ROW.finditer(known)}
+    seeds = _seeds_before(rows.get(result.scenario.name, ""), result)
+    rows[result.scenario.name] = row(result, seeds, _commit())
+    remarks = _remarks(known)
+    remarks[result.scenario.cluster] = f"- {result.scenario.cluster}: {version}."
+    page.write_text(f"{before}{BEGIN}\n\n{table(rows, remarks)}\n{END}{after}", encoding="utf-8")
+
+
+def table(rows: Mapping[str, str], remarks: Mapping[str, str]) -> str:
+    """Return the table with its rows in the order of the scenarios, and the clusters below it."""
+    head = f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}\n"
+    order = [each.name for each in SCENARIOS if each.name in rows]
+    below = "\n".join(remarks[name] for name in sorted(remarks))
+    return head + "".join(f"{rows[name]}\n" for name in order) + f"\n{below}\n"
+
+
+def row(result: Result, seeds: str, commit: str) -> str:
+    """Return the row of a scenario. Seeds that the same commit has passed before are named together."""
+    counts = result.counts
+    repeats = ", ".join(f"{count} by {cause}" for cause, count in result.repeats.items()) or "0"
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
+    cells = (
+        f"`{result.scenario.name}`",
+        attack(result.scenario),
+        seeds,
+        f"{counts['acknowledged']:,}",
+        f"{counts['unknown']:,}",
+        f"{counts['attempts']:,}",
+        repeats,
+        verdict(result),
+        f"{result.gap:.0f} s",
+        f"{result.seconds:.0f}",
+        f"{commit}, {day}, {os.getloadavg()[0]:.0f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def attack(scenario: Scenario) -> str:
+    """Return the attack in a cell; a control is named as one."""
+    control = " Control: a relaxed route." if scenario.convicts else ""
+    return f"{scenario.attack}{control}"
+
+
+def _seeds_before(known: str, result: Result) -> str:
+    """Return the seeds of this row: those of the same commit and verdict, and the new one."""
+    cells = [each.strip() for each in known.strip("|").split("|")]
+    same = len(cells) == len(HEADINGS) and cells[10].startswith(f"{_commit()},")
+    before = cells[2].split(", ") if same and cells[7] == verdict(result) else []
+    return ", ".join(dict.fromkeys([*before, str(result.seed)]))
+
+
+def _remarks(known: str) -> dict[str, str]:
+    return {match[1]: match[0] for match in re.finditer(r"^- (\w+): .*$", known, re.MULTILINE)}
+
+
+def _commit() -> str:
+    """Return the short name of the commit, marked if files of the service differ from it."""
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "app")
+    return git("rev-parse", "--short", "HEAD").strip() + (" with changes" if changed else "")

@@ -1,0 +1,65 @@
+"""What a running trial can see of its own history: how many events were acknowledged, and which are not delivered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+
+class Progress:
+    """The events of a run, read from the growing files of its history.
+
+    Attributes:
+        acknowledged: The ids of acknowledged events.
+        longest_gap: The longest time in seconds without an acknowledged request.
+    """
+
+    def __init__(self, load: Path, target: Path, subscriptions: Sequence[str]) -> None:
+        self.acknowledged: set[str] = set()
+        self.longest_gap = 0.0
+        self.attempts = 0
+        self._delivered: dict[str, set[str]] = {name: set() for name in subscriptions}
+        self._load, self._target = _Growing(load), _Growing(target)
+        self._last = 0.0
+
+    def read(self) -> None:
+        """Read what was written since the last call."""
+        for row in self._load.rows():
+            if row["kind"] == "request" and row.get("status") == 202:
+                self.acknowledged.update(each["id"] for each in row["events"])
+                if self._last:
+                    self.longest_gap = max(self.longest_gap, row["end"] - self._last)
+                self._last = max(self._last, row["end"])
+        for row in self._target.rows():
+            self.attempts += 1
+            if row.get("status") == 204:
+                self._delivered[row["subscription"]].update(each["id"] for each in row["events"])
+
+    def missing(self) -> int:
+        """Return how many deliveries of acknowledged events are still missing."""
+        self.read()
+        return sum(len(self.acknowledged - each) for each in self._delivered.values())
+
+    def delivered(self) -> int:
+        return sum(map(len, self._delivered.values()))
+
+
+class _Growing:
+    """A file of lines to which another process appends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at = 0
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._at += len(line)
+                yield json.loads(line)

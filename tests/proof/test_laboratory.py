@@ -1,0 +1,272 @@
+"""The parts of the laboratory that start no server: tables of seeds, hosts and their end, relay, target, page."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_install import Missing
+from pages import CHECKOUT
+from proof import hosts, page
+from proof.checker import judge
+from proof.faults import FAULTS, WAYS, named
+from proof.history import Delivery, HistoryWriter, Request, Terms, read_history
+from proof.http_by_hand import Message, Sent, batch_request, binary_request, read_message, received
+from proof.laboratory import CLUSTERS, LOAD, STORE, TARGET
+from proof.progress import Progress
+from proof.relay import Relay
+from proof.scenarios import SCENARIOS, Scenario, scenario
+from proof.service_hosts import GATEWAYS, WORKERS
+from proof.target import Target
+from proof.trial import Result
+from skipping import skip_or_fail
+from waiting import wait_until
+
+SEEDS = range(1, 6)
+
+
+def hosts_of(each: Scenario) -> list[str]:
+    return [*CLUSTERS[each.cluster].names, STORE, *GATEWAYS, *WORKERS, TARGET, LOAD]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("each", SCENARIOS, ids=lambda each: each.name)
+def test_a_seed_gives_one_table_of_known_faults_at_known_hosts(each: Scenario) -> None:
+    every = hosts_of(each)
+    tables = [each.table(seed) for seed in SEEDS]
+    assert tables == [each.table(seed) for seed in SEEDS]
+    assert len({str(table) for table in tables}) == len(tables), "each seed has its own"
+    for step in (step for table in tables for step in table):
+        assert step.fault in FAULTS
+        assert 0 <= step.begin < step.end
+        found = named(step.host.replace("leader", every[0]), every)
+        if step.fault in WAYS:
+            assert set(named(step.value, every, found)) - set(found), "others to be cut from"
+
+
+@pytest.mark.parametrize("each", SCENARIOS, ids=lambda each: each.name)
+def test_a_host_has_one_fault_of_its_process_at_a_time(each: Scenario) -> None:
+    """An end would otherwise start a process that another step has just killed."""
+    for seed in SEEDS:
+        until: dict[str, float] = {}
+        for step in each.table(seed):
+            if step.fault in {"paused", "killed", "restarted"}:
+                assert step.begin >= until.get(step.host, 0)
+                until[step.host] = step.end
+
+
+def test_names_of_hosts_are_patterns() -> None:
+    every = ["kafka1", "kafka2", "worker1"]
+    assert named("kafka*", every) == ["kafka1", "kafka2"]
+    assert named("worker1 kafka1", every) == ["worker1", "kafka1"]
+    assert named("rest", every, ["kafka1"]) == ["kafka2", "worker1"]
+    with pytest.raises(ValueError, match="no host is named kafka9"):
+        named("kafka9", every)
+
+
+HOLDS = """
+import sys, time
+from proof.hosts import Network
+network = Network(["one", "two"]).__enter__()
+network["one"].spawn(["sleep", "600"], log=__import__("pathlib").Path(sys.argv[1]), preexec_fn=None)
+network["two"].drop("one")
+network["two"].disk(1)
+print(network.number, *network["one"].pids(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def abandoned(tmp_path: Path) -> tuple[int, int]:
+    """The number of a network whose run was killed, and the id of a process that it left on a host."""
+    try:
+        hosts.check_machine()
+    except Missing as missing:
+        skip_or_fail(missing)
+    search = os.pathsep.join([str(CHECKOUT / "tests"), str(CHECKOUT / "tests/support")])
+    run = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(tmp_path / "log")],
+        env={**os.environ, "PYTHONPATH": search}, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert run.stdout is not None
+    with run.stdout:
+        number, pid = map(int, run.stdout.readline().split())
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    return number, pid
+
+
+def test_the_next_run_removes_what_a_killed_run_has_left(abandoned: tuple[int, int]) -> None:
+    number, pid = abandoned
+    assert f"sky{number}-one" in hosts.run("ip", "netns", "list")
+    hosts.remove_leftovers()
+    assert f"sky{number}-" not in hosts.run("ip", "netns", "list")
+    assert f"sky{number}:" not in hosts.run("ip", "link", "show")
+    assert f"disks-{number}" not in Path("/proc/mounts").read_text()
+    wait_until(lambda: not Path(f"/proc/{pid}/exe").exists(), "the end of the process")
+
+
+class Ears:
+    """Two hosts, of which ``two`` receives datagrams of ``one``."""
+
+    RECEIVE = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0', 9)); print(1, flush=True); s.recv(1)"
+    SEND = (
+        "import socket, sys; socket.socket(type=socket.SOCK_DGRAM).sendto(b'?', (sys.argv[1], 9))"
+    )
+
+    def __init__(self, network: hosts.Network) -> None:
+        self._one, self._two = network["one"], network["two"]
+
+    def hears(self, within: float) -> bool:
+        words = self._two.command([sys.executable, "-S", "-c", self.RECEIVE])
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as ear:
+            assert ear.stdout is not None
+            ear.stdout.readline()
+            self._one.run(sys.executable, "-S", "-c", self.SEND, "two")
+            try:
+                return ear.wait(within) == 0
+            except subprocess.TimeoutExpired:
+                return False
+            finally:
+                ear.kill()
+
+
+def test_a_cut_of_one_direction_drops_packets_and_ends_with_the_last_that_asked_for_it() -> None:
+    try:
+        hosts.check_machine()
+    except Missing as missing:
+        skip_or_fail(missing)
+    with hosts.Network(["one", "two"]) as network:
+        ears = Ears(network)
+        network["one"].drop("two")  # the other direction
+        assert ears.hears(60)
+        network["two"].drop("one")
+        network["two"].drop("one")
+        network["two"].hear("one")
+        assert not ears.hears(0.1)
+        network["two"].hear("one")
+        assert ears.hears(60)
+
+
+EVENT = Sent(
+    {"id": "k-1", "source": "/a", "type": "t", "subject": 'Größe "1%"', "partitionkey": "k"},
+    '{"n":  1, "text": "\\u00e9\U0001d11e"}',
+)
+
+
+class Receiver(asyncio.StreamReader):
+    """What the target would read of these bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__()
+        self.feed_data(content)
+        self.feed_eof()
+
+
+async def test_the_event_that_was_sent_is_the_one_that_was_received() -> None:
+    assert received(await read_message(Receiver(binary_request("h", EVENT)))) == EVENT.seen()
+
+
+async def test_the_texts_of_a_batch_are_those_of_single_events() -> None:
+    message = await read_message(Receiver(batch_request("h", [EVENT, EVENT])))
+    assert message.body.count(EVENT.data.encode()) == 2
+
+
+async def test_the_target_writes_each_attempt_with_its_worker_and_answers_by_mode(
+    tmp_path: Path,
+) -> None:
+    history = HistoryWriter(tmp_path / "target.jsonl")
+    target = Target(history, {"127.0.0.1": "worker1"})
+    server = await asyncio.start_server(target.serve, "127.0.0.1", 0)
+    relay = Relay(server.sockets[0].getsockname()[1])
+    relay.delay = 0.01
+    port = await relay.listen(0, "127.0.0.1")
+
+    async def post() -> Message | None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(binary_request("h", EVENT).replace(b"POST /events", b"POST /moody"))
+        try:
+            return await read_message(reader)
+        except asyncio.IncompleteReadError:
+            return None
+        finally:
+            writer.close()
+
+    answers = []
+    for mode in ("answer", "refuse-all", "close"):
+        target.modes["moody"] = mode
+        answer = await post()
+        answers.append(answer and answer.first.split()[1])
+    assert answers == ["204", "503", None]
+    seen = [line.record for line in read_history([tmp_path / "target.jsonl"])]
+    assert [each.status for each in seen if isinstance(each, Delivery)] == [204, 503, None]
+    assert {(each.worker, each.subscription) for each in seen if isinstance(each, Delivery)} == {
+        ("worker1", "moody")
+    }
+    server.close()
+
+
+def test_progress_is_read_from_growing_files_and_the_checker_agrees(tmp_path: Path) -> None:
+    load, target = tmp_path / "load", tmp_path / "target"
+    progress = Progress(load, target, ["steady"])
+    assert progress.missing() == 0
+    sent, got = HistoryWriter(load), HistoryWriter(target)
+    sent.write(Terms({"steady": "events"}))
+    sent.write(Request("gateway1", 1, 2, 202, (EVENT.seen(),)))
+    sent.flush()
+    assert progress.missing() == 1
+    got.write(Delivery("steady", "worker1", 3, 4, 503, (EVENT.seen(),)))
+    got.flush()
+    assert progress.missing() == 1
+    got.write(Delivery("steady", "worker1", 5, 6, 204, (EVENT.seen(),)))
+    got.flush()
+    assert (progress.missing(), progress.attempts) == (0, 2)
+    assert judge([load, target]).faults == {}
+
+
+class Outcomes:
+    """Results of the first scenario and of the control."""
+
+    COUNTS = {"acknowledged": 1200, "unknown": 3, "attempts": 2500}  # noqa: RUF012
+
+    @classmethod
+    def clean(cls, seed: int) -> Result:
+        return Result(SCENARIOS[0], seed, 95.4, {}, cls.COUNTS, {"fault": 4}, gap=11.6)
+
+    @classmethod
+    def control(cls, verdicts: dict[str, int]) -> Result:
+        return Result(scenario("kafka-leader-relaxed"), 1, 80, verdicts, cls.COUNTS)
+
+
+def test_a_control_must_be_convicted_and_a_scenario_must_not() -> None:
+    assert Outcomes.control({"lost": 3}).as_expected
+    assert not Outcomes.control({}).as_expected
+    assert not Outcomes.control({"repeated": 3}).as_expected
+    assert Outcomes.clean(1).as_expected
+    assert not Result(SCENARIOS[0], 1, verdicts={"lost": 1}, counts=Outcomes.COUNTS).as_expected
+    assert not Result(SCENARIOS[0], 1).as_expected, "nothing was acknowledged"
+
+
+def test_a_result_replaces_the_row_of_its_scenario_in_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "proof.md"
+    file.write_text(f"# Proof\n\n{page.BEGIN}\n{page.END}\n\nBelow.\n")
+    page.write(file, Outcomes.control({"lost": 3}), "Kafka 4.3, three brokers")
+    for seed in (1, 2, 2):
+        page.write(file, Outcomes.clean(seed), "Kafka 4.3, three brokers")
+    page.write(file, Result(SCENARIOS[0], 9), "a run that did not come to its end")
+    text = file.read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert [row.split("|")[1].strip() for row in rows] == [
+        "`kafka-leader`",
+        "`kafka-leader-relaxed`",
+    ]
+    assert "| 1, 2 | 1,200 | 3 | 2,500 | 4 by fault | clean | 12 s | 95 |" in rows[0]
+    assert "convicted: 3 lost" in rows[1]
+    assert text.count("- kafka: Kafka 4.3, three brokers.") == 1
+    assert text.startswith("# Proof\n")
+    assert text.endswith("\n\nBelow.\n")

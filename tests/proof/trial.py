@@ -1,0 +1,281 @@
+"""One run of a scenario: the service starts, the senders send, the steps happen, and the checker judges the history."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from proof.checker import judge, report
+from proof.faults import FAULTS, WAYS, Step, named
+from proof.history import Call, Fault, HistoryWriter, Left, Terms
+from proof.hosts import Host
+from proof.laboratory import LOAD, STORE, TARGET, Laboratory
+from proof.processes import HostProcess
+from proof.programs import Program
+from proof.progress import Progress
+from proof.scenarios import WARM, Scenario
+from proof.service_hosts import (
+    ATTEMPT,
+    EVENTS_PORT,
+    GATEWAYS,
+    SUBSCRIPTIONS,
+    TARGET_PORT,
+    WORKERS,
+    Service,
+    configuration_of,
+    services,
+)
+from waiting import wait_until
+
+TOPIC = "events"
+SETTLE = 40.0  # seconds in which a worker starts again on a busy machine, and gets its partitions
+STALLED = 90.0  # seconds without a delivery after which the rest counts as lost
+QUIET = 3.0  # seconds in the end, for attempts that come late
+Report = Callable[[str], None]
+
+
+@dataclass
+class Result:
+    """The outcome of a trial.
+
+    Attributes:
+        verdicts: The counts of the verdicts that convict, by their names.
+        counts: The size of the history, as the checker counts it.
+        text: What the checker said.
+        gap: The longest time in seconds without an acknowledged request.
+        remarks: What was seen besides the history, such as a service that did not stop in order.
+    """
+
+    scenario: Scenario
+    seed: int
+    seconds: float = 0.0
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    repeats: Mapping[str, int] = field(default_factory=dict)
+    text: str = ""
+    gap: float = 0.0
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def as_expected(self) -> bool:
+        """Return True if the verdict is the one that the scenario must have."""
+        if self.scenario.convicts:
+            return self.scenario.convicts in self.verdicts
+        return bool(self.counts.get("acknowledged")) and not self.verdicts and not self.remarks
+
+
+class Trial:
+    """A run of a scenario in a laboratory. It is what the steps act on (``proof.faults.Lab``)."""
+
+    def __init__(
+        self, laboratory: Laboratory, scenario: Scenario, seed: int, folder: Path, report: Report
+    ) -> None:
+        """Prepare a run without starting it.
+
+        Args:
+            laboratory: The hosts, with a cluster that is whole.
+            scenario: What happens.
+            seed: The seed of its table, and of the events.
+            folder: The new folder of its files: configurations, logs and the history.
+            report: Print a line of progress.
+        """
+        self._laboratory, self._report = laboratory, report
+        self._folder, self._seed = folder, seed
+        self._history: HistoryWriter | None = None
+        self._services: Mapping[str, Service] = {}
+        self._target: Program | None = None
+        self.scenario = scenario
+        self.result = Result(scenario, seed)
+
+    @property
+    def histories(self) -> list[Path]:
+        return [self._folder / f"{name}.jsonl" for name in ("runner", "load", "target")]
+
+    def run(self) -> Result:
+        """Run from the start of the service to its end, and return the verdict."""
+        begun = time.monotonic()
+        self._folder.mkdir(parents=True)
+        name = f"proof{int(time.time())}"  # noqa: TID251 - a name, not a time
+        settings = self._settings(name)
+        self._services = services(
+            self._laboratory.network, self._folder, settings, self.scenario.changes(settings)
+        )
+        self._history = HistoryWriter(self._folder / "runner.jsonl")
+        self._history.write(
+            Terms(
+                dict.fromkeys(SUBSCRIPTIONS, TOPIC),
+                settle=SETTLE,
+                lease=self._laboratory.cluster.lease,
+                timeout=ATTEMPT,
+            )
+        )
+        with ExitStack() as ended:
+            ended.callback(self._end_all)
+            self._start()
+            self._attack()
+            self._heal()
+            self._finish()
+        self._history.close()
+        self._judge()
+        self.result.seconds = time.monotonic() - begun
+        return self.result
+
+    def _settings(self, name: str) -> dict[str, Any]:
+        return configuration_of(
+            installation=name,
+            topic=name,
+            broker=self._laboratory.cluster.settings(name),
+            dsn=self._laboratory.fresh_database(name),
+            target=self.host(TARGET).address,
+        )
+
+    def _start(self) -> None:
+        load, target = (self._folder / f"{name}.jsonl" for name in (LOAD, TARGET))
+        workers = json.dumps({self.host(name).address: name for name in WORKERS})
+        words = ("--history", str(target), "--port", str(TARGET_PORT), "--workers", workers)
+        self._target = Program(self.host(TARGET), self._folder, *words)
+        self._target.start()
+        first, *others = self._services.values()
+        for each in self._services.values():
+            if self.scenario.clocks:
+                each.use_clock()
+        first.start()  # it makes the tables of the store
+        for each in others:
+            each.begin()
+        for each in others:
+            each.wait_until_answering()
+        gateways = [(name, self.host(name).address, EVENTS_PORT) for name in GATEWAYS]
+        asked = ("--gateways", json.dumps(gateways), "--seed", str(self._seed))
+        self._load = Program(self.host(LOAD), self._folder, "--history", str(load), *asked)
+        self._load.start()
+        self._progress = Progress(load, target, SUBSCRIPTIONS)
+        self._report(f"service started; senders send to {' and '.join(GATEWAYS)}")
+
+    def _attack(self) -> None:
+        """Let the steps of the table happen at their times."""
+        zero = time.monotonic()
+        steps = self.scenario.table(self._seed)
+        moments = sorted(
+            [(step.begin, 1, number) for number, step in enumerate(steps)]
+            + [(step.end, 0, number) for number, step in enumerate(steps)]
+        )
+        hosts: dict[int, list[str]] = {}
+        since: dict[int, float] = {}
+        for at, begins, number in moments:
+            time.sleep(max(0.0, zero + at - time.monotonic()))
+            step, fault = steps[number], FAULTS[steps[number].fault]
+            if begins:
+                hosts[number], since[number] = self._hosts(step), time.monotonic()
+                fault.begin(self, hosts[number], step.value)
+                self._report(f"{at:5.1f} s  {' '.join(hosts[number])}: {step.fault} {step.value}")
+            else:
+                fault.end(self, hosts[number], step.value)
+                self._note(step, hosts[number], since[number])
+        time.sleep(WARM)
+
+    def _hosts(self, step: Step) -> list[str]:
+        places = " ".join(self._laboratory.cluster.place(word) for word in step.host.split())
+        return named(places, self.names())
+
+    def _note(self, step: Step, hosts: Sequence[str], since: float) -> None:
+        assert self._history is not None
+        brokers = self._laboratory.cluster.names
+        alone = step.fault == "paused" or (
+            step.fault in WAYS and set(brokers) <= set(named(step.value, self.names(), hosts))
+        )
+        for host in hosts:
+            self._history.write(Fault(step.fault, host, since, time.monotonic(), isolates=alone))
+
+    def _heal(self) -> None:
+        """Return when everything runs again."""
+        self._laboratory.cluster.heal()
+        for process in (self._laboratory.store, *self._services.values()):
+            if not process.running:
+                self.result.remarks.append(f"{process.name} had ended by itself")
+                process.begin()
+            process.resume()
+        for process in self._services.values():
+            process.wait_until_answering()
+
+    def _finish(self) -> None:
+        """End the senders, wait until everything is delivered, and stop the service in order."""
+        self._load.end_input()
+        self._load.wait_for_end()
+        self._progress.read()
+        self._report(f"acknowledged {len(self._progress.acknowledged)}; waiting for the deliveries")
+        with suppress(TimeoutError):
+            wait_until(
+                lambda: not self._progress.missing(),
+                "all deliveries",
+                STALLED,
+                turn=0.5,
+                moved=self._progress.delivered,
+            )
+        time.sleep(QUIET)
+        self._note_what_is_left()
+        for each in self._services.values():
+            each.ask_to_end()
+        for name, each in self._services.items():
+            if code := each.wait_for_end():
+                self.result.remarks.append(f"{name} ended with {code}")
+        assert self._target is not None
+        self._target.end_input()
+        self._target.wait_for_end()
+        self.result.gap = self._progress.longest_gap
+
+    def _note_what_is_left(self) -> None:
+        """Write the dead letters and the parked events into the history."""
+        assert self._history is not None
+        worker = self._services[WORKERS[0]]
+        for path, member, place in (
+            ("/v1/dead-letters", "dead_letters", "dead-letter"),
+            ("/v1/parked", "messages", "parked"),
+        ):
+            _, found = worker.ask("GET", f"{path}?limit=1000")
+            for each in found.get(member, []):
+                event = each.get("event_id") or each["event"]["id"]
+                self._history.write(Left(each["subscription"], event, place))
+
+    def _end_all(self) -> None:
+        """End what still runs, after a failure too. The laboratory keeps the cluster and the store."""
+        running = [*self._services.values(), self._target, getattr(self, "_load", None)]
+        for each in running:
+            if each is not None:
+                each.kill_if_running()
+
+    def _judge(self) -> None:
+        judgement = judge(self.histories)
+        self.result.text = report(judgement, self.histories)
+        self.result.counts, self.result.verdicts = judgement.counts, judgement.faults
+        self.result.repeats = judgement.repeats
+
+    # What the steps act on:
+
+    def host(self, name: str) -> Host:
+        return self._laboratory.network[name]
+
+    def names(self) -> Sequence[str]:
+        return [host.name for host in self._laboratory.network]
+
+    def process(self, name: str) -> HostProcess:
+        if name == STORE:
+            return self._laboratory.store
+        return {**self._laboratory.cluster.processes, **self._services}[name]
+
+    def tell_target(self, **told: Any) -> None:
+        assert self._target is not None
+        self._target.tell(json.dumps(told))
+
+    def call(self, verb: str, subscription: str) -> None:
+        """Call a verb of a subscription at the first worker, and write the call into the history."""
+        assert self._history is not None
+        start, status = time.monotonic(), None
+        with suppress(OSError):
+            path = f"/v1/subscriptions/{subscription}:{verb}"
+            status = self._services[WORKERS[0]].ask("POST", path)[0]
+        self._history.write(Call(verb, subscription, start, time.monotonic(), status))
