@@ -145,6 +145,10 @@ image: install ## build the image of the service with Docker or buildah (ARGS="-
 kubernetes: install ## run the chart in a real Kubernetes under load (ARGS="--list", "--only single", "--context NAME", "--write docs/guides/deploy.md")
 	@PYTHONPATH=tests/support:tests/bench:tests/kubernetes $(PY) tests/kubernetes/laboratory_run.py $(ARGS)
 
+.PHONY: proof
+proof: install ## attack the guarantees on clusters of hosts whose networks fail, as root (ARGS="--list", "--scenario kafka-leader --seed 7", "--write docs/proof.md")
+	@PYTHONPATH=tests/support:tests $(PY) -m proof.run $(ARGS)
+
 .PHONY: openapi
 openapi: install ## write openapi/openapi.json
 	$(BIN)/skybridge openapi --out openapi/openapi.json

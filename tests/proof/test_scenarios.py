@@ -1,0 +1,44 @@
+"""The most telling scenarios, each on a whole cluster; ``make proof`` has all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from folder_in_memory import folder_in_memory
+from kafka_install import Missing
+from proof.laboratory import Laboratory
+from proof.scenarios import scenario
+from proof.trial import Trial
+from skipping import skip_or_fail
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.kafka,
+    pytest.mark.postgres,
+    pytest.mark.fault,
+]
+
+TELLING = ("kafka-leader", "kafka-leader-relaxed", "kafka-minority", "kafka-lease")
+SEED = 1
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    folder = (folder_in_memory() or tmp_path_factory.getbasetemp()) / "proof-of-tests"
+    try:
+        with Laboratory("kafka", folder) as laboratory:
+            yield laboratory
+    except Missing as missing:
+        skip_or_fail(missing)
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_a_scenario_has_the_verdict_that_it_must_have(
+    laboratory: Laboratory, name: str, tmp_path: Path
+) -> None:
+    """All guarantees hold on a cluster whose network fails; without ``acks=all`` the same attack loses events."""
+    result = Trial(laboratory, scenario(name), SEED, tmp_path / name, print).run()
+    assert result.as_expected, [result.text, *result.remarks]
