@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkout import git
-from proof.scenarios import SCENARIOS, Scenario
+from proof.scenario import Scenario
+from proof.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from proof.trial import Result

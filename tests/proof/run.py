@@ -27,7 +27,8 @@ from folder_in_memory import folder_in_memory
 from kafka_install import Missing
 from proof import page
 from proof.laboratory import CLUSTERS, Laboratory
-from proof.scenarios import SCENARIOS, Scenario
+from proof.scenario import Scenario
+from proof.scenarios import SCENARIOS
 from proof.trial import Result, Trial
 
 

@@ -21,7 +21,8 @@ from proof.http_by_hand import Message, Sent, batch_request, binary_request, rea
 from proof.laboratory import CLUSTERS, LOAD, STORE, TARGET
 from proof.progress import Progress
 from proof.relay import Relay
-from proof.scenarios import SCENARIOS, Scenario, scenario
+from proof.scenario import Scenario
+from proof.scenarios import SCENARIOS, scenario
 from proof.service_hosts import GATEWAYS, WORKERS
 from proof.target import Target
 from proof.trial import Result

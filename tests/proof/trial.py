@@ -18,7 +18,7 @@ from proof.laboratory import LOAD, STORE, TARGET, Laboratory
 from proof.processes import HostProcess
 from proof.programs import Program
 from proof.progress import Progress
-from proof.scenarios import WARM, Scenario
+from proof.scenario import WARM, Scenario
 from proof.service_hosts import (
     ATTEMPT,
     EVENTS_PORT,
