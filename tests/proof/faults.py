@@ -155,6 +155,10 @@ FAULTS = {
     "restarted": Fault(_each(HostProcess.ask_to_end), _each(_again)),
     "clock": Fault(_clock(float), _clock(lambda _: 0.0)),
     "answers": Fault(_target(None), _target("answer")),
+    "DNS": Fault(
+        lambda lab, _, value: lab.tell_target(names=value),
+        lambda lab, _, __: lab.tell_target(names="answer"),
+    ),
     "milliseconds late": Fault(
         lambda lab, _, value: lab.tell_target(delay=float(value) / 1000),
         lambda lab, _, __: lab.tell_target(delay=0.0),
@@ -172,6 +176,7 @@ FAULTS = {
 - ``paused``, ``killed``, ``restarted``: SIGSTOP, SIGKILL, SIGTERM. In the end the process continues or starts again.
 - ``clock``: the wall clock is so many seconds ahead; the end is a step back.
 - ``answers``: ``moody silent`` sets what the target answers to a subscription (``proof.target``).
+- ``DNS``: what the name server answers for the name of the target (``proof.names``).
 - ``milliseconds late``: the relay in front of the target delays every byte, in each direction.
 - ``subscription paused``: the admin listener pauses a subscription, and resumes it in the end.
 """

@@ -167,8 +167,10 @@ class Host:
 class Network:
     """Hosts on one bridge, as a context manager. ``number`` makes its names and addresses unique on the machine."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], resolver: str | None = None) -> None:
+        """Prepare a network without making it. ``resolver`` is the host that all others ask for names by DNS."""
         self._names = names
+        self._resolver = resolver
         self._hosts: dict[str, Host] = {}
         self.number = 0
 
@@ -227,6 +229,9 @@ class Network:
         folder.mkdir(parents=True, exist_ok=True)
         lines = ["127.0.0.1 localhost", *(f"{each.address} {each.name}" for each in self)]
         (folder / "hosts").write_text("".join(f"{line}\n" for line in lines))
+        if self._resolver is not None:
+            asked = f"nameserver {self[self._resolver].address}\n"
+            (folder / "resolv.conf").write_text(asked)
 
 
 def _as(user: str | None) -> list[str]:

@@ -69,7 +69,7 @@ class Laboratory:
         self.kind = kind
         self.folder = folder
         names = CLUSTERS[kind].names  # type: ignore[attr-defined]
-        self.network = Network([*names, STORE, *GATEWAYS, *WORKERS, TARGET, LOAD])
+        self.network = Network([*names, STORE, *GATEWAYS, *WORKERS, TARGET, LOAD], TARGET)
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)

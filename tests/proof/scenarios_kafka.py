@@ -8,8 +8,9 @@ from typing import Any
 
 from proof.faults import WAYS, Step
 from proof.kafka_cluster_hosts import NAMES as KAFKA
+from proof.names import NAME
 from proof.scenario import NOTHING_LOST, WARM, Scenario, spans
-from proof.service_hosts import GATEWAYS, WORKERS
+from proof.service_hosts import GATEWAYS, TARGET_PORT, WORKERS
 
 
 def leader_cut_off(dice: Random) -> list[Step]:
@@ -108,6 +109,25 @@ def silent_target(dice: Random) -> list[Step]:
     return [*steps, Step(dice.choice(WORKERS), "killed", 16, 22)]
 
 
+def lying_names(dice: Random) -> list[Step]:
+    """DNS hangs, denies the name of the target, and answers with wrong addresses. Connections are closed meanwhile."""
+    modes = dice.sample(("hang", "deny", "lie", "loopback"), 4)
+    steps = []
+    for span, mode in zip(spans(dice, 4, (7, 10), (3, 5)), modes, strict=True):
+        steps.append(Step("target", "DNS", *span, mode))
+        steps.append(Step("target", "answers", *span, "moody close"))
+    return [*steps, Step(dice.choice(WORKERS), "killed", 9, 13)]
+
+
+def by_name(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the change that gives the target a name, for which workers ask DNS."""
+    changed = [
+        {**each, "sink": f"http://{NAME}:{TARGET_PORT}/{each['id']}"}
+        for each in settings["subscriptions"]
+    ]
+    return {"subscriptions": changed, "webhooks": {"allow_private": [NAME, "10.0.0.0/8"]}}
+
+
 def pausing(dice: Random) -> list[Step]:
     """A subscription is paused and resumed, while a worker is cut from the store, killed or paused."""
     steps = []
@@ -172,6 +192,7 @@ SCENARIOS: Sequence[Scenario] = (
     Scenario("kafka-clocks", "kafka", NOTHING_LOST, "Wall clocks are up to two hours apart, and step.", clocks, clocks=True),
     Scenario("kafka-line", "kafka", NOTHING_LOST, "5 % loss and 200 ms to the target.", poor_line),
     Scenario("kafka-silent", "kafka", NOTHING_LOST, "Targets accept and never answer.", silent_target),
+    Scenario("kafka-names", "kafka", NOTHING_LOST, "DNS lies and hangs.", lying_names, by_name),
     Scenario(
         "kafka-pause", "kafka",
         "No attempt begins more than 2 s after `:pause` was answered.",

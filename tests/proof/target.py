@@ -1,8 +1,8 @@
 """The target of the laboratory: a webhook for each subscription, which writes every attempt into the history.
 
 A program of the host ``target``. The last part of the path names the subscription, the address of the client its
-worker. Each line on standard input is JSON: ``{"subscription": "moody", "mode": "refuse"}`` or ``{"delay": 0.1}``.
-The program ends when standard input closes.
+worker. Each line on standard input is JSON: ``{"subscription": "moody", "mode": "refuse"}``, ``{"delay": 0.1}`` or
+``{"names": "hang"}``, for the DNS server of the same host (``proof.names``). The program ends when standard input closes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from proof.history import Delivery, Event, HistoryWriter
 from proof.http_by_hand import read_message, received
+from proof.names import Names
 from proof.relay import Relay
 
 MODES = ("answer", "refuse", "refuse-all", "silent", "close")
@@ -79,12 +80,14 @@ class Target:
         return 503 if mode == "refuse-all" or (mode == "refuse" and chosen) else 204
 
 
-async def obey(target: Target, relay: Relay) -> None:
+async def obey(target: Target, relay: Relay, names: Names) -> None:
     """Obey the lines of standard input until it closes."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         told = json.loads(line)
         if "delay" in told:
             relay.delay = told["delay"]
+        elif "names" in told:
+            names.mode = told["names"]
         else:
             target.modes[told["subscription"]] = told["mode"]
 
@@ -95,7 +98,10 @@ async def main(options: argparse.Namespace) -> None:
     server = await asyncio.start_server(target.serve, "127.0.0.1", 0, backlog=512)
     relay = Relay(server.sockets[0].getsockname()[1])
     await relay.listen(options.port)
-    await obey(target, relay)
+    names = Names(options.address, options.other)
+    await names.start(options.address)
+    await obey(target, relay, names)
+    names.stop()
     history.close()
 
 
@@ -106,4 +112,6 @@ if __name__ == "__main__":
     parser.add_argument(
         "--workers", required=True, help="JSON: the names of hosts by their addresses"
     )
+    parser.add_argument("--address", required=True, help="address of this host")
+    parser.add_argument("--other", required=True, help="address of a host without a target")
     asyncio.run(main(parser.parse_args()))

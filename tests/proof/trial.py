@@ -138,6 +138,7 @@ class Trial:
         load, target = (self._folder / f"{name}.jsonl" for name in (LOAD, TARGET))
         workers = json.dumps({self.host(name).address: name for name in WORKERS})
         words = ("--history", str(target), "--port", str(TARGET_PORT), "--workers", workers)
+        words += ("--address", self.host(TARGET).address, "--other", self.host(LOAD).address)
         self._target = Program(self.host(TARGET), self._folder, *words)
         self._target.start()
         first, *others = self._services.values()
