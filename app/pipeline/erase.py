@@ -21,9 +21,9 @@ from app.pipeline import decode, history, tables
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import PREFIX
-from app.spark.adapter import java_session, jvm
 from app.spark.columns import RAW, column_names
 from app.spark.faults import lake_fault
+from app.spark.pyspark_adapter import java_session, jvm
 from app.spark.session import cached, first_line
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from app.pipeline.tables import PLACE, PROGRESS_PROPERTY, UNFIT_PROPERTY
-from app.spark.adapter import java_session, jvm
 from app.spark.cleanup import cleaning_up
+from app.spark.pyspark_adapter import java_session, jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

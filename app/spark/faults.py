@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from app.errors import LakeUnavailable
-from app.spark.adapter import java_error
+from app.spark.pyspark_adapter import java_error
 
 _ICEBERG: Final = "org.apache.iceberg.exceptions."
 REFUSALS: Final = frozenset({f"{_ICEBERG}CommitFailedException", f"{_ICEBERG}ValidationException"})

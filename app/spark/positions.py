@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from app.errors import BrokerUnavailable, SetupError
-from app.spark.adapter import jvm
 from app.spark.faults import is_any
+from app.spark.pyspark_adapter import jvm
 from app.spark.settings import KafkaPlace, PulsarPlace
 from app.spark.source import Offsets
 

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
-from app.spark.adapter import java_session, jvm, launch
 from app.spark.cleanup import cleaning_up
+from app.spark.pyspark_adapter import java_session, jvm, launch
 from app.spark.settings import LakeCatalog, SparkEngine
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from app.pipeline import tables
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.query.opening import open_table
 from app.pipeline.settings import Lake
-from app.spark.adapter import jvm
 from app.spark.faults import lake_fault
+from app.spark.pyspark_adapter import jvm
 from app.spark.settings import LakeCatalog
 from lake_folders import lake_in, session_of
 from service_process import free_ports

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.spark.adapter import java_query
+from app.spark.pyspark_adapter import java_query
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -24,9 +24,9 @@ from app.pipeline.history import Snapshot
 from app.pipeline.kinds import TypedTable
 from app.pipeline.settings import Lake
 from app.pipeline.typed.rows import COLUMNS as EVENT_COLUMNS
-from app.spark.adapter import jvm
 from app.spark.columns import column_names
 from app.spark.faults import REFUSALS, UNKNOWN, is_any
+from app.spark.pyspark_adapter import jvm
 from app.spark.session import first_line
 from app.spark.settings import NOTHING
 

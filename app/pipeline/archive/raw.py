@@ -26,7 +26,7 @@ from app.pipeline.archive.storage import open_file
 from app.pipeline.decode import KEPT, SENT
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.settings import Lake
-from app.spark.adapter import jvm
+from app.spark.pyspark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

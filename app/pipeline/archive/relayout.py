@@ -22,7 +22,7 @@ from app.pipeline.archive.files import FILES, Files, TableLayout, as_batch
 from app.pipeline.archive.raw import shares
 from app.pipeline.archive.storage import open_file
 from app.pipeline.settings import Lake
-from app.spark.adapter import jvm
+from app.spark.pyspark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

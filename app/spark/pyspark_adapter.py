@@ -69,7 +69,7 @@ def launch(settings: Mapping[str, str]) -> None:
     """
     from pyspark import SparkContext  # noqa: PLC0415 - heavy, and an extra
 
-    demand("pyspark", KNOWN, "app/spark/adapter.py")
+    demand("pyspark", KNOWN, "app/spark/pyspark_adapter.py")
     before = os.environ.get(_ARGUMENTS)
     arguments = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     os.environ[_ARGUMENTS] = f"{shlex.join(arguments)} {before or _SHELL}"
