@@ -93,9 +93,11 @@ class RabbitCluster:
         names: The names of its hosts.
         processes: Its nodes, by the names of their hosts.
         queue_type: The type of the queues that the service declares.
+        lease: Seconds in which a worker that lost the brokers may still deliver: its heartbeat.
     """
 
     names = NAMES
+    lease = 10.0
     queue_type: ClassVar[str] = "quorum"
 
     def __init__(self, network: Network, folder: Path) -> None:
