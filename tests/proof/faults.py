@@ -116,6 +116,14 @@ def _each(act: Callable[[HostProcess], object]) -> Callable[[Lab, Sequence[str],
     return apply
 
 
+def _hosts(act: Callable[[Host], object]) -> Callable[[Lab, Sequence[str], str], None]:
+    def apply(lab: Lab, hosts: Sequence[str], _: str) -> None:
+        for name in hosts:
+            act(lab.host(name))
+
+    return apply
+
+
 def _again(process: HostProcess) -> None:
     """Start a process again that was told to end, without waiting until it answers."""
     if process.running:
@@ -153,6 +161,7 @@ FAULTS = {
     "paused": Fault(_each(HostProcess.pause), _each(HostProcess.resume)),
     "killed": Fault(_each(HostProcess.kill), _each(_again)),
     "restarted": Fault(_each(HostProcess.ask_to_end), _each(_again)),
+    "disk full": Fault(_hosts(Host.fill), _hosts(Host.free)),
     "clock": Fault(_clock(float), _clock(lambda _: 0.0)),
     "answers": Fault(_target(None), _target("answer")),
     "DNS": Fault(
@@ -174,6 +183,7 @@ FAULTS = {
   directions, or in one.
 - ``packets lost``: ``target 50`` loses 50 of 1,000 packets between the host and ``target``, in each direction.
 - ``paused``, ``killed``, ``restarted``: SIGSTOP, SIGKILL, SIGTERM. In the end the process continues or starts again.
+- ``disk full``: the file system of the host has no byte left.
 - ``clock``: the wall clock is so many seconds ahead; the end is a step back.
 - ``answers``: ``moody silent`` sets what the target answers to a subscription (``proof.target``).
 - ``DNS``: what the name server answers for the name of the target (``proof.names``).

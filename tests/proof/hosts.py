@@ -33,6 +33,7 @@ from server_process import die_with_parent
 from waiting import wait_until
 
 NETWORKS = range(1, 200)
+FILLER = "filler"
 STATES = Path("/run/skybridge-proof")
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "setpriv": "util-linux"}
 _RULES = """
@@ -143,10 +144,23 @@ class Host:
 
     def disk(self, megabytes: int) -> Path:
         """Return a new folder of this host, a file system in memory that is full at this size."""
-        folder = _disks(self._network.number) / self.name
-        folder.mkdir(parents=True)
-        run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", str(folder))
-        return folder
+        self._disk.mkdir(parents=True)
+        run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", str(self._disk))
+        return self._disk
+
+    @property
+    def _disk(self) -> Path:
+        return _disks(self._network.number) / self.name
+
+    def fill(self) -> None:
+        """Fill the file system of ``disk`` to its last byte, until ``free``."""
+        with contextlib.suppress(OSError), (self._disk / FILLER).open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 20))
+
+    def free(self) -> None:
+        """End ``fill``."""
+        (self._disk / FILLER).unlink(missing_ok=True)
 
     def lose(self, thousandths: int, other: str) -> None:
         """Drop this share of the packets that ``other`` sends to this host, at random; 0 ends it."""

@@ -18,6 +18,8 @@ import psycopg
 from proof.hosts import Network
 from proof.kafka_cluster_hosts import KafkaCluster
 from proof.processes import HostProcess
+from proof.pulsar_cluster_hosts import PulsarCluster
+from proof.rabbitmq_cluster_hosts import RabbitCluster, RabbitStreams
 from proof.service_hosts import GATEWAYS, WORKERS
 from proof.store_host import Postgres
 
@@ -54,7 +56,12 @@ class Cluster(Protocol):
         """Return the host that has a role at this moment, or the argument, if it is no role."""
 
 
-CLUSTERS: Mapping[str, Callable[[Network, Path], Cluster]] = {"kafka": KafkaCluster}
+CLUSTERS: Mapping[str, Callable[[Network, Path], Cluster]] = {
+    "kafka": KafkaCluster,
+    "rabbitmq": RabbitCluster,
+    "rabbitmq-streams": RabbitStreams,
+    "pulsar": PulsarCluster,
+}
 
 
 class Laboratory:

@@ -2,68 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
+from proof.attacks import Attacks
 from proof.faults import WAYS, Step
 from proof.kafka_cluster_hosts import NAMES as KAFKA
 from proof.names import NAME
 from proof.scenario import NOTHING_LOST, WARM, Scenario, spans
 from proof.service_hosts import GATEWAYS, TARGET_PORT, WORKERS
 
-
-def leader_cut_off(dice: Random) -> list[Step]:
-    """The leader does not reach the other brokers. Gateways and workers reach all of them."""
-    return [
-        Step("leader", "cut from", *span, "kafka*") for span in spans(dice, 2, (12, 20), (12, 16))
-    ]
-
-
-def minority(dice: Random) -> list[Step]:
-    """A broker, a gateway and a worker are on the small side of a cut. The store is on the other side."""
-    steps = []
-    for begin, end in spans(dice, 2, (12, 20), (12, 16)):
-        side = f"{dice.choice(KAFKA)} {dice.choice(GATEWAYS)} {dice.choice(WORKERS)}"
-        steps.append(Step(side, "cut from", begin, end, "rest"))
-    return steps
-
-
-def one_way(dice: Random) -> list[Step]:
-    """Packets are lost in one direction alone: to brokers, from brokers, to workers."""
-    steps = []
-    for begin, end in spans(dice, 4, (8, 14), (5, 8)):
-        host = dice.choice((*KAFKA, *WORKERS, *GATEWAYS))
-        others = "kafka*" if host not in KAFKA else dice.choice(("kafka*", "worker* gateway*"))
-        steps.append(Step(host, dice.choice(("deaf to", "mute to")), begin, end, others))
-    return steps
-
-
-def flapping(dice: Random) -> list[Step]:
-    """The network of a broker, and then of a worker, fails and returns every two seconds."""
-    steps = []
-    at = WARM
-    for host in (dice.choice(KAFKA), dice.choice(WORKERS)):
-        for _ in range(8):
-            steps.append(Step(host, "cut from", at, at + 1, "rest"))
-            at += 2
-        at += 8
-    return steps
-
-
-def rolling_restart(dice: Random) -> list[Step]:
-    """Each broker is stopped in order and started again, one after another, in a random order."""
-    order = dice.sample(KAFKA, len(KAFKA))
-    spread = spans(dice, len(order), (5, 8), (16, 20))
-    return [Step(host, "restarted", *span) for host, span in zip(order, spread, strict=True)]
-
-
-def worker_cut_from_log(dice: Random) -> list[Step]:
-    """A worker loses the brokers and still reaches the target, for longer than its lease."""
-    return [
-        Step(dice.choice(WORKERS), dice.choice(WAYS), *span, "kafka*")
-        for span in spans(dice, 3, (10, 16), (8, 12))
-    ]
+ATTACKS = Attacks("kafka", KAFKA, "kafka*")
 
 
 def worker_cut_from_target(dice: Random) -> list[Step]:
@@ -139,55 +89,13 @@ def pausing(dice: Random) -> list[Step]:
     return steps
 
 
-def everything(minutes: float) -> Callable[[Random], list[Step]]:
-    """Return a drawer of faults at all hosts, for so many minutes."""
-
-    def draw(dice: Random) -> list[Step]:
-        steps, at, last = [], WARM, minutes * 60
-        while at < last:
-            host = dice.choice((*KAFKA, *WORKERS, *GATEWAYS, "store", "target"))
-            end = round(at + dice.uniform(3, 15), 1)
-            steps.append(_any_fault(dice, host, round(at, 1), end))
-            at = end + dice.uniform(1, 6) if dice.random() < 0.7 else at + 2
-        return _apart(steps)
-
-    return draw
-
-
-def _any_fault(dice: Random, host: str, begin: float, end: float) -> Step:
-    if host == "target":
-        mode = dice.choice(("silent", "close", "refuse", "refuse-all"))
-        return Step(host, "answers", begin, end, f"{dice.choice(('steady', 'moody'))} {mode}")
-    fault = dice.choice(("killed", "paused", "restarted", *WAYS))
-    return Step(host, fault, begin, end, dice.choice(("rest", "kafka*")) if fault in WAYS else "")
-
-
-def _apart(steps: Sequence[Step]) -> list[Step]:
-    """Leave out a step that begins before the last one of its host has ended, and 2 s more."""
-    kept, free = [], dict.fromkeys({step.host for step in steps}, 0.0)
-    for step in steps:
-        if step.begin >= free[step.host]:
-            kept.append(step)
-            free[step.host] = step.end + 2
-    return kept
-
-
 def relaxed(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the change that makes all routes relaxed: 202 when the leader alone has the event."""
     return {"routes": [{**each, "durability": "relaxed"} for each in settings["routes"]]}
 
 
 SCENARIOS: Sequence[Scenario] = (
-    Scenario("kafka-leader", "kafka", NOTHING_LOST, "The leader is cut from its followers.", leader_cut_off),
-    Scenario("kafka-minority", "kafka", NOTHING_LOST, "A cut leaves a broker, a gateway and a worker alone.", minority),
-    Scenario("kafka-one-way", "kafka", NOTHING_LOST, "Packets arrive in one direction alone.", one_way),
-    Scenario("kafka-flapping", "kafka", NOTHING_LOST, "A network fails and returns every 2 s.", flapping),
-    Scenario("kafka-rolling", "kafka", NOTHING_LOST, "All brokers restart, one after another.", rolling_restart),
-    Scenario(
-        "kafka-lease", "kafka",
-        "A worker that lost the brokers does not deliver beyond its lease.",
-        "A worker is cut from the brokers, not from the target.", worker_cut_from_log,
-    ),
+    *ATTACKS.scenarios(),
     Scenario("kafka-target", "kafka", NOTHING_LOST, "A worker is cut from the target, not from the brokers.", worker_cut_from_target),
     Scenario("kafka-clocks", "kafka", NOTHING_LOST, "Wall clocks are up to two hours apart, and step.", clocks, clocks=True),
     Scenario("kafka-line", "kafka", NOTHING_LOST, "5 % loss and 200 ms to the target.", poor_line),
@@ -198,11 +106,9 @@ SCENARIOS: Sequence[Scenario] = (
         "No attempt begins more than 2 s after `:pause` was answered.",
         "A subscription is paused while workers fail.", pausing,
     ),
-    Scenario("kafka-random", "kafka", NOTHING_LOST, "All faults at random, for five minutes.", everything(5)),
-    Scenario("kafka-random-long", "kafka", NOTHING_LOST, "All faults at random, for half an hour.", everything(30), at_length=True),
     Scenario(
         "kafka-leader-relaxed", "kafka",
         "Control: a relaxed route (`acks: 1`) loses events.",
-        "The leader is cut from its followers.", leader_cut_off, relaxed, convicts="lost",
+        "The leader is cut from its followers.", ATTACKS.leader_cut_off, relaxed, convicts="lost",
     ),
 )  # fmt: skip
