@@ -43,6 +43,7 @@ class Lab(Protocol):
     def host(self, name: str) -> Host: ...
     def names(self) -> Sequence[str]: ...
     def process(self, name: str) -> HostProcess: ...
+    def promote(self) -> None: ...
     def tell_target(self, **told: Any) -> None: ...
     def call(self, verb: str, subscription: str) -> None: ...
 
@@ -150,6 +151,22 @@ def _target(mode: str | None) -> Callable[[Lab, Sequence[str], str], None]:
     return tell
 
 
+def _promote(lab: Lab, hosts: Sequence[str], value: str) -> None:
+    """Kill the primary of the store, or cut it off, and promote its standby."""
+    if value == "cut":
+        _cut("drop")(lab, hosts, "rest")
+    else:
+        lab.process(hosts[0]).kill()
+    lab.promote()
+
+
+def _fence(lab: Lab, hosts: Sequence[str], value: str) -> None:
+    """Make sure that the old primary never comes back as one, as an operator does."""
+    lab.process(hosts[0]).kill()
+    if value == "cut":
+        _cut("hear")(lab, hosts, "rest")
+
+
 WAYS = ("cut from", "deaf to", "mute to")
 """The faults that drop packets between the hosts and others."""
 FAULTS = {
@@ -162,6 +179,7 @@ FAULTS = {
     "killed": Fault(_each(HostProcess.kill), _each(_again)),
     "restarted": Fault(_each(HostProcess.ask_to_end), _each(_again)),
     "disk full": Fault(_hosts(Host.fill), _hosts(Host.free)),
+    "replaced": Fault(_promote, _fence),
     "clock": Fault(_clock(float), _clock(lambda _: 0.0)),
     "answers": Fault(_target(None), _target("answer")),
     "DNS": Fault(
@@ -184,6 +202,7 @@ FAULTS = {
 - ``packets lost``: ``target 50`` loses 50 of 1,000 packets between the host and ``target``, in each direction.
 - ``paused``, ``killed``, ``restarted``: SIGSTOP, SIGKILL, SIGTERM. In the end the process continues or starts again.
 - ``disk full``: the file system of the host has no byte left.
+- ``replaced``: the primary of the store is ``killed`` or ``cut`` off, and its standby promoted.
 - ``clock``: the wall clock is so many seconds ahead; the end is a step back.
 - ``answers``: ``moody silent`` sets what the target answers to a subscription (``proof.target``).
 - ``DNS``: what the name server answers for the name of the target (``proof.names``).

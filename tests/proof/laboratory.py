@@ -21,9 +21,10 @@ from proof.processes import HostProcess
 from proof.pulsar_cluster_hosts import PulsarCluster
 from proof.rabbitmq_cluster_hosts import RabbitCluster, RabbitStreams
 from proof.service_hosts import GATEWAYS, WORKERS
-from proof.store_host import Postgres
+from proof.store_host import SingleStore
+from proof.store_pair_hosts import StorePair, UnsafePair
 
-STORE, TARGET, LOAD = "store", "target", "load"
+TARGET, LOAD = "target", "load"
 
 
 class Cluster(Protocol):
@@ -56,12 +57,55 @@ class Cluster(Protocol):
         """Return the host that has a role at this moment, or the argument, if it is no role."""
 
 
+class Store(Protocol):
+    """A store that all workers share, on hosts of its own.
+
+    Attributes:
+        names: The names of its hosts.
+        members: Its servers, by the names of their hosts.
+    """
+
+    names: tuple[str, ...]
+    members: Mapping[str, HostProcess]
+
+    def __init__(self, network: Network, folder: Path) -> None: ...
+
+    def start(self) -> None:
+        """Start all servers, and return when the store works."""
+
+    def dsn(self, database: str = "postgres") -> str:
+        """Return the address of a database."""
+
+    def heal(self) -> None:
+        """Start and resume what does not run, and return when the store is whole again."""
+
+    def promote(self) -> None:
+        """Let the standby take the place of the primary, which the caller has killed or cut off."""
+
+    def place(self, role: str) -> str:
+        """Return the host that has a role at this moment, or the argument, if it is no role."""
+
+
 CLUSTERS: Mapping[str, Callable[[Network, Path], Cluster]] = {
     "kafka": KafkaCluster,
     "rabbitmq": RabbitCluster,
     "rabbitmq-streams": RabbitStreams,
     "pulsar": PulsarCluster,
+    "kafka-pair": KafkaCluster,
+    "kafka-unsafe-pair": KafkaCluster,
 }
+STORES: Mapping[str, Callable[[Network, Path], Store]] = {
+    "kafka-pair": StorePair,
+    "kafka-unsafe-pair": UnsafePair,
+}
+"""The stores of the kinds of laboratory that have another one than a single server."""
+
+
+def hosts_of(kind: str) -> list[str]:
+    """Return the names of all hosts of a laboratory of this kind."""
+    cluster: Any = CLUSTERS[kind]
+    store: Any = STORES.get(kind, SingleStore)
+    return [*cluster.names, *store.names, *GATEWAYS, *WORKERS, TARGET, LOAD]
 
 
 class Laboratory:
@@ -75,8 +119,7 @@ class Laboratory:
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
         self.folder = folder
-        names = CLUSTERS[kind].names  # type: ignore[attr-defined]
-        self.network = Network([*names, STORE, *GATEWAYS, *WORKERS, TARGET, LOAD], TARGET)
+        self.network = Network(hosts_of(kind), TARGET)
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -84,10 +127,9 @@ class Laboratory:
         self.network.__enter__()
         try:
             self.cluster: Cluster = CLUSTERS[self.kind](self.network, self.folder)
-            self.store = Postgres(self.network[STORE], self.folder)
-            self.store.begin()
+            self.store: Store = STORES.get(self.kind, SingleStore)(self.network, self.folder)
+            self.store.start()
             self.cluster.start()
-            self.store.wait_until_answering()
         except BaseException:
             self.__exit__()
             raise
@@ -99,6 +141,6 @@ class Laboratory:
 
     def fresh_database(self, name: str) -> str:
         """Make an empty database for a trial, and return its address."""
-        with psycopg.connect(self.store.dsn, autocommit=True) as connection:
+        with psycopg.connect(self.store.dsn(), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
-        return self.store.dsn.rpartition("/")[0] + f"/{name}"
+        return self.store.dsn(name)

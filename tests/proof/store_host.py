@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 from postgres_server import PASSWORD, SETTINGS, USER, install, unprivileged
-from proof.hosts import Host
+from proof.hosts import Host, Network
 from proof.processes import HostProcess
 
 PORT = 5432
@@ -57,3 +57,37 @@ class Postgres(HostProcess):
         except psycopg.OperationalError:
             return False
         return True
+
+
+class SingleStore:
+    """One PostgreSQL, as ``proof.laboratory`` wants a store.
+
+    Attributes:
+        members: Its servers, by the names of their hosts.
+    """
+
+    names: tuple[str, ...] = ("store",)
+
+    def __init__(self, network: Network, folder: Path) -> None:
+        self._server = Postgres(network[self.names[0]], folder)
+        self.members: Mapping[str, HostProcess] = {self._server.name: self._server}
+
+    def dsn(self, database: str = "postgres") -> str:
+        """Return the address of a database."""
+        return self._server.dsn.rpartition("/")[0] + f"/{database}"
+
+    def start(self) -> None:
+        self._server.start()
+
+    def heal(self) -> None:
+        """Return when the server answers again."""
+        self._server.resume()
+        if not self._server.running:
+            self._server.begin()
+        self._server.wait_until_answering()
+
+    def promote(self) -> None:
+        raise NotImplementedError("this store has no standby")
+
+    def place(self, role: str) -> str:
+        return role

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 import psycopg
 
@@ -18,7 +19,6 @@ from proof.hosts import Network
 from proof.store_host import PORT, Postgres
 from waiting import wait_until
 
-NAMES = ("store", "standby")
 _REPLICATED = {
     "wal_keep_size": "256MB",
     "wal_receiver_timeout": "5s",
@@ -71,12 +71,15 @@ class StorePair:
         primary: The server that accepts writes.
         standby: The server that copies it.
         synchronous: Whether a commit waits for the standby.
+        members: Both servers, by the names of their hosts.
     """
 
-    def __init__(self, network: Network, folder: Path, *, synchronous: bool = True) -> None:
-        self.members = {name: Member(network[name], folder) for name in NAMES}
-        self.primary, self.standby = self.members.values()
-        self.synchronous = synchronous
+    names = ("store", "standby")
+    synchronous: ClassVar[bool] = True
+
+    def __init__(self, network: Network, folder: Path) -> None:
+        self.primary, self.standby = (Member(network[name], folder) for name in self.names)
+        self.members = {each.name: each for each in (self.primary, self.standby)}
 
     def dsn(self, database: str = "postgres") -> str:
         """Return the address of a database at whichever server accepts writes."""
@@ -105,6 +108,10 @@ class StorePair:
                 self._wait_for_standby("")
             self._copy()
 
+    def place(self, role: str) -> str:
+        """Return the host of a role at this moment: ``primary`` or ``copy``."""
+        return {"primary": self.primary.name, "copy": self.standby.name}.get(role, role)
+
     def in_step(self) -> bool:
         """Return True if the standby follows the primary."""
         state = "sync" if self.synchronous else "async"
@@ -125,3 +132,9 @@ class StorePair:
         """Let commits of the primary wait for the standby of this name, or for none."""
         self.primary.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
         self.primary.ask("SELECT pg_reload_conf()")
+
+
+class UnsafePair(StorePair):
+    """The control: a commit does not wait for the standby, so a promotion may lose it."""
+
+    synchronous = False

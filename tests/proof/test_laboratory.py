@@ -15,15 +15,14 @@ from kafka_install import Missing
 from pages import CHECKOUT
 from proof import hosts, page
 from proof.checker import judge
-from proof.faults import FAULTS, WAYS, named
+from proof.faults import FAULTS, WAYS, Step, named
 from proof.history import Delivery, HistoryWriter, Request, Terms, read_history
 from proof.http_by_hand import Message, Sent, batch_request, binary_request, read_message, received
-from proof.laboratory import CLUSTERS, LOAD, STORE, TARGET
+from proof.laboratory import hosts_of
 from proof.progress import Progress
 from proof.relay import Relay
 from proof.scenario import Scenario
 from proof.scenarios import SCENARIOS, scenario
-from proof.service_hosts import GATEWAYS, WORKERS
 from proof.target import Target
 from proof.trial import Result
 from skipping import skip_or_fail
@@ -32,22 +31,26 @@ from waiting import wait_until
 SEEDS = range(1, 6)
 
 
-def hosts_of(each: Scenario) -> list[str]:
-    return [*CLUSTERS[each.cluster].names, STORE, *GATEWAYS, *WORKERS, TARGET, LOAD]  # type: ignore[attr-defined]
+def placed(step: Step, every: list[str]) -> Step:
+    """Return a step with a host for each role."""
+    roles = {"leader": every[0], "primary": "store", "copy": "standby"}
+    host, value = (" ".join(roles.get(word, word) for word in words.split()) for words in step[::4])
+    return step._replace(host=host, value=value)
 
 
 @pytest.mark.parametrize("each", SCENARIOS, ids=lambda each: each.name)
 def test_a_seed_gives_one_table_of_known_faults_at_known_hosts(each: Scenario) -> None:
-    every = hosts_of(each)
+    every = hosts_of(each.cluster)
     tables = [each.table(seed) for seed in SEEDS]
     assert tables == [each.table(seed) for seed in SEEDS]
     assert len({str(table) for table in tables}) == len(tables), "each seed has its own"
     for step in (step for table in tables for step in table):
         assert step.fault in FAULTS
         assert 0 <= step.begin < step.end
-        found = named(step.host.replace("leader", every[0]), every)
+        at = placed(step, every)
+        found = named(at.host, every)
         if step.fault in WAYS:
-            assert set(named(step.value, every, found)) - set(found), "others to be cut from"
+            assert set(named(at.value, every, found)) - set(found), "others to be cut from"
 
 
 @pytest.mark.parametrize("each", SCENARIOS, ids=lambda each: each.name)

@@ -14,7 +14,7 @@ from proof.checker import judge, report
 from proof.faults import FAULTS, WAYS, Step, named
 from proof.history import Call, Fault, HistoryWriter, Left, Terms
 from proof.hosts import Host
-from proof.laboratory import LOAD, STORE, TARGET, Laboratory
+from proof.laboratory import LOAD, TARGET, Laboratory
 from proof.processes import HostProcess
 from proof.programs import Program
 from proof.progress import Progress
@@ -165,13 +165,16 @@ class Trial:
             [(step.begin, 1, number) for number, step in enumerate(steps)]
             + [(step.end, 0, number) for number, step in enumerate(steps)]
         )
+        placed: dict[int, Step] = {}  # the steps that have begun, with the hosts of their roles
         hosts: dict[int, list[str]] = {}
         since: dict[int, float] = {}
         for at, begins, number in moments:
             time.sleep(max(0.0, zero + at - time.monotonic()))
-            step, fault = steps[number], FAULTS[steps[number].fault]
             if begins:
-                hosts[number], since[number] = self._hosts(step), time.monotonic()
+                placed[number] = self._placed(steps[number])
+            step, fault = placed[number], FAULTS[steps[number].fault]
+            if begins:
+                hosts[number], since[number] = named(step.host, self.names()), time.monotonic()
                 fault.begin(self, hosts[number], step.value)
                 self._report(f"{at:5.1f} s  {' '.join(hosts[number])}: {step.fault} {step.value}")
             else:
@@ -179,9 +182,14 @@ class Trial:
                 self._note(step, hosts[number], since[number])
         time.sleep(WARM)
 
-    def _hosts(self, step: Step) -> list[str]:
-        places = " ".join(self._laboratory.cluster.place(word) for word in step.host.split())
-        return named(places, self.names())
+    def _placed(self, step: Step) -> Step:
+        """Return a step with the hosts that have its roles at this moment."""
+        cluster, store = self._laboratory.cluster, self._laboratory.store
+        host, value = (
+            " ".join(store.place(cluster.place(word)) for word in words.split())
+            for words in (step.host, step.value)
+        )
+        return step._replace(host=host, value=value)
 
     def _note(self, step: Step, hosts: Sequence[str], since: float) -> None:
         assert self._history is not None
@@ -194,8 +202,9 @@ class Trial:
 
     def _heal(self) -> None:
         """Return when everything runs again."""
+        self._laboratory.store.heal()
         self._laboratory.cluster.heal()
-        for process in (self._laboratory.store, *self._services.values()):
+        for process in self._services.values():
             if not process.running:
                 self.result.remarks.append(f"{process.name} had ended by itself")
                 process.begin()
@@ -264,9 +273,11 @@ class Trial:
         return [host.name for host in self._laboratory.network]
 
     def process(self, name: str) -> HostProcess:
-        if name == STORE:
-            return self._laboratory.store
-        return {**self._laboratory.cluster.processes, **self._services}[name]
+        laboratory = self._laboratory
+        return {**laboratory.cluster.processes, **laboratory.store.members, **self._services}[name]
+
+    def promote(self) -> None:
+        self._laboratory.store.promote()
 
     def tell_target(self, **told: Any) -> None:
         assert self._target is not None
