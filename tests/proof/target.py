@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -43,13 +44,18 @@ class Target:
         """Serve one connection until it ends. Its first line names the client (``proof.relay``)."""
         try:
             address = (await reader.readline()).decode().split()[2]
-            worker = self._workers.get(address, address)
+            await self.attempts(self._workers.get(address, address), reader, writer)
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, IndexError):
+            writer.close()
+
+    async def attempts(
+        self, worker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Serve the attempts of a worker on one connection until it ends."""
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             while await self._attempt(worker, reader, writer):
                 pass
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, IndexError):
-            pass
-        finally:
-            writer.close()
+        writer.close()
 
     async def _attempt(
         self, worker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
