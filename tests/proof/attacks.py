@@ -72,6 +72,16 @@ class Attacks:
             steps.append(Step(dice.choice(WORKERS), "killed", begin + dice.uniform(0, 6), end + 7))
         return steps
 
+    def one_away(self, dice: Random) -> list[Step]:
+        """Each broker is away for long, killed or cut off, one after another. The others go on."""
+        steps, at = [], WARM
+        for host in dice.sample(self._brokers, len(self._brokers)):
+            end = at + dice.uniform(24, 30)
+            fault, value = dice.choice((("killed", ""), ("cut from", "rest")))
+            steps.append(Step(host, fault, at, end, value))
+            at = end + 20
+        return steps
+
     def worker_cut_from_log(self, dice: Random) -> list[Step]:
         """A worker loses the brokers and still reaches the target, for longer than its lease."""
         return [
@@ -109,6 +119,7 @@ class Attacks:
             ("one-way", "Packets arrive in one direction alone.", self.one_way),
             ("flapping", "A network fails and returns every 2 s.", self.flapping),
             ("rolling", "All brokers restart, one after another.", self.rolling_restart),
+            ("away", "Each broker is away for half a minute.", self.one_away),
             ("killed", "Brokers and workers are killed.", self.killed),
             (
                 "lease",

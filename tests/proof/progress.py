@@ -14,15 +14,18 @@ class Progress:
     Attributes:
         acknowledged: The ids of acknowledged events.
         longest_gap: The longest time in seconds without an acknowledged request.
+        silence: The longest time in seconds without a delivery, by subscription.
     """
 
     def __init__(self, load: Path, target: Path, subscriptions: Sequence[str]) -> None:
         self.acknowledged: set[str] = set()
         self.longest_gap = 0.0
+        self.silence = dict.fromkeys(subscriptions, 0.0)
         self.attempts = 0
         self._delivered: dict[str, set[str]] = {name: set() for name in subscriptions}
         self._load, self._target = _Growing(load), _Growing(target)
         self._last = 0.0
+        self._ends: dict[str, float] = {}
 
     def read(self) -> None:
         """Read what was written since the last call."""
@@ -35,7 +38,10 @@ class Progress:
         for row in self._target.rows():
             self.attempts += 1
             if row.get("status") == 204:
-                self._delivered[row["subscription"]].update(each["id"] for each in row["events"])
+                name, end = row["subscription"], row["end"]
+                self._delivered[name].update(each["id"] for each in row["events"])
+                self.silence[name] = max(self.silence[name], end - self._ends.get(name, end))
+                self._ends[name] = max(end, self._ends.get(name, end))
 
     def missing(self) -> int:
         """Return how many deliveries of acknowledged events are still missing."""

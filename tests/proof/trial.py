@@ -237,6 +237,8 @@ class Trial:
         self._target.end_input()
         self._target.wait_for_end()
         self.result.gap = self._progress.longest_gap
+        longest = ", ".join(f"{name} {gap:.1f} s" for name, gap in self._progress.silence.items())
+        self._report(f"longest time without a delivery: {longest}")
 
     def _note_what_is_left(self) -> None:
         """Write the dead letters and the parked events into the history."""
