@@ -26,6 +26,9 @@ GROWTH = 1.2  # the most that a delivery may cost beside one to a single subscri
 EMBEDDED = ((10, 10), (100, 10), (1_000, 10))
 KAFKA = ((100, 100), (100, 10))
 """How many subscriptions, and how many of them want what is sent."""
+SHARED = ((5_000, 1),)
+"""The same with ``sharing: topic``, on Kafka alone: one group reads for all."""
+SHARED_GROWTH = 2.0
 WARM = 5_000  # deliveries before the count begins
 WITHIN = 300.0
 ASKED_EVERY = 0.5  # seconds: to tell of a thousand is work
@@ -44,7 +47,9 @@ class Measured:
     memory: float
 
 
-def subscriptions(count: int, matching: int, port: int) -> tuple[dict[str, Any], ...]:
+def subscriptions(
+    count: int, matching: int, port: int, sharing: str = "none"
+) -> tuple[dict[str, Any], ...]:
     """``count`` of them, of which the first ``matching`` want what is sent."""
     wanted = attributes(0)["type"]
     return tuple(
@@ -54,6 +59,7 @@ def subscriptions(count: int, matching: int, port: int) -> tuple[dict[str, Any],
             "start": "latest",
             "filters": [{"exact": {"type": wanted if number < matching else f"other.{number}"}}],
             "sink": f"http://127.0.0.1:{port}/{number}",
+            **({"sharing": sharing} if sharing != "none" else {}),
         }
         for number in range(count)
     )
@@ -77,6 +83,7 @@ def measure(
     deliveries: int,
     apart: float,
     matching: int = MATCHING,
+    sharing: str = "none",
 ) -> Measured:
     """``apart``: microseconds that taking an event in costs by itself."""
     folder.mkdir()
@@ -84,7 +91,7 @@ def measure(
     matching = min(count, matching)
     try:
         begun = time.monotonic()
-        begin(service, count, matching, sink.port)
+        begin(service, count, matching, sink.port, sharing)
         start = time.monotonic() - begun
         come_to_rest(service.pid)
         warm, events = max(20, WARM // matching), deliveries // matching
@@ -104,11 +111,17 @@ def measure(
         sink.stop()
 
 
-def begin(service: lab.Service, count: int, matching: int, port: int) -> None:
+def begin(
+    service: lab.Service, count: int, matching: int, port: int, sharing: str = "none"
+) -> None:
     """Returns when all subscriptions are at work."""
-    service.start(subscriptions(count, matching, port))
-    while service.running() < count:
-        time.sleep(ASKED_EVERY)
+    service.start(subscriptions(count, matching, port, sharing))
+    wait_until(
+        lambda: service.running() == count,
+        f"{count} subscriptions at work",
+        WITHIN,
+        max(ASKED_EVERY, count / 2_000),
+    )
 
 
 def come_to_rest(pid: int, below: float = RESTING) -> None:
@@ -141,29 +154,41 @@ def beside_one(folder: Path, rounds: int, deliveries: int) -> tuple[list[table.R
     for kind, counts in (("embedded", EMBEDDED), ("kafka", KAFKA)):
         with logs.standing(kind, remarks) as log:
             if log:
-                growth = Growth(log, folder, counts)
-                for number in range(rounds):
-                    print(f"many on {log.name}, {number + 1} of {rounds}", file=sys.stderr)
-                    growth.round(deliveries)
-                rows += growth.rows
-                remarks += growth.remarks[-len(growth.rows) :]
+                parts = [Growth(log, folder, counts)]
+                if kind == "kafka":
+                    parts.append(Growth(log, folder, SHARED, "topic", SHARED_GROWTH))
+                for growth in parts:
+                    for number in range(rounds):
+                        print(f"many on {log.name}, {number + 1} of {rounds}", file=sys.stderr)
+                        growth.round(deliveries)
+                    rows += growth.rows
+                    remarks += growth.remarks[-len(growth.rows) :]
     return rows, remarks
 
 
 class Growth:
     """A row a number of subscriptions; the floor of all is the one of a single subscription."""
 
-    def __init__(self, log: logs.Log, folder: Path, counts: Sequence[Any]) -> None:
-        self._log, self._folder, self._name = log, folder, log.name
-        self._counts = tuple(counts)
+    def __init__(
+        self,
+        log: logs.Log,
+        folder: Path,
+        counts: Sequence[tuple[int, int]],
+        sharing: str = "none",
+        most: float = GROWTH,
+    ) -> None:
+        self._log, self._sharing, self._counts = log, sharing, tuple(counts)
+        self._folder = folder / f"{log.name.split()[0]}-{sharing}"
+        self._folder.mkdir()
+        self._name = log.name + (", sharing" if sharing == "topic" else "")
         self.remarks: list[str] = []
         self.rows = [
-            table.Row(f"{log.name} → webhooks, {matching} of {count:,}", "one subscription", GROWTH)
+            table.Row(f"{self._name} → webhooks, {matching} of {count:,}", "one subscription", most)
             for count, matching in self._counts
         ]
 
     def round(self, deliveries: int) -> None:
-        folder = self._folder / f"{self._name.split()[0]}-{len(self.rows[0].measured)}"
+        folder = self._folder / str(len(self.rows[0].measured))
         folder.mkdir()
         apart = taking_in(folder / "apart", self._of(folder, 0), deliveries)
         one = measure(folder / "one", self._of(folder, 1), 1, deliveries, apart)
@@ -171,7 +196,9 @@ class Growth:
             zip(self.rows, self._counts, strict=True)
         ):
             broker = self._of(folder, number + 2)
-            many = measure(folder / str(number), broker, count, deliveries, apart, matching)
+            many = measure(
+                folder / str(number), broker, count, deliveries, apart, matching, self._sharing
+            )
             row.measured.append(many.delivery)
             row.floor.append(one.delivery)
             row.memory = f"{many.memory:.0f}"
