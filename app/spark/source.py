@@ -34,7 +34,7 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "failOnDataLoss": "true",
     "kafka.isolation.level": "read_committed",
     # A task reads only stored records, so a request never needs to wait for one: a closing client waits for its last
-    # request, and a batch has a client for each partition. Each of these three made 300 partitions a fifth slower.
+    # request, and a batch has a client for each partition. The three settings halve the time to read 300 partitions.
     "kafka.fetch.max.wait.ms": "0",
     "kafka.enable.metrics.push": "false",
     "kafka.auto.include.jmx.reporter": "false",
