@@ -53,7 +53,8 @@ class Attacks:
         at = WARM
         for host in (dice.choice(self._brokers), dice.choice(WORKERS)):
             for _ in range(8):
-                steps.append(Step(host, "cut from", at, at + 1, "rest"))
+                lasts = round(dice.uniform(0.7, 1.5), 2)
+                steps.append(Step(host, "cut from", at, at + lasts, "rest"))
                 at += 2
             at += 8
         return steps

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 import kafka_install
 from kafka_librdkafka import PATIENCE
-from kafka_server import PROPERTIES, brief_options, java
+from kafka_server import PROPERTIES, brief_options, java, knows_a_broker
 from proof.hosts import Network
 from proof.processes import HostProcess
 from waiting import wait_until
@@ -84,12 +84,7 @@ class Broker(HostProcess):
         return java(kafka_install.install(), ["kafka.Kafka", str(self._config)], options)
 
     def answers(self) -> bool:
-        """Return True if this broker answers, and counts itself as alive."""
-        try:
-            found = AdminClient({"bootstrap.servers": self.servers}).list_topics(timeout=5)
-        except Exception:  # noqa: BLE001 - librdkafka has one error for each cause
-            return False
-        return any(f"{each.host}:{each.port}" == self.servers for each in found.brokers.values())
+        return knows_a_broker(self.host.address, _PORT)
 
 
 class KafkaCluster:
@@ -131,9 +126,8 @@ class KafkaCluster:
 
     def _make(self, topic: str) -> None:
         wanted = NewTopic(topic, PARTITIONS, replication_factor=NODES)
-        made = AdminClient({"bootstrap.servers": self.servers}).create_topics(
-            [wanted], operation_timeout=60, request_timeout=60
-        )
+        admin = self._admin()  # its futures need it alive
+        made = admin.create_topics([wanted], operation_timeout=60, request_timeout=60)
         made[topic].result(PATIENCE)
         self._topics.append(topic)
         self.heal()
@@ -151,12 +145,14 @@ class KafkaCluster:
     def _in_sync(self) -> bool:
         return all(len(each.isrs) == NODES and each.leader > 0 for each in self._partitions())
 
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
     def _partitions(self) -> Sequence[PartitionMetadata]:
         """Return the partitions of the newest topic, as one of the brokers knows them."""
         if not self._topics:
             return []
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        found = admin.list_topics(self._topics[-1], timeout=10).topics[self._topics[-1]]
+        found = self._admin().list_topics(self._topics[-1], timeout=10).topics[self._topics[-1]]
         return list(found.partitions.values())
 
     def place(self, role: str) -> str:

@@ -17,18 +17,27 @@ class Relay:
 
     Attributes:
         delay: Seconds by which each byte is late in each direction, from now on.
+        connections: How many are open.
     """
 
     def __init__(self, upstream: int) -> None:
         self.delay = 0.0
+        self.connections = 0
         self._upstream = upstream
 
-    async def listen(self, port: int, host: str = "0.0.0.0") -> int:
-        """Listen on this port, 0 for a free one, and return it."""
-        server = await asyncio.start_server(self._accept, host, port, backlog=512)
-        return int(server.sockets[0].getsockname()[1])
+    async def listen(self, port: int, host: str = "0.0.0.0") -> asyncio.Server:
+        """Listen on this port, 0 for a free one."""
+        return await asyncio.start_server(self._accept, host, port, backlog=512)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            await self._connect(reader, writer)
+        finally:
+            self.connections -= 1
+            writer.close()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
         client, own = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
         far_writer.write(f"PROXY TCP4 {client[0]} {own[0]} {client[1]} {own[1]}\r\n".encode())
@@ -61,3 +70,5 @@ class Relay:
                 writer.write(chunk)
                 await writer.drain()
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()

@@ -41,8 +41,8 @@ class Scenario(NamedTuple):
     at_length: bool = False
 
     def table(self, seed: int) -> list[Step]:
-        """Return the steps of a seed, in the order of their beginnings."""
-        drawn = self.draw(Random(f"{self.name} {seed}"))
+        """Return the steps of a seed, in the order of their beginnings. A control has those of its attack."""
+        drawn = self.draw(Random(f"{self.attack} {seed}"))
         return sorted(drawn, key=lambda step: step.begin)
 
 

@@ -41,10 +41,11 @@ def clocks(dice: Random) -> list[Step]:
 
 def poor_line(dice: Random) -> list[Step]:
     """5 % of the packets between workers and target are lost, and every byte is 100 ms late in each direction."""
-    lossy = [Step(host, "packets lost", WARM, 45, "target 50") for host in WORKERS]
+    end = round(dice.uniform(40, 50), 1)
+    lossy = [Step(host, "packets lost", WARM, end, "target 50") for host in WORKERS]
     return [
         *lossy,
-        Step("target", "milliseconds late", WARM, 45, "100"),
+        Step("target", "milliseconds late", WARM, end, "100"),
         Step(dice.choice(WORKERS), "killed", 20, 24),
     ]
 

@@ -89,10 +89,7 @@ class KafkaServer(ServerProcess):
 
     @staticmethod
     def answering(ports: Mapping[str, int]) -> bool:
-        """Return True if a broker answers a metadata request and counts itself as alive."""
-        request = struct.pack(">hhihi", 3, 1, 7, -1, 0)  # Metadata v1, no client id, no topics
-        answer = answer_to(ports["port"], struct.pack(">i", len(request)) + request)
-        return len(answer) >= 12 and struct.unpack_from(">iii", answer)[1:] > (7, 0)
+        return knows_a_broker("127.0.0.1", ports["port"])
 
     def begin(self) -> None:
         jars = install()
@@ -128,6 +125,13 @@ class KafkaServer(ServerProcess):
     def _format_options(self) -> Sequence[str]:
         """Return further arguments of the tool that formats the storage, such as users."""
         return ()
+
+
+def knows_a_broker(host: str, port: int) -> bool:
+    """Return True if a broker answers a metadata request and counts a broker as alive, such as itself."""
+    request = struct.pack(">hhihi", 3, 1, 7, -1, 0)  # Metadata v1, no client id, no topics
+    answer = answer_to(port, struct.pack(">i", len(request)) + request, host)
+    return len(answer) >= 12 and struct.unpack_from(">iii", answer)[1:] > (7, 0)
 
 
 def run_tool(

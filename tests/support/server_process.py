@@ -22,11 +22,10 @@ ASK_AGAIN = 0.05
 _PR_SET_PDEATHSIG = 1
 
 
-def answer_to(port: int, question: bytes) -> bytes:
-    """Return the first bytes that a server on loopback answers, or b"" if it does not answer within
-    2 s."""
+def answer_to(port: int, question: bytes, host: str = "127.0.0.1") -> bytes:
+    """Return the first bytes that a server answers, or b"" if it does not answer within 2 s."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+        with socket.create_connection((host, port), timeout=2) as connection:
             connection.settimeout(2)
             connection.sendall(question)
             return connection.recv(4096)
