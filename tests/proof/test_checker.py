@@ -53,7 +53,7 @@ def written(file: Path, *records: Record) -> Path:
 histories = st.randoms(use_true_random=False).map(lambda random: CleanHistory(random).make())
 
 
-few = examples(25)
+few = examples(8)
 
 
 @few
