@@ -1,5 +1,5 @@
-"""The contents of charts: positions, lengths and texts, which ``page.html`` draws as SVG with HTML
-axes. Pure.
+"""The contents of charts: columns over time with positions, heights and texts, which ``page.html``
+draws as SVG with HTML axes. Pure.
 
 The drawing stretches with the page, the texts do not. Axes, legend and the table below can be read
 without a pointer. With a pointer, ``title`` elements show single values.
@@ -7,14 +7,15 @@ without a pointer. With a pointer, ``title`` elements show single values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from math import ceil, floor, log10
 from typing import Final
 
 import msgspec
 
 from app.pipeline.report import words
+from app.pipeline.report.spans import Span
 
 LIGHT: Final = (
     *("#2a6fdb", "#e0761c", "#1b9a77", "#b3479d", "#c9a400", "#6a5acd"),
@@ -33,7 +34,8 @@ WIDE: Final = 1000
 HIGH: Final = 400
 TICKS: Final = 4
 _LEAST: Final = 1e-3  # lower end of a logarithmic axis: smaller values are drawn there
-_GAP: Final = 0.12  # share of a bar's width
+_GAP: Final = 0.12  # share of a column's width
+_THIN: Final = 4.0  # least height of a column on a logarithmic axis
 
 Texts = Callable[[float], str]
 
@@ -53,7 +55,7 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """The values at one place of the horizontal axis.
+    """The values of one bin.
 
     Attributes:
         title: The text that a pointer shows.
@@ -65,7 +67,7 @@ class Column(msgspec.Struct, frozen=True):
     title: str
     left: float
     width: float
-    parts: Sequence[tuple[int, float, float]] = ()
+    parts: Sequence[tuple[int, float, float]]
 
 
 class Chart(msgspec.Struct, frozen=True):
@@ -76,10 +78,8 @@ class Chart(msgspec.Struct, frozen=True):
         below: The text below the horizontal axis.
         up: The ticks of the vertical axis: positions from 0 to 1 and texts.
         along: The ticks of the horizontal axis, in the same form.
-        columns: The columns. In a chart of lines they are invisible and only show values to a
-            pointer.
-        lines: Colour and points of each line.
-        series: The series of the legend; None for no legend.
+        columns: The columns.
+        series: The series of the legend.
     """
 
     label: str
@@ -87,8 +87,7 @@ class Chart(msgspec.Struct, frozen=True):
     up: Sequence[tuple[float, str]]
     along: Sequence[tuple[float, str]]
     columns: Sequence[Column]
-    lines: Sequence[tuple[int, str]] = ()
-    series: Sequence[Series] | None = None
+    series: Sequence[Series]
 
 
 class Axis(msgspec.Struct, frozen=True):
@@ -118,125 +117,80 @@ def linear(most: float) -> Axis:
 def logarithmic(values: Sequence[float]) -> Axis:
     """Return an axis of powers of ten around all values."""
     some = [max(value, _LEAST) for value in values] or [1.0]
-    low, high = floor(log10(min(some))), ceil(log10(max(some)))
-    high = max(high, low + 1)
+    low = floor(log10(min(some)))
+    high = max(ceil(log10(max(some))), low + 1)
     every = max(1, ceil((high - low) / 5))
-    return Axis(
-        [10.0**n for n in range(low, high + 1, every)], 10.0**low, 10.0**high, logarithmic=True
-    )
+    ticks = [10.0**n for n in range(low, high + 1, every)]
+    return Axis(ticks, 10.0**low, 10.0**high, logarithmic=True)
 
 
-def stacked(
-    begins: Sequence[datetime], step: timedelta, series: Sequence[Series], *, label: str
+def stacked(span: Span, series: Sequence[Series], *, label: str) -> Chart:
+    """Return a chart with the counts of all series on top of each other."""
+    bins = zip(*(each.values for each in series), strict=True)
+    ends = [[*accumulate((value or 0 for value in each), initial=0)] for each in bins]
+    axis = linear(max((each[-1] for each in ends), default=0) or 1)
+    titles = [_title(series, at, words.number) for at in range(len(ends))]
+    return _drawn(span, series, axis, ends, titles, label, words.short)
+
+
+def spread(span: Span, low: Series, high: Series, *, label: str) -> Chart:
+    """Return a chart of delays in seconds, with a column from the value of ``low`` to that of ``high``.
+    Its axis is logarithmic, because delays may differ by a factor of a thousand."""
+    pairs = [*zip(low.values, high.values, strict=True)]
+    ends = [[] if a is None or b is None else [a, b] for a, b in pairs]
+    axis = logarithmic([value for each in ends for value in each])
+    titles = [_title((low, high), at, words.seconds) for at in range(len(pairs))]
+    drawn = Series(f"from {low.name} to {high.name}", (), high.colour)
+    return _drawn(span, [drawn], axis, ends, titles, label, words.seconds)
+
+
+def _drawn(
+    span: Span,
+    series: Sequence[Series],
+    axis: Axis,
+    ends: Sequence[Sequence[float]],
+    titles: Sequence[str],
+    label: str,
+    short: Texts,
 ) -> Chart:
-    """Return a chart of columns over time, with the series on top of each other."""
-    sums = [sum(each.values[at] or 0 for each in series) for at in range(len(begins))]
-    axis = linear(max(sums, default=0) or 1)
-    columns: list[Column] = []
-    for at, begin in enumerate(begins):
-        if not sums[at]:
-            continue
-        below = 0.0
-        titles = [f"{words.moment(begin)}: {words.number(sums[at])}"]
-        parts: list[tuple[int, float, float]] = []
-        for each in series:
-            if value := each.values[at] or 0:
-                parts.append((each.colour, *_vertical_span(axis, below, below + value)))
-                titles.append(f"{each.name}: {words.number(value)}")
-                below += value
-        columns.append(Column("\n".join(titles), *_bar_span(at, len(begins)), parts))
+    """Return a chart with a part for each series. ``ends`` has the bounds of the parts of each bin."""
+    begins, step = span.bins(), span.step
+    width = WIDE / len(begins)
+    columns = [
+        Column(
+            f"{words.moment(begins[at])}\n{titles[at]}",
+            (at + _GAP / 2) * width,
+            (1 - _GAP) * width,
+            [
+                drawn
+                for each, part in zip(series, parts, strict=True)
+                if (drawn := _part(axis, each.colour, *part))[2]
+            ],
+        )
+        for at, each_end in enumerate(ends)
+        if any(each_end) and (parts := [*pairwise(each_end)])
+    ]
+    every = max(1, ceil(len(begins) / 6))  # as many texts as fit below the axis
     return Chart(
         label,
         f"time, UTC; a column is {words.seconds(step.total_seconds())}",
-        _ticks(axis, words.short),
-        _times(begins, step),
+        [(axis.at(each), short(each)) for each in axis.ticks],
+        [(at * width / WIDE, words.tick(begins[at], step)) for at in range(0, len(begins), every)],
         columns,
-        series=series,
+        series,
     )
 
 
-def lines(
-    begins: Sequence[datetime],
-    step: timedelta,
-    series: Sequence[Series],
-    *,
-    label: str,
-    texts: Texts,
-) -> Chart:
-    """Return a chart of lines over time with a logarithmic axis: delays may differ by a factor of a
-    thousand.
-    """
-    axis = logarithmic([value for each in series for value in each.values if value is not None])
-    width = WIDE / max(1, len(begins))
-    columns: list[Column] = []
-    for at, begin in enumerate(begins):
-        titles = [
-            f"{each.name}: {texts(value)}"
-            for each in series
-            if (value := each.values[at]) is not None
-        ]
-        if titles:
-            columns.append(Column("\n".join([words.moment(begin), *titles]), at * width, width))
-    drawn = [(each.colour, points) for each in series for points in _runs(each, axis, width)]
-    return Chart(
-        label, "time, UTC", _ticks(axis, texts), _times(begins, step), columns, drawn, series
-    )
+def _part(axis: Axis, colour: int, low: float, high: float) -> tuple[int, float, float]:
+    """Return colour, y and height of a part. On a logarithmic axis it is never too thin to be seen."""
+    height = (axis.at(high) - axis.at(low)) * HIGH
+    return colour, from_above(axis.at(high)), max(height, _THIN if axis.logarithmic else 0.0)
 
 
-def histogram(labels: Sequence[str], values: Sequence[int], *, label: str, below: str) -> Chart:
-    """Return a chart of bars. ``labels`` has the lower bound of each bar."""
-    axis = linear(max(values, default=0) or 1)
-    columns = [
-        Column(
-            f"from {name}: {words.number(value)}",
-            *_bar_span(at, len(values)),
-            [(0, *_vertical_span(axis, 0, value))],
-        )
-        for at, (name, value) in enumerate(zip(labels, values, strict=True))
-        if value
-    ]
-    return Chart(label, below, _ticks(axis, words.short), _spaced_ticks(labels), columns)
-
-
-def _ticks(axis: Axis, texts: Texts) -> list[tuple[float, str]]:
-    return [(axis.at(each), texts(each)) for each in axis.ticks]
-
-
-def _times(begins: Sequence[datetime], step: timedelta) -> list[tuple[float, str]]:
-    return _spaced_ticks([words.tick(begin, step) for begin in begins])
-
-
-def _spaced_ticks(texts: Sequence[str]) -> list[tuple[float, str]]:
-    """Return as many tick texts as fit below the axis."""
-    every = max(1, ceil(len(texts) / 6))
-    return [(at / len(texts), texts[at]) for at in range(0, len(texts), every)]
-
-
-def _bar_span(at: int, count: int) -> tuple[float, float]:
-    """Return the left end and the width of a column, with a gap to the next."""
-    width = WIDE / max(1, count)
-    gap = width * _GAP
-    return at * width + gap / 2, width - gap
-
-
-def _vertical_span(axis: Axis, low: float, high: float) -> tuple[float, float]:
-    """Return the upper end and the height of a part."""
-    return from_above(axis.at(high)), (axis.at(high) - axis.at(low)) * HIGH
-
-
-def _runs(series: Series, axis: Axis, width: float) -> Iterator[str]:
-    """Yield the points of each run of bins with values. A single value is drawn as a short dash."""
-    points = list[str]()
-    for at, value in enumerate([*series.values, None]):
-        if value is not None:
-            points.append(f"{(at + 0.5) * width:.1f},{from_above(axis.at(value)):.1f}")
-            continue
-        if len(points) == 1:
-            x, y = points[0].split(",")
-            points = [f"{float(x) - width / 3:.1f},{y}", f"{float(x) + width / 3:.1f},{y}"]
-        if points:
-            yield " ".join(points)
-        points = []
+def _title(series: Sequence[Series], at: int, text: Texts) -> str:
+    """Return a line with the name and the value of each series in one bin."""
+    values = [(each.name, each.values[at]) for each in series]
+    return "\n".join(f"{name}: {text(value)}" for name, value in values if value)
 
 
 def from_above(place: float) -> float:

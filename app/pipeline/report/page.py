@@ -7,8 +7,8 @@ charts and bars for the template.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
@@ -61,68 +61,56 @@ def _file(name: str) -> str:
 
 def volume(report: LakeReport, column: str) -> Chart:
     """Return the chart of events over time by type or source, with the most frequent at the bottom."""
-    begins, step = report.span.bins(), report.span.step
     by_name: dict[str, dict[Any, int]] = {}
     for row in report.tables[f"volume_by_{column}"].dicts():
         by_name.setdefault(row[column], {})[row["begin"]] = row["events"]
     names = sorted(by_name, key=lambda name: (name == OTHER, -sum(by_name[name].values()), name))
     series = [
-        Series(
-            _short(name),
-            [by_name[name].get(begin, 0) for begin in begins],
-            charts.REST if name == OTHER else at,
-        )
+        _series(report, _short(name), by_name[name], charts.REST if name == OTHER else at)
         for at, name in enumerate(names)
     ]
-    return charts.stacked(begins, step, series, label=_per(step, "events"))
+    return charts.stacked(report.span, series, label=_per(report, "events"))
 
 
 def delay(report: LakeReport) -> Chart:
-    begins = report.span.bins()
-    by_bin = {row["begin"]: row for row in report.tables["arrivals"].dicts()}
-    series = [
-        Series(name, [by_bin.get(begin, {}).get(column) for begin in begins], colour)
-        for name, column, colour in (("p50", "delay_p50", 0), ("p99", "delay_p99", 1))
-    ]
-    return charts.lines(
-        begins, report.span.step, series, label="delay, logarithmic", texts=words.seconds
+    rows = report.tables["arrivals"].dicts()
+    low, high = (
+        _series(report, name, {row["begin"]: row[f"delay_{name}"] for row in rows}, 0)
+        for name in ("p50", "p99")
     )
+    return charts.spread(report.span, low, high, label="delay, logarithmic")
 
 
 def flow(report: LakeReport) -> tuple[Chart, Table]:
     """Return the chart of duplicates and invalid records over time, and a table of all counts by
     topic.
     """
-    begins, step = report.span.bins(), report.span.step
-    by_bin: dict[Any, list[int]] = {}
-    topics: dict[tuple[str, str], list[int]] = {}
-    for row in report.tables["flow"].dicts():
-        for sums, key in ((by_bin, row["begin"]), (topics, (row["broker"], row["topic"]))):
-            into = sums.setdefault(key, [0, 0, 0, 0])
-            for at, name in enumerate(("records", "events", "duplicates", "invalid")):
-                into[at] += row[name]
-    series = [
-        Series(name, [max(0, by_bin.get(begin, [0, 0, 0, 0])[at]) for begin in begins], colour)
-        for name, at, colour in (("duplicates", 2, 1), ("invalid", 3, 3))
-    ]
-    by_topic = Table(
-        ("broker", "topic", "records", "events", "duplicates", "invalid"),
-        [(*key, *sums) for key, sums in sorted(topics.items())],
+    counts = ("records", "events", "duplicates", "invalid")
+    by_bin, topics = (
+        defaultdict[Any, Counter[str]](Counter),
+        defaultdict[Any, Counter[str]](Counter),
     )
-    return charts.stacked(begins, step, series, label=_per(step, "records")), by_topic
+    for row in report.tables["flow"].dicts():
+        for sums in (by_bin[row["begin"]], topics[row["broker"], row["topic"]]):
+            sums.update({name: row[name] for name in counts})
+    series = [
+        _series(report, name, {at: max(0, sums[name]) for at, sums in by_bin.items()}, colour)
+        for name, colour in (("duplicates", 1), ("invalid", 3))
+    ]
+    by_topic = [(*key, *(sums[name] for name in counts)) for key, sums in sorted(topics.items())]
+    chart = charts.stacked(report.span, series, label=_per(report, "records"))
+    return chart, Table(("broker", "topic", *counts), by_topic)
 
 
-def sizes(report: LakeReport) -> Chart:
-    """Return the histogram of sizes, from one bar before the first with records to one after the
-    last.
-    """
+def sizes(report: LakeReport) -> list[Bar]:
+    """Return bars for the sizes, from the first with records to the last."""
     rows = report.tables["sizes"].dicts()
     used = [at for at, row in enumerate(rows) if row["records"]] or [0]
-    shown = rows[max(0, used[0] - 1) : used[-1] + 2]
-    return charts.histogram(
-        [words.size(row["at_least"]) for row in shown], [row["records"] for row in shown],
-        label="records", below="size of the value, from",
-    )  # fmt: skip
+    shown = rows[used[0] : used[-1] + 1]
+    return [
+        _bar(f"from {words.size(row['at_least'])}", row["records"], report.totals.records)
+        for row in shown
+    ]
 
 
 def shares(table: Table, name: str, count: str, whole: int) -> list[Bar]:
@@ -186,8 +174,13 @@ def _bar(name: str, count: int, whole: int) -> Bar:
     return name, count, f"{words.number(count)} · {words.share(count, whole)}"
 
 
-def _per(step: timedelta, what: str) -> str:
-    return f"{what} per {words.seconds(step.total_seconds())}"
+def _series(report: LakeReport, name: str, values: Mapping[Any, float], colour: int) -> Series:
+    """Return a series with a value for each bin of the report."""
+    return Series(name, [values.get(begin) for begin in report.span.bins()], colour)
+
+
+def _per(report: LakeReport, what: str) -> str:
+    return f"{what} per {words.seconds(report.span.step.total_seconds())}"
 
 
 def _short(name: str) -> str:

@@ -13,6 +13,7 @@ from app.pipeline.report.charts import Series
 from app.pipeline.report.spans import MOST, Span
 
 BEGIN = datetime(2026, 11, 20, 10, 0, 7, tzinfo=UTC)
+TWO, THREE = (Span(BEGIN, BEGIN + timedelta(seconds=n)) for n in (2, 3))
 
 
 @given(st.floats(1e-6, 1e15))
@@ -43,18 +44,22 @@ def test_bins_cover_the_range_and_are_few(milliseconds: int) -> None:
 def test_columns_stand_upon_each_other_up_to_their_sum() -> None:
     """Heights are in proportion: 30 upon 10, of an axis to 40."""
     series = [Series("a", [10, 0], 0), Series("b", [30, 20], 1)]
-    begins = [BEGIN, BEGIN + timedelta(minutes=1)]
-    drawn = charts.stacked(begins, timedelta(minutes=1), series, label="events")
+    drawn = charts.stacked(TWO, series, label="events")
     found = [part for column in drawn.columns for part in column.parts]
     expected = [(0, 300, 100), (1, 0, 300), (1, 200, 200)]
     assert found == [pytest.approx(part) for part in expected]
 
 
-def test_a_line_is_broken_where_there_is_nothing() -> None:
-    begins = [BEGIN + timedelta(minutes=n) for n in range(5)]
-    series = [Series("p50", [0.1, 0.2, None, 0.3, None], 0)]
-    drawn = charts.lines(begins, timedelta(minutes=1), series, label="delay", texts=words.seconds)
-    assert len(drawn.lines) == 2
+def test_a_column_of_delays_reaches_from_one_percentile_to_the_other() -> None:
+    """On an axis from 100 ms to 10 s. Where there is nothing, no column is drawn."""
+    drawn = charts.spread(
+        THREE, Series("p50", [1.0, None, 0.1], 0), Series("p99", [10.0, None, 0.1], 1), label="x"
+    )
+    assert [column.parts for column in drawn.columns] == [
+        [pytest.approx((1, 0, 200))],
+        [pytest.approx((1, 400, 4))],  # equal values are seen
+    ]
+    assert drawn.columns[0].title.endswith("p50: 1 s\np99: 10 s")
 
 
 @pytest.mark.parametrize(

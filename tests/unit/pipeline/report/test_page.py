@@ -17,6 +17,7 @@ from app.pipeline.report.charts import Series
 from app.pipeline.report.findings import findings
 from app.pipeline.report.page import POLICY, page, template
 from app.pipeline.report.run import LakeReport
+from app.pipeline.report.spans import Span
 from kafka_install import Missing
 from sample_report import HOSTILE, report_made
 from skipping import skip_or_fail
@@ -106,7 +107,9 @@ def test_names_from_outside_are_text_and_nothing_else(report: LakeReport) -> Non
 
 def test_texts_of_charts_are_escaped() -> None:
     begin = datetime(2026, 11, 20, tzinfo=UTC)
-    chart = charts.stacked([begin], timedelta(1), [Series("<u>", [3], 0)], label="<s>")
+    chart = charts.stacked(
+        Span(begin, begin + timedelta(1)), [Series("<u>", [3] * 48, 0)], label="<s>"
+    )
     drawn = template().get_def("chart").render(one=chart, charts=charts)
     drawn += template().get_def("bars").render(rows=[("<b>", 1, "<i>")])
     assert not re.search("<[bisu]>", drawn)
