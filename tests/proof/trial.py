@@ -199,6 +199,7 @@ class Trial:
         )
         for host in hosts:
             self._history.write(Fault(step.fault, host, since, time.monotonic(), isolates=alone))
+        self._history.flush()
 
     def _heal(self) -> None:
         """Return when everything runs again."""
