@@ -69,6 +69,8 @@ class Host:
     def make(self) -> None:
         """Make the namespace with one interface, ``eth0``, on the bridge."""
         run("ip", "netns", "add", self.namespace)
+        with contextlib.suppress(RuntimeError):  # one that a process of an earlier network has kept
+            run("ip", "link", "delete", self._outside)
         ends = ("name", self._outside, "type", "veth", "peer", "name", "eth0")
         run("ip", "link", "add", *ends, "netns", self.namespace)
         run("ip", "link", "set", self._outside, "master", self._network.bridge, "up")
