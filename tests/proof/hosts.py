@@ -291,8 +291,9 @@ def remove(number: int) -> None:
         wait_until(lambda namespace=namespace: not _killed(namespace), f"{namespace} to be empty")
         run("ip", "netns", "delete", namespace)
         shutil.rmtree(_names_folder(namespace), ignore_errors=True)
-    with contextlib.suppress(RuntimeError):  # a run that was killed early has made none
-        run("ip", "link", "delete", f"sky{number}")
+    for link in re.findall(rf"^(sky{number}(?:v\d+)?)\b", run("ip", "-br", "link"), re.MULTILINE):
+        with contextlib.suppress(RuntimeError):  # the kernel removes those of a namespace later, by itself
+            run("ip", "link", "delete", link)
     disks = _disks(number)
     for folder in disks.glob("*"):
         run("umount", "--lazy", str(folder))
