@@ -81,6 +81,25 @@ def snapshots_of(loaded: Any) -> Iterator[Snapshot]:
         found = None if parent is None else loaded.snapshot(parent)
 
 
+def changes_of(loaded: Any) -> Iterator[Snapshot]:
+    """Yield the snapshots of a loaded table that changed its rows. ``parent`` is the snapshot of the
+    change before: compactions between two changes are left out.
+    """
+    later = oldest = None
+    for oldest in snapshots_of(loaded):
+        if oldest.operation != "replace":
+            if later is not None:
+                yield msgspec.structs.replace(later, parent=oldest.id)
+            later = oldest
+    if (last := later or oldest) is not None:  # all changes may have expired, not the rows
+        yield last
+
+
+def newest_change(spark: SparkSession, table: str) -> Snapshot | None:
+    """Return the newest snapshot that changed the rows of a table."""
+    return next(changes_of(iceberg_table(spark, table)), None)
+
+
 def newest_snapshot(spark: SparkSession, table: str) -> Snapshot | None:
     return next(snapshots(spark, table), None)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.lock import holding_lock
+from app.pipeline.archive.lock import holding_lock, is_held
 from app.pipeline.archive.relayout import relayout as move_layout
 from app.pipeline.archive.relayout import waiting
 from app.pipeline.settings import Lake
@@ -154,10 +154,7 @@ def _maintain_table(
     tell(name, "deleting rows older than the retention")
     aged = sum(_drop(spark, table, each) for each in _aged(name, kept, now))
     tell(name, "compacting")
-    [compacted] = _call(
-        spark, lake, name, "rewrite_data_files", "strategy => 'sort'",
-        f"sort_order => '{SORTED_BY.get(name, TYPED_SORTED_BY)}'", "options => map('partial-progress.enabled', 'true')",
-    )  # fmt: skip
+    compacted = _compact(spark, lake, name, now)
     manifests = rewrite_manifests(spark, lake, name)
     tell(name, "expiring snapshots")
     expired = expire(spark, lake, name, now - kept.snapshots)
@@ -176,6 +173,37 @@ def _maintain_table(
     )
 
 
+def _compact(spark: SparkSession, lake: Lake, name: str, now: datetime) -> Row:
+    """Rewrite small files. If an archive runs, leave it the files of today: it merges them itself,
+    and the later of two commits that replace a file is refused.
+    """
+    own = (
+        "strategy => 'sort'",
+        f"sort_order => '{SORTED_BY.get(name, TYPED_SORTED_BY)}'",
+        "options => map('partial-progress.enabled', 'true')",
+    )
+    column, today = _time_column(name), _before(_midnight(now))
+    closed = (f'where => "{column} IS NOT NULL AND {column} {today}"',)
+    busy = is_held(spark, lake, "archive")
+    [found] = _call(spark, lake, name, "rewrite_data_files", *own, *(closed if busy else ()))
+    return found
+
+
+def _time_column(name: str) -> str:
+    """Return the column whose days are the partitions of a table."""
+    if name in (tables.RAW_TABLE, tables.QUARANTINE_TABLE):
+        return "record_time"
+    return "time" if name == tables.EVENTS_TABLE else f"{PREFIX}time"
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _before(moment: datetime) -> str:
+    return f"< TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}+00:00'"
+
+
 def _aged(name: str, kept: LakeRetention, now: datetime) -> list[str]:
     """Return the conditions of the rows that are older than the retention, in whole days of UTC.
 
@@ -183,14 +211,12 @@ def _aged(name: str, kept: LakeRetention, now: datetime) -> list[str]:
     """
     if kept.age is None:
         return []
-    edge = (now.astimezone(UTC) - kept.age).replace(hour=0, minute=0, second=0, microsecond=0)
-    before = f"< TIMESTAMP '{edge:%Y-%m-%d %H:%M:%S}+00:00'"
-    if name in (tables.RAW_TABLE, tables.QUARANTINE_TABLE):
-        return [f"record_time {before}"]
-    prefix = "" if name == tables.EVENTS_TABLE else PREFIX
-    untimed = f"{prefix}time IS NULL AND {prefix}record_time {before}"
+    before, column = _before(_midnight(now - kept.age)), _time_column(name)
+    if column == "record_time":
+        return [f"{column} {before}"]
+    untimed = f"{column} IS NULL AND {column.removesuffix('time')}record_time {before}"
     # Without IS NOT NULL, Iceberg 1.11 deletes the files of the partition null as well
-    return [f"{prefix}time IS NOT NULL AND {prefix}time {before}", untimed]
+    return [f"{column} IS NOT NULL AND {column} {before}", untimed]
 
 
 def _count(spark: SparkSession, table: str, condition: str) -> int:

@@ -126,23 +126,21 @@ def redrive(
         SetupError: The lake does not exist, or an archive is running.
     """
     tables.check(spark, lake)
-    typed_tables.make(spark, lake)
-    with (
-        holding_lock(spark, lake, tell=observe),
-        cached(_decode_again(spark, lake, wanted)) as judged,
-    ):
-        rules = _by_rule(judged)
-        with cached(_decodable(judged, wanted)) as taken:
-            count = taken.count()
-            if not count:
-                return RedriveResult(rules)
-            new = _append_events(spark, lake, taken, observe)
-            observe("events committed")
-            refused = {} if send is None else send(_batches(spark, lake, taken))
-            observe("sent")
-            _remove(spark, lake, taken)
-            observe("removed")
-            return RedriveResult(rules, count, new, refused)
+    with holding_lock(spark, lake, tell=observe):
+        typed_tables.make(spark, lake)
+        with cached(_decode_again(spark, lake, wanted)) as judged:
+            rules = _by_rule(judged)
+            with cached(_decodable(judged, wanted)) as taken:
+                count = taken.count()
+                if not count:
+                    return RedriveResult(rules)
+                new = _append_events(spark, lake, taken, observe)
+                observe("events committed")
+                refused = {} if send is None else send(_batches(spark, lake, taken))
+                observe("sent")
+                _remove(spark, lake, taken)
+                observe("removed")
+                return RedriveResult(rules, count, new, refused)
 
 
 def _decode_again(spark: SparkSession, lake: Lake, wanted: RedriveRequest) -> DataFrame:

@@ -7,7 +7,7 @@
              into Iceberg.
 ``report``   ``skybridge pipeline report``, from the shell to the page.
 ``shell``    2,000 waiting events into a new lake, and a question to it, from the shell.
-``live``     an archive on one core beside a feed of 5,000 events a second: the lag of the lake.
+``live``     an archive beside a feed of 1,500 events a second: the lag of the lake, its memory and files.
 
 Each is a process, one after the other, on as many events. Targets hold for 2,000,000 on a machine that does
 nothing else: ``--events 2000000``.
@@ -32,7 +32,7 @@ TITLES = {
     "archive": "## Archive, beside a bare copy\n",
     "report": "## Report\n",
     "shell": "## From the shell\n",
-    "live": "## Live, on one core\n",
+    "live": "## Live\n",
 }
 _USUAL, _SHORT = 200_000, 20_000
 _WITHIN = 7200  # seconds for a part

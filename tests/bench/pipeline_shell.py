@@ -46,18 +46,25 @@ routes:
   - {{name: all, to: {{broker: main, topic: unused}}}}
 pipeline:
   lake: {{warehouse: "{folder}/lake"}}
-  archive: {{topics: [{topic}], trigger: 5s, metrics: "{metrics}"}}
+  archive: {{topics: [{topic}], trigger: {trigger}, metrics: "{metrics}"}}
   spark: {{master: "local[2]"}}
 """
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as it is installed: with bytecode
 SKYBRIDGE: Final = Path(sys.executable).with_name("skybridge")
 
 
-def configured(folder: Path, servers: str, topic: str, metrics: str = "127.0.0.1:0") -> Path:
+def configured(
+    folder: Path,
+    servers: str,
+    topic: str,
+    metrics: str = "127.0.0.1:0",
+    trigger: str = "5s",
+) -> Path:
     """A configuration file, whose lake is in the folder."""
     folder.mkdir()
     file = folder / "skybridge.yaml"
-    file.write_text(CONFIG.format(servers=servers, folder=folder, topic=topic, metrics=metrics))
+    told = {"servers": servers, "topic": topic, "metrics": metrics, "trigger": trigger}
+    file.write_text(CONFIG.format(folder=folder, **told))
     return file
 
 

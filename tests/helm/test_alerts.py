@@ -26,7 +26,10 @@ import prometheus_rules
 from app.api.status.answers import SpoolView
 from app.api.status.families import spool_families
 from app.api.status.metrics import render
-from app.pipeline.archive.lag import Lag, exporting
+from app.pipeline.archive.derive import Derived
+from app.pipeline.archive.lease import LakeHold
+from app.pipeline.archive.metrics import ArchiveMetrics, exporting
+from app.pipeline.archive.table_state import TableState
 from app.telemetry import LABEL_BOUND, Counters
 from faulty_service import KEY, FaultyService, Series, series_of, values, webhooks
 from prometheus_rules import EVERY, assert_fires
@@ -59,8 +62,10 @@ def rules(helm_program, promtool, tmp_path_factory) -> Path:
         "config": {
             "server": {"events": {"access": "open"}},
             "brokers": {"log": {"kind": "embedded", "path": "./log"}},
+            "pipeline": {"archive": {"metrics": "0.0.0.0:9464"}},
         },
         "prometheusRule": {"enabled": True},
+        "pipeline": {"enabled": True},
     }
     (made,) = chart.of_kind(chart.rendered_with(values), "PrometheusRule")
     file = tmp_path_factory.mktemp("rules") / "rules.yaml"
@@ -164,15 +169,27 @@ def _spooled(waiting: int) -> Series:
 def _archive() -> tuple[Series, Series]:
     """As its own listener tells it, with the clock of the archive an hour apart."""
     now = 1_700_000_000.0
-    lag = Lag(["orders"], lambda: now)
+    metrics, lease = ArchiveMetrics(["orders"], lambda: now), _Lease()
+    metrics.holds(lease)
+    metrics.looked("events", TableState(1, 0, 3, 3 << 30, 20))
     (port,) = free_ports(1)
     found = []
-    with exporting(lag, f"127.0.0.1:{port}"):
+    with exporting(metrics, f"127.0.0.1:{port}"):
         for _ in range(2):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
                 found.append(series_of(answer.read().decode()))
-            now += 3600
+            now, lease.left = now + 3600, 2.0
+            metrics.failed("derive")
+            metrics.derived(Derived(quarantined=50, rules={"bad-time": 50}), [])
+            metrics.looked("events", TableState(2, 0, 5_000, 3 << 30, 90_000))
     return found[0], found[1]
+
+
+class _Lease(LakeHold):
+    left = 20.0
+
+    def seconds_left(self) -> float:
+        return self.left
 
 
 def written(pod: Seen, names: set[str], began: float) -> list[dict[str, str]]:
@@ -221,15 +238,24 @@ def up(*values: str) -> list[dict[str, str]]:
     return [_line("up", (), name, each) for name, each in zip(PODS, values, strict=True)]
 
 
-UP = up(*[_steady(1, HEALTHY + FAULTY)] * 2)
+def archive(values: str) -> list[dict[str, str]]:
+    """An archive that is as far as its topic."""
+    return [_line("skybridge_archive_lag_seconds", {"topic": "quiet"}.items(), PODS[0], values)]
+
+
+ARCHIVE = archive(_steady(1, HEALTHY + FAULTY))
+UP = [*up(*[_steady(1, HEALTHY + FAULTY)] * 2), *ARCHIVE]
 EXPRESSIONS = {each["alert"]: each["expr"] for each in RULES}
+OF_ABSENCE = ("SkybridgeDown", "SkybridgeArchiveDown")
+"""They fire because series are gone."""
+MOVING = [each for each in EXPRESSIONS if each not in OF_ABSENCE]
 
 
 def named_by(alert: str) -> set[str]:
     return set(re.findall(r"\bskybridge_\w+", EXPRESSIONS[alert]))
 
 
-@pytest.mark.parametrize("alert", [each for each in EXPRESSIONS if each != "SkybridgeDown"])
+@pytest.mark.parametrize("alert", MOVING)
 def test_the_series_of_an_alert_are_there_and_move_under_its_fault(alert: str, pod: Seen) -> None:
     """With the labels that its rule picks and sums by."""
     expression = EXPRESSIONS[alert]
@@ -256,7 +282,7 @@ def test_prometheus_takes_the_rules(rules: Path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("alert", [each for each in EXPRESSIONS if each != "SkybridgeDown"])
+@pytest.mark.parametrize("alert", MOVING)
 def test_an_alert_fires_under_its_fault_and_not_before(alert: str, rules: Path, pod: Seen, began):
     """One pod of two is enough. Nothing else fires for what this alert looks at."""
     series = written(pod, named_by(alert), began)
@@ -267,8 +293,17 @@ def test_an_alert_fires_under_its_fault_and_not_before(alert: str, rules: Path, 
 def test_an_alert_that_no_pod_answers_needs_both_to_be_gone(rules: Path):
     """SkybridgeDown: while one answers others tell what is wrong."""
     gone = f"{_steady(1, HEALTHY)} {_steady(0, FAULTY)}"
-    assert_fires(rules, up(gone, gone), {BEFORE: [], LATE: ["SkybridgeDown"]})
-    assert_fires(rules, up(_steady(1, HEALTHY + FAULTY), gone), {BEFORE: [], LATE: []})
+    assert_fires(rules, [*up(gone, gone), *ARCHIVE], {BEFORE: [], LATE: ["SkybridgeDown"]})
+    one = up(_steady(1, HEALTHY + FAULTY), gone)
+    assert_fires(rules, [*one, *ARCHIVE], {BEFORE: [], LATE: []})
+
+
+@pytest.mark.nightly
+def test_an_archive_that_is_gone_is_told(rules: Path):
+    """SkybridgeArchiveDown: a killed driver exports nothing."""
+    gone = archive(f"{_steady(1, HEALTHY)} {_steady(None, FAULTY)}")
+    series = [*up(*[_steady(1, HEALTHY + FAULTY)] * 2), *gone]
+    assert_fires(rules, series, {BEFORE: [], LATE: ["SkybridgeArchiveDown"]})
 
 
 @pytest.mark.nightly

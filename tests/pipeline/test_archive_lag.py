@@ -11,7 +11,8 @@ import pytest
 
 from app.pipeline import tables
 from app.pipeline.archive import run
-from app.pipeline.archive.lag import Lag
+from app.pipeline.archive.follow import follow
+from app.pipeline.archive.metrics import ArchiveMetrics
 from lake_events import make_topic, produce
 from lake_folders import lake_in, plan_for, session_of
 from waiting import wait_until
@@ -29,12 +30,12 @@ def test_what_is_older_than_the_lag_is_in_the_lake(
     session = session_of(lake)
     topic = f"lag-{uuid4().hex[:8]}"
     make_topic(kafka, topic)
-    lag, stop = Lag([topic]), threading.Event()
+    metrics, stop = ArchiveMetrics([topic]), threading.Event()
     plan = plan_for(lake, kafka, topic, most=500 if moments == 1 else 300)
     outcomes: list[run.ArchiveResult] = []
 
     def archive() -> None:
-        outcomes.append(run.forever(session, lake, plan, reached=lag.reached, stop=stop))
+        outcomes.append(follow(session, lake, plan, metrics=metrics, stop=stop))
 
     thread = threading.Thread(target=archive)
     thread.start()
@@ -44,7 +45,7 @@ def test_what_is_older_than_the_lag_is_in_the_lake(
             stored = datetime.now(UTC).timestamp()
 
             def caught_up(stored: float = stored) -> bool:
-                return datetime.now(UTC).timestamp() - lag.seconds()[topic] > stored
+                return datetime.now(UTC).timestamp() - metrics.lag.seconds()[topic] > stored
 
             wait_until(caught_up, "a lag below the age of what was sent", 600, turn=0.5)
             assert session.table(lake.table(tables.RAW_TABLE)).count() % sent == 0

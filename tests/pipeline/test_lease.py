@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.errors import SetupError
-from app.pipeline.archive import lock
-from app.pipeline.archive.lock import Holder, _Lease
+from app.pipeline.archive import lease, lock
+from app.pipeline.archive.lease import Holder, Lease
 from app.pipeline.settings import Lake
 from app.spark.settings import LakeCatalog
 from lake_folders import lake_in, session_of
@@ -39,7 +39,7 @@ def session(lake: Lake, spark: SparkSession) -> SparkSession:
 
 def test_of_two_that_have_seen_the_same_one_takes_it(session: SparkSession, lake: Lake) -> None:
     """The catalog refuses the commit of the slower one."""
-    first, second = _Lease(session, lake, "archive"), _Lease(session, lake, "archive")
+    first, second = Lease(session, lake, "archive"), Lease(session, lake, "archive")
     first.take(silent)
     first.release()
     seen = second.holder()
@@ -54,8 +54,8 @@ def test_a_holder_that_renews_is_named(
     session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other process waits until it sees a renewal, and says until when it waits."""
-    monkeypatch.setattr(lock, "LOOK", 0.01)
-    first, second = _Lease(session, lake, "archive"), _Lease(session, lake, "archive")
+    monkeypatch.setattr(lease, "LOOK", 0.01)
+    first, second = Lease(session, lake, "archive"), Lease(session, lake, "archive")
     first.take(silent)
     told: list[str] = []
 
@@ -73,10 +73,10 @@ def test_a_holder_that_is_dead_is_followed(
     session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has lost the lease, should it live after all."""
-    assert lock.LASTS <= 30
-    monkeypatch.setattr(lock, "LOOK", 0.01)
-    monkeypatch.setattr(lock, "LASTS", 0.05)
-    dead, living = _Lease(session, lake, "archive"), _Lease(session, lake, "archive")
+    assert lease.LASTS <= 30
+    monkeypatch.setattr(lease, "LOOK", 0.01)
+    monkeypatch.setattr(lease, "LASTS", 0.05)
+    dead, living = Lease(session, lake, "archive"), Lease(session, lake, "archive")
     dead.take(silent)
     living.take(silent)
     assert living.own.number == dead.own.number + 1
@@ -88,7 +88,7 @@ def test_a_holder_that_is_dead_is_followed(
 
 def test_archive_and_upkeep_do_not_wait_for_each_other(session: SparkSession, lake: Lake) -> None:
     """Both commit to one table at the same moment, and repeat what was refused."""
-    leases = [_Lease(session, lake, "archive"), _Lease(session, lake, "upkeep")]
+    leases = [Lease(session, lake, "archive"), Lease(session, lake, "upkeep")]
     threads = [threading.Thread(target=each.take, args=(silent,)) for each in leases]
     for thread in threads:
         thread.start()
@@ -102,5 +102,5 @@ def test_archive_and_upkeep_do_not_wait_for_each_other(session: SparkSession, la
 def test_a_lake_in_no_folder_has_a_lease(session: SparkSession, lake: Lake) -> None:
     elsewhere = Lake(LakeCatalog("jdbc", lake.catalog.uri, "s3://not/of/this/machine"))
     with lock.holding_lock(session, elsewhere):
-        assert _Lease(session, elsewhere, "archive").holder().name
-    assert not _Lease(session, elsewhere, "archive").holder().name
+        assert Lease(session, elsewhere, "archive").holder().name
+    assert not Lease(session, elsewhere, "archive").holder().name

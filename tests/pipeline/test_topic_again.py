@@ -143,7 +143,7 @@ def test_a_running_archive_goes_on_with_the_new_topic(
             copied.set()
 
     def follow() -> None:
-        run.forever(archived.session, archived.lake, archived.plan, tell=tell, stop=stop)
+        follow(archived.session, archived.lake, archived.plan, tell=tell, stop=stop)
 
     def has_all() -> bool:
         rows = read_table(archived.folder, "events", ("id",)).num_rows

@@ -32,9 +32,9 @@ class Killed(BaseException):
 class HandMadeLake:
     """A lake whose ``events_raw`` is filled by hand, partition 0 of one topic."""
 
-    def __init__(self, folder: Path, typed: Sequence[TypedTable] = ()) -> None:
+    def __init__(self, folder: Path, typed: Sequence[TypedTable] = (), buckets: int = 2) -> None:
         self.folder = folder
-        self.lake: Lake = lake_in(folder)
+        self.lake: Lake = msgspec.structs.replace(lake_in(folder), buckets=buckets)
         self.session: SparkSession = session_of(self.lake)
         tables.make(self.session, self.lake)
         self.has(*typed)
@@ -84,3 +84,8 @@ class HandMadeLake:
     def quarantined(self) -> list[int]:
         rows = read_table(self.folder, "quarantine", ("offset",))
         return sorted(rows["offset"].to_pylist())
+
+    def commits(self, table: str) -> int:
+        """Return the number of commits of a table, also of those that only change its columns."""
+        name = self.lake.table(table)
+        return self.session.sql(f"SELECT file FROM {name}.metadata_log_entries").count()

@@ -9,7 +9,7 @@ from typing import Any, cast
 from app.api.status import families
 from app.api.status.families import Family
 from app.api.status.metrics import COUNTERS, HISTOGRAMS
-from app.pipeline.archive.lag import METRIC
+from app.pipeline.archive.metrics import BUCKETS, METRICS
 from app.telemetry.counters import LABEL_BOUND
 from app.telemetry.histograms import LONG, QUICK, SERIES_BOUND
 from markdown_writing import prose, table
@@ -24,6 +24,7 @@ The values of labels come from the configuration and from fixed sets, never from
 metrics `process_*` of the Prometheus client library.
 """
 _GUIDES = {
+    "archive": ("upkeep", "../guides/pipeline-upkeep.md#watch-the-archive"),
     "answers": ("delivery", "../guides/delivery.md"),
     "attempt": ("dead letters", "../guides/dead-letters.md"),
     "broker": ("topics", "../guides/topics.md"),
@@ -72,13 +73,13 @@ def page() -> str:
     )
     archive = (
         "A running archive of the [data pipeline](../pipeline.md) serves its own metrics at the address "
-        "`pipeline.archive.metrics`."
+        f"`pipeline.archive.metrics`. The buckets of its histogram end at {_seconds(BUCKETS)} s."
     )
     parts = {
         "Counters": ("A counter counts from the start of its process.", counters),
         "Histograms": (buckets, histograms),
         "Gauges": ("A gauge has the value of now.", others),
-        "The archive": (archive, [METRIC]),
+        "The archive": (archive, [(name, *each) for name, each in METRICS.items()]),
     }
     sections = [
         f"## {heading}\n\n{text}\n\n{_table(rows)}" for heading, (text, rows) in parts.items()

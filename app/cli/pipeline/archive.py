@@ -49,20 +49,19 @@ def run(
     the archive after the current batch. Only one archive may write to a lake at a time.
     """
     settings = load_configuration(config)
-    from app.pipeline.archive import run as archive
-    from app.pipeline.archive.lag import Lag, exporting
+    from app.pipeline.archive.follow import follow
+    from app.pipeline.archive.metrics import ArchiveMetrics, exporting
+    from app.pipeline.archive.run import once as archive_once
 
     plan = _plan(settings, skip_lost=skip_lost)
     session, lake = open_lake(settings, "archive", quiet=as_json, brief=once, fills=True)
     with _stop_on_signal() as stop, _progress(once=once, quiet=as_json) as tell:
         if once:
-            outcome = archive.once(session, lake, plan, tell=tell, stop=stop)
+            outcome = archive_once(session, lake, plan, tell=tell, stop=stop)
         else:
-            lag = Lag(plan.topics)
-            with exporting(lag, settings.pipeline.archive.metrics):
-                outcome = archive.forever(
-                    session, lake, plan, tell=tell, reached=lag.reached, stop=stop
-                )
+            metrics = ArchiveMetrics(plan.topics)
+            with exporting(metrics, settings.pipeline.archive.metrics):
+                outcome = follow(session, lake, plan, tell=tell, metrics=metrics, stop=stop)
     session.stop()
     _conclude(outcome, as_json=as_json)
     if not as_json:

@@ -13,7 +13,7 @@ from app.model.route import Name, Strict
 from app.model.start import Start, StartSetting
 
 _NAMESPACE = r"^[a-z][a-z0-9_]{0,62}$"
-_OWN_TABLES = {"events", "events_raw", "quarantine"}
+_OWN_TABLES = {"events", "events_raw", "leases", "quarantine"}
 
 
 class Catalog(Strict):
@@ -124,7 +124,7 @@ class Archive(Strict):
     )
     metrics: Address | None = Field(
         None,
-        description="host:port where a running archive exports its lag to Prometheus; without "
+        description="host:port where a running archive serves its metrics for Prometheus; without "
         "it, nowhere",
     )
     checkpoint: str | None = Field(

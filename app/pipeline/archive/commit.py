@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _log = logging.getLogger(__name__)
+
+conflicts: Final[Counter[str]] = Counter()
+"""The commits of this process that were repeated or refused, because another program had committed
+to the table, by table.
+"""
 
 _TYPES: Final = {
     "string": pa.string(), "binary": pa.binary(), "int": pa.int32(), "long": pa.int64(),
@@ -72,7 +78,9 @@ is kept, because some catalogs return new credentials each time.
 
 
 def _as_text(table: Any) -> tuple[str, ...]:
-    parts = (table.schema(), table.spec(), table.properties(), table.io().properties())
+    files = table.io()
+    issued = (each.config() for each in _credentials(files))
+    parts = (table.schema(), table.spec(), table.properties(), files.properties(), *issued)
     return (table.location(), str(table.spec().specId()), *(each.toString() for each in parts))
 
 
@@ -101,21 +109,26 @@ def access(table: Any) -> dict[str, str]:
     """
     files, location = table.io(), str(table.location())
     found = dict(files.properties())
-    if "SupportsStorageCredentials" in _interfaces(files):
-        for each in files.credentials():
-            if location.startswith(each.prefix()):
-                found |= dict(each.config())
+    for each in _credentials(files):
+        if location.startswith(each.prefix()):
+            found |= dict(each.config())
     return {str(key): str(value) for key, value in found.items()}
 
 
-def _interfaces(files: Any) -> set[str]:
-    return {str(each.getSimpleName()) for each in files.getClass().getInterfaces()}
+def _credentials(files: Any) -> list[Any]:
+    """Return the credentials that a catalog issued, ordered so that the last one for a path counts:
+    that with the longest prefix."""
+    interfaces = {str(each.getSimpleName()) for each in files.getClass().getInterfaces()}
+    if "SupportsStorageCredentials" not in interfaces:
+        return []
+    return sorted(files.credentials(), key=lambda each: len(each.prefix()))
 
 
 _PARTITIONS: Final = {
     # The first one is that of lakes which an earlier version created
     tables.EVENTS_TABLE: (("identity bucket",), ("time day",), ("time day", "identity bucket")),
     tables.QUARANTINE_TABLE: (("record_time day",),),
+    tables.RAW_TABLE: (("record_time day",),),
 }
 """The partitionings that tasks can write, by table."""
 _TYPED_PARTITIONS: Final = (("ce_time day",),)
@@ -225,6 +238,7 @@ def append(
     files are removed. ``more`` has further properties of the snapshot.
     """
     loaded = history.iceberg_table(spark, table)
+    reports = _reporting(spark, loaded)
     commit = loaded.newAppend() if added else loaded.newFastAppend()
     with removing_on_error(spark, table, added):
         for each in _data_files(spark, loaded, added):
@@ -232,35 +246,69 @@ def append(
         for name, text in {progress.PROPERTY: progress.as_text(ends), **more}.items():
             commit.set(name, text)
     try:
-        commit.commit()
+        _commit(table, commit, reports)
     except Exception as why:
         if is_any(why, REFUSALS) and not is_any(why, UNKNOWN):
             remove_files(spark, table, added)
         raise
-    return next(history.snapshots_of(loaded))
+    return next(history.changes_of(loaded))
 
 
 def replace(
-    spark: SparkSession, table: str, gone: Sequence[Any], added: Sequence[DataFile]
-) -> None:
-    """Commit one snapshot that names the files ``added`` instead of the files ``gone``, Iceberg's
-    objects. Both must have the same rows. If the commit was certainly not made, the files are
-    removed."""
+    spark: SparkSession,
+    table: str,
+    gone: Sequence[Any],
+    added: Sequence[DataFile],
+    since: int | None,
+) -> list[Any]:
+    """Commit one snapshot that names the files ``added`` instead of the files ``gone``, and return
+    Iceberg's objects of the new files. If the commit was certainly not made, the files are removed.
+
+    Args:
+        spark: The session.
+        table: The name of the table.
+        gone: Iceberg's objects of the old files.
+        added: The new files. They must have the same rows.
+        since: A snapshot that has all old files; None if the first snapshot has. The commit is
+            refused if rows of them were deleted afterwards.
+    """
     loaded = history.iceberg_table(spark, table)
-    change = loaded.newRewrite().validateFromSnapshot(loaded.currentSnapshot().snapshotId())
+    reports = _reporting(spark, loaded)
+    change = loaded.newRewrite()
+    if since is not None:
+        change = change.validateFromSnapshot(since)
     with removing_on_error(spark, table, added):
         if sum(each.recordCount() for each in gone) != row_count(added):
             raise RuntimeError(f"{table}: the files written again have another number of rows")
+        made = list(_data_files(spark, loaded, added))
         for each in gone:
             change.deleteFile(each)
-        for each in _data_files(spark, loaded, added):
+        for each in made:
             change.addFile(each)
     try:
-        change.commit()
+        _commit(table, change, reports)
     except Exception as why:
         if not is_any(why, UNKNOWN):
             remove_files(spark, table, added)
         raise
+    return made
+
+
+def _reporting(spark: SparkSession, loaded: Any) -> Any:
+    """Return an object of Iceberg that keeps the report of the next commit to a loaded table."""
+    reports = jvm(spark).org.apache.iceberg.metrics.InMemoryMetricsReporter()
+    loaded.combineMetricsReporter(reports)
+    return reports
+
+
+def _commit(table: str, change: Any, reports: Any) -> None:
+    """Commit a change, and count the tries that commits of other programs refused."""
+    try:
+        change.commit()
+    except Exception as why:
+        conflicts[table] += is_any(why, REFUSALS)
+        raise
+    conflicts[table] += reports.commitReport().commitMetrics().attempts().value() - 1
 
 
 @contextlib.contextmanager

@@ -15,7 +15,8 @@ the same position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +31,7 @@ from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.ranges import DeriveRange
 from app.pipeline.archive.raw import Batches, RangeRecords
+from app.pipeline.archive.reading import batches
 from app.pipeline.archive.writing import DecodeTask, TypedTask, write_files
 from app.pipeline.settings import Lake
 
@@ -43,7 +45,8 @@ Observe = Callable[[str], None]
 class Derived(msgspec.Struct, frozen=True):
     """The counts of a derived range: ``records = events + duplicates + quarantined``.
 
-    ``unfit`` counts the events whose data does not fit the typed table of their type.
+    ``unfit`` counts the events whose data does not fit the typed table of their type. ``rules``
+    counts the rows added to ``quarantine`` by rule.
     """
 
     records: int = 0
@@ -51,6 +54,7 @@ class Derived(msgspec.Struct, frozen=True):
     duplicates: int = 0
     quarantined: int = 0
     unfit: int = 0
+    rules: Mapping[str, int] = {}
 
     def __add__(self, other: Derived) -> Derived:
         return Derived(
@@ -59,6 +63,7 @@ class Derived(msgspec.Struct, frozen=True):
             self.duplicates + other.duplicates,
             self.quarantined + other.quarantined,
             self.unfit + other.unfit,
+            Counter(self.rules) + Counter(other.rules),
         )
 
 
@@ -116,12 +121,13 @@ def derive(
     with commit.removing_on_error(spark, quarantine, found.refused):
         left = unique.of_events(spark, lake, left, gone, here)
         unfit = _commit_typed(spark, lake, piece, left, observe)
+    rules = _rules(spark, lake, [*found.refused, *unfit])
     _commit_quarantine(spark, lake, piece, [*found.refused, *unfit])
     observe("quarantine committed")
     whole, broken = commit.row_count(found.events), commit.row_count(found.refused)
     if piece.only:
-        return Derived(unfit=commit.row_count(unfit))
-    return Derived(whole + broken, added, whole - added, broken, commit.row_count(unfit))
+        return Derived(unfit=commit.row_count(unfit), rules=rules)
+    return Derived(whole + broken, added, whole - added, broken, commit.row_count(unfit), rules)
 
 
 def typed_tasks(spark: SparkSession, lake: Lake, piece: DeriveRange) -> list[TypedTask]:
@@ -163,6 +169,17 @@ def _commit_typed(
                 commit.append(spark, lake.table(name), own, progress.merged(done, piece.end))
             observe(f"{name} committed")
     return left
+
+
+def _rules(spark: SparkSession, lake: Lake, files: list[DataFile]) -> Mapping[str, int]:
+    """Return the number of rows of each rule in files of ``quarantine``."""
+    found = Counter[str]()
+    for each in files:
+        layout = commit.layout(spark, lake, tables.QUARANTINE_TABLE)
+        rule = pa.schema([layout.schema.field("rule")])
+        for batch in batches(each.path, layout.access, rule):
+            found.update(batch.column("rule").fill_null("").to_pylist())
+    return found
 
 
 def _commit_quarantine(

@@ -1,33 +1,21 @@
-"""The age of records that may not be in the lake yet, for monitoring:
-``skybridge_archive_lag_seconds``.
+"""The lag of the lake: the age and the number of records that are not in the lake yet.
 
-For each topic, the archive remembers a time. All records stored before that time are in the lake, with the events
-derived from them. The time is the start of the last finished batch that read to the end of the topic. So the lag is
-never reported too small, and grows while no batch succeeds. Without new records, the lag is the time between two
-batches, and up to ten seconds more.
+For each topic, the archive remembers a time. All records stored before that time are in the lake,
+with the events derived from them. The time is the start of the last finished batch that read to the
+end of the topic. So the age is never reported too small, and grows while no batch succeeds. Without
+new records, it is the time between two batches, and up to ten seconds more.
+
+The number is that of the records which the topic had when the last batch began. It counts offsets,
+so it is too large if a topic has gaps.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
-
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
-from app.errors import SetupError
-
-METRIC = (
-    "archive_lag_seconds",
-    ("topic",),
-    "Age in seconds of the oldest record of the topic that may not be in the lake yet.",
-)
-"""The name, labels and help text of the metric."""
 
 
 class Lag:
@@ -41,9 +29,21 @@ class Lag:
         """Start to measure these topics. ``now`` returns seconds since the epoch."""
         self._now = now
         self._complete = dict.fromkeys(topics, now())
+        self._latest: dict[str, Mapping[str, int]] = {}
+        self._read: dict[str, Mapping[str, int]] = {}
+
+    def seen(self, progress: Mapping[str, Any]) -> None:
+        """Record the progress report of a batch whose records are copied, but not derived."""
+        for source in progress["sources"]:
+            self._latest |= offsets(source.get("latestOffset"))
+            for topic, begin in offsets(source.get("startOffset")).items():
+                self._read.setdefault(topic, begin)
 
     def reached(self, progress: Mapping[str, Any]) -> None:
         """Record the progress report of a finished batch, or of an idle moment without new records."""
+        self.seen(progress)
+        for source in progress["sources"]:
+            self._read |= offsets(source.get("endOffset"))
         begun = datetime.fromisoformat(progress["timestamp"]).timestamp()
         for topic, before in self._complete.items():
             if not progress["numInputRows"] or _was_read_to_end(progress["sources"], topic):
@@ -53,6 +53,19 @@ class Lag:
         """Return the lag of each topic in seconds."""
         now = self._now()
         return {topic: max(0.0, now - moment) for topic, moment in self._complete.items()}
+
+    def records(self) -> Mapping[str, int]:
+        """Return the number of records of each topic that are not in the lake yet, as far as the
+        source reports offsets.
+        """
+        return {
+            topic: sum(
+                max(0, at - self._read.get(topic, {}).get(number, 0))
+                for number, at in latest.items()
+            )
+            for topic, latest in self._latest.items()
+            if topic in self._read
+        }
 
 
 def _was_read_to_end(sources: Iterable[Mapping[str, Any]], topic: str) -> bool:
@@ -78,45 +91,3 @@ def offsets(report: Any) -> Mapping[str, Mapping[str, int]]:
     if not isinstance(found, dict):
         return {}
     return {topic: each for topic, each in found.items() if isinstance(each, dict)}
-
-
-class _Lags(Collector):
-    def __init__(self, lag: Lag) -> None:
-        self._lag = lag
-
-    def collect(self) -> Iterable[Metric]:
-        name, labels, text = METRIC
-        family = GaugeMetricFamily(f"skybridge_{name}", text, labels=labels)
-        for topic, seconds in self._lag.seconds().items():
-            family.add_metric((topic,), seconds)
-        yield family
-
-
-@contextmanager
-def exporting(lag: Lag, address: str | None) -> Iterator[None]:
-    """Serve the lag for Prometheus at ``host:port`` inside the context, on a thread of its own;
-    None serves nothing.
-
-    Raises:
-        SetupError: The address cannot be used.
-    """
-    if address is None:
-        yield
-        return
-    host, _, port = address.rpartition(":")
-    registry = CollectorRegistry()
-    registry.register(_Lags(lag))
-    try:
-        server, thread = start_http_server(int(port), host.strip("[]"), registry)
-    except OSError as error:
-        raise SetupError(
-            f"metrics cannot be served at {address}: {error.strerror}",
-            setting="pipeline.archive.metrics",
-            cure="name an address of this machine and a port that is free",
-        ) from None
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

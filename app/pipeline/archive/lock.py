@@ -10,46 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import logging
 import os
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
-from uuid import uuid4
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from app.errors import SetupError
-from app.pipeline import history
+from app.pipeline.archive.lease import LakeHold, LakeLock, Lease, Tell, leased, lock_error, me
 from app.pipeline.settings import Lake, folder_of
-from app.spark.adapter import jvm
-from app.spark.cleanup import cleaning_up
-from app.spark.faults import REFUSALS, UNKNOWN, is_any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_log = logging.getLogger(__name__)
-
-LakeLock = Literal["archive", "upkeep"]
-"""The lock: ``archive`` to write rows of events, ``upkeep`` to rewrite and remove files. A verb
-that needs both takes them in this order.
-"""
-
-Tell = Callable[[str], None]
-"""A callback that receives a sentence for the operator."""
-
-LASTS: Final = 25.0  # seconds without a renewal after which another process may take a lease
-RENEWED: Final = 5.0  # seconds between two renewals
-LOOK: Final = 1.0  # seconds between two looks at the lease of another process
-_TRIES: Final = 5  # the lease of the other right is in the same table
-_TABLE: Final = "leases"
-_NEVER: Final = 1 << 52  # ms
-_CURE: Final = "wait until that process has ended, or stop it"
+_TRIES: Final = 5
+_MOMENT: Final = 0.02  # seconds between two tries to lock a file
 
 
 @contextlib.contextmanager
@@ -58,7 +32,7 @@ def holding_lock(
     lake: Lake,
     right: LakeLock = "archive",
     tell: Tell = lambda _text: None,
-) -> Iterator[None]:
+) -> Iterator[LakeHold]:
     """Hold a lock of the lake inside the context. ``tell`` is called if it may take some time to
     get the lock.
 
@@ -66,194 +40,50 @@ def holding_lock(
         SetupError: Another process has the lock; the message names the process.
     """
     folder = folder_of(lake.catalog.warehouse)
-    holding = _leased(spark, lake, right, tell) if folder is None else _locked(folder, lake, right)
-    with holding:
-        yield
+    holding = leased(spark, lake, right, tell) if folder is None else _locked(folder, lake, right)
+    with holding as held:
+        yield held
+
+
+def is_held(spark: SparkSession, lake: Lake, right: LakeLock) -> bool:
+    """Return True if a process holds the lock. A killed process holds a lease until another process
+    takes it.
+    """
+    folder = folder_of(lake.catalog.warehouse)
+    if folder is None:
+        return bool(Lease(spark, lake, right).holder().name)
+    with _opened(folder, lake, right) as handle:
+        return not _has_locked(handle, fcntl.LOCK_SH)
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, lake: Lake, right: LakeLock) -> Iterator[None]:
+def _opened(folder: Path, lake: Lake, right: LakeLock) -> Iterator[int]:
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / f"_{right}.lock.{lake.namespace}", os.O_CREAT | os.O_RDWR, 0o644)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise _lock_error(
-                os.pread(handle, 100, 0).decode(errors="replace") or "another"
-            ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, _me().encode(), 0)
-        yield
+        yield handle
     finally:
         os.close(handle)
 
 
+def _has_locked(handle: int, how: int) -> bool:
+    """Lock a file, and return whether that was possible."""
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
-def _leased(spark: SparkSession, lake: Lake, right: LakeLock, tell: Tell) -> Iterator[None]:
-    lease = _Lease(spark, lake, right)
-    lease.take(tell)
-    ended = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(spark, lease, ended), daemon=True)
-    renewing.start()
-
-    def release() -> None:
-        ended.set()
-        renewing.join()
-        lease.release()
-
-    with cleaning_up(release):
-        yield
-
-
-class Holder(msgspec.Struct, frozen=True):
-    """The holder of a lease, as a property of the table ``leases`` states it.
-
-    Attributes:
-        number: The number of the lease. Each holder has a higher one than the holder before.
-        name: The process; empty if the lease is free.
-        renewed: The number of renewals.
-    """
-
-    number: int = 0
-    name: str = ""
-    renewed: int = 0
-
-
-class _Lease:
-    """A lease, which is taken, renewed and released by commits of the table ``leases``.
-
-    Each lease has a tag with its number, and each commit creates or changes that tag. So a catalog
-    refuses the commit if another process was faster. A property alone does not suffice: a REST
-    catalog compares only the ids of the snapshots to which tags point.
-    """
-
-    def __init__(self, spark: SparkSession, lake: Lake, right: LakeLock) -> None:
-        self._spark, self._lake, self._right = spark, lake, right
-        self._table = lake.table(_TABLE)
-        self.own = Holder(0, f"{_me()} {uuid4().hex[:8]}")
-
-    def take(self, tell: Tell) -> None:
-        """Take the lease. If it is held, wait until it is released or not renewed for ``LASTS``
-        seconds.
-
-        Raises:
-            SetupError: The holder renews the lease.
-        """
-        self._make()
-        seen, until = Holder(), 0.0
-        while True:
-            found = self.holder()
-            if found.name == self.own.name:
-                return
-            if not found.name or (found == seen and time.monotonic() >= until):
-                own = msgspec.structs.replace(self.own, number=found.number + 1)
-                if self._commit(found, own):
-                    self.own = own
-                    return
-                continue
-            if found != seen:
-                if seen.name == found.name:
-                    raise _lock_error(found.name)
-                seen, until = found, time.monotonic() + LASTS
-                tell(_waiting(found.name))
-            time.sleep(LOOK)
-
-    def renew(self) -> bool:
-        """Renew the lease, and return whether this process still has it."""
-        for _ in range(_TRIES):
-            found = self.holder()
-            if found.name != self.own.name:
-                return False
-            if self._commit(found, msgspec.structs.replace(found, renewed=found.renewed + 1)):
+def _locked(folder: Path, lake: Lake, right: LakeLock) -> Iterator[LakeHold]:
+    with _opened(folder, lake, right) as handle:
+        for left in reversed(range(_TRIES)):  # is_held locks the file for a moment
+            if _has_locked(handle, fcntl.LOCK_EX):
                 break
-        return True
-
-    def release(self) -> None:
-        """Release the lease, unless another process has it."""
-        for _ in range(_TRIES):
-            found = self.holder()
-            if found.name != self.own.name or self._commit(found, Holder(found.number)):
-                break
-
-    def holder(self) -> Holder:
-        """Return the holder as the catalog knows it now."""
-        self._operations = history.iceberg_table(self._spark, self._table).operations()
-        self._base = self._operations.current()
-        text = self._base.properties().get(self._property)
-        return Holder() if text is None else msgspec.json.decode(text, type=Holder)
-
-    @property
-    def _property(self) -> str:
-        return f"skybridge.lease.{self._right}"
-
-    def _commit(self, before: Holder, after: Holder) -> bool:
-        """Store the new holder, if no other process has committed since ``holder`` read the table."""
-        java = jvm(self._spark).org.apache.iceberg
-        changes = java.TableMetadata.buildFrom(self._base)
-        if after.number != before.number or not after.name:
-            changes.removeRef(self._tag(before))
-        if after.name:
-            tag = java.SnapshotRef.tagBuilder(self._base.currentSnapshot().snapshotId())
-            # The age is never reached. It only makes each renewal a change of the tag.
-            changes.setRef(self._tag(after), tag.maxRefAgeMs(_NEVER + after.renewed).build())
-        properties = jvm(self._spark).java.util.HashMap()
-        properties.put(self._property, msgspec.json.encode(after).decode())
-        try:
-            self._operations.commit(self._base, changes.setProperties(properties).build())
-        except Exception as error:
-            if not is_any(error, REFUSALS | UNKNOWN):
-                raise
-            return False
-        return True
-
-    def _tag(self, holder: Holder) -> str:
-        return f"{self._right}-{holder.number}"
-
-    def _make(self) -> None:
-        """Create the table, with an empty snapshot to which the tags point."""
-        if not self._spark.catalog.tableExists(self._table):
-            self._spark.sql(
-                f"CREATE TABLE IF NOT EXISTS {self._table} (note STRING) USING iceberg TBLPROPERTIES"
-                " ('write.metadata.delete-after-commit.enabled' = 'true',"
-                " 'write.metadata.previous-versions-max' = '5')"
-            )
-        if history.newest_snapshot(self._spark, self._table) is None:
-            self._spark.table(self._table).limit(0).writeTo(self._table).append()
-
-
-def _renew(spark: SparkSession, lease: _Lease, ended: threading.Event) -> None:
-    """Renew the lease until ``ended``. If another process has taken it, stop Spark: further work
-    would be duplicated.
-    """
-    while not ended.wait(RENEWED):
-        with contextlib.suppress(Exception):  # the next try is in time if the catalog is away
-            if not lease.renew():
-                _log.error(
-                    "this process was suspended too long, and the lake is now written by %s",
-                    lease.holder().name,
-                )
-                spark.stop()
-                return
-
-
-def _waiting(holder: str) -> str:
-    until = datetime.fromtimestamp(_now() + LASTS).astimezone()
-    return (
-        f"The lake was last written by {holder}. If that process has ended, this one takes over at"
-        f" {until:%H:%M:%S}, in {LASTS:.0f} seconds."
-    )
-
-
-def _me() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}"
-
-
-def _now() -> float:
-    return time.time()  # noqa: TID251 - compared with times of other machines
-
-
-def _lock_error(holder: str) -> SetupError:
-    return SetupError(
-        f"this lake is being written by {holder}", setting="pipeline.lake", cure=_CURE
-    )
+            if not left:
+                raise lock_error(os.pread(handle, 100, 0).decode(errors="replace") or "another")
+            time.sleep(_MOMENT)
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, me().encode(), 0)
+        yield LakeHold()

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from app.pipeline import history, tables
 from app.pipeline.archive import commit, progress
 from app.pipeline.archive.progress import Progress
-from app.pipeline.archive.storage import open_file
+from app.pipeline.archive.reading import batches
 from app.pipeline.decode import KEPT, SENT
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.settings import Lake
@@ -32,15 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS: Final = (*KEPT, *SENT)
-ROWS: Final = 10_000
-"""The largest number of rows in a batch, which is Spark's default."""
-OCTETS: Final = 1 << 25
-"""The approximate size limit of a batch in bytes, so that rows of a megabyte come a few at
-a time.
-"""
-
 _SHARE: Final = "paths ARRAY<STRING>"
-_ID: Final = b"PARQUET:field_id"
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -155,35 +145,21 @@ def read_files(told: Batches, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
     for batch in told:
         for paths in batch.column("paths").to_pylist():
             for path in paths:
-                with open_file(path, wanted.access) as source:
-                    yield from _file_batches(source, path, wanted)
+                yield from _file_batches(path, wanted)
 
 
-def _file_batches(source: Any, path: str, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
-    plain = pq.ParquetFile(source)
-    names = _column_names(plain.schema_arrow, path, wanted.schema)
-    offset, value = (names[wanted.schema.get_field_index(name)] for name in ("offset", "value"))
-    coded = pq.ParquetFile(source, metadata=plain.metadata, read_dictionary=[value])
-    for group in range(plain.num_row_groups):
-        told = plain.metadata.row_group(group)
-        columns = {each.path_in_schema: each for each in map(told.column, range(told.num_columns))}
-        if _is_outside(columns[offset].statistics, wanted):
-            continue
-        file = coded if columns[value].has_dictionary_page else plain
-        row = max(1, told.total_byte_size // max(1, told.num_rows))
-        rows = max(1, min(ROWS, OCTETS // row))
-        for batch in file.iter_batches(rows, row_groups=[group], columns=names):
-            found = pa.RecordBatch.from_arrays(
-                [batch.column(name) for name in names], wanted.schema.names
-            )
-            chosen = within(found, wanted.start, wanted.end)
-            if chosen.any():
-                yield from _split(found if chosen.all() else found.filter(pa.array(chosen)))
+def _file_batches(path: str, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
+    skip = partial(_is_outside, wanted=wanted)
+    for batch in batches(path, wanted.access, wanted.schema, skip=skip):
+        chosen = within(batch, wanted.start, wanted.end)
+        if chosen.any():
+            yield batch if chosen.all() else batch.filter(pa.array(chosen))
 
 
-def _is_outside(offsets: Any, wanted: ReadTask) -> bool:
+def _is_outside(columns: Mapping[str, Any], wanted: ReadTask) -> bool:
     """Return True if a row group has no offset of the range. In the large files of upkeep, only few row groups
     belong to a range."""
+    offsets = columns["offset"].statistics
     if offsets is None or not offsets.has_min_max:
         return False
     return not any(
@@ -191,40 +167,6 @@ def _is_outside(offsets: Any, wanted: ReadTask) -> bool:
         for broker, topic, number, last in progress.places(wanted.end)
         for first in [progress.offset_at(wanted.start, broker, topic, number)]
     )
-
-
-def _split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield the batch with decoded values, halved until each part has at most OCTETS bytes.
-
-    A repeated value is stored once in its row group, so the size of the group does not show the
-    size of its rows.
-    """
-    at = batch.schema.get_field_index("value")
-    value = batch.column(at)
-    if not pa.types.is_dictionary(value.type):
-        yield batch
-    elif len(batch) > 1 and _octets(value) > OCTETS:
-        middle = len(batch) // 2
-        yield from _split(batch.slice(0, middle))
-        yield from _split(batch.slice(middle))
-    else:
-        yield batch.set_column(at, "value", value.dictionary_decode())
-
-
-def _octets(coded: pa.DictionaryArray) -> int:
-    lengths = pc.binary_length(coded.dictionary).take(coded.indices)
-    return pc.sum(lengths.cast(pa.int64())).as_py() or 0
-
-
-def _column_names(schema: pa.Schema, path: str, wanted: pa.Schema) -> list[str]:
-    """Return the names of the columns in a file. They are found by Iceberg's ids, because columns
-    may have been renamed.
-    """
-    known = {field.metadata[_ID]: field.name for field in schema if _ID in (field.metadata or {})}
-    try:
-        return [known[field.metadata[_ID]] for field in wanted]
-    except KeyError as gone:
-        raise ValueError(f"{path} has no column with the id {gone}") from None
 
 
 def within(batch: pa.RecordBatch, start: Progress, end: Progress) -> Numbers:

@@ -7,21 +7,15 @@ again. If the move is killed, the next one finds the files that are left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
 from app.pipeline import history, tables
-from app.pipeline.archive import commit
-from app.pipeline.archive.files import FILES, Files, TableLayout, as_batch
 from app.pipeline.archive.raw import shares
-from app.pipeline.archive.storage import open_file
+from app.pipeline.archive.rewrite import StoredFile, replace_files
 from app.pipeline.settings import Lake
+from app.spark.faults import REFUSALS, is_any
 from app.spark.pyspark_adapter import jvm
 
 if TYPE_CHECKING:
@@ -30,16 +24,7 @@ if TYPE_CHECKING:
 TOGETHER: Final = 1 << 30
 """The size in bytes of the files that one commit replaces."""
 
-_ID: Final = b"PARQUET:field_id"
-_ROWS: Final = 10_000
-
-
-class OldFile(NamedTuple):
-    """A file of an older partitioning. ``java`` is Iceberg's object."""
-
-    size: int
-    path: str
-    java: Any
+_TRIES: Final = 5
 
 
 def waiting(spark: SparkSession, lake: Lake) -> int:
@@ -60,10 +45,16 @@ def relayout(spark: SparkSession, lake: Lake, tell: Callable[[str], None]) -> in
     table = history.iceberg_table(spark, name)
     if not _has_layout(table, lake):
         _change_partitioning(spark, table, lake)
-    moved = 0
-    while group := _next_group(history.iceberg_table(spark, name)):
-        _write_again(spark, lake, group)
-        moved += len(group)
+    moved, refused = 0, 0
+    while group := _next_group(table := history.iceberg_table(spark, name)):
+        try:
+            _replace(spark, lake, group, table)
+        except Exception as error:
+            refused += 1
+            if refused == _TRIES or not is_any(error, REFUSALS):
+                raise
+            continue  # another program has replaced some of the files meanwhile
+        moved, refused = moved + len(group), 0
         tell(f"moved {moved} files")
     return moved
 
@@ -89,8 +80,8 @@ def _change_partitioning(spark: SparkSession, table: Any, lake: Lake) -> None:
     change.commit()
 
 
-def _next_group(table: Any) -> list[OldFile]:
-    group: list[OldFile] = []
+def _next_group(table: Any) -> list[StoredFile]:
+    group: list[StoredFile] = []
     size = 0
     for each in _old_files(table, table.spec().specId()):
         if group and size + each.size > TOGETHER:
@@ -100,7 +91,7 @@ def _next_group(table: Any) -> list[OldFile]:
     return group
 
 
-def _old_files(table: Any, current: int) -> list[OldFile]:
+def _old_files(table: Any, current: int) -> list[StoredFile]:
     found = []
     tasks = table.newScan().planFiles()
     try:
@@ -114,57 +105,16 @@ def _old_files(table: Any, current: int) -> list[OldFile]:
                     setting="pipeline.lake",
                     cure="CALL lake.system.rewrite_data_files(table => '...', options => map('delete-file-threshold', '1'))",
                 )
-            found.append(OldFile(file.fileSizeInBytes(), str(file.location()), file))
+            found.append(StoredFile(file.fileSizeInBytes(), str(file.location()), file))
     finally:
         tasks.close()
     return found
 
 
-def _write_again(spark: SparkSession, lake: Lake, group: list[OldFile]) -> None:
-    name = lake.table(tables.EVENTS_TABLE)
-    table = history.iceberg_table(spark, name)
-    columns = [str(each.name()) for each in table.schema().columns()]
-    layout = commit.layout(spark, lake, tables.EVENTS_TABLE)
-    whole = msgspec.structs.replace(layout, schema=commit.schema(table, name, columns))
-    paths = shares(
-        [(each.size, each.path) for each in group], spark.sparkContext.defaultParallelism
-    )
-    frame = spark.createDataFrame([(each,) for each in paths], "paths ARRAY<STRING>")
-    added = commit.run_tasks(frame.mapInArrow(partial(move_rows, layout=whole), FILES))
-    commit.replace(spark, name, [each.java for each in group], added)
-
-
-def move_rows(told: Iterable[pa.RecordBatch], layout: TableLayout) -> Iterator[pa.RecordBatch]:
-    """Write the rows of the files that the rows name to files of ``layout``, and yield a batch of
-    ``FILES``. This runs in a task."""
-    files = Files(layout)
-    try:
-        for batch in told:
-            for path in (path for paths in batch.column("paths").to_pylist() for path in paths):
-                with open_file(path, layout.access) as source:
-                    for rows in _groups(pq.ParquetFile(source), layout.schema):
-                        files.add(rows, rows.column("identity").to_numpy())
-        found = as_batch(files.closed())
-    except BaseException:
-        files.discard()
-        raise
-    yield found
-
-
-def _groups(file: pq.ParquetFile, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the row groups of a file with the columns of the table. Columns are found by Iceberg's
-    ids; those that were added later are null."""
-    there: Mapping[bytes, str] = {
-        field.metadata[_ID]: field.name
-        for field in file.schema_arrow
-        if _ID in (field.metadata or {})
-    }
-    names = [there.get(field.metadata[_ID]) for field in wanted]
-    known = [name for name in names if name is not None]
-    for group in range(file.num_row_groups):
-        for batch in file.iter_batches(_ROWS, row_groups=[group], columns=known):
-            columns = [
-                pa.nulls(len(batch), field.type) if name is None else batch.column(name)
-                for name, field in zip(names, wanted, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, wanted.names)
+def _replace(spark: SparkSession, lake: Lake, group: list[StoredFile], table: Any) -> None:
+    by_path = {each.path: each for each in group}
+    cores = spark.sparkContext.defaultParallelism
+    each_core = shares([(each.size, each.path) for each in group], cores)
+    groups = [[by_path[path] for path in paths] for paths in each_core]
+    since = int(table.currentSnapshot().snapshotId())
+    replace_files(spark, lake, tables.EVENTS_TABLE, groups, since)

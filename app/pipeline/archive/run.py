@@ -1,25 +1,24 @@
-"""Run the archive once up to the records stored now, or until it is stopped."""
+"""Run the archive once, up to the records stored now; and the steps of every archive."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from app.errors import LakeUnavailable
 from app.pipeline import tables
 from app.pipeline.archive import commit, stream, typed_tables
 from app.pipeline.archive.batches import Batch, StreamReports
 from app.pipeline.archive.derive import Derived, Observe, derive
 from app.pipeline.archive.known import IdentityCache
+from app.pipeline.archive.lease import LakeHold
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.ranges import (
     DeriveRange,
-    empty_after,
     extended,
     pending,
     remaining,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK: Final = 0.1  # seconds between two looks at a stream
-AGAIN: Final = 10.0  # seconds until a failed derivation is tried again
 RETRIES: Final = 5
 _LOST: Final = ("OFFSET_OUT_OF_RANGE", "KAFKA_DATA_LOSS", "Some data may have been lost")
 
@@ -62,11 +60,6 @@ class ArchiveProgress(msgspec.Struct, frozen=True):
 
 
 Tell = Callable[[ArchiveProgress], None]
-
-BatchCallback = Callable[[Batch], None]
-"""A callback that receives the report of each batch whose records are in all tables, and of idle
-moments.
-"""
 
 
 def ignore(_: object) -> None:
@@ -111,150 +104,51 @@ def once(
         ArchiveFailed: The stream ended with an error.
     """
     stopping = stop or threading.Event()
-    _make(spark, lake)
-    with holding_lock(spark, lake, tell=_as_notice(tell)):
+    with archiving(spark, lake, tell):
         while True:
             left = pending(spark, lake)
-            ready = _prepare(spark, lake, plan, left, tell)
+            ready = prepare(spark, lake, plan, left, tell)
             observe("prepared")
             try:
-                with _same_topics(spark, plan, ready):
+                with same_topics(spark, plan, ready):
                     query = stream.start(spark, lake, plan, ready, once=True)
                     copied, last = _copy(query, ready.pending, tell, stopping)
                 break
             except TopicsRenewed:
                 continue
         observe("stream ended")
-        whole = _range_to_derive(spark, lake, plan, left, ready, last)
-        derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, IdentityCache())
-    return _result(copied, derived)
+        whole = range_to_derive(spark, lake, plan, left, ready, last)
+        derived = derive_all(spark, lake, plan, whole, tell, observe, stopping, IdentityCache())
+    return result_of(copied, derived)
 
 
-def forever(
-    spark: SparkSession,
-    lake: Lake,
-    plan: ArchivePlan,
-    *,
-    tell: Tell = ignore,
-    observe: Observe = ignore,
-    reached: BatchCallback = ignore,
-    stop: threading.Event,
-) -> ArchiveResult:
-    """Archive records as they arrive, until ``stop`` is set and the current batch has ended.
-
-    Records that are not derived by then are derived by the next run. An error during derivation is
-    reported and the derivation tried again, while the copy goes on. Raises the errors of ``once``.
-    """
-    _make(spark, lake)
-    with holding_lock(spark, lake, tell=_as_notice(tell)):
-        derived, copied, known = Derived(), 0, IdentityCache()
-        following = _Following(spark, lake, plan, tell)
-        while not stop.wait(LOOK):
-            try:
-                found = following.new_batches()
-                copied += _rows(found)
-                if not found and not following.is_due:
-                    following.report_idle(reached)
-                    continue
-                tell(ArchiveProgress("copy", copied))
-                whole = following.take(found)
-                derived += _derive_all(spark, lake, plan, whole, tell, observe, stop, known)
-                following.finish(whole)
-                for each in found:
-                    reached(each)
-            except TopicsRenewed:
-                following.begin_again()
-            except (ArchiveFailed, LakeUnavailable):
-                raise
-            except Exception as error:  # noqa: BLE001 - the copy goes on after any error
-                tell(ArchiveProgress("derive", 0, trouble=first_line(error)))
-                following.retry_later()
-        copied += _stop_after_batch(following.seen)
-    return _result(copied, derived)
-
-
-class _Following:
-    """A running stream, and the range that is not derived yet."""
-
-    def __init__(self, spark: SparkSession, lake: Lake, plan: ArchivePlan, tell: Tell) -> None:
-        self._spark, self._lake, self._plan, self._tell = spark, lake, plan, tell
-        self._begin()
-
-    def _begin(self) -> None:
-        left = pending(self._spark, self._lake)
-        self._left: DeriveRange | None = left
-        self._ready = _prepare(self._spark, self._lake, self._plan, left, self._tell)
-        query = stream.start(self._spark, self._lake, self._plan, self._ready, once=False)
-        self.seen = StreamReports(query)
-        self._wait = time.monotonic()  # records that an earlier run copied are derived at once
-
-    def begin_again(self) -> None:
-        """Start a new stream after topics were created again."""
-        self.seen.query.stop()
-        self._begin()
-
-    @property
-    def is_due(self) -> bool:
-        """Return True if a derivation is due without a new batch."""
-        return self._wait != 0.0 and time.monotonic() >= self._wait
-
-    def report_idle(self, reached: BatchCallback) -> None:
-        if self.seen.idle and not self._wait:
-            reached(self.seen.idle)
-
-    def new_batches(self) -> list[Batch]:
-        """Return the batches that have ended since the last call.
-
-        Raises:
-            TopicsRenewed: The stream failed, and a topic was created again.
-            ArchiveFailed: The stream failed.
-        """
-        if self.seen.query.exception() is not None:
-            with _same_topics(self._spark, self._plan, self._ready):
-                _raise_if_failed(self.seen.query)
-        return self.seen.new_batches()
-
-    def take(self, found: list[Batch]) -> DeriveRange:
-        """Return the range to derive after these batches.
-
-        Raises:
-            TopicsRenewed: A topic was created again before the batches ended.
-        """
-        last = found[-1] if found else None
-        with _same_topics(self._spark, self._plan, self._ready):
-            whole = _range_to_derive(
-                self._spark, self._lake, self._plan, self._left, self._ready, last
-            )
-        self._left = None  # unknown until the derivation has succeeded
-        return whole
-
-    def finish(self, whole: DeriveRange) -> None:
-        """Record that a range is derived."""
-        self._left, self._wait = empty_after(whole), 0.0
-
-    def retry_later(self) -> None:
-        self._left, self._wait = None, time.monotonic() + AGAIN
-
-
-def _result(copied: int, derived: Derived) -> ArchiveResult:
+def result_of(copied: int, derived: Derived) -> ArchiveResult:
+    """Return the counts of a run."""
     return ArchiveResult(
         copied, derived.events, derived.duplicates, derived.quarantined, derived.unfit
     )
+
+
+@contextmanager
+def archiving(spark: SparkSession, lake: Lake, tell: Tell) -> Iterator[LakeHold]:
+    """Hold the lock of the archive inside the context. Tables that are missing are created, and the
+    columns of typed tables changed, only with the lock: another archive may run.
+    """
+    tables.make(spark, lake)  # the lease needs the namespace; tables that exist are not changed
+    with holding_lock(spark, lake, tell=_as_notice(tell)) as held:
+        typed_tables.make(spark, lake)
+        commit.demand_storage(commit.layout(spark, lake, tables.EVENTS_TABLE))
+        yield held
 
 
 def _as_notice(tell: Tell) -> Callable[[str], None]:
     return lambda text: tell(ArchiveProgress("copy", 0, notice=text))
 
 
-def _make(spark: SparkSession, lake: Lake) -> None:
-    tables.make(spark, lake)
-    typed_tables.make(spark, lake)
-    commit.demand_storage(commit.layout(spark, lake, tables.EVENTS_TABLE))
-
-
-def _prepare(
+def prepare(
     spark: SparkSession, lake: Lake, plan: ArchivePlan, left: DeriveRange, tell: Tell
 ) -> stream.PreparedStream:
+    """Find where the stream continues, and report topics that were created again."""
     ready = stream.prepare(spark, lake, plan, left)
     for topic in ready.renewed:
         tell(ArchiveProgress("copy", 0, notice=(
@@ -264,15 +158,16 @@ def _prepare(
     return ready
 
 
-def _same_topics(
+def same_topics(
     spark: SparkSession, plan: ArchivePlan, ready: stream.PreparedStream
 ) -> AbstractContextManager[None]:
+    """Raise TopicsRenewed after the block if a topic of the stream was created again by then."""
     return demanding_same_topics(
         spark, plan.place, {t: ready.state.ids.get(t, ()) for t in plan.topics}
     )
 
 
-def _range_to_derive(
+def range_to_derive(
     spark: SparkSession,
     lake: Lake,
     plan: ArchivePlan,
@@ -302,18 +197,18 @@ def _copy(
     seen, copied = StreamReports(query), 0
     tell(ArchiveProgress("copy", 0, total))
     while query.isActive and not stop.is_set():
-        time.sleep(LOOK)  # awaitTermination would raise an error that _raise_if_failed words better
-        copied += _rows(seen.new_batches())
+        time.sleep(LOOK)  # awaitTermination would raise an error that raise_if_failed words better
+        copied += row_count(seen.new_batches())
         tell(ArchiveProgress("copy", copied, total))
     if query.isActive:
-        return copied + _stop_after_batch(seen), None
-    _raise_if_failed(query)
-    copied += _rows(seen.new_batches())
+        return copied + row_count(stop_after_batch(seen)), None
+    raise_if_failed(query)
+    copied += row_count(seen.new_batches())
     tell(ArchiveProgress("copy", copied, total))
     return copied, seen.last
 
 
-def _derive_all(
+def derive_all(
     spark: SparkSession,
     lake: Lake,
     plan: ArchivePlan,
@@ -323,6 +218,7 @@ def _derive_all(
     stop: threading.Event,
     known: IdentityCache,
 ) -> Derived:
+    """Derive a range and the older ones of typed tables, piece by piece, until ``stop`` is set."""
     derived, done = Derived(), 0
     ranges = (*whole.older, whole)
     size = sum(each.size for each in ranges)
@@ -355,13 +251,14 @@ def _derive(
     return derive(spark, lake, piece, observe, known)
 
 
-def _rows(batches: list[Batch]) -> int:
+def row_count(batches: list[Batch]) -> int:
+    """Return the number of records in these batches."""
     return sum(int(each["numInputRows"]) for each in batches)
 
 
-def _stop_after_batch(seen: StreamReports) -> int:
-    """Stop the stream after the current batch, and return the number of records copied since the
-    last report.
+def stop_after_batch(seen: StreamReports) -> list[Batch]:
+    """Stop the stream after the current batch, and return the batches that ended since the last
+    report.
 
     A stop within a batch would be safe too, but would waste its work.
     """
@@ -370,10 +267,10 @@ def _stop_after_batch(seen: StreamReports) -> int:
     while query.isActive and query.status["isTriggerActive"] and seen.last_number() == last:
         time.sleep(LOOK / 10)
     query.stop()
-    return _rows(seen.new_batches())
+    return seen.new_batches()
 
 
-def _raise_if_failed(query: StreamingQuery) -> None:
+def raise_if_failed(query: StreamingQuery) -> None:
     """Raise ArchiveFailed if the stream has failed."""
     error = query.exception()
     if error is None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from app.pipeline.archive.ranges import DeriveRange
 
 _PROPERTY: Final = "skybridge.archive."
+_PER_TASK: Final = 64
+"""The partitions that a task reads one after another, if a batch is small. Each costs some 10 ms."""
 
 
 class ArchivePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,11 +171,18 @@ def prepare(
 
 
 def start(
-    spark: SparkSession, lake: Lake, plan: ArchivePlan, ready: PreparedStream, *, once: bool
+    spark: SparkSession,
+    lake: Lake,
+    plan: ArchivePlan,
+    ready: PreparedStream,
+    *,
+    once: bool,
+    few_files: bool = False,
 ) -> StreamingQuery:
     """Start the stream. With ``once`` the stream ends when it has read all records that are stored
-    now.
+    now. With ``few_files`` a batch has a file for each day, and for each ``_PER_TASK`` partitions.
     """
+    partitions = sum(map(len, ready.next.values()))
     records = source.stream(
         spark,
         plan.place,
@@ -181,6 +190,7 @@ def start(
         {topic: ready.state.starts[topic] for topic in plan.topics},
         max_offsets_per_trigger=plan.most,
         names=ready.names,
+        tasks=-(-partitions // _PER_TASK) if few_files else None,
     )
     writer: DataStreamWriter = (
         records.writeStream.format("iceberg")
@@ -256,9 +266,9 @@ def _stored_state(spark: SparkSession, lake: Lake, broker: str) -> CheckpointSta
 
 
 def _keep(spark: SparkSession, lake: Lake, broker: str, state: CheckpointState) -> None:
-    text = msgspec.json.encode(state).decode()
-    table = lake.table(tables.RAW_TABLE)
-    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_PROPERTY}{broker}' = '{text}')")
+    told = {_PROPERTY + broker: msgspec.json.encode(state).decode()}
+    table, listed = lake.table(tables.RAW_TABLE), tables.property_list(told)
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({listed})")
 
 
 def _is_usable(spark: SparkSession, lake: Lake, checkpoint: str) -> bool:

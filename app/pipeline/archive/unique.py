@@ -143,7 +143,7 @@ class _Stored(NamedTuple):
 
     Attributes:
         rows: These events.
-        newest: The current snapshot; None if the table is empty.
+        newest: The snapshot of the newest change; None if the table is empty.
         window: The window in microseconds; None for all events.
     """
 
@@ -156,7 +156,7 @@ def _stored(
     spark: SparkSession, lake: Lake, layout: TableLayout, arriving: Sequence[DataFile]
 ) -> _Stored:
     name = lake.table(tables.EVENTS_TABLE)
-    rows, newest = spark.table(name), history.newest_snapshot(spark, name)
+    rows, newest = spark.table(name), history.newest_change(spark, name)
     if lake.window is None:
         return _Stored(rows, newest, None)
     window = round(lake.window * 1_000_000)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from app.pipeline import tables
-from app.pipeline.archive import lock, progress, ranges, run
+from app.pipeline.archive import lease as lease_module
+from app.pipeline.archive import progress, ranges, run
 from app.pipeline.archive.derive import Derived
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.ranges import DeriveRange
@@ -63,8 +64,8 @@ class Lease:
         self._ended.set()
         return not self._lost
 
-    def holder(self) -> lock.Holder:
-        return lock.Holder(2, "another")
+    def holder(self) -> lease_module.Holder:
+        return lease_module.Holder(2, "another")
 
 
 class Spark:
@@ -79,11 +80,11 @@ def test_a_lease_that_another_process_has_is_not_taken_back(
     monkeypatch: pytest.MonkeyPatch, lost: bool
 ) -> None:
     """A process that stood still for longer than it lasts: what both write would be there twice."""
-    monkeypatch.setattr(lock, "RENEWED", 0.001)
+    monkeypatch.setattr(lease_module, "RENEWED", 0.001)
     ended = threading.Event()
     lease: Any = Lease(ended, lost=lost)
     spark: Any = Spark()
-    lock._renew(spark, lease, ended)
+    lease_module._renew(spark, lease, ended)
     assert spark.stopped is lost
 
 

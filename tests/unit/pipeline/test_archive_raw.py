@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bindings.record import Record
-from app.pipeline.archive import raw
+from app.pipeline.archive import raw, reading
 from app.pipeline.archive.raw import ReadTask, read_files, within
 from decode_records import raw_table
 
@@ -24,7 +24,7 @@ NAMES = raw.COLUMNS
 def known(schema: pa.Schema) -> pa.Schema:
     """With an id for each column, as Iceberg writes them."""
     return pa.schema(
-        [field.with_metadata({raw._ID: b"%d" % n}) for n, field in enumerate(schema, 1)]
+        [field.with_metadata({reading.FIELD_ID: b"%d" % n}) for n, field in enumerate(schema, 1)]
     )
 
 
@@ -86,7 +86,7 @@ def test_a_row_is_of_the_range_if_a_plain_look_says_so(rows: Any, starts: Any, e
 def test_columns_are_known_by_their_ids(tmp_path: Path) -> None:
     """Somebody has renamed one since the file was written, and has added one to the table before it."""
     table = records(3).rename_columns(["wire" if name == "value" else name for name in NAMES])
-    more = pa.field("more", pa.int32(), metadata={raw._ID: b"99"})
+    more = pa.field("more", pa.int32(), metadata={reading.FIELD_ID: b"99"})
     rows = found(table.add_column(0, more, pa.array([1, 2, 3], pa.int32())), tmp_path / "a.parquet")
     assert rows.column_names == list(NAMES)
     assert rows["value"].to_pylist() == records(3)["value"].to_pylist()
@@ -102,7 +102,7 @@ def test_large_records_come_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repeated: bool
 ) -> None:
     """A value that repeats takes the room of one in the file, and all of its room in memory."""
-    monkeypatch.setattr(raw, "OCTETS", 1 << 16)
+    monkeypatch.setattr(reading, "OCTETS", 1 << 16)
     path = tmp_path / "a.parquet"
     table = records(100, size=10_000)
     pq.write_table(table, path, store_schema=False, use_dictionary=repeated, compression="none")

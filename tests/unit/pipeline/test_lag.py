@@ -13,8 +13,12 @@ import pytest
 
 from app.errors import SetupError
 from app.pipeline.archive.batches import _batch
-from app.pipeline.archive.lag import Lag, exporting
+from app.pipeline.archive.derive import Derived
+from app.pipeline.archive.lag import Lag
+from app.pipeline.archive.lease import LakeHold
+from app.pipeline.archive.metrics import BUCKETS, METRICS, ArchiveMetrics, exporting
 from app.pipeline.archive.stream import reached
+from app.pipeline.archive.table_state import TableState
 from service_process import free_ports
 
 START = 1_700_000_000.0
@@ -104,21 +108,96 @@ def test_an_archive_that_stands_is_told_by_a_lag_that_grows(lag, clock):
     assert lag.seconds()["a"] == 3540
 
 
-def test_prometheus_is_told(lag, clock):
-    """The name that the alert watches."""
+def test_records_that_are_not_in_the_lake_are_counted(lag):
+    """Those of a batch that is copied count until its events are made; those after the batch too."""
+    begun = batch(60, {"a": {"0": 7}}, {"a": {"0": 9, "1": 2}})
+    begun["sources"][0]["startOffset"] = json.dumps({"a": {"0": 4}})
+    assert lag.records() == {}
+    lag.seen(begun)
+    assert lag.records() == {"a": 7}
+    lag.reached(begun)
+    assert lag.records() == {"a": 4}
+    lag.reached(batch(70, {"a": {"0": 9, "1": 2}}, {"a": {"0": 9, "1": 2}}, rows=0))
+    assert lag.records() == {"a": 0}
+
+
+class Lease(LakeHold):
+    taken_over = True
+    left = 20.0
+
+    def seconds_left(self) -> float:
+        return self.left
+
+
+def test_prometheus_is_told(clock):
+    """By the names that alerts watch, and with the first of each failure as an increase."""
     (port,) = free_ports(1)
-    clock.now += 9
-    with exporting(lag, f"127.0.0.1:{port}"):
+    metrics, lease = ArchiveMetrics(["a", "b"], clock), Lease()
+
+    def scraped() -> dict[str, float]:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
-            text = answer.read().decode()
+            lines = answer.read().decode().splitlines()
+        return {
+            name.removeprefix("skybridge_archive_"): float(value)
+            for name, _, value in (each.rpartition(" ") for each in lines if each[0] != "#")
+        }
+
+    metrics.holds(lease)
+    clock.now += 9
+    with exporting(metrics, f"127.0.0.1:{port}"):
+        before = scraped()
+        lease.left = 0.0
+        metrics.copied({**batch(2, {}, {}), "batchDuration": 1_500})
+        rules = {"bad-time": 3}
+        metrics.derived(
+            Derived(10, 5, 2, 3, rules=rules), [batch(2, {"a": {"0": 1}}, {"a": {"0": 1}})]
+        )
+        metrics.looked("events", TableState(1, 5, 4, 900, 2))
+        metrics.failed("derive")
+        metrics.conflicted("events", 2)
+        metrics.merged("events", 10)
+        after = scraped()
         with (
             pytest.raises(SetupError, match="cannot be served"),
-            exporting(lag, f"127.0.0.1:{port}"),
+            exporting(metrics, f"127.0.0.1:{port}"),
         ):
             """The port is taken."""
-    assert 'skybridge_archive_lag_seconds{topic="a"} 9.0' in text
+    assert before['lag_seconds{topic="a"}'] == 9.0
+    assert before['failures_total{step="derive"}'] == 0.0
+    assert (before["lease_held"], before["lease_seconds"]) == (1.0, 20.0)
+    assert before["lease_takeovers_total"] == 1.0
+    found = {name: value for name, value in after.items() if before.get(name) != value}
+    buckets = [each for each in found if "_bucket" in each]
+    assert len(buckets) == len(BUCKETS) + 1
+    assert {name: value for name, value in found.items() if name not in buckets} == {
+        'lag_seconds{topic="a"}': 7.0,
+        'batch_seconds_count{step="copy"}': 1.0,
+        'batch_seconds_sum{step="copy"}': 1.5,
+        "duplicates_total": 2.0,
+        'quarantined_total{rule="bad-time"}': 3.0,
+        'rows_total{table="events"}': 5.0,
+        'files{table="events"}': 4.0,
+        'file_bytes{table="events"}': 900.0,
+        'snapshots{table="events"}': 2.0,
+        'failures_total{step="derive"}': 1.0,
+        'conflicts_total{table="events"}': 2.0,
+        'merged_files_total{table="events"}': 10.0,
+        "lease_held": 0.0,
+        "lease_seconds": 0.0,
+    }  # fmt: skip
 
 
-def test_without_an_address_nothing_listens(lag):
-    with exporting(lag, None):
-        assert lag.seconds()
+def test_every_metric_is_in_the_table_of_the_reference(clock):
+    """And none is there that the archive does not have."""
+    metrics = ArchiveMetrics(["a"], clock)
+    metrics.holds(Lease())
+    found = {
+        f"{each.name}_total" if each.type == "counter" else each.name
+        for each in metrics.registry.collect()
+    }
+    assert found == {f"skybridge_{name}" for name in METRICS}
+
+
+def test_without_an_address_nothing_listens(clock):
+    with exporting(ArchiveMetrics(["a"], clock), None):
+        """Nothing is served."""
