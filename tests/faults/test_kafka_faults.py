@@ -212,11 +212,14 @@ class TestAProducerThatIsOfNoUse:
         assert isinstance(log.driver, KafkaDriver)
         return log.driver._producer._connection.sequences
 
+    def _batcher(self, log: PortableLog, topic: str):
+        return log.driver._producer.topics.known[topic].batchers[0]
+
     def _producer_id(self, log: PortableLog, topic: str) -> int:
-        return self._sequences(log)._next[topic, 0][0]
+        return self._sequences(log)._next[self._batcher(log, topic)][0]
 
     def _skip_sequence_numbers(self, log: PortableLog, topic: str) -> None:
-        self._sequences(log).count_stored((topic, 0), 7)
+        self._sequences(log).count_stored(self._batcher(log, topic), 7)
 
 
 @pytest.mark.nightly

@@ -9,28 +9,25 @@ flight.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from hashlib import blake2b
-from time import monotonic
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
 
 from app.bindings.record import Record
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
-from app.brokers.portable import LIMIT_KNOWN, size_of
-from app.brokers.topic_resolver import REFUSED_FOR
-from app.errors import BrokerError, BrokerRefused
+from app.brokers.portable import size_of
+from app.errors import BrokerError, BrokerRefused, PublishUnknown
 from app.model.receipt import Receipt
-from app.routing.partitions import partition_of
+
+if TYPE_CHECKING:
+    from app.brokers.kafka.topic_batchers import TopicBatchers
 
 Entry = tuple[Submission, int, Record]
 """A submission, the index of a record in it, and the record."""
 
 UNLIMITED = 1 << 62
-_IDENTITY = frozenset({"ce_id", "ce_source"})
 ALONE = 3  # records in a row that fail in batches of one, before the topic is taken to be at fault
-DOUBTS = 1_000  # most doubted records of a topic
 
 
 class Batcher:
@@ -38,6 +35,7 @@ class Batcher:
     partition is in flight at a time, so records of one key stay in order."""
 
     __slots__ = (
+        "_in_doubt",
         "failed_alone",
         "in_flight",
         "most",
@@ -71,12 +69,16 @@ class Batcher:
         self.suspected_at = 0  # batches that the topic had stored when the search began
         self.failed_alone = 0  # suspects in a row that failed in a batch of one
         self.most = UNLIMITED  # most records of the next batch, during the search
+        # Records that may be stored, although no answer has confirmed it: submission and index.
+        self._in_doubt: set[tuple[Submission, int]] = set()
 
     def fill(self, batch: Any) -> bool:
         """Move records from the queue into ``batch``, and encode it as ``wire``. Return True if it has records. A
         record whose caller has a result already, or was cancelled, is dropped."""
         queue, in_flight = self.queue, self.in_flight
         most, topic = self.most, self.topic
+        if self._in_doubt:
+            self._in_doubt = {each for each in self._in_doubt if not each[0].done()}
         bounded = topic.bounded and topic.knows_bounds()
         while queue and len(in_flight) < most:
             entry = queue[0]
@@ -85,7 +87,7 @@ class Batcher:
             if submission.done():
                 submission.resolve(index, DROPPED)
             elif refusal is not None:
-                submission.resolve(index, refusal)
+                submission.resolve(index, self._meaning(submission, index, refusal))
             elif (
                 bounded and in_flight and batch.size() + size_of(record) > topic.max_bytes > 0
             ) or not self._write(batch, entry):
@@ -125,6 +127,11 @@ class Batcher:
             submission.resolve(index, Receipt(broker, name, number, str(offset)))
             offset += 1
 
+    def doubt(self) -> None:
+        """Note that the records in flight may be stored, because an attempt to send them had no certain answer. A later
+        error of such a record does not show that the record is missing."""
+        self._in_doubt.update([(submission, index) for submission, index, _ in self.in_flight])
+
     def narrow(self) -> None:
         """Halve the number of records of the next batch. Repeated halving finds the record that the broker
         rejects."""
@@ -154,7 +161,7 @@ class Batcher:
 
     def fail(self, error: BrokerError) -> None:
         """Resolve all records in flight with ``error``."""
-        answer(self._unload(), error)
+        self._answer(self._unload(), error)
 
     def refuse(self, named: Collection[int], why: Callable[[int, Record], BrokerError]) -> bool:
         """Fail the records in flight whose indexes are in ``named``, and queue the others again. ``why``
@@ -162,7 +169,7 @@ class Batcher:
         culprits = {index for index in named if 0 <= index < len(self.in_flight)}
         for place in culprits:
             submission, index, record = self.in_flight[place]
-            submission.resolve(index, why(place, record))
+            submission.resolve(index, self._meaning(submission, index, why(place, record)))
         if culprits:
             self.in_flight = [each for at, each in enumerate(self.in_flight) if at not in culprits]
             self.suspects = max(0, self.suspects - len(culprits))
@@ -184,7 +191,7 @@ class Batcher:
         self.failed_alone += 1
         rest = self.suspects - 1 if self.failed_alone >= ALONE else 0
         self.fail(error)
-        answer([self.queue.popleft() for _ in range(min(rest, len(self.queue)))], error)
+        self._answer([self.queue.popleft() for _ in range(min(rest, len(self.queue)))], error)
         if rest > 0:
             self.suspects, self.most = 0, UNLIMITED
 
@@ -205,122 +212,26 @@ class Batcher:
     def fail_queued(self, error: BrokerError) -> None:
         """Resolve all queued records with ``error``."""
         queue, self.queue = self.queue, deque()
-        answer(queue, error)
+        self._answer(queue, error)
 
     def holds_answered(self) -> bool:
         """Return True if the caller of any record in flight has a result already. The batch must not be sent
         again then."""
         return any(submission.done() for submission, _, _ in self.in_flight)
 
+    def _answer(self, entries: Iterable[Entry], error: BrokerError) -> None:
+        if not self._in_doubt:
+            answer(entries, error)
+            return
+        for submission, index, _ in entries:
+            submission.resolve(index, self._meaning(submission, index, error))
 
-class TopicBatchers:
-    """The batchers of one topic, and the sizes and keys that the broker is known to reject."""
-
-    __slots__ = (
-        "_doubted", "_keyed", "_keyed_until", "_keyless", "_known_until", "batchers", "bounded", "gone", "max_bytes", "name",
-        "taken", "too_large",
-    )  # fmt: skip
-
-    def __init__(self, name: str, partitions: int) -> None:
-        self.name = name
-        self.bounded = False  # whether the broker was seen to reject sizes or records without a key
-        self.max_bytes = 0  # most bytes of a wire batch, learnt from a rejection; 0 is unknown
-        self.too_large = 0  # bytes of the smallest record rejected for its size; 0 is unknown
-        self.taken = 0  # wire batches stored
-        self.gone: BrokerError | None = None  # why the topic is no longer published to
-        self.batchers = [Batcher(self, number) for number in range(partitions)]
-        # By digest of the record: ``taken`` when the record first failed in a batch of one.
-        self._doubted: dict[bytes, int] = {}
-        self._keyed: BrokerRefused | None = None  # why records without a key are rejected
-        self._keyed_until = 0.0
-        self._keyless = 0
-        self._known_until = 0.0
-
-    def count_stored(self, entries: Sequence[Entry]) -> None:
-        """Note that a wire batch was stored. Its records are no longer suspected to be at fault."""
-        self.taken += 1
-        if self._doubted:
-            for _, _, record in entries:
-                self._doubted.pop(_digest(record), None)
-
-    def doubts(self, record: Record) -> bool:
-        """Return True if the record has failed alone in a batch before, and the topic has stored other
-        batches since then. Otherwise remember this failure. The broker's error code does not name a cause."""
-        digest = _digest(record)
-        if digest not in self._doubted and len(self._doubted) >= DOUBTS:
-            del self._doubted[next(iter(self._doubted))]
-        return self.taken > self._doubted.setdefault(digest, self.taken)
-
-    def learn(self, *, too_large: int = 0, max_bytes: int = 0) -> None:
-        """Remember size limits of the broker, in bytes, for a while. An operator may raise them at any
-        time."""
-        self.too_large = too_large or self.too_large
-        self.max_bytes = max_bytes or self.max_bytes
-        self._known_until = monotonic() + LIMIT_KNOWN
-        self.bounded = True
-
-    def demand_keys(self, error: BrokerRefused) -> None:
-        """Reject records without a key for a moment, because each attempt to send one costs a wire batch. An
-        operator may change the topic at any time."""
-        self._keyed, self._keyed_until = error, monotonic() + REFUSED_FOR
-        self.bounded = True
-
-    def knows_bounds(self) -> bool:
-        """Return True if size limits of the topic are known. A limit is forgotten after a while, so that
-        larger records are tried again."""
-        if self._keyed is not None and monotonic() >= self._keyed_until:
-            self._keyed = None
-        self.bounded = self._knows_sizes() or self._keyed is not None
-        return self.bounded
-
-    def _knows_sizes(self) -> bool:
-        if not (self.too_large or self.max_bytes):
-            return False
-        if monotonic() >= self._known_until:
-            self.too_large = self.max_bytes = 0
-            return False
-        return True
-
-    def batcher(self, key: bytes | None) -> Batcher:
-        """Return the batcher for a key. Records without a key stay on one partition until its batch is
-        sent."""
-        if key is None:
-            return self.batchers[self._keyless]
-        return self.batchers[partition_of(key, len(self.batchers))]
-
-    def refusal(self, record: Record) -> BrokerRefused | None:
-        """Return an error if the topic is known to reject the record, because it is too large or has no key.
-        Otherwise return None."""
-        if record.key is None and self._keyed is not None:
-            return self._keyed
-        if not self.too_large or size_of(record) < self.too_large:
-            return None
-        return BrokerRefused(
-            f"topic {self.name} does not accept a record of {size_of(record)} bytes",
-            kind="record-too-large",
+    def _meaning(self, submission: Submission, index: int, error: BrokerError) -> BrokerError:
+        """Return the error that the caller of a record gets. The record may be stored by an earlier attempt."""
+        if (submission, index) not in self._in_doubt or isinstance(error, PublishUnknown):
+            return error
+        return PublishUnknown(
+            f"an earlier attempt may have stored the record; the last one ended with: {error}",
+            broker=error.broker,
+            retry_after=error.retry_after,
         )
-
-    def on_batch_sent(self, batcher: Batcher) -> None:
-        """Note that a wire batch of a partition was sent. The next records without a key go to the next
-        partition."""
-        if batcher.number == self._keyless:
-            self._keyless = (batcher.number + 1) % len(self.batchers)
-
-    def end(self, error: BrokerError) -> None:
-        """Fail all records that are not on the wire. Those on the wire fail with ``error`` too, unless the broker
-        stores them."""
-        self.gone = error
-        for batcher in self.batchers:
-            batcher.fail_queued(error)
-
-    def grow(self, partitions: int) -> None:
-        """Add batchers for partitions that an operator has added."""
-        self.batchers += [Batcher(self, number) for number in range(len(self.batchers), partitions)]
-
-
-def _digest(record: Record) -> bytes:
-    """Return a digest of the record. Two sendings of one event have the same digest, although their trace
-    headers may differ."""
-    named = [pair for pair in record.headers if pair[0] in _IDENTITY]
-    parts = [record.key, record.body, *(named or record.headers)]
-    return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).digest()

@@ -17,7 +17,13 @@ from typing import Any, NamedTuple
 from aiokafka.errors import KafkaConnectionError, UnsupportedVersionError
 
 from app.brokers.aiokafka_adapter import Authenticated, connect_once
-from app.brokers.kafka.produce_request import API_VERSIONS, OLDEST, head_of, produce_version
+from app.brokers.kafka.produce_request import (
+    API_VERSIONS,
+    NEWEST,
+    OLDEST,
+    head_of,
+    produce_version,
+)
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +31,7 @@ Told = Callable[[bytes | None], None]
 """Called with the answer to a request, or with None if the connection was lost before the answer."""
 
 _LENGTH, _CORRELATED = Struct(">i"), Struct(">ii")
+_SHORTEST = 4  # bytes of an answer, whose length does not count itself: the correlation id
 _LARGEST = 0x7FFFFFFF
 FIRST_CORRELATION = 1_000  # aiokafka has used smaller ids to log in
 
@@ -73,13 +80,15 @@ class BrokerLink(asyncio.Protocol):
         self._transport = self._opened.transport
         self._transport.set_protocol(self)
         try:
-            self.produce_version = produce_version(await self.ask(API_VERSIONS, 0, ()))
+            version = produce_version(await self.ask(API_VERSIONS, 0, ()))
         except BaseException:
             self.close()
             raise
-        if self.produce_version < OLDEST:
+        if version is None:
             self.close()
-            raise UnsupportedVersionError(f"{host}:{port} is older than Kafka 0.11")
+            versions = f"Produce requests of versions {OLDEST} to {NEWEST}"
+            raise UnsupportedVersionError(f"{host}:{port} does not support {versions}")
+        self.produce_version = version
 
     async def ask(self, api: int, version: int, body: Sequence[bytes]) -> bytes:
         """Send a request and return its answer. Raises KafkaConnectionError if the connection is lost."""
@@ -132,28 +141,26 @@ class BrokerLink(asyncio.Protocol):
         at, end = 0, len(data)
         while end - at >= _CORRELATED.size:
             length, correlation = _CORRELATED.unpack_from(data, at)
+            if (
+                length < _SHORTEST
+                or not self._pending
+                or self._pending[0].correlation != correlation
+            ):
+                log.error("a Kafka broker answered another request than the oldest one")
+                self.close()
+                return
             after = at + _LENGTH.size + length
             if after > end:
                 break
-            self._answered(correlation, data[at + _CORRELATED.size : after])
+            self._tell(self._pending.popleft(), data[at + _CORRELATED.size : after])
             at = after
         self._unread = data[at:]
 
-    def _answered(self, correlation: int, answer: bytes) -> None:
-        pending = self._pending.popleft() if self._pending else None
-        if pending is None or pending.correlation != correlation:
-            log.error("a Kafka broker answered another request than the oldest one")
-            self._tell(pending, None)
-            self.close()
-        else:
-            self._tell(pending, answer)
-
-    def _tell(self, pending: _Pending | None, answer: bytes | None) -> None:
-        if pending is not None:
-            try:
-                pending.told(answer)
-            except Exception:
-                log.exception("a bug prevented the handling of an answer of a Kafka broker")
+    def _tell(self, pending: _Pending, answer: bytes | None) -> None:
+        try:
+            pending.told(answer)
+        except Exception:
+            log.exception("a bug prevented the handling of an answer of a Kafka broker")
 
     def pause_writing(self) -> None:
         self._full = []

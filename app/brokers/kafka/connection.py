@@ -42,7 +42,7 @@ _NOT_YET = frozenset({14, 15, 16, 51})  # the broker cannot give producer ids at
 
 
 class ProducerConnection:
-    """A connected client of one cluster, with a link to each leader that is in use."""
+    """A connected client of one cluster, with a link to each leader that is in use. ``closed`` is True after its end."""
 
     def __init__(self, settings: KafkaSettings, ready: Callable[[], None]) -> None:
         """Create the client without connecting it.
@@ -67,6 +67,7 @@ class ProducerConnection:
             compression=settings.compression,
         )
         self._tasks: dict[int | None, asyncio.Task[None]] = {}  # by node; None: the new producer id
+        self._refused_by: type[Exception] | None = None  # the last request for a producer id
 
     async def open(self) -> None:
         """Connect the client and get a producer id. Raises KafkaError, OSError or TimeoutError."""
@@ -83,6 +84,7 @@ class ProducerConnection:
 
     async def close(self) -> None:
         """Stop the client within a time limit. Nothing is sent afterwards, even if the stop fails."""
+        self.closed = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -204,8 +206,11 @@ class ProducerConnection:
             async with asyncio.timeout(self._timeout):
                 await self._get_identity()
         except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("Kafka %s gives no producer id: %r", self._settings.name, error)
+            if self._refused_by is not type(error):  # it is requested ten times a second
+                log.warning("Kafka %s gives no producer id: %r", self._settings.name, error)
+            self._refused_by = type(error)
         else:
+            self._refused_by = None
             self._ready()
 
     async def _get_identity(self) -> None:

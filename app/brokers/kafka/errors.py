@@ -139,6 +139,8 @@ _CAUSES = {  # by code: the likely cause and its cure
 _DEMANDS_KEY = "without key"  # in Kafka's message for a record of a compacted topic
 _CLIPPED = 300  # most characters of the broker's message that an error quotes
 _STALE = frozenset({3, 5, 6, 56})  # the partition may have another leader
+_REPETITION = 46
+_IN_DOUBT = frozenset({7, 20, 56})  # the leader may have appended the batch
 
 
 class KafkaRefusal(NamedTuple):
@@ -178,6 +180,16 @@ class KafkaRefusal(NamedTuple):
     def is_of_stale_metadata(self) -> bool:
         """Return True if another node may lead the partition."""
         return self.code in _STALE
+
+    @property
+    def is_repetition(self) -> bool:
+        """Return True if the broker knows the numbers of the batch, and has forgotten its offset."""
+        return self.code == _REPETITION
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Return True if the leader may have stored the batch nevertheless."""
+        return self.code in _IN_DOUBT
 
     @property
     def is_too_large(self) -> bool:

@@ -57,10 +57,6 @@ NO_PRODUCER_ID = ProducerId(-1, -1)
 
 Answer = StoredAt | KafkaRefusal
 
-_DUPLICATE = (
-    46  # DUPLICATE_SEQUENCE_NUMBER: stored before, at an offset that the broker has forgotten
-)
-
 
 def head_of(api: int, version: int, correlation: int, client_id: bytes) -> bytes:
     """Return the header of a request, without the length in front of it."""
@@ -86,8 +82,9 @@ def produce_request(
     return parts
 
 
-def produce_answers(data: bytes, version: int) -> dict[Place, Answer]:
-    """Return the answer for each partition. Raises struct.error, IndexError or UnicodeDecodeError for other data."""
+def produce_answers(data: bytes, version: int) -> tuple[dict[Place, Answer], int]:
+    """Return the answer for each partition, and the throttle time in ms. The broker reads nothing more from this client
+    for that time. Raises struct.error, IndexError or UnicodeDecodeError for other data."""
     reader = _Reader(data)
     found: dict[Place, Answer] = {}
     for _ in range(reader.integer()):
@@ -95,7 +92,7 @@ def produce_answers(data: bytes, version: int) -> dict[Place, Answer]:
         for _ in range(reader.integer()):
             partition, answer = _answer_of_one(reader, version)
             found[topic, partition] = answer
-    return found
+    return found, reader.integer()
 
 
 def _answer_of_one(reader: _Reader, version: int) -> tuple[int, Answer]:
@@ -115,18 +112,17 @@ def _answer_of_one(reader: _Reader, version: int) -> tuple[int, Answer]:
 
 
 def _answer(code: int, offset: int, named: Mapping[int, str], words: str) -> Answer:
-    if not code:
-        return StoredAt(offset)
-    return StoredAt(None) if code == _DUPLICATE else KafkaRefusal(code, named, words)
+    return KafkaRefusal(code, named, words) if code else StoredAt(offset)
 
 
-def produce_version(answer: bytes) -> int:
+def produce_version(answer: bytes) -> int | None:
     """Return the newest version of Produce that both sides have, from an answer to ApiVersions of version 0.
-    It may be older than ``OLDEST``."""
+    Return None if they have none in common."""
     reader = _Reader(answer)
     reader.take(_SHORT)
     ranges = [reader.take(_VERSIONS) for _ in range(reader.integer())]
-    return min(NEWEST, next((newest for api, _, newest in ranges if api == PRODUCE), 0))
+    oldest, newest = next((pair for api, *pair in ranges if api == PRODUCE), (0, 0))
+    return min(NEWEST, newest) if oldest <= NEWEST and newest >= OLDEST else None
 
 
 def identity_request() -> list[bytes]:

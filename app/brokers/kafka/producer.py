@@ -13,11 +13,11 @@ from random import random
 
 from aiokafka.errors import KafkaError
 
-from app.brokers.kafka.batcher import TopicBatchers
 from app.brokers.kafka.connection import ProducerConnection
 from app.brokers.kafka.refusals import Refusals
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.shipper import Shipper
+from app.brokers.kafka.topic_batchers import TopicBatchers
 from app.brokers.kafka.topics import KnownTopics
 from app.brokers.member import pause_for
 from app.brokers.portable import Submission
@@ -160,9 +160,11 @@ class KafkaPublisher:
     async def _retire(self, connection: ProducerConnection) -> None:
         """Close a connection, after its requests in flight were answered or the time limit is over."""
         self._leave()
-        if not self.shipper.quiet.is_set():
-            await pause_for(self.shipper.quiet, RETIRE_WITHIN)
-        await connection.close()
+        try:
+            if not self.shipper.quiet.is_set():
+                await pause_for(self.shipper.quiet, RETIRE_WITHIN)
+        finally:  # ``stop`` may cancel the wait
+            await connection.close()
 
     def _unavailable(self) -> BrokerError:
         return BrokerUnavailable(self._cause, broker=self.name)

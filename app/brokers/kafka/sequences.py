@@ -8,10 +8,11 @@ reject every further batch. A batch with a number that the broker knows would be
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from app.brokers.aiokafka_adapter import batch_builder
-from app.brokers.kafka.produce_request import NO_PRODUCER_ID, Place, ProducerId
+from app.brokers.kafka.produce_request import NO_PRODUCER_ID, ProducerId
 
 _CODECS = {None: 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _LAST = 0x7FFFFFFF  # the sequence number before 0
@@ -19,6 +20,9 @@ _LAST = 0x7FFFFFFF  # the sequence number before 0
 
 class Sequences:
     """The numbering of all partitions that one connection publishes to.
+
+    Each partition is named by its batcher. If a topic is forgotten and looked up again, its partitions have other batchers.
+    A batch of a former batcher may still be unanswered then, so the later one begins with a new producer id.
 
     Attributes:
         identity: The producer id for partitions that need a new one, or None if it was used up.
@@ -28,26 +32,26 @@ class Sequences:
         self.identity: ProducerId | None = None if idempotent else NO_PRODUCER_ID
         self._idempotent = idempotent
         self._bytes, self._codec = batch_bytes, _CODECS[compression]
-        self._next: dict[Place, list[int]] = {}  # producer id, epoch, sequence number
+        self._next: dict[Hashable, list[int]] = {}  # producer id, epoch, sequence number
 
-    def builder(self, place: Place) -> Any | None:
+    def builder(self, batcher: Hashable) -> Any | None:
         """Return an empty wire batch for a partition, or None if the partition needs a new producer id."""
-        numbers = self._next.get(place)
+        numbers = self._next.get(batcher)
         if numbers is None:
             if self.identity is None:
                 return None
-            numbers = self._next[place] = [*self.identity, 0 if self._idempotent else -1]
+            numbers = self._next[batcher] = [*self.identity, 0 if self._idempotent else -1]
         return batch_builder(self._bytes, self._codec, *numbers)
 
-    def count_stored(self, place: Place, count: int) -> None:
+    def count_stored(self, batcher: Hashable, count: int) -> None:
         """Advance the number of a partition, because the broker has stored a wire batch of ``count`` records."""
-        if self._idempotent:
-            numbers = self._next[place]
+        numbers = self._next.get(batcher)
+        if numbers is not None and self._idempotent:
             numbers[2] = numbers[2] + count & _LAST
 
-    def forget(self, place: Place) -> None:
-        """Let the next wire batch of a partition have a producer id that the partition never had."""
-        if self._idempotent:
-            numbers = self._next.pop(place, None)
-            if numbers is not None and tuple(numbers[:2]) == self.identity:
+    def forget(self, *batchers: Hashable) -> None:
+        """Let the next wire batch of these partitions have a producer id that the partitions never had."""
+        for batcher in batchers:
+            numbers = self._next.pop(batcher, None)
+            if self._idempotent and numbers is not None and tuple(numbers[:2]) == self.identity:
                 self.identity = None

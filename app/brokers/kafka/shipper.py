@@ -27,6 +27,7 @@ from app.brokers.kafka.produce_request import (
 )
 from app.brokers.kafka.refusals import Refusals
 from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.kafka.throttles import Throttles
 from app.errors import PublishUnknown
 
 log = logging.getLogger(__name__)
@@ -65,8 +66,10 @@ class Shipper:
         self._refusals = refusals
         self._counted = counted
         self._busy: set[int] = set()  # leaders with a request in flight
+        self._throttles = Throttles(settings.name)
         self._shipping = False  # whether ``_ship`` is scheduled
         self._looking = False  # whether ``_look_again`` is scheduled
+        self._refreshed = False  # whether metadata were requested since the last look
         self._acks = ACKS[settings.acks]
         self._timeout_ms = round(settings.request_timeout * 1000)
 
@@ -138,8 +141,8 @@ class Shipper:
             batcher.waiting = False
         elif batcher.wire is not None and (batcher.topic.gone or batcher.holds_answered()):
             self._abandon(connection, batcher, leader)
-        elif leader is None or (batcher.rests_until and self._rests(batcher)):
-            self._wait(connection, batcher)
+        elif leader is None or self._rests(batcher) or self._throttles.stop(leader):
+            self._wait(connection, batcher, refresh=leader is None)
         elif leader not in ready and connection.link(leader) is None:
             if self._wait(connection, batcher):
                 self._taint(f"node {leader} cannot be reached")
@@ -147,26 +150,31 @@ class Shipper:
             batcher.waiting = False
             ready.setdefault(leader, []).append(batcher)
 
-    def _wait(self, connection: ProducerConnection, batcher: Batcher) -> int:
+    def _wait(
+        self, connection: ProducerConnection, batcher: Batcher, *, refresh: bool = True
+    ) -> int:
         """Let the records of a partition wait for a moment. Other partitions are sent in the meantime. Return the
         number of records whose callers have a result already. These are dropped."""
         self.waiting.append(batcher)
-        if not self._looking:  # one scheduled look is enough
-            self._looking = True
+        if refresh and not self._refreshed:  # one refresh is enough
+            self._refreshed = True
             connection.refresh()
+        if not self._looking:
+            self._looking = True
             asyncio.get_running_loop().call_later(REST, self._look_again)
         return batcher.drop_answered()
 
     def _look_again(self) -> None:
-        self._looking = False
+        self._looking = self._refreshed = False
         self.ship_soon()
 
     def _fill(self, connection: ProducerConnection, batcher: Batcher) -> bool:
         """Encode the next wire batch of a partition. Return False if there is none to send now."""
-        builder = connection.sequences.builder(batcher.tp)
+        builder = connection.sequences.builder(batcher)
         if builder is None:
             connection.renew()
-            self._wait(connection, batcher)
+            if self._wait(connection, batcher):
+                self._taint("no node gives a producer id")
             return False
         # ``waiting`` is cleared afterwards, because a caller that gets an error here may publish at once.
         filled = batcher.fill(builder)
@@ -209,13 +217,16 @@ class Shipper:
     ) -> None:
         """Handle the answer to a request, or None if its connection was lost. Its leader is free again."""
         self._busy.discard(node)
-        answers = self._answers(answer, version, together)
+        answers, throttle_ms = self._answers(answer, version, together)
+        if throttle_ms:
+            self._throttles.add(node, throttle_ms)
         for batcher in together:
             batcher.on_wire = False
             try:
                 self._conclude(connection, batcher, answers.get(batcher.tp))
             except Exception as error:
                 log.exception("Kafka %s: a bug prevented the handling of an answer", self.name)
+                connection.sequences.forget(batcher)
                 batcher.fail(PublishUnknown(repr(error), broker=self.name))
             if batcher.queue and not batcher.waiting and not batcher.in_flight:
                 self.await_turn(batcher)
@@ -227,26 +238,33 @@ class Shipper:
         self, connection: ProducerConnection, batcher: Batcher, found: Answer | None
     ) -> None:
         if found is None:
+            batcher.doubt()
             self._resend(connection, batcher)
         elif isinstance(found, StoredAt):
-            self.answered = True
-            connection.sequences.count_stored(batcher.tp, len(batcher.in_flight))
-            batcher.succeed(self.name, found.offset)
+            self._stored(connection, batcher, found.offset)
+        elif found.is_repetition and batcher.resent:
+            self._stored(connection, batcher, None)
         else:
             self._failed(connection, batcher, found)
 
+    def _stored(self, connection: ProducerConnection, batcher: Batcher, offset: int | None) -> None:
+        self.answered = True
+        connection.sequences.count_stored(batcher, len(batcher.in_flight))
+        batcher.succeed(self.name, offset)
+
     def _answers(
         self, answer: bytes | None, version: int, together: list[Batcher]
-    ) -> dict[Place, Answer]:
+    ) -> tuple[dict[Place, Answer], int]:
+        """Return the answers by partition, and the throttle time in ms."""
         if answer is None:
-            return {}
+            return {}, 0
         if not self._acks:
-            return {batcher.tp: StoredAt(None) for batcher in together}
+            return {batcher.tp: StoredAt(None) for batcher in together}, 0
         try:
             return produce_answers(answer, version)
         except (BadStruct, IndexError, UnicodeDecodeError):
             log.exception("Kafka %s: an answer cannot be read", self.name)
-            return {}
+            return {}, 0
 
     def _resend(self, connection: ProducerConnection, batcher: Batcher) -> None:
         """Send the same wire batch again soon. The broker recognises it if it has stored it. With a connection
@@ -254,7 +272,7 @@ class Shipper:
         if connection.closed:
             batcher.fail(PublishUnknown("the connection was closed", broker=self.name))
         elif connection is not self._connection or batcher.topic.gone is not None:
-            connection.sequences.forget(batcher.tp)
+            connection.sequences.forget(batcher)
             batcher.requeue()
         else:
             batcher.resent = True
@@ -265,6 +283,8 @@ class Shipper:
         batcher.rests_until = asyncio.get_running_loop().time() + REST
 
     def _rests(self, batcher: Batcher) -> bool:
+        if not batcher.rests_until:
+            return False
         if batcher.rests_until > asyncio.get_running_loop().time():
             return True
         batcher.rests_until = 0.0
@@ -275,7 +295,7 @@ class Shipper:
     ) -> None:
         """Give up a wire batch, because a caller of it has a result already. The other records of the batch are
         sent again, in a batch that the broker does not take for this one."""
-        connection.sequences.forget(batcher.tp)
+        connection.sequences.forget(batcher)
         batcher.requeue()
         self.waiting.append(batcher)
         self.ship_soon()
@@ -287,6 +307,8 @@ class Shipper:
     ) -> None:
         """Handle a wire batch that the broker did not confirm."""
         self._counted(refusal.code)
+        if refusal.is_in_doubt:
+            batcher.doubt()
         action = judge(refusal)
         if refusal.is_of_stale_metadata:
             connection.refresh()
@@ -299,5 +321,5 @@ class Shipper:
         else:
             self.answered = True
         if action is FailureAction.AGAIN or batcher.resent or not refusal.is_clear:
-            connection.sequences.forget(batcher.tp)  # else it is certain that nothing was stored
+            connection.sequences.forget(batcher)  # else it is certain that nothing was stored
         self._refusals.apply(batcher, refusal, action)

@@ -14,10 +14,10 @@ from typing import Any
 from aiokafka.errors import KafkaError
 
 from app.brokers.kafka.admin import KafkaAdmin
-from app.brokers.kafka.batcher import TopicBatchers
 from app.brokers.kafka.connection import ProducerConnection
 from app.brokers.kafka.errors import translate
 from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.kafka.topic_batchers import TopicBatchers
 from app.brokers.portable import Submission
 from app.brokers.topic_resolver import CreatedTopics, TopicResolver, unknown_topic
 from app.errors import BrokerError, BrokerUnavailable
@@ -46,6 +46,7 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         super().__init__(settings.name, self._find, join, translate)
         self.known: dict[str, TopicBatchers] = {}
         self.connection: ProducerConnection | None = None
+        self._lacking: set[str] = set()  # topics that the newest metadata lacked
         self._settings = settings
         self._admin = KafkaAdmin(settings)
         self._made = CreatedTopics(settings.name)
@@ -59,12 +60,21 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         topic = self.known.pop(name, None)
         if topic is not None:
             topic.end(error)
+            if self.connection is not None:
+                self.connection.sequences.forget(*topic.batchers)
 
     def refresh(self, cluster: Any) -> None:
-        """Apply new metadata of the cluster. Partitions may have been added, and topics deleted."""
+        """Apply new metadata of the cluster. Partitions may have been added, and topics deleted.
+
+        A topic is deleted if two answers in a row lack it. A node that has just started, or a topic whose state is not
+        known for a moment, may lack it once.
+        """
+        lacking, self._lacking = self._lacking, set()
         for name, topic in list(self.known.items()):
             partitions = cluster.partitions_for_topic(name)
-            if partitions is None:
+            if partitions is None and name not in lacking:
+                self._lacking.add(name)
+            elif partitions is None:
                 gone = BrokerUnavailable(f"topic {name} was deleted", broker=self._settings.name)
                 self._forget(name, gone)  # the next submission looks the topic up again
             elif len(partitions) < len(topic.batchers):

@@ -12,8 +12,9 @@ import pytest
 from app.bindings.record import Record
 from app.brokers.aiokafka_adapter import batch_builder
 from app.brokers.driver import DROPPED
-from app.brokers.kafka import batcher
-from app.brokers.kafka.batcher import Batcher, Entry, TopicBatchers
+from app.brokers.kafka import topic_batchers
+from app.brokers.kafka.batcher import Batcher, Entry
+from app.brokers.kafka.topic_batchers import TopicBatchers
 from app.brokers.portable import LIMIT_KNOWN, Submission
 from app.brokers.topic_resolver import REFUSED_FOR
 from app.errors import BrokerRefused, UnclearRefusal
@@ -197,7 +198,7 @@ async def test_what_was_learnt_of_a_size_is_forgotten_after_a_while(
 ) -> None:
     """An operator raises max.message.bytes: nobody is told 413 for ever."""
     now = 100.0
-    monkeypatch.setattr(batcher, "monotonic", lambda: now)
+    monkeypatch.setattr(topic_batchers, "monotonic", lambda: now)
     topic = lane.topic
     topic.learn(too_large=1, max_bytes=2)
     assert topic.knows_bounds()
@@ -284,7 +285,7 @@ async def test_a_record_is_known_again_by_its_event(owner: Owner) -> None:
 async def test_the_number_of_records_under_suspicion_is_bounded(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batcher, "DOUBTS", 3)
+    monkeypatch.setattr(topic_batchers, "DOUBTS", 3)
     topic = TopicBatchers("t", 1)
     for number in range(5):
         assert not topic.doubts(record(f"{number}"))
@@ -318,7 +319,7 @@ async def test_a_topic_that_demands_keys_is_not_asked_for_each_record_without_on
 ) -> None:
     """Each refusal costs a wire batch, and its other records a repetition. An operator may change the topic."""
     now = 100.0
-    monkeypatch.setattr(batcher, "monotonic", lambda: now)
+    monkeypatch.setattr(topic_batchers, "monotonic", lambda: now)
     error = BrokerRefused("no key", kind="rejected")
     lane.topic.demand_keys(error)
     bare = submission(owner, [record("bare", None)])

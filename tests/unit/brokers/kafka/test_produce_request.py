@@ -46,15 +46,17 @@ def test_an_answer_is_that_of_the_schema(version: int) -> None:
             ("t", [(0, 0, 41, -1, *plain), (1, 87, -1, -1, *named), (2, 46, -1, -1, *plain)]),
             ("ü", [(0, 6, -1, -1, *plain), (5, 0, 0, -1, *plain)]),
         ],
-        0,
+        250,
     )
     refusal = (
         KafkaRefusal(87, {2: "no key", 4: ""}, "refused") if version >= 8 else KafkaRefusal(87)
     )
-    assert produce_answers(answer.encode(), version) == {
+    answers, throttle_ms = produce_answers(answer.encode(), version)
+    assert throttle_ms == 250
+    assert answers == {
         ("t", 0): StoredAt(41),
         ("t", 1): refusal,
-        ("t", 2): StoredAt(None),  # a repetition: stored, the offset is forgotten
+        ("t", 2): KafkaRefusal(46),
         ("ü", 0): KafkaRefusal(6),
         ("ü", 5): StoredAt(0),
     }
@@ -66,11 +68,16 @@ def test_what_is_no_answer_is_an_error(data: bytes) -> None:
         produce_answers(data, 8)
 
 
-@pytest.mark.parametrize(("newest", "used"), [(2, 2), (3, 3), (7, 7), (8, 8), (13, 8)])
-def test_the_newest_version_that_both_have_is_used(newest: int, used: int) -> None:
-    answer = ApiVersionResponse_v0(0, [(18, 0, 4), (0, 0, newest), (1, 0, 17)])
+@pytest.mark.parametrize(
+    ("oldest", "newest", "used"),
+    [(0, 2, None), (0, 3, 3), (0, 7, 7), (3, 8, 8), (3, 13, 8), (8, 13, 8), (9, 20, None)],
+)
+def test_the_newest_version_that_both_have_is_used(
+    oldest: int, newest: int, used: int | None
+) -> None:
+    answer = ApiVersionResponse_v0(0, [(18, 0, 4), (0, oldest, newest), (1, 0, 17)])
     assert produce_version(answer.encode()) == used
-    assert produce_version(ApiVersionResponse_v0(35, []).encode()) == 0
+    assert produce_version(ApiVersionResponse_v0(35, []).encode()) is None
 
 
 def test_a_producer_id_is_asked_for_and_read_as_the_schema_has_it() -> None:

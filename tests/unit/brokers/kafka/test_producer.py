@@ -41,3 +41,40 @@ async def test_an_error_that_nobody_expects_ends_no_producer(
         assert "a bug" in (await producer.health()).cause
         await again.wait()
         await producer.stop()
+
+
+async def test_a_stop_while_a_connection_is_replaced_closes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else its requests would never be answered, and its sockets stay open until the broker ends them."""
+    retiring = asyncio.Event()
+    closed = 0
+
+    class Open:
+        def __init__(self, *_: object) -> None:
+            """Is open at once."""
+
+        async def open(self) -> None:
+            """Needs nothing."""
+
+        async def watch(self, *_: object) -> bool:
+            return True
+
+        async def close(self) -> None:
+            nonlocal closed
+            closed += 1
+
+    async def wait(*_: object) -> bool:
+        retiring.set()
+        return await asyncio.Future()
+
+    monkeypatch.setattr(module, "ProducerConnection", Open)
+    producer = KafkaPublisher(SETTINGS)
+    async with asyncio.timeout(60):
+        await producer.start()
+        monkeypatch.setattr(module, "pause_for", wait)
+        producer.shipper.quiet.clear()
+        producer._leave()
+        await retiring.wait()
+        await producer.stop()
+    assert closed == 1

@@ -128,6 +128,32 @@ async def test_without_the_right_to_a_producer_id_there_is_no_connection(
         await connection._get_identity()
 
 
+async def test_a_closed_connection_begins_nothing_more(
+    nodes: Nodes, connection: ProducerConnection
+) -> None:
+    """What is on the wire then is unknown, and is not sent by the next connection."""
+    await connection.close()
+    assert connection.closed
+    connection.renew()
+    assert connection.link(1) is None
+    await asyncio.sleep(0)
+    assert nodes.opened == []
+
+
+async def test_a_producer_id_that_is_refused_again_and_again_is_logged_once(
+    nodes: Nodes, connection: ProducerConnection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is requested ten times a second while records wait for it."""
+    nodes.codes += [NO_RIGHT] * 3
+
+    def is_ready() -> int:
+        connection.renew()
+        return nodes.ready
+
+    await until(is_ready, "a producer id")
+    assert len(caplog.records) == 1
+
+
 async def test_of_two_links_that_were_opened_at_once_one_is_closed(
     nodes: Nodes, connection: ProducerConnection
 ) -> None:
