@@ -16,8 +16,8 @@ from app.bindings.headers import FIELD_NAMES
 HeaderPairs = list[tuple[bytes, bytes]]
 
 OFTEN = 64  # requests with a head before it is compiled, which takes as long as some 50 requests
-_LAYOUTS = 64  # compiled heads of a listener
-_COUNTED = 256  # heads that are counted
+_LAYOUTS = 256  # compiled heads of a listener
+_COUNTED = 1024  # heads that are counted
 _LONGEST = 2048  # bytes of names and fixed values in a head that may be compiled
 
 _LENGTH, _HOST = b"content-length", b"host"
@@ -102,13 +102,16 @@ class HeadLayouts:
     def __init__(self, often: int = OFTEN) -> None:
         self.newest: HeadLayout | None = None
         self._often = often
-        self._known: dict[tuple[bytes, ...], HeadLayout | None] = {}
+        self._known: dict[tuple[bytes, ...], HeadLayout] = {}
         self._counts: dict[tuple[bytes, ...], int] = {}
 
     def learn(
         self, data: bytes, line: bytes, headers: HeaderPairs, route: str | None
     ) -> HeadLayout | None:
         """Return the layout of a request that httptools has read, or None if its head has none.
+
+        A request may be one of those that no pattern reads, although most requests with its head are not. So the head is
+        tried again after as many requests.
 
         Args:
             data: the whole request as it was received.
@@ -119,22 +122,28 @@ class HeadLayouts:
         key = (line, *_form(headers))
         if sum(map(len, key)) > _LONGEST:  # such keys could fill the memory
             return None
-        if key not in self._known:
-            count = self._count(key)
-            if count < self._often:
-                return None
-            if len(self._known) >= _LAYOUTS:
-                self._known.clear()
-            self._known[key] = _compiled(data, line, headers, route)
-        layout = self._known[key]
+        layout = self._known.get(key)
+        if layout is None and self._is_often(key):
+            layout = _compiled(data, line, headers, route)
+            if layout is not None:
+                self._add(key, layout)
         self.newest = layout or self.newest
         return layout
 
-    def _count(self, key: tuple[bytes, ...]) -> int:
+    def _is_often(self, key: tuple[bytes, ...]) -> bool:
+        """Count a request. Return True if its head came as often as a head must before it is compiled."""
         if len(self._counts) >= _COUNTED:
             self._counts.clear()
-        count = self._counts[key] = self._counts.get(key, 0) + 1
-        return count
+        count = self._counts.pop(key, 0) + 1
+        if count >= self._often:
+            return True
+        self._counts[key] = count
+        return False
+
+    def _add(self, key: tuple[bytes, ...], layout: HeadLayout) -> None:
+        if len(self._known) >= _LAYOUTS:  # all heads are counted from the beginning again
+            self._known.clear()
+        self._known[key] = layout
 
 
 def _form(headers: HeaderPairs) -> Iterator[bytes]:

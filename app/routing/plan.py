@@ -9,7 +9,6 @@ from typing import NamedTuple
 from app.bindings.record import Decoded, Header
 from app.bindings.run import EventColumns
 from app.errors import Fault, SenderError
-from app.event.memo import Memo
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
 from app.model.route import DataSchema, OtherRoute, Route
@@ -58,6 +57,8 @@ class Resources(NamedTuple):
 
 
 NO_RESOURCES = Resources()
+CHOICES = 64  # plans of one head, each of about 2 kB
+LONGEST_CHOICE = 256  # bytes of the values that decide
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -238,16 +239,31 @@ class Router:
             except SenderError:  # ``plan`` raises it for each event
                 return None
 
-        chosen: Memo[tuple[bytes, ...], PlanRow | None] = Memo(choose)
         if not deciding:
-            return chosen[()]
+            return choose(())
         places = [names.index(name) for name in deciding]
+        chosen = _Choices(choose)
 
         def plan_row(values: Sequence[bytes], body: bytes) -> Publication | None:
             plan = chosen[tuple([values[place] for place in places])]
             return plan and plan(values, body)
 
         return plan_row
+
+
+class _Choices(dict[tuple[bytes, ...], PlanRow | None]):
+    """The plans of the first combinations of values that came with a head. Later combinations have none, because senders
+    choose the values and could fill the memory."""
+
+    def __init__(self, choose: Callable[[tuple[bytes, ...]], PlanRow | None]) -> None:
+        super().__init__()
+        self._choose = choose
+
+    def __missing__(self, values: tuple[bytes, ...]) -> PlanRow | None:
+        if len(self) >= CHOICES or sum(map(len, values)) > LONGEST_CHOICE:
+            return None
+        plan = self[values] = self._choose(values)
+        return plan
 
 
 class _Compiled(NamedTuple):

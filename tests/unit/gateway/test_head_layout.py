@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from app.bindings.headers import FIELD_NAMES
-from app.gateway.head_layout import HeadLayout, HeadLayouts
+from app.gateway import head_layout
+from app.gateway.head_layout import HeadLayout, HeadLayouts, _compiled
 from app.gateway.publish import PublishPolicy
 from app.model.route import Route
 from app.routing.plan import Router
@@ -77,6 +78,27 @@ def test_only_a_request_that_came_whole_and_alone_is_read() -> None:
     assert layout.read(whole) is not None
     for other in (whole[:-1], whole + b"P", whole + whole, whole[1:], b""):
         assert layout.read(other) is None
+
+
+def test_a_head_is_compiled_later_if_its_request_was_unusual_when_it_came_often() -> None:
+    """A value with a percent sign is no reason to read all requests of the sender by the parser."""
+    layouts = HeadLayouts(often=2)
+    found = [learned(event(one), layouts) for one in ("1", "a%20b", "3", "4", "5")]
+    assert [layout is None for layout in found] == [True, True, True, False, False]
+
+
+def test_more_heads_than_there_is_room_for_are_not_compiled_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each takes as long as some 50 requests."""
+    monkeypatch.setattr(head_layout, "_LAYOUTS", 4)
+    compiled = []
+    monkeypatch.setattr(head_layout, "_compiled", lambda *of: compiled.append(of) or _compiled(*of))
+    layouts = HeadLayouts(often=10)
+    for _ in range(40):
+        for agent in range(6):
+            learned(event(1, user_agent=f"client/{agent}"), layouts)
+    assert len(compiled) <= 40 * 6 / 10
 
 
 async def test_heads_of_two_forms_take_turns_on_a_connection() -> None:

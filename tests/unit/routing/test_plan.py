@@ -21,6 +21,7 @@ from app.formats.json import read_event
 from app.formats.json_columns import read_columns
 from app.model.log_name import LogName
 from app.model.route import Route
+from app.routing import plan as plan_module
 from app.routing.plan import BadTopic, MissingKey, NoRoute, Router, UnknownRoute
 from app.routing.publications import PulsarProfile
 
@@ -408,3 +409,14 @@ def test_events_whose_data_is_an_event_are_planned_one_by_one() -> None:
     """By their content type they would be taken for that one (spec 4.7)."""
     run = run_of('"datacontenttype":"application/cloudevents+json"')
     assert Router([REST]).plan_run(run, None) is None
+
+
+def test_the_plans_of_a_head_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Senders choose the values that decide. What has no plan is planned one by one."""
+    monkeypatch.setattr(plan_module, "CHOICES", 2)
+    router = Router([route("r", to={"broker": "log", "topic": "of.{type}"})])
+    plan = router.plan_rows(("specversion", "id", "source", "type"), None)
+    assert plan is not None
+    for _ in range(2):
+        for kind, planned in ((b"a", True), (b"x" * 257, False), (b"b", True), (b"c", False)):
+            assert (plan((b"1.0", b"1", b"/s", kind), b"{}") is not None) is planned, kind
