@@ -9,7 +9,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
-from app.cli import exits, options, printing
+from app.cli import exits, options, printing, values
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from app.cli.printing import Column
     from app.libraries.httpx_client import httpx
 
-Server = Annotated[str, option("Send requests to this admin listener.", envvar="SKYBRIDGE_SERVER")]
+SERVER = "http://127.0.0.1:8081"
+
+Server = Annotated[
+    str,
+    option(
+        "Send requests to this admin listener.",
+        envvar="SKYBRIDGE_SERVER",
+        callback=values.url(SERVER, is_base=True),
+    ),
+]
 Token = Annotated[
     str,
     option(
@@ -40,7 +49,6 @@ Partition = Annotated[
 Raw = Annotated[bool, option("Also show each record as the broker stores it.", "--raw")]
 Yes = Annotated[bool, option("Do not ask for confirmation.", "--yes", "-y")]
 
-SERVER = "http://127.0.0.1:8081"
 BROKER = "log"
 TIMEOUT = 40.0  # seconds: longer than any wait of the service itself
 
@@ -86,7 +94,6 @@ class AdminClient(NamedTuple):
 
         from app.libraries.httpx_client import httpx
 
-        options.require_address("--server", self.server, SERVER)
         sent = {**(headers or {}), **authorization(self.token)}
         if json is not None:
             content = msgspec.json.encode(json)

@@ -4,9 +4,9 @@ requests.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from app.cli import printing
+from app.cli import printing, values
 from app.cli.admin_client import AdminClient
 from app.cli.verbs import option, verb
 
@@ -42,11 +42,11 @@ _ENTRIES: Sequence[Column] = (
 )
 def audit(
     kind: Annotated[
-        str,
+        Literal["change", "login", "look", "refusal"] | None,
         option(
-            "Show only entries of this kind: change, login, look (a reader saw event data) or refusal; by default all."
+            "Show only entries of this kind, such as look: a reader saw event data; by default all."
         ),
-    ] = "",
+    ] = None,
     who: Annotated[
         str, option("Show only requests made with the token of this name; by default all.")
     ] = "",
@@ -61,10 +61,16 @@ def audit(
     ] = "",
     since: Annotated[
         str,
-        option("Show entries from this time on: 2026-01-01T00:00:00Z, or milliseconds since 1970."),
+        option(
+            "Show entries from this time on: a duration such as 1h, or 2026-01-01T00:00:00Z.",
+            callback=values.moment,
+        ),
     ] = "",
     until: Annotated[
-        str, option("Show entries before this time, in the same form as --since.")
+        str,
+        option(
+            "Show entries before this time, in the same form as --since.", callback=values.moment
+        ),
     ] = "",
     limit: Annotated[int, option("Show at most this many entries.", "-n", min=1)] = 50,
     *,
@@ -78,7 +84,7 @@ def audit(
     answered, its entry has no status. Entries contain no event data and no secrets.
     """
     query = {
-        "kind": kind,
+        "kind": kind or "",
         "who": who,
         "operation": operation,
         "target": target,

@@ -25,6 +25,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     serve,
     status,
     store,
+    subscription_changes,
     subscriptions,
     tail,
     test,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from app.cli import exits, printing, redrive_progress, verbs
+from app.cli import exits, printing, redrive_progress, values, verbs
 from app.cli.admin_client import AdminClient, Yes
 from app.cli.redrive_progress import PATH
 from app.cli.verbs import option
@@ -52,11 +52,16 @@ class DeadLetterSelection(NamedTuple):
     since: Annotated[
         str,
         option(
-            "Select dead letters from this time on: 2026-01-01T00:00:00Z, or milliseconds since 1970."
+            "Select dead letters from this time on: a duration such as 1h, or 2026-01-01T00:00:00Z.",
+            callback=values.moment,
         ),
     ] = ""
     until: Annotated[
-        str, option("Select dead letters before this time, in the same form as --since.")
+        str,
+        option(
+            "Select dead letters before this time, in the same form as --since.",
+            callback=values.moment,
+        ),
     ] = ""
     source: Annotated[
         str, option("Select dead letters of events from this source; by default all.")
@@ -146,6 +151,7 @@ def redrive(
         option(
             "Send at most this many dead letters per second for each subscription; 0: no limit.",
             min=0,
+            max=values.FASTEST,
         ),
     ] = 0.0,
     yes: Yes = False,

@@ -4,7 +4,7 @@ parked keys.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from app.cli import printing
 from app.cli.admin_client import AdminClient, Subscription
@@ -29,11 +29,9 @@ def attempts(
         str, option("Show only attempts of the event with this id; by default all.", "-e")
     ] = "",
     outcome: Annotated[
-        str,
-        option(
-            "Show only attempts with this outcome: delivered, retry, dead-letter, disable or unsent; by default all."
-        ),
-    ] = "",
+        Literal["delivered", "retry", "dead-letter", "disable", "unsent"] | None,
+        option("Show only attempts with this outcome; by default all."),
+    ] = None,
     limit: Annotated[int, option("Show at most this many attempts.", "-n", min=1, max=1000)] = 50,
     *,
     service: AdminClient,

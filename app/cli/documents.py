@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from app.cli import options, printing
+from app.cli import exits, keys, options, printing
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -77,4 +77,8 @@ def _write(document: Mapping[str, object], out: Path | None) -> None:
     try:
         out.write_text(text)
     except OSError as failure:
-        printing.fail(f"{out} cannot be written: {failure.strerror}.")
+        printing.fail(
+            f"--out {out} cannot be written: {failure.strerror}.",
+            cure=keys.WRITABLE,
+            code=exits.SETUP,
+        )

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import admin_client, exits, options, printing
+from app.cli import admin_client, exits, options, printing, values
 from app.cli.admin_client import AdminClient
 from app.cli.options import Attributes, Data, EventType, Source, Subject
+from app.cli.states import state_word
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 _OF_AN_EVENT = ("source", "id_", "subject", "attribute", "data")
 
@@ -46,6 +47,7 @@ def run(
         option(
             "Explain an event that another client wrote to this topic; no route applies to such an event.",
             metavar="BROKER/TOPIC",
+            callback=values.target,
         ),
     ] = "",
     producer: Annotated[
@@ -67,6 +69,7 @@ def run(
     that would get it. It names the part of each filter that decided. Nothing is sent. Exits with 1
     if the event would be refused.
     """
+    extensions = options.attributes(attribute or [])
     if (file is None) == (not type_):
         printing.fail(
             "explain needs either a FILE with an event, or --type.",
@@ -83,7 +86,7 @@ def run(
         body = options.content(file)
         headers = {"content-type": _media_type(body)}
     else:
-        body, headers = _made(type_, source, id_, subject, attribute or [], data)
+        body, headers = _made(type_, source, id_, subject, extensions, data)
     if key:
         headers["skybridge-key"] = options.require_header_value("--key", key)
     journeys = (
@@ -110,11 +113,10 @@ def _media_type(body: bytes) -> str:
 
 
 def _made(
-    type_: str, source: str, id_: str, subject: str, attribute: Sequence[str], data: str
+    type_: str, source: str, id_: str, subject: str, extensions: Mapping[str, str], data: str
 ) -> tuple[bytes, dict[str, str]]:
     from app.cli import event_input
 
-    extensions = options.attributes(attribute)
     recipe = event_input.Recipe(
         type_, source, id_, subject, extensions=extensions, data=options.data(data)
     )
@@ -229,7 +231,7 @@ def _hop(hop: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 
 def _subscription(each: Mapping[str, Any], indent: str) -> Iterator[str]:
-    state = f"  [{each['state']}]" if each["state"] not in {None, "running"} else ""
+    state = f"  [{state_word(each)}]" if each["state"] not in {None, "running"} else ""
     word = "gets it" if each["wants"] else "does not"
     yield f"{indent}      {each['id']}  {word}  {each['sink']}{state}"
     for verdict in each["filters"]:

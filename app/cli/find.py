@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import exits, printing
+from app.cli import exits, printing, values
 from app.cli.admin_client import AdminClient
 from app.cli.verbs import option, verb
 
@@ -29,7 +29,8 @@ def find(
         str,
         option(
             "Search from this time on: a duration such as 1h, or RFC 3339; by default the whole "
-            "embedded log, and one hour of Kafka."
+            "embedded log, and one hour of Kafka.",
+            callback=values.moment,
         ),
     ] = "",
     *,
@@ -42,30 +43,11 @@ def find(
     recorded, but computed from the filters and the position of the subscription. Exits with 1 if
     nothing was found; the last lines name the searched ranges.
     """
-    query = {"id": event, "source": source, "since": _api_time(since)}
+    query = {"id": event, "source": source, "since": since}
     found = service.get("/v1/events", query)
     service.show(found, _print_found)
     if not found["events"]:
         raise typer.Exit(exits.FAILED)
-
-
-def _api_time(since: str) -> str:
-    """Return the value of --since for the API. A duration such as 1h is converted to the time that
-    long ago, in milliseconds since 1970.
-    """
-    if not since or "T" in since or since.isdecimal():
-        return since
-    from app.model.duration import seconds
-    from app.runtime.clock import SystemClock
-
-    try:
-        return str(max(0, round((SystemClock().now() - float(str(seconds(since)))) * 1000)))
-    except ValueError:
-        printing.fail(
-            f"--since {since} is not a duration and not a time.",
-            cure="Write a duration as 1h or 30m, or a time as 2026-01-01T00:00:00Z.",
-            code=exits.SETUP,
-        )
 
 
 def _print_found(found: View) -> None:

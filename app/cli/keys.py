@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from app.cli import exits, options, printing
 
 if TYPE_CHECKING:
     from app.model.signing_key import SigningKey
+
+WRITABLE = "Name a file in a folder that exists, and that you may write to."
 
 
 def read_keys(named: Iterable[tuple[str, str]]) -> list[SigningKey]:
@@ -33,7 +36,19 @@ def read_keys(named: Iterable[tuple[str, str]]) -> list[SigningKey]:
 def texts_of(option: str, files: Iterable[Path]) -> Iterator[tuple[str, str]]:
     """Yield option and content of each key file, or end the command if one cannot be read."""
     for file in files:
-        yield f"{option} {file}", options.content(file).decode("utf-8", "replace")
+        text = options.content(file).decode("utf-8", "replace")
+        warn_if_readable(option, file)
+        yield f"{option} {file}", text
+
+
+def warn_if_readable(option: str, file: Path) -> None:
+    """Warn of a file with a secret that every user of this machine can read."""
+    if str(file) != "-" and file.stat().st_mode & stat.S_IROTH:
+        printing.err().print(
+            f"warning {option} {file} has a secret, and every user of this machine can read it. "
+            f"Run chmod 600 {file}.",
+            markup=False,
+        )
 
 
 def write_secret(file: Path, text: str, named: str) -> None:
@@ -52,4 +67,6 @@ def write_secret(file: Path, text: str, named: str) -> None:
             code=exits.SETUP,
         )
     except OSError as fault:
-        printing.fail(f"{named} cannot be written: {fault.strerror}.", code=exits.SETUP)
+        printing.fail(
+            f"{named} cannot be written: {fault.strerror}.", cure=WRITABLE, code=exits.SETUP
+        )

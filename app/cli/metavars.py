@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 _BY_NAME: Mapping[str, str] = {
     "attribute": "NAME=VALUE",
+    "begin": "POINT",
     "broker": "BROKER",
     "folder": "FOLDER",
     "host": "ADDRESS",
@@ -18,6 +19,7 @@ _BY_NAME: Mapping[str, str] = {
     "since": "TIME",
     "sink": "URL",
     "subscription": "ID",
+    "time": "TIME",
     "topic": "TOPIC",
     "until": "TIME",
     "url": "URL",
@@ -33,6 +35,8 @@ def of(name: str, kind: Any, *, is_argument: bool) -> str | None:
         return None
     if isinstance(inner, type) and issubclass(inner, Enum):
         return "|".join(str(each.value) for each in inner)
+    if get_origin(inner) is Literal:
+        return "|".join(get_args(inner))
     plain = name.strip("_")
     word = _BY_NAME.get(plain)
     if inner is Path:

@@ -1,6 +1,4 @@
-"""Options that several commands share, with their checks: files, data, attributes, addresses and
-credentials.
-"""
+"""Options that several commands share, with their checks: files, data, attributes and credentials."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from app.cli import exits, printing
-from app.cli.verbs import given_options, option
+from app.cli.verbs import given_options, known_options, option
 
 if TYPE_CHECKING:
     from app.config.model.config import Config
@@ -62,11 +60,21 @@ def refuse_ineffective(why: str, *parameters: str) -> None:
         )
 
 
+_OF_ATTRIBUTES = {
+    "datacontenttype": "--content-type",
+    **{name: f"--{name}" for name in ("type", "source", "id", "subject", "time")},
+}
+"""The options of a command that makes events, by the attribute that they set."""
+
+
 def attributes(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the attributes of ``NAME=VALUE`` pairs. End the command if a pair is malformed."""
+    """Return the attributes of ``NAME=VALUE`` pairs. End the command if a pair is malformed, repeats an attribute, or
+    sets one that has an option of its own.
+    """
     from app.bindings.forwarding import is_field_name
 
-    found = {}
+    found: dict[str, str] = {}
+    known = known_options()
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -79,6 +87,18 @@ def attributes(pairs: Sequence[str]) -> dict[str, str]:
             printing.fail(
                 f"--attribute {pair} has a name that no header can have.",
                 cure="Use only a-z and 0-9 in the name.",
+                code=exits.SETUP,
+            )
+        if (own := _OF_ATTRIBUTES.get(name)) in known:
+            printing.fail(
+                f"--attribute {pair} sets an attribute that has the option {own}.",
+                cure=f"Write {own} {value}".rstrip() + ".",
+                code=exits.SETUP,
+            )
+        if name in found:
+            printing.fail(
+                f"--attribute {pair} repeats the attribute {name}.",
+                cure="Remove one of the two.",
                 code=exits.SETUP,
             )
         found[name] = value
@@ -120,25 +140,6 @@ def configuration(file: Path | None) -> Config:
     from app.config.load.loader import load
 
     return load(file, os.environ).config
-
-
-def require_address(option: str, address: str, example: str) -> None:
-    """End the command if the address is not an HTTP URL. Otherwise a later message would suggest
-    starting a service, which does not help.
-    """
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(address)
-        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        fits = False
-    if not fits:
-        printing.fail(
-            f"{option} {address} is not the URL of a server.",
-            cure=f"Write it as {example}.",
-            code=exits.SETUP,
-        )
 
 
 def needs_certificates(address: str) -> bool:

@@ -57,8 +57,8 @@ def run(
         before, against = view_of(other.load(other.read())), str(old)
         found = difference(before, new)
     else:
-        told = service.get("/v1/config")
-        before, against = view_of_shown(told["configuration"]), service.server
+        running_service = service.get("/v1/config")
+        before, against = view_of_shown(running_service["configuration"]), service.server
         found = without_overrides(difference(before, view_of_shown(new.shown)))
     digests = (digest_of(before.shown), digest_of(new.shown))
     if service.as_json:

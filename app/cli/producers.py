@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from app.cli import exits, options, printing, verbs
+from app.cli import exits, keys, options, printing, verbs
 from app.cli.admin_client import AdminClient
 from app.cli.verbs import option
 
@@ -124,9 +124,9 @@ def try_(
 
     from app.gateway.answers import HttpAnswer
 
-    found = asyncio.run(
-        _authenticate(_authenticator(config), header, options.content(file).strip())
-    )
+    credential = options.content(file).strip()
+    keys.warn_if_readable("FILE", file)
+    found = asyncio.run(_authenticate(_authenticator(config), header, credential))
     if isinstance(found, HttpAnswer):
         _print_and_exit(as_json, {"producer": None, "refused": _details(found)})
     asked = {"source": source, "type": type_}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import options, printing
-from app.cli.admin_client import SERVER, AdminClient
+from app.cli import printing
+from app.cli.admin_client import AdminClient
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ def run(
 
     from app.cli.pull_consumer import PullConsumer, PullOptions, in_shell
 
-    options.require_address("--server", service.server, SERVER)
     show = printing.json_line if service.as_json else _show
     handler = in_shell(command) if command else _printed(show)
     choices = PullOptions(most, limit, follow, delay)

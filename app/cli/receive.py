@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from app.cli import keys, options, printing
+from app.cli import keys, options, printing, values
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def run(
     retry_after: Annotated[
         str,
         option(
-            "Send the header Retry-After with this value in each answer of --fail-first: seconds or an HTTP date; by default no header."
+            "Send the header Retry-After with this value in each answer of --fail-first: seconds or an HTTP date; by default no header.",
+            callback=values.retry_after,
         ),
     ] = "",
     limit: Annotated[int, option("Stop after this many requests; 0: never.", min=0)] = 0,
@@ -75,11 +76,10 @@ def run(
 
     if not fail_first:
         options.refuse_ineffective("no answer of --fail-first is asked for", "fail_status")
-    if retry_after and not (fail_first or not is_success(status)):
-        printing.print_error(
-            "--retry-after has no effect, because every answer is a success.",
-            "Add --fail-first N, or --status 429.",
-        )
+        if is_success(status):
+            options.refuse_ineffective("every answer is a success", "retry_after")
+    if as_json:
+        options.refuse_ineffective("--json prints whole requests", "show_data")
     answer = reply_function(status, fail_first, fail_status, retry_after)
     show = _show_json if as_json else _show(show_data)
     known = keys.read_keys(keys.texts_of("--secret-file", secret_file or ()))

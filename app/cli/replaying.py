@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-from app.cli import exits, printing, subscriptions
+from app.cli import exits, options, printing, subscriptions, values
 from app.cli.admin_client import AdminClient, subscription_path
 from app.cli.subscriptions import Name
 from app.cli.verbs import option
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 POLL = 0.5  # seconds between requests for the progress
+_OF_A_REPLAY = ("begin", "until", "topic", "rate", "dry_run", "wait")
 
 
 @subscriptions.app.verb(
@@ -33,14 +34,23 @@ def replay(
             "Start at earliest, at a time such as 2026-01-01T00:00:00Z, or at positions 0@42,3@17 "
             "(partition@position).",
             "--from",
+            callback=values.range_end,
         ),
     ] = "",
-    until: Annotated[str, option("End before this point, in the same form as --from.")] = "latest",
+    until: Annotated[
+        str,
+        option(
+            "End before this point, in the same form as --from.",
+            metavar="POINT",
+            callback=values.range_end,
+        ),
+    ] = "latest",
     topic: Annotated[
         str, option("Replay only this topic; by default all topics of the subscription.")
     ] = "",
     rate: Annotated[
-        float, option("Send at most this many events per second; 0: no limit.", min=0)
+        float,
+        option("Send at most this many events per second; 0: no limit.", min=0, max=values.FASTEST),
     ] = 0.0,
     dry_run: Annotated[
         bool, option("Only show the range and count its records; deliver nothing.")
@@ -59,6 +69,7 @@ def replay(
     subscription apply. The position of the subscription stays as it is.
     """
     if cancel:
+        options.refuse_ineffective("--cancel starts no replay", *_OF_A_REPLAY)
         service.request("DELETE", subscription_path(name, "/replays"))
         printing.text_line("ended")
         return

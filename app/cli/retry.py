@@ -68,10 +68,7 @@ def _show(name: str, found: Mapping[str, Any]) -> None:
     elif found["probe"]:
         printing.text_line(f"{name} probes its target now; the waiting events follow the answer")
     elif keys:
-        printing.text_line(f"{name} tries {_keys(keys)} now")
+        waiting = printing.counted(keys, "waiting event")
+        printing.text_line(f"{name} tries {waiting} now; later events of their keys follow")
     else:
         printing.text_line(f"{name} has no waiting event")
-
-
-def _keys(count: int) -> str:
-    return "1 waiting key" if count == 1 else f"{count} waiting keys"

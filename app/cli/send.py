@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import exits, options, printing
+from app.cli import exits, options, printing, values
 from app.cli.options import Attributes, Data, EventType, Source, Subject
 from app.cli.verbs import option, verb
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from app.bindings.record import Decoded
     from app.cli.client import EventsClient, SendResult
 
+URL = "http://127.0.0.1:8080/events"
 PROGRESS_FROM = 20  # events; fewer are printed one by one
 _OF_AN_EVENT = ("source", "id_", "subject", "time", "attribute", "data", "content_type", "count")
 
@@ -54,8 +55,13 @@ def run(
         ),
     ] = None,
     url: Annotated[
-        str, option("Post to this events listener.", envvar="SKYBRIDGE_EVENTS_URL")
-    ] = "http://127.0.0.1:8080/events",
+        str,
+        option(
+            "Post to this events listener.",
+            envvar="SKYBRIDGE_EVENTS_URL",
+            callback=values.url(URL, is_base=True),
+        ),
+    ] = URL,
     credential: options.Credential = "",
     route: Annotated[
         str, option("Post to the route with this name; by default the filters choose the route.")
@@ -64,7 +70,12 @@ def run(
     source: Source = "/skybridge/send",
     id_: Annotated[str, option("Set the id of the event; by default a new UUID.")] = "",
     subject: Subject = "",
-    time: Annotated[str, option("Set the time of the event, as RFC 3339; by default now.")] = "",
+    time: Annotated[
+        str,
+        option(
+            "Set the time of the event, as RFC 3339; by default now.", callback=values.event_time
+        ),
+    ] = "",
     attribute: Attributes = None,
     data: Data = "",
     content_type: Annotated[
@@ -103,6 +114,7 @@ def run(
     """
     from app.cli import event_input
 
+    extensions = options.attributes(attribute or [])
     if (file is None) == (not type_):
         printing.fail(
             "send needs either a FILE of events, or --type.",
@@ -117,14 +129,13 @@ def run(
         )
     if mode is not SendMode.batch:
         options.refuse_ineffective("only --mode batch makes batches", "batch_size")
-    options.require_address("--url", url, "http://127.0.0.1:8080/events")
     if file is not None:
         options.refuse_ineffective("FILE has whole events", *_OF_AN_EVENT)
         events = _events(file)
     else:
         recipe = event_input.Recipe(
             type_, source, id_, subject, time or options.now(), content_type,
-            options.attributes(attribute or []), options.data(data),
+            extensions, options.data(data),
         )  # fmt: skip
         events = event_input.make(recipe, count)
     options.require_header_value("--key", key)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import admin_client, exits, options, printing
+from app.cli import admin_client, exits, options, printing, values
 from app.cli import explain as explaining
 from app.cli.admin_client import BROKER, SERVER, Broker, Partition, Raw, Server, Token
 from app.cli.verbs import option, verb
@@ -35,6 +35,7 @@ Begin = Annotated[
         "Start at earliest, latest, latest-20 (about 20 before the end), a time such as 2026-01-01T00:00:00Z, "
         "a position in --partition, or positions 0@42,3@17 (partition@position).",
         "--from",
+        callback=values.start,
     ),
 ]
 
@@ -107,7 +108,6 @@ def run(
             options.configuration(config), broker, topic, begin, partition, follow=follow, raw=raw
         )
     else:
-        options.require_address("--server", server, SERVER)
         if subscription:
             path = admin_client.subscription_path(subscription, "/events")
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import admin_client, options, printing, tail, verbs
+from app.cli import admin_client, options, printing, tail, values, verbs
 from app.cli.admin_client import BROKER, AdminClient, Broker, Partition, Raw
 from app.cli.verbs import option
 
@@ -119,7 +119,8 @@ def offsets(
     time: Annotated[
         str,
         option(
-            "Also show the position at this time: RFC 3339, or milliseconds since 1970; by default no further position."
+            "Also show the position at this time: a duration such as 1h, or RFC 3339; by default no further position.",
+            callback=values.moment,
         ),
     ] = "",
     group: Annotated[

@@ -11,23 +11,44 @@ import functools
 import inspect
 from contextvars import ContextVar
 from copy import copy
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from app import __version__
-from app.cli import exits, metavars
+from app.cli import exits, metavars, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 F = TypeVar("F", bound="Callable[..., None]")
 
 _OPTION = type(typer.Option())
 _ARGUMENT = type(typer.Argument())
-_GIVEN: ContextVar[Mapping[str, str]] = ContextVar("given options")
+
+
+class _Line(NamedTuple):
+    """The command line that runs: the options that the command has, and those of them that were given, each as the
+    help writes it, by parameter.
+    """
+
+    known: Collection[str] = ()
+    given: Mapping[str, str] = {}
+
+
+_NO_LINE = _Line()
+_LINE: ContextVar[_Line] = ContextVar("command line")
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
@@ -43,8 +64,13 @@ def given_options(*parameters: str) -> list[str]:
     """Return those of the options of the running command that its command line has, such as ``--batch-size`` for
     the parameter ``batch_size``. Environment variables do not count.
     """
-    given = _GIVEN.get({})
+    given = _LINE.get(_NO_LINE).given
     return [given[each] for each in parameters if each in given]
+
+
+def known_options() -> Collection[str]:
+    """Return the options of the running command, such as ``--batch-size``."""
+    return _LINE.get(_NO_LINE).known
 
 
 class _LazyCommand(TyperCommand):
@@ -74,17 +100,34 @@ class _LazyCommand(TyperCommand):
     def callback(self) -> Any:  # type: ignore[override]
         return self._whole.callback
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line. End the command if a value is empty, or is a number without an end."""
+        parameters = {each.name: each for each in self.params}
+        texts, _, _ = self.make_parser(ctx).parse_args(list(args))
+        values.refuse_nothing(
+            parameters, {each: texts[each] for each in texts if each in parameters}
+        )
+        try:
+            rest = super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if type(error) is not typer.BadParameter:  # such as a missing argument
+                raise
+            values.refuse_by(error, texts)
+        values.refuse_infinite(parameters, ctx.params)
+        return rest
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Meanwhile ``given_options`` returns what its command line has."""
         sources = {each: ctx.get_parameter_source(each.name) for each in self.params}
         typed = [
             each for each, source in sources.items() if source and source.name == "COMMANDLINE"
         ]
-        before = _GIVEN.set({each.name: _written(each) for each in typed})
+        known = [values.written(each) for each in self.params]
+        before = _LINE.set(_Line(known, {each.name: values.written(each) for each in typed}))
         try:
             return super().invoke(ctx)
         finally:
-            _GIVEN.reset(before)
+            _LINE.reset(before)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of click
         return ["[OPTIONS]", *(metavars.usage(each) for each in _arguments(self.params))]
@@ -100,12 +143,6 @@ class _LazyCommand(TyperCommand):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
-
-
-def _written(parameter: Any) -> str:
-    """Return a parameter as the help writes it: ``--key``, or ``FILE``."""
-    is_argument = parameter.param_type_name == "argument"
-    return metavars.usage(parameter).strip("[].") if is_argument else max(parameter.opts, key=len)
 
 
 def _arguments(params: Any) -> list[Any]:

@@ -46,6 +46,8 @@ def open_port(host: str, port: int, settings: str, *, shared: bool = False) -> s
         )
     except OSError as failure:
         raise _refusal(host, port, settings, failure) from failure
+    except UnicodeError as failure:  # a label of the name is empty or longer than 63 characters
+        raise _bad_host(host, port, settings, "the value is no name of a host") from failure
 
 
 def share_port(port: int, installation: str) -> socket.socket:
@@ -79,12 +81,18 @@ def _refusal(host: str, port: int, settings: str, failure: OSError) -> SetupErro
     about_port = failure.errno in _ABOUT_THE_PORT
     is_name = isinstance(failure, socket.gaierror)
     reason = failure.strerror if is_name else os.strerror(failure.errno or errno.EINVAL)
+    if not about_port:
+        return _bad_host(host, port, settings, str(reason))
     return SetupError(
         f"cannot listen on {host}:{port}: {reason}",
-        setting=settings.format("port" if about_port else "host"),
-        cure=(
-            "choose a free port, or stop what uses it"
-            if about_port
-            else "name an address of this machine, or 0.0.0.0 for all"
-        ),
+        setting=settings.format("port"),
+        cure="choose a free port, or stop what uses it",
+    )
+
+
+def _bad_host(host: str, port: int, settings: str, reason: str) -> SetupError:
+    return SetupError(
+        f"cannot listen on {host}:{port}: {reason}",
+        setting=settings.format("host"),
+        cure="name an address of this machine, or 0.0.0.0 for all",
     )

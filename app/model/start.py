@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from app.model.moment import time_of
 from app.model.route import Strict
 
 
@@ -39,11 +40,7 @@ LATEST = StartAt("latest")
 
 def _instant(text: str) -> str:
     """Return the text if it is an RFC 3339 time with a zone. Raise ValueError if not."""
-    try:
-        zoned = datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        zoned = False
-    if not zoned:
+    if time_of(text) is None:
         raise ValueError(
             "The value is not a time with a time zone. Cure: Write a time and a zone, for example 2026-01-01T00:00:00Z."
         )

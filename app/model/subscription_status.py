@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from app.model.message import Partition
+from app.model.state_word import state_word
 
 SubscriptionState = Literal[
     "starting", "running", "paused", "disabled", "restarting", "stopping", "stopped", "broken",
@@ -67,6 +68,11 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
     failing_for: float = 0.0
     queue_bound: int | None = None
+
+    @property
+    def word(self) -> str:
+        """Return the state in a word that shows who has to act, such as ``target fails``."""
+        return state_word(self.state, self.paused_for, self.sink)
 
     @property
     def ready(self) -> bool:

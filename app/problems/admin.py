@@ -244,7 +244,7 @@ ADMIN: Mapping[AdminCode, ProblemKind] = {
     "unknown-alert": ProblemKind(
         (404,),
         "The configuration has no alert of this name.",
-        "Choose an alert that the detail lists.",
+        "Name an alert of the configuration. A new alert is added to the section `alerts`.",
     ),
     "unknown-broker": ProblemKind(
         (404,),

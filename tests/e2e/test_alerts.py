@@ -113,7 +113,7 @@ async def test_a_failing_channel_alerts_nobody_and_is_in_the_status(
         unknown = await post(service, "/v1/alerts/op:test")
         assert (unknown.status_code, unknown.json()["detail"]) == (
             404,
-            "alert op does not exist. Name one of: ops",
+            "alert op does not exist. The alerts are: ops",
         )
     assert all("alert ops" not in each for each in failed)
 

@@ -37,8 +37,7 @@ async def test(
     """Send a test message to the channel of an alert now, and return the channel's answer."""
     found = await alerting.test(name)
     if found is None:
-        known = ", ".join(each.name for each in alerting.views()) or "none is configured"
-        raise RequestRefused(
-            404, "unknown-alert", f"alert {name[:127]} does not exist. Name one of: {known}"
-        )
+        known = ", ".join(each.name for each in alerting.views())
+        others = f"The alerts are: {known}" if known else "The configuration has no alerts"
+        raise RequestRefused(404, "unknown-alert", f"alert {name[:127]} does not exist. {others}")
     return found

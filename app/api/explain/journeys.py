@@ -15,6 +15,7 @@ from app.api.http.views import CopyingView, FaultView, Problem
 from app.api.topics import messages
 from app.api.topics.answers import RecordView
 from app.bindings.record import Decoded
+from app.model.subscription_status import SubscriptionStatus
 from app.routing.hops import JourneyHop, Steps, SubscriptionVerdict, finish
 from app.routing.journey import EventExplainer, Journey
 from app.routing.partitions import partition_of
@@ -135,6 +136,9 @@ class SubscriptionVerdictView(CopyingView):
     state: str | None = Field(
         description="state of the subscription in this process, such as running or paused"
     )
+    paused_for: float | None = Field(
+        description="seconds until the next probe of the endpoint; null if it is not at fault"
+    )
     lane: str | None = Field(description="key of the lane in which the event is delivered")
     fault: str | None = Field(description="why the subscription cannot deliver the event")
     filters: list[FilterView] = Field(description="result of each filter")
@@ -203,11 +207,11 @@ def to_json(
     journey: Journey,
     kinds: Mapping[str, str],
     partitions: Partitions,
-    states: Mapping[str, str],
+    states: Mapping[str, SubscriptionStatus],
     *,
     needs_producer: bool = False,
 ) -> dict[str, Any]:
-    """Return the members of ``JourneyView`` for a journey. ``states`` has the state of each subscription that
+    """Return the members of ``JourneyView`` for a journey. ``states`` has the status of each subscription that
     the service runs, by id."""
     attributes, refused = journey.event.attributes, journey.refused
     return {
@@ -230,7 +234,10 @@ class _Writer:
     """A converter of the topics that an event passes (its hops) to JSON."""
 
     def __init__(
-        self, kinds: Mapping[str, str], partitions: Partitions, states: Mapping[str, str]
+        self,
+        kinds: Mapping[str, str],
+        partitions: Partitions,
+        states: Mapping[str, SubscriptionStatus],
     ) -> None:
         self._kinds, self._partitions, self._states = kinds, partitions, states
 
@@ -247,9 +254,11 @@ class _Writer:
         )
 
     def _subscription(self, verdict: SubscriptionVerdict) -> dict[str, Any]:
+        status = self._states.get(verdict.id)
         return SubscriptionVerdictView.members(
             verdict,
-            state=self._states.get(verdict.id),
+            state=None if status is None else status.state,
+            paused_for=None if status is None else status.paused_for,
             lane=verdict.lane or None,
             fault=verdict.fault or None,
             filters=msgspec.to_builtins(verdict.filters),

@@ -83,7 +83,7 @@ async def explain(
         steps = steps_as(guide, each, key_bytes, route, rights, as_from)
         journeys.append(await slices.run(steps))
     partitions = await ask_partitions(brokers.logs, journeys)
-    states = {each.id: each.state for each in await subscriptions.statuses()}
+    states = {each.id: each for each in await subscriptions.statuses()}
     content = []
     unnamed = producers.required and producer is None and as_from is None
     for journey in journeys:

@@ -102,7 +102,8 @@ class FateView(BaseModel):
         description="if filtered: the values of the event that the clause read; shown only with the scope data"
     )
     next_attempt_ms: int | None = Field(
-        description="if retrying or parked: time of the next attempt, in ms since the epoch"
+        description="if retrying or parked: earliest time of the next attempt, in ms since the epoch; null if "
+        "a person has to act before it"
     )
     dead_letter: int | None = Field(description="id of the dead letter")
     consumer: str | None = Field(description="if pulled: name of the consumer's token")

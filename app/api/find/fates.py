@@ -28,6 +28,7 @@ from app.model.message import Partition
 from app.model.metadata import GroupLag
 from app.model.pull import Pull
 from app.model.spool import spool_topic
+from app.model.state_word import state_clause
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.routing.hops import Steps
@@ -257,7 +258,7 @@ class _FateFinder:
 
     async def _parked_fate(self, row: Parked) -> dict[str, Any]:
         """Return the fate of an event with a parked row."""
-        due = {"next_attempt_ms": row.due_ms}
+        due = {"next_attempt_ms": self._next_attempt(row.due_ms)}
         if row.redriven:
             detail = f"its dead letter was redriven, with {row.attempts} attempts since"
             return {"fate": "redriven", "detail": detail + self._state_suffix(), **due}
@@ -316,7 +317,8 @@ class _FateFinder:
             return {"fate": "delivered", "computed": True, "detail": detail}
         due = None
         if last.next_try_in is not None:
-            due = round(last.started_ms + last.duration_ms + last.next_try_in * 1000)
+            ended_ms = last.started_ms + last.duration_ms
+            due = self._next_attempt(round(ended_ms + last.next_try_in * 1000))
         what = "was not sent" if last.outcome == "unsent" else "failed"
         detail = f"attempt {last.number} {what}" + self._state_suffix()
         return {"fate": "retrying", "detail": detail, "next_attempt_ms": due}
@@ -417,5 +419,16 @@ class _FateFinder:
         if state is None or (state.state == "running" and not state.cause):
             return ""
         cause = state.cause.removeprefix(f"{state.state}: ")
-        subject = "subscription" if state.paused_for is None else "endpoint"  # which is paused
-        return f"; the {subject} is {state.state}" + (f": {cause_text(cause)}" if cause else "")
+        said = f"; the subscription {state_clause(state.word)}"
+        return said + (f": {cause_text(cause)}" if cause else "")
+
+    def _next_attempt(self, due_ms: int) -> int | None:
+        """Return when the subscription tries an event that is due at ``due_ms``.
+
+        A paused endpoint is probed first. The result is None if nothing is tried before a person acts."""
+        now_ms, state = self._now.now_ms, self._now.states.get(self._id)
+        if state is None or state.word in {"running", "elsewhere"}:
+            return max(due_ms, now_ms)
+        if state.paused_for is None:
+            return None
+        return max(due_ms, now_ms + round(state.paused_for * 1000))

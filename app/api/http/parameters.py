@@ -15,9 +15,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from app.api.http.start_points import LATEST_MS, time_of
 from app.interfaces import DeadLetter, DeadLetterFilter, Parked
 from app.model.duration import number
+from app.model.moment import LATEST_MS, time_of
 
 GREATEST_ID = (1 << 63) - 1  # the largest integer of a column of the store
 FASTEST, SLOWEST = 1_000_000.0, 1 / 86_400  # events/s; less than one a day is taken as a mistake

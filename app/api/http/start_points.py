@@ -16,16 +16,15 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from typing import NamedTuple
 
 from app.api.http.problems import RequestRefused
 from app.interfaces import Log
 from app.model.message import Partition
 from app.model.metadata import PartitionMetadata
+from app.model.moment import time_of
 
 AT_ONCE = 16  # concurrent requests to a broker about partitions
-LATEST_MS = 253_402_300_800_000  # the year 10000, in ms since the epoch
 
 _BACK = re.compile(r"latest-(\d{1,9})", re.ASCII)
 _PLACE = re.compile(r"(\d{1,6})([@>])([^,\s@>]+)", re.ASCII)
@@ -62,15 +61,6 @@ def places_of(text: str) -> StartPoints | None:
             return None
         found[int(match[1])] = StartPoint(match[3], match[2] == ">")
     return found
-
-
-def time_of(text: str) -> int | None:
-    """Return milliseconds since the epoch for RFC 3339 text with a time zone, or None for other text."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return None if moment.tzinfo is None else round(moment.timestamp() * 1000)
 
 
 async def resolve(
@@ -136,8 +126,7 @@ def _only_partition(ends: Sequence[PartitionMetadata], position: str) -> StartPo
         raise RequestRefused(
             400,
             "bad-position",
-            f"{position!r} does not name a partition. Add partition=, or write earliest, latest, latest-20, a time"
-            " as 2026-01-01T00:00:00Z, or partition@position",
+            f"position {position[:50]!r} names no partition, and the topic has {len(ends)}",
         )
     return {ends[0].number: StartPoint(position)}
 

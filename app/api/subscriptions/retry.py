@@ -45,7 +45,9 @@ class RetryDocument(BaseModel):
 class RetryAnswer(BaseModel):
     """The result of a request to try waiting events."""
 
-    keys: int = Field(description="number of waiting keys that are due now")
+    keys: int = Field(
+        description="number of waiting keys that are due now; an event without a key counts as one"
+    )
     probe: bool = Field(
         description="true if the endpoint was paused; it is probed now, and the keys follow its answer"
     )

@@ -20,6 +20,7 @@ from app.api.http.views import CopyingView
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata
+from app.model.moment import LATEST_MS, time_of
 
 Broker = Annotated[str, Path(description="name of the broker in the configuration")]
 Topic = Annotated[str, Path(description="name of the topic on the broker; may contain slashes")]
@@ -184,8 +185,8 @@ async def _metadata_or_error(log: Log) -> LogMetadata | BrokerError:
 def _parse_time(text: str) -> int:
     """Return milliseconds since the epoch. Raise Refused with 400 if the text is not a time."""
     number = text.isdecimal() and text.isascii()
-    time_ms = int(text[:_DIGITS]) if number else start_points.time_of(text)
-    if time_ms is None or time_ms > start_points.LATEST_MS:
+    time_ms = int(text[:_DIGITS]) if number else time_of(text)
+    if time_ms is None or time_ms > LATEST_MS:
         raise RequestRefused(
             400,
             "bad-time",

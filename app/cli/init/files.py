@@ -35,7 +35,11 @@ def write(choices: StarterChoices) -> None:
         with Path(choices.file).open("x", encoding="utf-8") as target:
             target.write(starter_text(choices))
     except OSError as failure:
-        printing.fail(f"{choices.file} cannot be written: {failure.strerror}.", code=exits.SETUP)
+        printing.fail(
+            f"{choices.file} cannot be written: {failure.strerror}.",
+            cure=keys.WRITABLE,
+            code=exits.SETUP,
+        )
     print_line = printing.err().print
     print_line(f"wrote {choices.file}", markup=False)
     for (path, use), is_new in written:

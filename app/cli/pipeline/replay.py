@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from app.cli import exits, options, printing
+from app.cli import exits, options, printing, values
 from app.cli.options import ConfigFile
 from app.cli.pipeline import next_step
 from app.cli.pipeline.group import Json, load_configuration, moment, open_lake, verb
@@ -95,7 +95,8 @@ def run(
     url: Annotated[
         str,
         option(
-            "Post to this events listener if --to is gateway; the key is read from the environment variable SKYBRIDGE_EVENTS_KEY."
+            "Post to this events listener if --to is gateway; the key is read from the environment variable SKYBRIDGE_EVENTS_KEY.",
+            callback=values.url(_URL, is_base=True),
         ),
     ] = _URL,
     unmarked: Annotated[bool, option("Send records without the header skybridge-replay.")] = False,
@@ -119,7 +120,6 @@ def run(
     if not resume:
         order = _order(to, form, records, marked=not unmarked)
         _check(settings, order)
-    options.require_address("--url", url, _URL)
     from app.spark.cleanup import cleaning_up
 
     session, lake = open_lake(settings, "replay", quiet=as_json)

@@ -33,6 +33,7 @@ from app.model.metadata import GroupLag
 from app.model.pull import Pull
 from app.model.route import Exchange, Target, routes_taking
 from app.model.spool import group_name
+from app.model.state_word import state_clause
 from app.model.subscription import IGNORE, Subscription
 from app.model.subscription_status import PAUSED_BY_CONFIGURATION, SubscriptionStatus
 from app.routing.places import fixed_place, is_fixed
@@ -296,7 +297,8 @@ def _problem_of(each: SubscriptionStatus) -> str:
     """Return the problem of a subscription in words."""
     if each.state == "disabled":
         return disabled_message(each.id, each.cause)
-    return f"subscription {each.id} is {each.state}" + (f": {each.cause}" if each.cause else "")
+    said = f"subscription {each.id} {state_clause(each.word)}"
+    return said + (f": {each.cause}" if each.cause else "")
 
 
 def _health_of_sinks(

@@ -186,8 +186,8 @@ def test_a_misspelt_time_is_refused_and_chooses_nothing(served: Served) -> None:
     """It must not become "all"."""
     served.fill(a_letter(1))
     result = served.letters("discard", "--since", "yesterday", "--yes")
-    assert result.exit_code == exits.FAILED
-    assert "Value error" not in result.stderr
+    assert result.exit_code == exits.SETUP
+    assert "--since yesterday is not a time." in result.stderr
     assert served.left == 1
 
 

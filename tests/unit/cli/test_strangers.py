@@ -196,7 +196,7 @@ def test_a_port_that_is_none_is_an_option_that_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("problem", "cure"),
     [
-        ({"code": "unknown-alert", "status": 404}, "Choose an alert that the detail lists."),
+        ({"code": "unknown-alert", "status": 404}, "Name an alert of the configuration."),
         ({"code": "unknown-producer", "status": 404}, "`skybridge producers list`"),
         ({"code": "unknown-partition", "status": 404}, "`skybridge topics show TOPIC`"),
         ({"code": "not-waiting", "status": 404}, "`skybridge find ID`"),
