@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -12,8 +13,9 @@ from app.pipeline import history, tables
 from app.pipeline.archive import commit
 from app.pipeline.kinds import TypedTable
 from app.pipeline.settings import Lake
-from app.pipeline.typed.evolve import Change, changes, json_paths, quoted, sql_type
+from app.pipeline.typed.evolve import Change, changes, declared, json_paths, sql_type
 from app.pipeline.typed.rows import COLUMNS
+from app.spark.pyspark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,9 +39,8 @@ def make(spark: SparkSession, lake: Lake) -> None:
 
 
 def _statement(lake: Lake, table: TypedTable) -> str:
-    own = {name: _EVENT_TYPES.get(name, "STRING") for name in COLUMNS}
-    own |= {quoted(each.name): sql_type(each.kind) for each in table.data.fields}
-    columns = ", ".join(f"{name} {kind}" for name, kind in own.items())
+    own = [f"{name} {_EVENT_TYPES.get(name, 'STRING')}" for name in COLUMNS]
+    columns = ", ".join([*own, *declared(table.data)])
     listed = tables.property_list(
         {
             **tables.PROPERTIES,
@@ -71,13 +72,22 @@ def _evolve(spark: SparkSession, lake: Lake, table: TypedTable) -> None:
     json_text = json.loads(known.get(_JSON_PROPERTY, "[]"))
     found = list(changes(table.data, pa.struct(there), frozenset(json_text)))
     _refuse(table, [each for each in found if each.refused])
-    for each in found:
-        spark.sql(f"ALTER TABLE {name} {each.sql}")
     if found:
-        columns = json.dumps(sorted({*json_text, *json_paths(table.data)}))
-        spark.sql(
-            f"ALTER TABLE {name} SET TBLPROPERTIES ({tables.property_list({_JSON_PROPERTY: columns})})"
-        )
+        _grow(spark, loaded, table, {*json_text, *json_paths(table.data)})
+
+
+def _grow(spark: SparkSession, loaded: Any, table: TypedTable, json_columns: Iterable[str]) -> None:
+    """Add and widen the columns of a table, and name those with JSON text, in one commit. A killed
+    archive would otherwise leave columns that the next one refuses."""
+    java = jvm(spark).org.apache
+    columns = java.spark.sql.types.StructType.fromDDL(", ".join(declared(table.data)))
+    change = loaded.newTransaction()
+    change.updateSchema().unionByNameWith(
+        java.iceberg.spark.SparkSchemaUtil.convert(columns)
+    ).commit()
+    text = json.dumps(sorted(json_columns))
+    change.updateProperties().set(_JSON_PROPERTY, text).commit()
+    change.commitTransaction()
 
 
 def _refuse(table: TypedTable, refused: list[Change]) -> None:

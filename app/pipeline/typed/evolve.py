@@ -29,21 +29,12 @@ class Change(NamedTuple):
     Attributes:
         path: The column.
         kind: The kind that the schema wants.
-        new: Whether the table does not have the column yet.
         refused: Why the column cannot be changed; empty if it can.
     """
 
     path: Path
     kind: Kind
-    new: bool = False
     refused: str = ""
-
-    @property
-    def sql(self) -> str:
-        """Return the change as Spark's ALTER TABLE takes it."""
-        name = ".".join(map(quoted, self.path))
-        word, type_word = ("ADD COLUMN", "") if self.new else ("ALTER COLUMN", "TYPE ")
-        return f"{word} {name} {type_word}{sql_type(self.kind)}"
 
 
 def changes(
@@ -63,7 +54,7 @@ def changes(
             for field in fields:
                 known, inner = names.get(field.name.lower()), (*path, field.name)
                 if known is None:
-                    yield Change(inner, field.kind, new=True)
+                    yield Change(inner, field.kind)
                 elif known.name != field.name:
                     yield Change(inner, field.kind, refused=f"is named {known.name}")
                 else:
@@ -143,6 +134,11 @@ def json_paths(kind: Kind, path: Path = ()) -> Iterator[str]:
             yield from json_paths(item, (*path, "element"))
         case Members(value=value):
             yield from json_paths(value, (*path, "value"))
+
+
+def declared(record: Properties) -> list[str]:
+    """Return the columns of a record as SQL declares them."""
+    return [f"{quoted(field.name)} {sql_type(field.kind)}" for field in record.fields]
 
 
 def quoted(name: str) -> str:

@@ -27,6 +27,14 @@ from app.pipeline.kinds import (
 PREFIX: Final = "ce_"
 """The prefix of the columns that a typed table has from the event. No property may begin with it."""
 
+RESERVED: Final = frozenset(
+    {
+        "_change_ordinal", "_change_type", "_commit_snapshot_id", "_deleted", "_file",
+        "_last_updated_sequence_number", "_partition", "_pos", "_row_id", "_spec_id",
+    }
+)  # fmt: skip
+"""The names of Iceberg's own columns. It cannot delete rows of a table with such a column."""
+
 _JSON: Final = Leaf("json")
 _FORMATS: Final = {"date-time": Leaf("instant"), "date": Leaf("date")}
 _INT: Final = (-(2**31), 2**31 - 1)
@@ -50,8 +58,10 @@ def columns_of(text: bytes, at: str) -> Properties:
         document = json.loads(text.decode(json.detect_encoding(text)), parse_float=Decimal)
     except (ValueError, RecursionError) as error:
         raise SetupError(f"is not JSON: {error}", setting=at, cure="repair the file") from error
-    found = _Reader(document, at).kind(document, ())
+    reader = _Reader(document, at)
+    found = reader.kind(document, ())
     if isinstance(found, Properties):
+        reader.demand_free(field.name for field in found.fields)
         return found
     raise SetupError(
         "does not describe an object with properties, of which columns could be made",
@@ -87,6 +97,14 @@ class _Reader:
                 return self._object(merged, followed)
         return _JSON
 
+    def demand_free(self, names: Iterable[str]) -> None:
+        """Raise SetupError if a column of the table would have the name of another column."""
+        for name in names:
+            if name.lower().startswith(PREFIX):
+                self._refuse(f"has the property {name}: {PREFIX}... are columns of the event")
+            if name.lower() in RESERVED:
+                self._refuse(f"has the property {name}, which is a column of Iceberg")
+
     def _array(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> Kind:
         items = schema.get("items")
         if "prefixItems" in schema or not isinstance(items, dict):
@@ -113,8 +131,6 @@ class _Reader:
                 self._refuse(f"has the properties {before} and {name}, which are one column in SQL")
             if not name.isprintable() or not name or "." in name or "`" in name:
                 self._refuse(f"has the property {name!r}, which cannot be the name of a column")
-            if name.lower().startswith(PREFIX):
-                self._refuse(f"has the property {name}: {PREFIX}... are columns of the event")
 
     def _refuse(self, fault: str) -> None:
         cure = "use a schema without this property: the table events keeps the whole data"

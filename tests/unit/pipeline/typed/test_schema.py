@@ -55,6 +55,7 @@ NODE = {
         ({"$ref": "#/properties/b"}, "BOOLEAN"),
         ({"allOf": [{"properties": {"x": {"type": "string"}}}], "properties": {"y": {"type": "string"}}},
          "STRUCT<`x`: STRING, `y`: STRING>"),
+        ({"properties": {"ce_id": {}, "_file": {}}}, "STRUCT<`ce_id`: STRING, `_file`: STRING>"),
         (NODE, "STRUCT<`next`: STRUCT<`next`: STRING, `n`: BIGINT>, `n`: BIGINT>"),
         (True, "STRING"),
     ],
@@ -74,6 +75,7 @@ def test_each_part_of_a_schema_has_its_type(part: Any, sql: str) -> None:
         ('{"properties": {"a.b": {}}}', "cannot be the name of a column"),
         ('{"properties": {"": {}}}', "cannot be the name of a column"),
         ('{"properties": {"CE_id": {}}}', "ce_... are columns of the event"),
+        ('{"properties": {"_Pos": {}}}', "_Pos, which is a column of Iceberg"),
         ('{"properties": {"a": {"$ref": "https://example.com/x"}}}', "no columns can be read from"),
         ('{"properties": {"a": {"$ref": "#/$defs/x"}}}', "no such part"),
     ],
@@ -95,14 +97,14 @@ LONG, INT = {"type": "integer"}, {"type": "integer", "format": "int32"}
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "sql"),
+    ("before", "after", "changed"),
     [
-        (INT, LONG, ["ALTER COLUMN `a` TYPE BIGINT"]),
-        ({"items": INT}, {"items": LONG}, ["ALTER COLUMN `a`.`element` TYPE BIGINT"]),
-        ({"properties": {"x": INT}}, {"properties": {"x": INT, "y": {}}}, ["ADD COLUMN `a`.`y` STRING"]),
+        (INT, LONG, ["a"]),
+        ({"items": INT}, {"items": LONG}, ["a.element"]),
+        ({"properties": {"x": INT}}, {"properties": {"x": INT, "y": {}}}, ["a.y"]),
         ({"properties": {"x": INT, "y": {}}}, {"properties": {"x": INT}}, []),
         ({"type": "object", "additionalProperties": INT}, {"type": "object", "additionalProperties": LONG},
-         ["ALTER COLUMN `a`.`value` TYPE BIGINT"]),
+         ["a.value"]),
         (LONG, INT, "is int64"),
         (LONG, {"type": "number"}, "is int64"),
         ({}, {"type": "string"}, "is JSON text"),
@@ -111,11 +113,11 @@ LONG, INT = {"type": "integer"}, {"type": "integer", "format": "int32"}
         ({"properties": {"x": INT}}, INT, "is a record"),
     ],
 )  # fmt: skip
-def test_columns_may_grow_and_not_shrink(before: Any, after: Any, sql: list[str] | str) -> None:
+def test_columns_may_grow_and_not_shrink(before: Any, after: Any, changed: list[str] | str) -> None:
     old, new = columns(a=before), columns(a=after)
     found = list(changes(new, arrow_type(old), frozenset(json_paths(old))))
-    if isinstance(sql, str):
-        assert [each.refused for each in found] == [sql]
+    if isinstance(changed, str):
+        assert [each.refused for each in found] == [changed]
     else:
-        assert [each.sql for each in found] == sql
+        assert [".".join(each.path) for each in found] == changed
         assert not any(each.refused for each in found)
