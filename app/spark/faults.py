@@ -6,11 +6,11 @@ operator can mend, and words it in one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from app.errors import LakeUnavailable
-from app.spark.pyspark_adapter import java_error
+from app.spark.pyspark_adapter import java_error, java_has_ended
 
 _ICEBERG: Final = "org.apache.iceberg.exceptions."
 REFUSALS: Final = frozenset({f"{_ICEBERG}CommitFailedException", f"{_ICEBERG}ValidationException"})
@@ -44,8 +44,17 @@ _MISSING: Final = frozenset(
         "org.apache.hadoop.fs.UnsupportedFileSystemException",
     }
 )
+_FORBIDDEN: Final = frozenset(
+    {f"{_ICEBERG}NotAuthorizedException", f"{_ICEBERG}ForbiddenException"}
+)
+_OF_S3: Final = "software.amazon.awssdk.awscore.exception.AwsServiceException"
+_OF_S3_CLIENT: Final = "software.amazon.awssdk.core.exception.SdkClientException"
+_S3_REFUSES: Final = frozenset({301, 401, 403})  # another region, no key, not this key
+_S3_CODES: Final = frozenset({"NoSuchBucket", "ExpiredToken", "InvalidToken"})
+_S3_AWAY: Final = 500
 _OF_STORAGE: Final = ("software.amazon.awssdk.", "org.apache.hadoop.fs.", "com.google.cloud.")
 
+_CURE_ENDED: Final = "Give the machine more memory than pipeline.spark.memory needs. The same command then continues."
 _CURE_MISSING: Final = (
     "Download the jar that has the class, and name its file in pipeline.spark.extra_jars."
 )
@@ -55,7 +64,19 @@ def lake_fault(error: BaseException) -> LakeUnavailable | None:
     """Return the error for the operator, or None if no cause is one of those that this module
     knows.
     """
-    chain = list(_causes(error))
+    return ended_fault(error) or _of_causes(list(_causes(error)))
+
+
+def ended_fault(error: BaseException) -> LakeUnavailable | None:
+    """Return the error for the operator if Java has ended; None if it runs."""
+    if not java_has_ended(error):
+        return None
+    return LakeUnavailable(
+        "Java, which runs Spark, has ended.", setting="pipeline.spark.memory", cure=_CURE_ENDED
+    )
+
+
+def _of_causes(chain: Sequence[Any]) -> LakeUnavailable | None:
     of_storage = any(_class(each).startswith(_OF_STORAGE) for each in chain)
     for each in chain:
         lineage = _lineage(each)
@@ -66,7 +87,13 @@ def lake_fault(error: BaseException) -> LakeUnavailable | None:
             return _missing(_message(each))
         elif lineage & _AWAY:
             return _storage_away(each) if of_storage else _catalog_away(each)
-    return None
+        elif lineage & _FORBIDDEN:
+            return _storage_refuses(each) if of_storage else _catalog_refuses(each)
+        elif _OF_S3 in lineage and (found := _of_s3(each)) is not None:
+            return found
+    # The client fails by itself without keys, and with a cause if the store does not answer
+    client = (each for each in chain if _OF_S3_CLIENT in _lineage(each))
+    return next(map(_storage_refuses, client), None)
 
 
 def is_any(error: BaseException, classes: frozenset[str]) -> bool:
@@ -79,12 +106,35 @@ def _of_sql(cause: Any) -> LakeUnavailable | None:
     if _class(cause) == _SQL and state == _NO_DRIVER:  # drivers raise classes of their own
         return _missing(_message(cause).partition("?")[0])  # parameters may have a password
     if state.startswith(_REFUSED_STATES):
-        return LakeUnavailable(
-            f"the catalog refuses the connection: {_message(cause)}.",
-            setting="pipeline.lake.catalog",
-            cure="Correct uri, jdbc.user and jdbc.password, or allow more connections.",
-        )
+        return _catalog_refuses(cause)
     return _catalog_away(cause) if state.startswith(_AWAY_STATES) else None
+
+
+def _of_s3(cause: Any) -> LakeUnavailable | None:
+    """Return the error for an answer of S3; None for answers that are no matter of the operator."""
+    details = cause.awsErrorDetails()
+    code = str(details.errorCode()) if details is not None else ""
+    if cause.statusCode() in _S3_REFUSES or code in _S3_CODES:
+        return _storage_refuses(cause)
+    return _storage_away(cause) if cause.statusCode() >= _S3_AWAY else None
+
+
+def _catalog_refuses(cause: Any) -> LakeUnavailable:
+    return LakeUnavailable(
+        f"the catalog refuses the connection: {_message(cause)}.",
+        setting="pipeline.lake.catalog",
+        cure="Correct uri, the login (jdbc.user and jdbc.password, credential or token) and its rights,"
+        " or allow more connections.",
+    )
+
+
+def _storage_refuses(cause: Any) -> LakeUnavailable:
+    return LakeUnavailable(
+        f"the storage of the lake refuses the request: {_message(cause)}.",
+        setting="pipeline.lake.warehouse",
+        cure="Create the bucket, or correct its name, s3.region, s3.access-key-id and s3.secret-access-key"
+        " in pipeline.lake.catalog.properties.",
+    )
 
 
 def _missing(text: str) -> LakeUnavailable:

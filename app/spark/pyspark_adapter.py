@@ -8,6 +8,7 @@ undocumented        gain, and the public alternative
                     queries of Iceberg's metadata tables, which return no parents; for the second none.
 ``_cause``          the error that ended a stream. The words of its message, which change.
 ``_origin``         the class and the causes of an error of Java. The words of its message, which change.
+``_gateway``        whether the JVM has ended. None.
 ``_jsq``            progress of a stream without parsing. ``lastProgress``, which parses all of it at each call.
 ==================  ==========================================================================================
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final
 
 from app.libraries.versions import demand
@@ -32,6 +34,7 @@ KNOWN: Final = ("4.0",)
 
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 _SHELL: Final = "pyspark-shell"
+_ENDS_WITHIN: Final = 5.0  # seconds from a closed connection to the end of the process
 
 
 def jvm(spark: SparkSession) -> Any:
@@ -56,6 +59,24 @@ def java_error(error: BaseException) -> Any:
             if (found := getattr(each, name, None)) is not None:
                 return found
     return None
+
+
+def java_has_ended(error: BaseException) -> bool:
+    """Return True if an error of Py4J means that the JVM has ended, for example because the kernel
+    had no memory for it."""
+    from py4j.protocol import Py4JNetworkError  # noqa: PLC0415 - heavy, and an extra
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    if not isinstance(error, Py4JNetworkError | ConnectionError):
+        return False
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is None:  # spark-submit has started the JVM
+        return isinstance(error, Py4JNetworkError)
+    try:
+        process.wait(_ENDS_WITHIN)
+    except TimeoutExpired:
+        return False
+    return True
 
 
 def launch(settings: Mapping[str, str]) -> None:

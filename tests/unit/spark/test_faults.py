@@ -1,0 +1,70 @@
+"""Errors of Java that the operator can mend, by their classes and states. The classes of S3 are not
+in the Spark of the tests, so throwables are made by hand.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.spark.faults import lake_fault
+
+S3 = ("software.amazon.awssdk.services.s3.model.S3Exception",
+      "software.amazon.awssdk.awscore.exception.AwsServiceException")  # fmt: skip
+CLIENT = ("software.amazon.awssdk.core.exception.SdkClientException",)
+ICEBERG = "org.apache.iceberg.exceptions."
+
+
+def class_of(names: tuple[str, ...]) -> Any:
+    rest = names[1:]
+    return SimpleNamespace(
+        getName=lambda: names[0], getSuperclass=lambda: class_of(rest) if rest else None
+    )
+
+
+def throwable(*names: str, cause: Any = None, status: int = 0, code: str | None = None) -> Any:
+    details = None if code is None else SimpleNamespace(errorCode=lambda: code)
+    return SimpleNamespace(
+        getClass=lambda: class_of(names), getMessage=lambda: "why\nat length", getCause=lambda: cause,
+        statusCode=lambda: status, awsErrorDetails=lambda: details,
+    )  # fmt: skip
+
+
+def wrapped(java: Any) -> Any:
+    """Return the error that Py4J raises for a throwable that a job of Spark failed with."""
+    return SimpleNamespace(java_exception=throwable("org.apache.spark.SparkException", cause=java))
+
+
+@pytest.mark.parametrize(
+    ("java", "words"),
+    [
+        (throwable(*S3, status=403, code="AccessDenied"), "the storage of the lake refuses"),
+        (throwable(*S3, status=403), "the storage of the lake refuses"),
+        (throwable(*S3, status=404, code="NoSuchBucket"), "the storage of the lake refuses"),
+        (throwable(*S3, status=400, code="ExpiredToken"), "the storage of the lake refuses"),
+        (throwable(*S3, status=503, code="SlowDown"), "the storage of the lake does not answer"),
+        (throwable(*CLIENT), "the storage of the lake refuses"),
+        (
+            throwable(*CLIENT, cause=throwable("java.net.ConnectException", "java.net.SocketException")),
+            "the storage of the lake does not answer",
+        ),
+        (throwable(f"{ICEBERG}NotAuthorizedException"), "the catalog refuses"),
+        (throwable(f"{ICEBERG}ForbiddenException"), "the catalog refuses"),
+    ],
+)  # fmt: skip
+def test_a_store_or_a_catalog_that_refuses_is_one_line(java: Any, words: str) -> None:
+    fault = lake_fault(wrapped(java))
+    assert fault is not None
+    assert str(fault.args[0]).startswith(words)
+    assert str(fault.args[0]).endswith("why.")
+    assert fault.cure
+
+
+@pytest.mark.parametrize(
+    "java",
+    [throwable(*S3, status=404, code="NoSuchKey"), throwable("java.lang.IllegalStateException")],
+)
+def test_other_errors_are_bugs(java: Any) -> None:
+    assert lake_fault(wrapped(java)) is None
