@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,12 @@ import pytest
 
 from app.bindings.record import Record
 from app.errors import SetupError
+from app.pipeline import tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.derive import Derived
 from app.pipeline.erase import erase
 from app.pipeline.kinds import TypedTable
+from app.pipeline.maintain import LakeRetention, maintain
 from app.pipeline.query.duck import ask
 from app.pipeline.redrive import RedriveRequest, preview_redrive, redrive
 from app.pipeline.typed.schema import columns_of
@@ -181,7 +185,9 @@ def test_a_schema_may_grow_and_records_that_fit_then_are_redriven(house: HandMad
         "items": {"properties": {**LINE["properties"], "gift": {"type": "boolean"}}},
     }
     total = {"type": "number", "multipleOf": 0.01, "minimum": 0, "maximum": 10**9}
+    commits = house.commits("orders")
     house.has(orders(n={"type": "integer"}, total=total, lines=lines, note={}))
+    assert house.commits("orders") == commits + 1, "a kill cannot leave half of the columns"
     house.stored(order("b", '{"note": {"x": 1}, "lines": [{"gift": true}]}'))
     house.derived()
     there = rows(house)
@@ -198,6 +204,49 @@ def test_a_schema_may_grow_and_records_that_fit_then_are_redriven(house: HandMad
     house.stored(order("c"), order("wide"))
     assert house.derived() == Derived(records=2, events=1, duplicates=1)
     assert sorted(rows(house, "orders", "n")) == ["a", "b", "c", "wide"]
+
+
+@pytest.mark.nightly
+def test_columns_may_have_any_name_and_be_many(house: HandMadeLake) -> None:
+    """Words of SQL, quotes, blanks and letters of all kinds; also after upkeep and beside an erasure."""
+    names = ["select", "from", "a b", "é", "x~y", "p/q", "Value", "1st", "'", '"', "-;--", "offset"]
+    data = {name: n for n, name in enumerate([*names, *(f"c{n}" for n in range(200))])}
+
+    def schema(columns: Iterable[str]) -> TypedTable:
+        text = json.dumps({"properties": {name: {"type": "integer"} for name in columns}})
+        return TypedTable(ORDER, "order", columns_of(text.encode(), "schema"))
+
+    house.has(schema(data))
+    house.stored(order("a", json.dumps(data)), order("b", json.dumps(data), subject="ann"))
+    assert house.derived().unfit == 0
+    list(maintain(house.session, house.lake, LakeRetention(), now=datetime.now(UTC)))
+    erase(house.session, house.lake, "subject", "ann")
+    there = rows(house, "order")["a"]
+    assert {name: there[name] for name in data} == data
+    columns = ", ".join('"{}"'.format(name.replace('"', '""')) for name in data)
+    answer = ask(house.lake, f'SELECT {columns} FROM "order"', limit=2)
+    assert [list(row) for row in answer.rows] == [list(data.values())]
+    commits = house.commits("order")
+    house.has(schema([*data, *(f"d{n}" for n in range(200))]))
+    assert house.commits("order") == commits + 1
+
+
+@pytest.mark.nightly
+def test_events_that_were_dropped_by_hand_are_derived_again(house: HandMadeLake) -> None:
+    house.stored(order("a"), order("bad", '{"n": "x"}'), (1.0, BROKEN), order("a"))
+    house.derived()
+    before = house.events()
+    for table, lacks in (("events", True), ("quarantine", False)):
+        house.session.sql(f"DROP TABLE {house.lake.table(table)}")
+        tables.make(house.session, house.lake)
+        if lacks:
+            with pytest.raises(SetupError, match="lacks events that it had"):
+                house.derived()
+    house.stored(order("b"), order("a"))
+    house.derived()
+    assert house.events() == {**before, ("/s", "b"): 4}
+    assert house.quarantined() == [1, 2]
+    assert sorted(rows(house, "orders", "ce_offset")) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -31,15 +31,22 @@ def as_text(progress: Progress) -> str:
 def read(spark: SparkSession, table: str, prefix: str = "") -> Progress:
     """Return the progress of a table; empty if the table has no rows yet. ``prefix`` is that of the
     columns PLACE."""
+    found = stored(spark, table)
+    if found is not None:
+        return found
+    return reach(
+        spark.table(table).select(*(f.col(prefix + each).alias(each) for each in tables.PLACE))
+    )
+
+
+def stored(spark: SparkSession, table: str) -> Progress | None:
+    """Return the progress that a snapshot of a table states: empty if the table has no snapshot, and
+    None if no snapshot states it."""
     newest = None
     for newest in history.snapshots(spark, table):
         if text := newest.summary.get(PROPERTY):
             return tables.progress_of(text)
-    if newest is None:
-        return {}
-    return reach(
-        spark.table(table).select(*(f.col(prefix + each).alias(each) for each in tables.PLACE))
-    )
+    return {} if newest is None else None
 
 
 def read_unfit(spark: SparkSession, table: str) -> dict[str, Progress]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from pyspark.sql import functions as f
 
+from app.errors import SetupError
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.progress import Progress
@@ -63,8 +64,13 @@ class DeriveRange(msgspec.Struct, frozen=True):
 
 
 def pending(spark: SparkSession, lake: Lake) -> DeriveRange:
-    """Return the range of all records in ``events_raw`` that are not yet derived."""
+    """Return the range of all records in ``events_raw`` that are not yet derived.
+
+    Raises:
+        SetupError: ``events`` was dropped or rolled back, so it lacks records that are derived.
+    """
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
+    _demand_events(spark, lake, done)
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     typed = {each.table: _typed(spark, lake, each.table) for each in lake.tables}
     whole = DeriveRange(done, done, before, typed)
@@ -76,6 +82,20 @@ def pending(spark: SparkSession, lake: Lake) -> DeriveRange:
         end=progress.merged(done, progress.reach(rest)),
         older=tuple(_older(spark, lake, done, typed)),
     )
+
+
+def _demand_events(spark: SparkSession, lake: Lake, done: Progress) -> None:
+    """Raise SetupError if ``events`` states less progress than ``quarantine``, which is written after
+    it."""
+    events = lake.table(tables.EVENTS_TABLE)
+    found = progress.stored(spark, events)
+    if found is not None and not progress.covers(found, done):
+        raise SetupError(
+            f"{events} lacks events that it had: the table was dropped or rolled back",
+            setting="pipeline.lake",
+            cure=f"DROP TABLE {events} and {lake.table(tables.QUARANTINE_TABLE)}: the archive fills both from"
+            " events_raw",
+        )
 
 
 def _typed(spark: SparkSession, lake: Lake, name: str) -> Progress:

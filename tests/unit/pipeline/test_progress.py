@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.pipeline import tables
+from app.errors import SetupError
+from app.pipeline import history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.ranges import DeriveRange, empty_after, extended, split_by_offsets
+from app.pipeline.archive.ranges import (
+    DeriveRange,
+    empty_after,
+    extended,
+    pending,
+    split_by_offsets,
+)
+from app.pipeline.settings import Lake
 from app.spark.columns import column_names
+from app.spark.settings import LakeCatalog
 
 offsets = st.dictionaries(st.integers(0, 5), st.integers(0, 10_000), max_size=6)
 progresses = st.dictionaries(
@@ -74,3 +85,30 @@ def test_the_names_of_columns_are_read_from_their_declaration() -> None:
         *("verdict", "rule", "detail", "faults", "seen"),
     ]
     assert "extensions" in column_names(tables.EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("stated", "lacks"),
+    [
+        ({}, True),  # no snapshot: the table was created again
+        ({"main": {"t": {0: 4}}}, True),  # rolled back
+        ({"main": {"t": {0: 5}}}, False),
+        (None, False),  # another program expired the snapshot that states it
+    ],
+)
+def test_events_that_were_dropped_or_rolled_back_are_told(
+    stated: progress.Progress | None, lacks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the archive would go on after ``quarantine``, and the lake would lack them."""
+    done = {"main": {"t": {0: 5}}}
+    monkeypatch.setattr(progress, "read", lambda *_: done)
+    monkeypatch.setattr(progress, "stored", lambda *_: stated)
+    monkeypatch.setattr(history, "newest_snapshot", lambda *_: None)
+    lake = Lake(LakeCatalog("jdbc", "jdbc:sqlite:catalog.db", "file:///lake"))
+    session: Any = None
+    if not lacks:
+        assert pending(session, lake).end == done
+        return
+    with pytest.raises(SetupError, match="lacks events that it had") as refused:
+        pending(session, lake)
+    assert "DROP TABLE lake.skybridge.events and lake.skybridge.quarantine" in refused.value.cure
