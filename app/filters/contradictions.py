@@ -22,7 +22,7 @@ from app.filters.model import Filter
 
 _CURE = "put alternatives into any (in SQL: OR), or remove one"
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_TEXTS = ("exact", "prefix", "suffix")
+TEXTS = ("exact", "prefix", "suffix")
 _OPPOSITE = {
     "in": "not in",
     "prefix": "not prefix",
@@ -35,7 +35,7 @@ _OPPOSITE = {
 _OPPOSITE |= {no: yes for yes, no in _OPPOSITE.items()}
 
 
-class _Condition(NamedTuple):
+class Condition(NamedTuple):
     """A comparison of one attribute or expression with values.
 
     Attributes:
@@ -55,12 +55,12 @@ class _Condition(NamedTuple):
 
 def contradictions(filters: Sequence[Filter]) -> Iterator[FilterWarning]:
     """Yield a warning for each two conditions that never hold both, of filters that must all match."""
-    groups: list[list[_Condition]] = [[]]
+    groups: list[list[Condition]] = [[]]
     for n, one in enumerate(filters):
         _collect(one, (n,), groups[0], groups)
     for group in groups:
         pairs = combinations(group, 2)
-        found = [each for each in pairs if each[0].of == each[1].of and _exclude(*each)]
+        found = [each for each in pairs if each[0].of == each[1].of and exclude(*each)]
         for text, other, path in dict.fromkeys(
             (one.text, two.text, two.path) for one, two in found
         ):
@@ -68,13 +68,11 @@ def contradictions(filters: Sequence[Filter]) -> Iterator[FilterWarning]:
             yield FilterWarning(path, message, _CURE)
 
 
-def _collect(
-    one: Filter, path: Path, into: list[_Condition], groups: list[list[_Condition]]
-) -> None:
+def _collect(one: Filter, path: Path, into: list[Condition], groups: list[list[Condition]]) -> None:
     """Append the conditions of a filter. Filters inside ``any`` and ``not`` begin groups of their own."""
-    for dialect in _TEXTS:
+    for dialect in TEXTS:
         into += [
-            _text_condition(dialect, name, text, path)
+            text_condition(dialect, name, text, path)
             for name, text in (getattr(one, dialect) or {}).items()
         ]
     if one.sql is not None:
@@ -90,33 +88,33 @@ def _collect(
         _collect(each, at, groups[-1], groups)
 
 
-def _text_condition(dialect: str, name: str, text: str, path: Path) -> _Condition:
+def text_condition(dialect: str, name: str, text: str, path: Path) -> Condition:
     kind = "in" if dialect == "exact" else dialect
     shown = f"{dialect} {name} {clipped(text)}"
-    return _Condition(nodes.Attribute(name), kind, (text,), shown, (*path, dialect))
+    return Condition(nodes.Attribute(name), kind, (text,), shown, (*path, dialect))
 
 
-def _negated(one: Filter, path: Path) -> list[_Condition]:
+def _negated(one: Filter, path: Path) -> list[Condition]:
     """Return the conditions that hold where a filter does not match: of one attribute, or of each of ``any``."""
     if one.any is not None:
         return [
             found for n, each in enumerate(one.any) for found in _negated(each, (*path, "any", n))
         ]
     found = []
-    for dialect in _TEXTS:
+    for dialect in TEXTS:
         texts = getattr(one, dialect) or {}
         if len(texts) == 1:
             ((name, text),) = texts.items()
-            found.append(_opposite(_text_condition(dialect, name, text, path), "not "))
+            found.append(opposite(text_condition(dialect, name, text, path), "not "))
     return found
 
 
-def _opposite(condition: _Condition, before: str = "") -> _Condition:
+def opposite(condition: Condition, before: str = "") -> Condition:
     return condition._replace(kind=_OPPOSITE[condition.kind], text=before + condition.text)
 
 
 def _collect_sql(
-    node: nodes.ExpressionNode, path: Path, into: list[_Condition], groups: list[list[_Condition]]
+    node: nodes.ExpressionNode, path: Path, into: list[Condition], groups: list[list[Condition]]
 ) -> None:
     if isinstance(node, nodes.Logic):
         joined = set(node.operators) == {"AND"}
@@ -125,24 +123,24 @@ def _collect_sql(
                 groups.append([])
             _collect_sql(each, path, into if joined else groups[-1], groups)
     else:
-        into += _conditions(node, path)
+        into += conditions_of(node, path)
 
 
-def _conditions(node: nodes.ExpressionNode, path: Path) -> Iterator[_Condition]:
+def conditions_of(node: nodes.ExpressionNode, path: Path) -> Iterator[Condition]:
     """Yield the conditions on one attribute or expression that follow from an expression that must be true."""
     match node:
         case nodes.Not(inner):
             text = node_text(node)
-            for each in _conditions(inner, path):
-                yield _opposite(each)._replace(text=text)
+            for each in conditions_of(inner, path):
+                yield opposite(each)._replace(text=text)
         case nodes.Like():
             yield from _alike_text(node, path)
         case _:
             known = _comparison(node, path)
-            yield known or _Condition(node, "in", (True,), node_text(node), path)
+            yield known or Condition(node, "in", (True,), node_text(node), path)
 
 
-def _alike_text(node: nodes.Like, path: Path) -> Iterator[_Condition]:
+def _alike_text(node: nodes.Like, path: Path) -> Iterator[Condition]:
     """Yield the condition of LIKE with a plain text, a beginning or an end. Other patterns are compared as wholes."""
     texts = [literal(each) for each in pieces(node.pattern)]
     match texts:
@@ -154,13 +152,13 @@ def _alike_text(node: nodes.Like, path: Path) -> Iterator[_Condition]:
             kind, text = "suffix", end
         case _:
             whole_node = replace(node, negated=False)
-            yield _Condition(whole_node, "in", (not node.negated,), node_text(node), path)
+            yield Condition(whole_node, "in", (not node.negated,), node_text(node), path)
             return
-    found = _Condition(node.operand, kind, (text,), node_text(node), path)
+    found = Condition(node.operand, kind, (text,), node_text(node), path)
     yield found._replace(kind=_OPPOSITE[kind]) if node.negated else found
 
 
-def _comparison(node: nodes.ExpressionNode, path: Path) -> _Condition | None:
+def _comparison(node: nodes.ExpressionNode, path: Path) -> Condition | None:
     match node:
         case nodes.Binary(operator, nodes.Constant(value), of):
             return _ordered(of, _MIRRORED.get(operator, operator), value, node, path)
@@ -170,36 +168,36 @@ def _comparison(node: nodes.ExpressionNode, path: Path) -> _Condition | None:
             values = [each.value for each in elements if isinstance(each, nodes.Constant)]
             if len(values) == len(elements):
                 kind = "not in" if negated else "in"
-                return _Condition(of, kind, tuple(values), node_text(node), path)
+                return Condition(of, kind, tuple(values), node_text(node), path)
     return None
 
 
 def _ordered(
     of: nodes.ExpressionNode, operator: str, value: Value, node: nodes.ExpressionNode, path: Path
-) -> _Condition | None:
+) -> Condition | None:
     kind = {"=": "in", "!=": "not in"}.get(operator, operator)
     if kind in ORDERS and not _is_number(value):
         return None
     known = kind in {"in", "not in"} or kind in ORDERS
-    return _Condition(of, kind, (value,), node_text(node), path) if known else None
+    return Condition(of, kind, (value,), node_text(node), path) if known else None
 
 
-def _exclude(first: _Condition, second: _Condition) -> bool:
+def exclude(first: Condition, second: Condition) -> bool:
     """Return True if no value meets both conditions."""
     for one, other in ((first, second), (second, first)):
-        if one.kind == "in" and _alike(*one.values, *other.values):
-            return not any(_meets(value, other) for value in one.values)
+        if one.kind == "in" and alike(*one.values, *other.values):
+            return not any(meets(value, other) for value in one.values)
     for one, other in ((first, second), (second, first)):
         if one.kind in {"prefix", "suffix"} and other.kind == f"not {one.kind}":
-            return not _meets(one.values[0], other)
+            return not meets(one.values[0], other)
     if first.kind == second.kind and first.kind in {"prefix", "suffix"}:
         return not any(
-            _meets(*pair) for pair in ((first.values[0], second), (second.values[0], first))
+            meets(*pair) for pair in ((first.values[0], second), (second.values[0], first))
         )
     return _is_empty(first, second) or _is_empty(second, first)
 
 
-def _meets(value: Value, condition: _Condition) -> bool:
+def meets(value: Value, condition: Condition) -> bool:
     match condition.kind:
         case "in":
             return value in condition.values
@@ -210,11 +208,11 @@ def _meets(value: Value, condition: _Condition) -> bool:
         case "suffix":
             return str(value).endswith(str(condition.values[0]))
         case "not prefix" | "not suffix":
-            return not _meets(value, _opposite(condition))
+            return not meets(value, opposite(condition))
     return ORDERS[condition.kind](_number(value), _number(condition.values[0]))
 
 
-def _is_empty(lower: _Condition, upper: _Condition) -> bool:
+def _is_empty(lower: Condition, upper: Condition) -> bool:
     """Return True if the range above one bound and below the other has no number."""
     if lower.kind not in {">", ">="} or upper.kind not in {"<", "<="}:
         return False
@@ -222,7 +220,7 @@ def _is_empty(lower: _Condition, upper: _Condition) -> bool:
     return least > most or (least == most and (lower.kind, upper.kind) != (">=", "<="))
 
 
-def _alike(*values: Value) -> bool:
+def alike(*values: Value) -> bool:
     """Return True if the values compare without a cast: all are numbers, or all are of one type."""
     return all(map(_is_number, values)) or len({type(value) for value in values}) == 1
 

@@ -72,7 +72,7 @@ def _of_expression(root: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
 def _failing(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
     """Yield message and cure for each part of an expression that fails for every event. Only the largest such
     parts are reported."""
-    if not _reads_event(node):
+    if not reads_event(node):
         for error in evaluated(node, CloudEvent({})).errors:
             if error.kind != "missingFunction":  # _no_function reports it
                 yield (
@@ -139,10 +139,10 @@ def _is_endless(divisor: int | Decimal) -> bool:
     return rest != 1
 
 
-def _reads_event(node: nodes.ExpressionNode) -> bool:
+def reads_event(node: nodes.ExpressionNode) -> bool:
     """Return True if the value of the expression depends on the event."""
     own = isinstance(node, nodes.Attribute | nodes.Exists | nodes.Data)
-    return own or any(map(_reads_event, nodes.children(node)))
+    return own or any(map(reads_event, nodes.children(node)))
 
 
 def _of_node(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:

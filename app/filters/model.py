@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from app.filters.cesql.parser import MAX_LENGTH, parse
+from app.filters.cesql.tokens import ParseError
 
 MAX_NESTED = 16  # the greatest depth of filters inside filters
 
@@ -18,7 +19,10 @@ AttributeMatch = Annotated[
 
 
 def _readable(expression: str) -> str:
-    parse(expression)
+    try:
+        parse(expression)
+    except ParseError as error:
+        raise ValueError(f"{error.problem}. Cure: {error.cure}.") from None
     return expression
 
 

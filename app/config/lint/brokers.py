@@ -122,18 +122,7 @@ def _embedded(
         )
 
 
-def _uncreated(report: LintReport, name: str, broker: KafkaBroker) -> None:
-    """Warn about the shape of topics that Skybridge does not create."""
-    for each in () if broker.topics.create else sorted(broker.topics.model_fields_set - {"create"}):
-        report.warning(
-            ("brokers", name, "topics", each),
-            f"The setting {each} has no effect, because Skybridge creates no topics.",
-            f"Set create: true, or remove {each}.",
-        )
-
-
 def _kafka(report: LintReport, name: str, broker: KafkaBroker) -> None:
-    _uncreated(report, name, broker)
     setting: Path = ("brokers", name, "security")
     sasl = broker.security.sasl
     if sasl is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from app.config.lint.admin import check_admin
 from app.config.lint.alerts import check_alerts
 from app.config.lint.brokers import check_brokers
+from app.config.lint.ineffective import check_ineffective
 from app.config.lint.intakes import check_intakes
 from app.config.lint.kafka_listeners import check_kafka_listeners
 from app.config.lint.mirrors import check_mirrors
@@ -57,6 +58,7 @@ CHECKS = (
     check_traces,
     check_pipeline,
     check_writing,
+    check_ineffective,
 )
 
 

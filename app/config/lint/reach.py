@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
+from app.event.templates import Placeholder, parse
+from app.event.versions import NEWEST, VERSIONS
 from app.model.route import Exchange, Filter, KeyPolicy, Route, Target
 from app.model.subscription import Subscription
 from app.routing.templates import demanded, placeholders
@@ -24,6 +26,7 @@ Atom = tuple[str, str, str]
 STEPS = 5_000  # of one search: the number of paths grows with the factorial of the nodes
 
 _ALWAYS_THERE = {"specversion", "id", "source", "type"}
+_CORE = VERSIONS[NEWEST].rules.keys()
 
 
 def atoms(filters: Sequence[Filter]) -> list[Atom]:
@@ -188,20 +191,26 @@ def _wild(count: int) -> str:
 
 def _parts(template: str, known: dict[str, str]) -> tuple[str, *tuple[tuple[int, str], ...]]:
     """Return the parts of a template. The first is the text before the first free attribute, whose
-    value is not fixed. Each further part is the number of free attributes in a row, with the text
+    value is not fixed. Each further part is the fewest characters of free attributes in a row, with the text
     after them.
     """
     head, rest = "", list[tuple[int, str]]()
-    for literal, name in re.findall(r"([^{]+)|\{([^}]*)\}", template):
-        text = literal or known.get(name)
-        if text is None:
+    for part in parse(template):
+        text = part if isinstance(part, str) else known.get(part.name, part)
+        if isinstance(text, Placeholder):
             side_by_side = bool(rest) and not rest[-1][1]
-            rest.append((1 + rest.pop()[0] if side_by_side else 1, ""))
+            fewest = rest.pop()[0] if side_by_side else 0
+            rest.append((fewest + _has_text(text), ""))
         elif rest:
             rest[-1] = (rest[-1][0], rest[-1][1] + text)
         else:
             head += text
     return head, *rest
+
+
+def _has_text(placeholder: Placeholder) -> bool:
+    """Return True if the value of a placeholder is never empty: no attribute of the core is."""
+    return placeholder.name in _CORE and placeholder.default != ""
 
 
 def may_have_no_key(policy: KeyPolicy) -> bool:

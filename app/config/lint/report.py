@@ -116,13 +116,19 @@ class LintReport:
 
 
 def check_host(report: LintReport, path: Path, url: str) -> None:
-    """Report a host that cannot be looked up, in a URL that is not the target of a subscription."""
+    """Report a host that cannot be looked up, or a port that does not exist, in a URL that is not the target of a
+    subscription.
+    """
     try:
         read_url(url)
     except BadHost as error:
         report.error(path, f"The URL has a host that cannot be looked up: {error}.", HOST_CURE)
     except ValueError:
-        pass  # the model reports it
+        report.error(
+            path,
+            "The value is not a URL.",
+            "Write the value as https://host:port/path, with a port from 1 to 65535.",
+        )
 
 
 def check_characters(report: LintReport, setting: Path, url: str) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path as FilePath
 from types import NoneType
 
 from app.config.derived.typed_tables import typed_table
-from app.config.lint.report import LintReport, check_characters, check_persistent
+from app.config.lint.report import LintReport, check_characters, check_host, check_persistent
 from app.config.load.finding import Path
 from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.model.store import SqliteStore
 from app.errors import SetupError
 from app.filters.contradictions import contradictions
 from app.filters.doubts import doubts
+from app.filters.impossible import impossible
 from app.filters.model import Filter
 from app.routing.places import is_place
 from app.tls import faults_of
@@ -32,7 +33,8 @@ def _doubtful(report: LintReport, section: str, n: int, filters: Sequence[Filter
     for m, one in enumerate(filters):
         for doubt in doubts(one):
             report.warning((*at, m, *doubt.path), doubt.message, doubt.cure)
-    for conflict in contradictions(filters):
+    conflicts = [*contradictions(filters)]
+    for conflict in (*conflicts, *impossible(filters, conflicts=bool(conflicts))):
         report.warning((*at, *conflict.path), conflict.message, conflict.cure)
 
 
@@ -154,7 +156,9 @@ def _lake(report: LintReport) -> None:
 def check_traces(report: LintReport) -> None:
     traces = report.config.telemetry.traces
     if traces is not None:
-        check_characters(report, ("telemetry", "traces", "endpoint"), traces.endpoint)
+        at: Path = ("telemetry", "traces", "endpoint")
+        check_characters(report, at, traces.endpoint)
+        check_host(report, at, traces.endpoint)
 
 
 def check_operator_events(report: LintReport) -> None:

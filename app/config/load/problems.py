@@ -180,6 +180,10 @@ def _problem(detail: ErrorDetails, path: Path) -> tuple[str, str]:
             return "The value has the wrong form.", _PATTERNS.get(context["pattern"], _form(name))
         case "greater_than_equal" | "greater_than" | "less_than_equal":
             return _bound(context)
+        case "string_too_long" | "too_long":
+            what = "characters" if detail["type"] == "string_too_long" else "entries"
+            most = context["max_length"]
+            return f"The value has more than {most} {what}.", f"Write at most {most} {what}."
         case kind if kind in _TYPES:
             return _TYPES[kind]
         case _:

@@ -24,6 +24,7 @@ _PASSES = 8  # each pass leaves out more, up to the sections themselves
 _NAMED = "left-out"
 _STAND_INS: Mapping[str, Any] = {
     "version": 1,
+    "preset": "github",
     "id": _NAMED,
     "name": _NAMED,
     "sink": "https://left-out.invalid/",
@@ -188,7 +189,13 @@ class Remainder:
         )
 
     def _leave_out(self, path: Path, detail: ErrorDetails) -> None:
-        """Leave out the setting, or the section around it if the setting is required."""
+        """Leave out the setting, or the section around it if the setting is required. One of fixed choices gets its
+        substitute.
+        """
+        is_choice = detail["type"] == "literal_error" and str(path[-1]) in _STAND_INS
+        if is_choice and path not in self._stand_ins:
+            self._stand_ins.add(path)
+            return
         if detail["type"].startswith("union_tag") and path[-1:] == ("kind",):
             path = path[:-1]
         elif detail["type"] == "missing" or path in self._left_out:

@@ -40,11 +40,11 @@ def _joined(value: object) -> object:
     return value
 
 
-def _with_ports(servers: str) -> str:
-    """Refuse a port that no server can have."""
-    for server in servers.split(","):
-        port = int(server.rpartition(":")[2])
-        if not 1 <= port <= _MOST_PORT:
+def with_ports(servers: str) -> str:
+    """Return servers joined by commas, perhaps as a URL. Raise ValueError for a port that no server can have."""
+    for server in servers.rstrip("/").split(","):
+        port = server.rpartition(":")[2].strip()
+        if port.isdecimal() and not 1 <= int(port) <= _MOST_PORT:
             raise ValueError(
                 f"The port {port} does not exist. Cure: Write a port from 1 to {_MOST_PORT}."
             )
@@ -55,7 +55,7 @@ Servers = Annotated[
     str,
     BeforeValidator(_joined, json_schema_input_type=str | list[str]),
     Field(pattern=r"^\s*[^,\s/@]+:\d{1,5}(\s*,\s*[^,\s/@]+:\d{1,5})*\s*$"),
-    AfterValidator(_with_ports),
+    AfterValidator(with_ports),
 ]
 """``host:port``, several separated by commas or as a list."""
 

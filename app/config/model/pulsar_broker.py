@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from app.brokers.security import ClientTls, OAuth2
-from app.config.model.parts import InFlight, MaxRecord, Topics
+from app.config.model.parts import InFlight, MaxRecord, Topics, with_ports
 from app.model.duration import Count
 from app.model.route import Strict
 
@@ -38,10 +38,14 @@ class PulsarBroker(Strict):
     """An Apache Pulsar cluster: partitioned topics, read under Failover subscriptions."""
 
     kind: Literal["pulsar"] = Field(description="pulsar")
-    service_url: Annotated[str, Field(pattern=r"^pulsar(\+ssl)?://[^/?#@\s]+/?$")] = Field(
+    service_url: Annotated[
+        str, Field(pattern=r"^pulsar(\+ssl)?://[^/?#@\s]+/?$"), AfterValidator(with_ports)
+    ] = Field(
         description="pulsar://host:6650 or pulsar+ssl://host:6651; several hosts joined by commas"
     )
-    admin_url: Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+/?$")] = Field(
+    admin_url: Annotated[
+        str, Field(pattern=r"^https?://[^/?#@\s]+/?$"), AfterValidator(with_ports)
+    ] = Field(
         description="URL of the admin API, for topics and owners: http://host:8080 or "
         "https://host:8443"
     )

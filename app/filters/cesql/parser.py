@@ -249,7 +249,7 @@ class _Parser:
         cure = "AND, OR and IN take any number of values side by side"
         return ParseError(at, f"nested deeper than {MAX_DEPTH}", cure)
 
-    def _unexpected(self, expected: str, cure: str = "") -> ParseError:
+    def _unexpected(self, expected: str, cure: str) -> ParseError:
         token = self._now
         return ParseError(token.at, f"expected {expected}, found {token.found}", cure)
 

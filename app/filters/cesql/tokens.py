@@ -26,12 +26,17 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 class ParseError(ValueError):
     """An expression is malformed. The message names the place, the problem and the cure.
 
-    ``at`` is the character where the problem is, counted from 0.
+    Attributes:
+        at: The character where the problem is, counted from 0.
+        problem: The place and the problem.
+        cure: The remedy.
     """
 
-    def __init__(self, at: int, problem: str, cure: str = "") -> None:
-        super().__init__(f"SQL, character {at + 1}: {problem}" + (f". {cure}" if cure else ""))
+    def __init__(self, at: int, problem: str, cure: str) -> None:
         self.at = at
+        self.problem = f"SQL, character {at + 1}: {problem}"
+        self.cure = cure
+        super().__init__(f"{self.problem}. {cure}")
 
 
 class TokenKind(Enum):

@@ -27,6 +27,25 @@ ALLOWED = ((), ("127.0.0.0/8", "::1/128"), ("127.1", "0"), ("localhost",), ("*.l
 Told = Callable[..., dict[str, list[str]]]
 
 
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("webhooks: {callback: 'https://b.example:0/'}", "webhooks.callback"),
+        ("server: {admin: {public_url: 'https://b.example:0'}}", "server.admin.public_url"),
+        (
+            "telemetry: {traces: {endpoint: 'http://c.example:70000/v1'}}",
+            "telemetry.traces.endpoint",
+        ),
+    ],
+)
+def test_a_url_has_a_port_that_exists(
+    lint_text: Callable[..., list[str]], text: str, setting: str
+) -> None:
+    """It was accepted, and failed at the first request."""
+    found = lint_text(f"{ROUTE}{text}\n")
+    assert [each for each in found if each.startswith(f"error {setting}: The value is not a URL.")]
+
+
 class ToLoopback:
     """Every name is this machine."""
 

@@ -33,6 +33,24 @@ def test_a_text_that_is_no_template_is_an_error(lint_text: Lint) -> None:
     assert found.startswith("error alerts[0].to.text: stray {")
 
 
+@pytest.mark.parametrize(
+    ("text", "warns"),
+    [
+        ("{{pointer:/nope}}", True),
+        ("{{pointer:/link}}", True),  # without server.admin.public_url
+        ("{{pointer:/problems/0/detail}}", True),  # a test message and a recovery have no problem
+        ("{{customer}}", True),
+        ("{{pointer:/link ?? none}} {{subject}} {{pointer:/state}}", False),
+    ],
+)
+def test_a_text_has_only_values_of_every_message(lint_text: Lint, text: str, warns: bool) -> None:
+    """A message that lacks a value was never sent, and no check said so."""
+    found = lint_text(alert(f"{SLACK}, text: '{text.format()}'"))
+    assert [
+        each.startswith("warning alerts[0].to.text: The text has a value") for each in found
+    ] == ([True] if warns else [])
+
+
 def test_the_key_of_a_channel_is_hidden(load_text: Callable[..., Loaded]) -> None:
     for preset in ("pagerduty", "jira_service_management"):
         text = alert(f"preset: {preset}, key: canary-of-the-test")

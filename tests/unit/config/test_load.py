@@ -280,3 +280,21 @@ def test_encryption_follows_from_tls_or_protocol(
     broker = load_text(text).config.brokers["k"]
     assert isinstance(broker, KafkaBroker)
     assert (broker.security.encryption is not None) is encrypted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "producers: [{name: p, keys: [a, b, c]}]\n",
+            ["The value has more than 2 entries", "Cure: Write at most 2 entries."],
+        ),
+        (
+            f'routes: [{{name: r, to: {{broker: log, topic: t}}, filters: [{{sql: "{"x" * 8193}"}}]}}]\n',
+            ["The value has more than 8192 characters", "Cure: Write at most 8192 characters."],
+        ),
+    ],
+)
+def test_a_value_that_is_too_long_has_a_cure(refusal: Refusal, text: str, said: list[str]) -> None:
+    found = str(refusal(text, minimal=True)[0])
+    assert [each in found for each in said] == [True, True]

@@ -90,11 +90,16 @@ def test_a_topic_that_is_made_is_a_topic_that_is_fed(
 @pytest.mark.parametrize(
     ("template", "topic", "fed"),
     [
-        ("{x}{y}", "a", False),
-        ("{x}{y}", "ab", True),
+        ("{id}{type}", "a", False),
+        ("{id}{type}", "ab", True),
+        ("{x}{y}", "a", True),  # an extension may be empty
+        ("a{subject ?? }", "a", True),
+        ("a{subject ?? b}", "a", False),
+        ("a{subject ?? b}", "ab", True),
         ("{x}-{y}-b", "a-b-b-b", True),
         ("{x}-{y}-b", "a-b", False),
-        ("a{x}a", "aa", False),
+        ("a{id}a", "aa", False),
+        ("a{x}a", "aa", True),
         ("".join(f"{{x{n}}}" for n in range(30)) + "!", "a" * 249, False),
         ("-".join(f"{{x{n}}}" for n in range(30)) + "!", "-" * 249, False),
     ],

@@ -107,6 +107,10 @@ MINIMAL = "version: 1\nbrokers: {log: {kind: embedded, path: /srv/log}}\n"
             ["server.admin.token"],
         ),
         (
+            "intakes: [{name: i, preset: githup, secret: s, route: nowhere}]\n",
+            ["intakes[0].preset", "intakes[0].route"],
+        ),
+        (
             "routes: [{name: r, to: {broker: log, topic: t}, acks: 1, durability: relaxd}]\n",
             ["routes[0].durability"],
         ),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from pydantic import ValidationError
 
 from app.filters.cesql.parser import parse
 from app.filters.cesql.tokens import ParseError
+from app.filters.model import Filter
 
 
 @pytest.mark.parametrize(
@@ -100,3 +104,5 @@ def test_a_mistake_is_told_with_its_place_and_cure(text: str, message: str) -> N
     with pytest.raises(ParseError) as refused:
         parse(text)
     assert str(refused.value) == f"SQL, character {message}"
+    with pytest.raises(ValidationError, match=rf"Cure: {re.escape(refused.value.cure)}\."):
+        Filter(sql=text or " ")  # the model refuses an empty text itself
