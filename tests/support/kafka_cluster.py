@@ -1,16 +1,10 @@
 """Three real Kafka brokers on loopback with replication factor 3, for failures that one node
-cannot show.
-
-A paused follower stays in the in-sync set for a while, and with ``acks=1`` the leader alone
-confirms. Relaxed durability loses records in this window. While two of three nodes are paused, none
-can leave the in-sync set, because that needs a majority of the controllers.
+cannot show. ``tests/proof`` has three on hosts of their own, whose networks fail too.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Sequence
 
 from kafka_librdkafka import PATIENCE, in_sync, make_topic
 from kafka_server import KafkaServer
@@ -82,16 +76,3 @@ class KafkaCluster:
         while in_sync(self.bootstrap_servers, topic) != set(self.nodes):
             assert time.monotonic() < deadline, f"{topic} is not in sync in time"
             time.sleep(0.1)
-
-    @contextlib.contextmanager
-    def standing_still(self, numbers: Sequence[int]) -> Iterator[None]:
-        """Pause nodes with SIGSTOP for the block: their connections stay open, and they replicate
-        nothing.
-        """
-        for number in numbers:
-            self.nodes[number].pause()
-        try:
-            yield
-        finally:
-            for number in numbers:
-                self.nodes[number].resume()
