@@ -35,7 +35,7 @@ from contract_tools import (
     text,
 )
 from contract_topics import CreatedTopicCases
-from rabbitmq_harness import RabbitHarness, bind, channel_to, declare, unbind
+from rabbitmq_harness import RabbitHarness, bind, channel_to, declare, unbind, until_there
 from rabbitmq_readback import read_back
 from rabbitmq_server import RabbitServer
 from waiting import until
@@ -302,6 +302,31 @@ class TestRabbitAlone(CreatedTopicCases):
                 revoked = await consumer.poll(0.2)
         await consumer.settle([first])  # a hand-over: what is finished still counts
         assert bodies(await take(consumer, 1)) == [b"b"]
+        await consumer.close()
+
+    @pytest.mark.parametrize("kind", ["members", "owns"])
+    async def test_what_members_share_may_go_with_its_node(
+        self, harness: RabbitHarness, log: PortableLog, kind: str
+    ) -> None:
+        """Roster and guard live on one node of a cluster. Durable ones would be out of reach while it is away, and
+        nothing would be delivered; others are deleted, and members declare them on another node."""
+        topic, group = await harness.fresh_topic(log, 1), fresh_group()
+        consumer = await log.subscribe(group, [topic], EARLIEST)
+        await assigned(consumer)
+        name = f"skybridge.{kind}.{group if kind == 'members' else f'{topic}.0'}"
+        await until_there(harness.address, name)
+        async with channel_to(harness.address) as channel:
+            with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed, match="'durable'"):
+                await channel.declare_queue(name, durable=True)
+        async with channel_to(harness.address) as channel:
+            await channel.queue_delete(name)
+        changes = []
+        if kind == "members":
+            await until_there(harness.address, name)
+            changes.append(await consumer.poll(0.1))
+        await publish(log, topic, [text("x", "k")])
+        assert bodies(await take(consumer, 1)) == [b"x"]
+        assert not any(isinstance(change, Lost) for change in changes)
         await consumer.close()
 
     async def test_a_deleted_queue_is_lost_and_said_so(

@@ -14,6 +14,7 @@ from waiting import wait_until
 
 NAMES = ("rabbit1", "rabbit2", "rabbit3")
 PARTITIONS = 3
+ALONE = 40.0  # seconds in which a node finds back after a cut
 TICK = 8  # seconds after which a node that is not heard counts as away
 USER = PASSWORD = "proof"
 _PORT, _DISTRIBUTION = 5672, 25672
@@ -133,13 +134,22 @@ class RabbitCluster:
     def heal(self) -> None:
         """Return when all nodes run, and every queue of the topic has all its replicas."""
         for each in self.processes.values():
-            if not each.running:
-                each.begin()
             each.resume()
-        for each in self.processes.values():
-            each.wait_until_answering()
+            if not each.running:
+                each.start()
+        try:
+            wait_until(self._whole, within=ALONE, turn=0.5)
+        except TimeoutError:
+            self._restart_lost()
         wait_until(self._whole, "three nodes in one cluster", turn=0.5)
         wait_until(self._in_sync, "a leader and all replicas of every queue", turn=0.5)
+
+    def _restart_lost(self) -> None:
+        """Restart the nodes that do not find back after a cut by themselves, as an operator has to."""
+        for each in self.processes.values():
+            if self._running(each) < len(NAMES):
+                each.kill()
+                each.start()
 
     def place(self, role: str) -> str:
         """Return the host of a role at this moment: ``leader`` leads the first queue of the topic."""

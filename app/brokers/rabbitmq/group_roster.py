@@ -2,10 +2,14 @@
 
 AMQP reports only the number of consumers of a queue. This number is enough to share queues evenly. An answer
 also proves that the broker still knows this member.
+
+The roster is not durable. Each classic queue lives on one node of a cluster. While this node is away, a durable queue
+is out of reach and cannot be declared again; the broker deletes any other one, and members declare it on another node.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -13,7 +17,7 @@ from collections.abc import Callable
 from aio_pika.abc import AbstractChannel
 
 from app.brokers.rabbitmq.aiormq_adapter import amqp
-from app.brokers.rabbitmq.connection import RabbitConnection
+from app.brokers.rabbitmq.connection import RabbitConnection, close_channel
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +30,7 @@ class GroupRoster:
     def __init__(
         self, group: str, heartbeat: float, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._queue = f"skybridge.roll.{group}"
+        self._queue = f"skybridge.members.{group}"
         self._heartbeat = heartbeat
         self._monotonic = monotonic
         self._registration: tuple[RabbitConnection, AbstractChannel] | None = None
@@ -37,15 +41,29 @@ class GroupRoster:
         """Return the number of members, at least 1, and renew the lease. Raises the errors in
         ``errors.EXPECTED``."""
         asked = self._monotonic()
-        count = 1
         if self._alone:
             await connection.probe()
+            count = 1
         else:
-            await self._register(connection)
-            if not self._alone:
-                _, count = await connection.depth(self._queue)
+            count = await self._count(connection)
         self._lease_until = asked + self._heartbeat
         return max(1, count)
+
+    async def _count(self, connection: RabbitConnection) -> int:
+        for _ in range(2):
+            await self._register(connection)
+            if self._alone:
+                break
+            with contextlib.suppress(amqp.ChannelNotFoundEntity):  # its node has ended
+                return (await connection.depth(self._queue))[1]
+            await self._leave()
+        return 1
+
+    async def _leave(self) -> None:
+        """End the registration, so that the next one declares the roster again."""
+        registration, self._registration = self._registration, None
+        if registration is not None:
+            await close_channel(registration[1])
 
     @property
     def counts(self) -> bool:
@@ -72,7 +90,7 @@ class GroupRoster:
         try:
             queue = await channel.declare_queue(
                 self._queue,
-                durable=True,
+                durable=False,
                 auto_delete=True,
                 arguments={"x-expires": FORGOTTEN_MS},
             )

@@ -6,6 +6,8 @@ guard. The broker reports the consumers of a guard reliably.
 
 A member checks the guard, consumes it, and checks it again. It gives up if another member came at the same
 time. The queue's single active consumer ensures that two members never both receive messages.
+
+A guard is not durable, for the reason that ``group_roster`` gives: it would be out of reach while its node is away.
 """
 
 from __future__ import annotations
@@ -77,10 +79,10 @@ class QueueOwnership:
         """
         if self._unguarded:
             return None
-        guard = f"skybridge.owner.{self._guarded(queue)}"
+        guard = f"skybridge.owns.{self._guarded(queue)}"
         try:
             found = await (await connection.control()).declare_queue(
-                guard, durable=True, arguments={"x-expires": FORGOTTEN_MS}
+                guard, durable=False, arguments={"x-expires": FORGOTTEN_MS}
             )
         except amqp.ChannelAccessRefused as error:
             self._unguarded = True
