@@ -42,10 +42,15 @@ class ConfigView(NamedTuple):
 
 def view_of(loaded: Loaded) -> ConfigView:
     """Return the exact and the redacted values of a loaded configuration."""
+    return ConfigView(_tree(loaded.config), shown_of(loaded))
+
+
+def shown_of(loaded: Loaded) -> Tree:
+    """Return the redacted values of a loaded configuration."""
     shown = loaded.config.model_dump(mode="json", by_alias=True)
     for path, origin in loaded.origins().items():
         shown = _with(shown, path, _redacted(shown, path, origin))
-    return ConfigView(_tree(loaded.config), shown)
+    return shown
 
 
 def view_of_shown(shown: Tree) -> ConfigView:

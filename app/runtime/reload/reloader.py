@@ -20,7 +20,7 @@ from app.api.status.configured import Cause, Outcome, Refusal, ReloadResult
 from app.config.check.source import ConfigSource
 from app.config.derived.credentials import marks, texts
 from app.config.diff.difference import Difference, difference
-from app.config.diff.shown import ConfigView, digest_of, view_of
+from app.config.diff.shown import digest_of, shown_of, view_of
 from app.config.load.finding import BadConfiguration, Finding
 from app.config.load.loader import Loaded
 from app.errors import Fault, SetupError, SkybridgeError
@@ -66,16 +66,16 @@ class Reloader:
         self._lock = asyncio.Lock()
         self._judges = Judges()
         self._loaded = loaded
-        self._view = view_of(loaded)
-        self.digest = digest_of(self._view.shown)
+        self.digest = digest_of(shown_of(loaded))
         self.seen = digest_of_bytes(loaded.raw)
         self.files: Hashable = loaded.files
         self.last = self.taken = self._result("start", "ok", warnings=warnings)
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """Return every current setting, with secrets hidden."""
-        shown: Mapping[str, Any] = self._view.shown
+        """Return every current setting, with secrets hidden. It is made anew each time, because thousands of
+        subscriptions make it large."""
+        shown: Mapping[str, Any] = shown_of(self._loaded)
         return shown
 
     @property
@@ -130,7 +130,7 @@ class Reloader:
         except BadConfiguration as bad:
             faults = [_finding_fault(each) for each in bad.findings]
             return self._refused(cause, "invalid-configuration", faults)
-        view, found = await asyncio.to_thread(_compare, self._view, loaded)
+        digest, found = await asyncio.to_thread(_compare, self._loaded, loaded)
         if found.restarts:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
             return self._refused(cause, "needs-restart", faults)
@@ -139,7 +139,7 @@ class Reloader:
         if found.changes or rotated or raw != self._loaded.raw or reads_files:
             rereads = loaded.files != self._loaded.files
             await self._take_up(ConfigChange(loaded, found, rereads=rereads))
-        self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
+        self._loaded, self.digest = loaded, digest
         self.files = loaded.files
         outcome: Outcome = "ok" if found.changes or rotated else "unchanged"
         return self._result(cause, outcome, found=found, warnings=[str(each) for each in warnings])
@@ -185,10 +185,10 @@ class Reloader:
         _log.info("%s is applied (%s), digest %s", self.source, result.outcome, result.digest)
 
 
-def _compare(before: ConfigView, loaded: Loaded) -> tuple[ConfigView, Difference]:
-    """Return the view of a configuration, and its difference to another."""
+def _compare(before: Loaded, loaded: Loaded) -> tuple[str, Difference]:
+    """Return the digest of a configuration, and its difference to the one before."""
     view = view_of(loaded)
-    return view, difference(before, view)
+    return digest_of(view.shown), difference(view_of(before), view)
 
 
 def digest_of_bytes(raw: bytes | None) -> str:
