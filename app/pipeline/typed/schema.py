@@ -35,6 +35,9 @@ RESERVED: Final = frozenset(
 )  # fmt: skip
 """The names of Iceberg's own columns. It cannot delete rows of a table with such a column."""
 
+_UNNAMEABLE: Final = frozenset('.`"\\')
+"""The characters that no name may have. Iceberg separates inner columns by dots, SQL quotes names by
+backquotes, and msgspec reads no member with one of the others in its name."""
 _JSON: Final = Leaf("json")
 _FORMATS: Final = {"date-time": Leaf("instant"), "date": Leaf("date")}
 _INT: Final = (-(2**31), 2**31 - 1)
@@ -129,7 +132,7 @@ class _Reader:
             before = seen.setdefault(name.lower(), name)
             if before != name:
                 self._refuse(f"has the properties {before} and {name}, which are one column in SQL")
-            if not name.isprintable() or not name or "." in name or "`" in name:
+            if not name.isprintable() or not name or _UNNAMEABLE.intersection(name):
                 self._refuse(f"has the property {name!r}, which cannot be the name of a column")
 
     def _refuse(self, fault: str) -> None:

@@ -74,6 +74,8 @@ def test_each_part_of_a_schema_has_its_type(part: Any, sql: str) -> None:
         ('{"properties": {"a": {}, "A": {}}}', "a and A, which are one column"),
         ('{"properties": {"a.b": {}}}', "cannot be the name of a column"),
         ('{"properties": {"": {}}}', "cannot be the name of a column"),
+        ('{"properties": {"a": {"properties": {"\\"": {}}}}}', "cannot be the name of a column"),
+        ('{"properties": {"a\\\\b": {}}}', "cannot be the name of a column"),
         ('{"properties": {"CE_id": {}}}', "ce_... are columns of the event"),
         ('{"properties": {"_Pos": {}}}', "_Pos, which is a column of Iceberg"),
         ('{"properties": {"a": {"$ref": "https://example.com/x"}}}', "no columns can be read from"),
