@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 
 from app.errors import LakeUnavailable, SetupError
 from app.pipeline import decode, history, tables
-from app.pipeline.archive.lock import holding_lock
+from app.pipeline.archive.lock import holding_all
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import PREFIX
 from app.spark.columns import RAW, column_names
@@ -101,10 +101,7 @@ def erase(
         tell("the lake", text)
 
     tables.check(spark, lake)
-    with (
-        holding_lock(spark, lake, tell=waiting),
-        holding_lock(spark, lake, "upkeep", tell=waiting),
-    ):
+    with holding_all(spark, lake, waiting):
         chosen = _rows_to_erase(spark, lake, attribute, text)
         for name in chosen:
             _demand_listing(spark, lake, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -84,6 +85,27 @@ def test_a_holder_that_is_dead_is_followed(
     dead.release()
     assert living.renew()
     living.release()
+
+
+def test_both_leases_of_a_dead_process_are_waited_for_once(
+    session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An erasure needs both. Its predecessor was killed."""
+    for right in ("archive", "upkeep"):
+        Lease(session, lake, right).take(silent)
+    clock = [0.0]
+    monkeypatch.setattr(
+        lease, "time",
+        SimpleNamespace(
+            monotonic=lambda: clock[0], time=lambda: 0.0,
+            sleep=lambda seconds: clock.__setitem__(0, clock[0] + 5 * seconds),
+        ),
+    )  # fmt: skip
+    told: list[str] = []
+    elsewhere = Lake(LakeCatalog("jdbc", lake.catalog.uri, "s3://not/of/this/machine"))
+    with lock.holding_all(session, elsewhere, told.append):
+        assert lease.LASTS <= clock[0] <= 30
+    assert len(told) == 2
 
 
 def test_archive_and_upkeep_do_not_wait_for_each_other(session: SparkSession, lake: Lake) -> None:

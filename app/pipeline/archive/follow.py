@@ -39,7 +39,7 @@ from app.pipeline.archive.run import (
 from app.pipeline.archive.small_files import FileMerger
 from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.settings import Lake
-from app.spark.faults import lake_fault
+from app.spark.faults import ended_fault, lake_fault
 from app.spark.session import first_line
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def follow(
                 following.begin_again()
             except (ArchiveFailed, LakeUnavailable):
                 raise
-            except Exception as error:  # noqa: BLE001 - the copy goes on after any error
+            except Exception as error:
+                if ended := ended_fault(error):
+                    raise ended from error
                 tell(ArchiveProgress("derive", 0, trouble=first_line(error)))
                 seen.failed("derive")
                 following.retry_later()

@@ -63,10 +63,16 @@ class LakeHold:
 
 @contextlib.contextmanager
 def leased(spark: SparkSession, lake: Lake, right: LakeLock, tell: Tell) -> Iterator[LakeHold]:
-    lease = Lease(spark, lake, right)
+    with holding_lease(Lease(spark, lake, right), tell) as lease:
+        yield lease
+
+
+@contextlib.contextmanager
+def holding_lease(lease: Lease, tell: Tell) -> Iterator[Lease]:
+    """Take a lease, and renew it inside the context."""
     lease.take(tell)
     ended = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(spark, lease, ended), daemon=True)
+    renewing = threading.Thread(target=_renew, args=(lease, ended), daemon=True)
     renewing.start()
 
     def release() -> None:
@@ -101,10 +107,12 @@ class Lease(LakeHold):
     """
 
     def __init__(self, spark: SparkSession, lake: Lake, right: LakeLock) -> None:
-        self._spark, self._lake, self._right = spark, lake, right
+        """Return a lease that is not taken. ``spark`` is stopped when the lease is lost."""
+        self.spark, self._lake, self._right = spark, lake, right
         self._table = lake.table(_TABLE)
         self.own = Holder(0, f"{me()} {uuid4().hex[:8]}")
         self._renewed = -math.inf  # by the monotonic clock
+        self._seen, self._until = Holder(), 0.0
 
     def seconds_left(self) -> float:
         return max(0.0, self._renewed + LASTS - time.monotonic())
@@ -116,24 +124,33 @@ class Lease(LakeHold):
         Raises:
             SetupError: The holder renews the lease.
         """
-        self._make()
-        seen, until = Holder(), 0.0
         while True:
-            found = self.holder()
+            found = self.observe(tell)
             if found.name == self.own.name:
                 return
-            if not found.name or (found == seen and time.monotonic() >= until):
+            if not found.name or time.monotonic() >= self._until:
                 own = msgspec.structs.replace(self.own, number=found.number + 1)
                 if self._commit(found, own):
                     self.own, self.taken_over = own, bool(found.name)
                     return
                 continue
-            if found != seen:
-                if seen.name == found.name:
-                    raise lock_error(found.name)
-                seen, until = found, time.monotonic() + LASTS
-                tell(_waiting(found.name))
             time.sleep(LOOK)
+
+    def observe(self, tell: Tell) -> Holder:
+        """Return the holder. The time from which it may be followed counts from the first look at
+        it.
+
+        Raises:
+            SetupError: The holder has renewed the lease since the last look.
+        """
+        self._make()
+        found = self.holder()
+        if found != self._seen and found.name not in ("", self.own.name):
+            if found.name == self._seen.name:
+                raise lock_error(found.name)
+            self._seen, self._until = found, time.monotonic() + LASTS
+            tell(_waiting(found.name))
+        return found
 
     def renew(self) -> bool:
         """Renew the lease, and return whether this process still has it."""
@@ -155,7 +172,7 @@ class Lease(LakeHold):
 
     def holder(self) -> Holder:
         """Return the holder as the catalog knows it now."""
-        self._operations = history.iceberg_table(self._spark, self._table).operations()
+        self._operations = history.iceberg_table(self.spark, self._table).operations()
         self._base = self._operations.current()
         text = self._base.properties().get(self._property)
         return Holder() if text is None else msgspec.json.decode(text, type=Holder)
@@ -166,7 +183,7 @@ class Lease(LakeHold):
 
     def _commit(self, before: Holder, after: Holder) -> bool:
         """Store the new holder, if no other process has committed since ``holder`` read the table."""
-        java = jvm(self._spark).org.apache.iceberg
+        java = jvm(self.spark).org.apache.iceberg
         changes = java.TableMetadata.buildFrom(self._base)
         if after.number != before.number or not after.name:
             changes.removeRef(self._tag(before))
@@ -174,7 +191,7 @@ class Lease(LakeHold):
             tag = java.SnapshotRef.tagBuilder(self._base.currentSnapshot().snapshotId())
             # The age is never reached. It only makes each renewal a change of the tag.
             changes.setRef(self._tag(after), tag.maxRefAgeMs(_NEVER + after.renewed).build())
-        properties = jvm(self._spark).java.util.HashMap()
+        properties = jvm(self.spark).java.util.HashMap()
         properties.put(self._property, msgspec.json.encode(after).decode())
         begun = time.monotonic()
         try:
@@ -191,17 +208,19 @@ class Lease(LakeHold):
 
     def _make(self) -> None:
         """Create the table, with an empty snapshot to which the tags point."""
-        if not self._spark.catalog.tableExists(self._table):
-            self._spark.sql(
+        if self._seen.name:
+            return
+        if not self.spark.catalog.tableExists(self._table):
+            self.spark.sql(
                 f"CREATE TABLE IF NOT EXISTS {self._table} (note STRING) USING iceberg TBLPROPERTIES"
                 " ('write.metadata.delete-after-commit.enabled' = 'true',"
                 " 'write.metadata.previous-versions-max' = '5')"
             )
-        if history.newest_snapshot(self._spark, self._table) is None:
-            self._spark.table(self._table).limit(0).writeTo(self._table).append()
+        if history.newest_snapshot(self.spark, self._table) is None:
+            self.spark.table(self._table).limit(0).writeTo(self._table).append()
 
 
-def _renew(spark: SparkSession, lease: Lease, ended: threading.Event) -> None:
+def _renew(lease: Lease, ended: threading.Event) -> None:
     """Renew the lease until ``ended``. If another process has taken it, stop Spark: further work
     would be duplicated.
     """
@@ -212,7 +231,7 @@ def _renew(spark: SparkSession, lease: Lease, ended: threading.Event) -> None:
                     "this process was suspended too long, and the lake is now written by %s",
                     lease.holder().name,
                 )
-                spark.stop()
+                lease.spark.stop()
                 return
 
 

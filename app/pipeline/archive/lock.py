@@ -14,9 +14,18 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
-from app.pipeline.archive.lease import LakeHold, LakeLock, Lease, Tell, leased, lock_error, me
+from app.pipeline.archive.lease import (
+    LakeHold,
+    LakeLock,
+    Lease,
+    Tell,
+    holding_lease,
+    leased,
+    lock_error,
+    me,
+)
 from app.pipeline.settings import Lake, folder_of
 
 if TYPE_CHECKING:
@@ -43,6 +52,26 @@ def holding_lock(
     holding = leased(spark, lake, right, tell) if folder is None else _locked(folder, lake, right)
     with holding as held:
         yield held
+
+
+@contextlib.contextmanager
+def holding_all(spark: SparkSession, lake: Lake, tell: Tell) -> Iterator[None]:
+    """Hold all locks of the lake inside the context. The time that leases of a killed process last
+    is waited for once.
+
+    Raises:
+        SetupError: Another process has a lock; the message names the process.
+    """
+    folder, rights = folder_of(lake.catalog.warehouse), get_args(LakeLock)
+    leases = [Lease(spark, lake, right) for right in rights if folder is None]
+    for each in leases:
+        each.observe(tell)
+    with contextlib.ExitStack() as held:
+        for lease in leases:
+            held.enter_context(holding_lease(lease, tell))
+        for right in rights if folder else ():
+            held.enter_context(_locked(folder, lake, right))
+        yield
 
 
 def is_held(spark: SparkSession, lake: Lake, right: LakeLock) -> bool:
