@@ -85,9 +85,8 @@ def row(result: Result, seeds: str, commit: str) -> str:
 
 
 def attack(scenario: Scenario) -> str:
-    """Return the attack in a cell; a control is named as one."""
-    control = " Control: a relaxed route." if scenario.convicts else ""
-    return f"{scenario.attack}{control}"
+    """Return the attack in a cell; a control is named as one, with what its configuration gives up."""
+    return f"{scenario.attack} {scenario.claim}" if scenario.convicts else scenario.attack
 
 
 def _seeds_before(known: str, result: Result) -> str:

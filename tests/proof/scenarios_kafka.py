@@ -95,6 +95,17 @@ def relaxed(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"routes": [{**each, "durability": "relaxed"} for each in settings["routes"]]}
 
 
+def unanswered(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the change that lets all routes answer 202 without waiting for a broker."""
+    routes = settings["routes"]
+    return {"routes": [{**each, "durability": "relaxed", "acks": 0} for each in routes]}
+
+
+def unordered(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the change that gives up the order per key."""
+    return {"subscriptions": [{**each, "ordering": "none"} for each in settings["subscriptions"]]}
+
+
 SCENARIOS: Sequence[Scenario] = (
     *ATTACKS.scenarios(),
     Scenario("kafka-target", "kafka", NOTHING_LOST, "A worker is cut from the target, not from the brokers.", worker_cut_from_target),
@@ -111,5 +122,15 @@ SCENARIOS: Sequence[Scenario] = (
         "kafka-leader-relaxed", "kafka",
         "Control: a relaxed route (`acks: 1`) loses events.",
         "The leader is cut from its followers.", ATTACKS.leader_cut_off, relaxed, convicts="lost",
+    ),
+    Scenario(
+        "kafka-killed-unanswered", "kafka",
+        "Control: a route that waits for no broker (`acks: 0`) loses events.",
+        "Brokers and workers are killed.", ATTACKS.killed, unanswered, convicts="lost",
+    ),
+    Scenario(
+        "kafka-silent-unordered", "kafka",
+        "Control: a subscription without order (`ordering: none`) breaks the order per key.",
+        "Targets accept and never answer.", silent_target, unordered, convicts="out of order",
     ),
 )  # fmt: skip
