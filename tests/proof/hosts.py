@@ -1,17 +1,6 @@
-"""Hosts for proofs: network namespaces of this machine, joined by a bridge. It needs Linux, root and ``nft``.
+"""A host for proofs: a network namespace of this machine with one address, whose packets can be dropped.
 
-Each host has one address and knows all others by name, in its own ``/etc/hosts``. The machine itself has an
-address on the bridge, so the runner reaches every host, whatever is cut between the hosts.
-
-::
-
-    with Network(["kafka1", "kafka2", "load"]) as network:
-        network["kafka1"].spawn(["java", ...], log=folder / "kafka1.log")
-        network["load"].drop("kafka1")      # load does not hear kafka1; kafka1 still hears load
-        network["load"].hear("kafka1")
-
-All names of a network begin with ``sky`` and its number. ``Network`` first removes the networks of runs whose
-process has ended. It ends processes by their ids, which the kernel lists for each namespace.
+``proof.network`` makes hosts. It needs Linux, root and ``nft``.
 """
 
 from __future__ import annotations
@@ -19,22 +8,22 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import re
 import shutil
-import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from kafka_install import Missing
 from server_process import die_with_parent
-from waiting import wait_until
 
-NETWORKS = range(1, 200)
-FILLER = "filler"
+if TYPE_CHECKING:
+    from proof.network import Network
+
 STATES = Path("/run/skybridge-proof")
+"""The folder of what a run leaves on the machine until it ends."""
+FILLER = "filler"
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "setpriv": "util-linux"}
 _RULES = """
 table inet proof {
@@ -144,6 +133,12 @@ class Host:
             addresses = ", ".join(self._network[each].address for each in others)
             self.run("nft", verb, "element", "inet", "proof", "cut", f"{{ {addresses} }}")
 
+    def mend(self) -> None:
+        """End every cut and loss of this host."""
+        self._dropped.clear()
+        self.run("nft", "flush", "set", "inet", "proof", "cut")
+        self.run("nft", "flush", "chain", "inet", "proof", "loss")
+
     def disk(self, megabytes: int) -> Path:
         """Return a new folder of this host, a file system in memory that is full at this size."""
         self._disk.mkdir(parents=True)
@@ -152,7 +147,7 @@ class Host:
 
     @property
     def _disk(self) -> Path:
-        return _disks(self._network.number) / self.name
+        return disks_of(self._network.number) / self.name
 
     def fill(self) -> None:
         """Fill the file system of ``disk`` to its last byte, until ``free``."""
@@ -178,76 +173,6 @@ class Host:
             run("tc", "-n", self.namespace, "qdisc", "replace", "dev", "eth0", "root", *shape)
         else:
             run("tc", "-n", self.namespace, "qdisc", "delete", "dev", "eth0", "root")
-
-
-class Network:
-    """Hosts on one bridge, as a context manager. ``number`` makes its names and addresses unique on the machine."""
-
-    def __init__(self, names: Sequence[str], resolver: str | None = None) -> None:
-        """Prepare a network without making it. ``resolver`` is the host that all others ask for names by DNS."""
-        self._names = names
-        self._resolver = resolver
-        self._hosts: dict[str, Host] = {}
-        self.number = 0
-
-    @property
-    def bridge(self) -> str:
-        return f"sky{self.number}"
-
-    @property
-    def address(self) -> str:
-        """Return the address of the machine on the bridge."""
-        return f"10.213.{self.number}.254"
-
-    def __getitem__(self, name: str) -> Host:
-        return self._hosts[name]
-
-    def __iter__(self) -> Iterator[Host]:
-        return iter(self._hosts.values())
-
-    def others(self, *names: str) -> list[str]:
-        """Return the names of all hosts but these."""
-        return [each for each in self._hosts if each not in names]
-
-    def __enter__(self) -> Self:
-        check_machine()
-        remove_leftovers()
-        self._take_number()
-        self._hosts = {
-            name: Host(self, name, number) for number, name in enumerate(self._names, start=1)
-        }
-        try:
-            run("ip", "address", "add", f"{self.address}/24", "dev", self.bridge)
-            run("ip", "link", "set", self.bridge, "up")
-            for host in self:
-                self._write_names(host)
-                host.make()
-        except BaseException:
-            remove(self.number)
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        remove(self.number)
-
-    def _take_number(self) -> None:
-        """Take the first number whose bridge can be made: two runs cannot make the same one."""
-        STATES.mkdir(exist_ok=True)
-        for self.number in NETWORKS:
-            made = ["ip", "link", "add", self.bridge, "type", "bridge"]
-            if subprocess.run(made, capture_output=True, check=False).returncode == 0:
-                (STATES / str(self.number)).write_text(_identity(os.getpid()))
-                return
-        raise RuntimeError("there is no free number for a network")
-
-    def _write_names(self, host: Host) -> None:
-        folder = _names_folder(host.namespace)
-        folder.mkdir(parents=True, exist_ok=True)
-        lines = ["127.0.0.1 localhost", *(f"{each.address} {each.name}" for each in self)]
-        (folder / "hosts").write_text("".join(f"{line}\n" for line in lines))
-        if self._resolver is not None:
-            asked = f"nameserver {self[self._resolver].address}\n"
-            (folder / "resolv.conf").write_text(asked)
 
 
 def _as(user: str | None) -> list[str]:
@@ -276,52 +201,6 @@ def run(*words: str, stdin: str = "") -> str:
     return done.stdout
 
 
-def remove_leftovers() -> None:
-    """Remove the networks of runs whose process has ended, even if it was killed."""
-    for state in STATES.glob("[0-9]*") if STATES.is_dir() else ():
-        owner = state.read_text()
-        if owner and _identity(int(owner.split()[0])) != owner:
-            remove(int(state.name))
-
-
-def remove(number: int) -> None:
-    """End all processes of a network, and remove its namespaces, its bridge and its names."""
-    name = re.compile(rf"sky{number}-\S+")
-    for namespace in name.findall(run("ip", "netns", "list")):
-        wait_until(lambda namespace=namespace: not _killed(namespace), f"{namespace} to be empty")
-        run("ip", "netns", "delete", namespace)
-        shutil.rmtree(_names_folder(namespace), ignore_errors=True)
-    for link in re.findall(rf"^(sky{number}(?:v\d+)?)\b", run("ip", "-br", "link"), re.MULTILINE):
-        with contextlib.suppress(RuntimeError):  # the kernel removes those of a namespace later, by itself
-            run("ip", "link", "delete", link)
-    disks = _disks(number)
-    for folder in disks.glob("*"):
-        run("umount", "--lazy", str(folder))
-    shutil.rmtree(disks, ignore_errors=True)
-    (STATES / str(number)).unlink(missing_ok=True)
-
-
-def _killed(namespace: str) -> list[str]:
-    """Kill the processes of a namespace and return their ids. Ended processes do not count."""
-    found = run("ip", "netns", "pids", namespace).split()
-    for each in found:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(each), signal.SIGKILL)
-    return found
-
-
-def _disks(number: int) -> Path:
+def disks_of(number: int) -> Path:
+    """Return the folder of the file systems of a network."""
     return STATES / f"disks-{number}"
-
-
-def _names_folder(namespace: str) -> Path:
-    return Path("/etc/netns") / namespace
-
-
-def _identity(pid: int) -> str:
-    """Return the id of a process with the time of its start, because ids are used again; "" if there is none."""
-    try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
-    except OSError:
-        return ""
-    return f"{pid} {after_name.split()[19]}"

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 import kafka_install
 from kafka_librdkafka import PATIENCE
 from kafka_server import PROPERTIES, brief_options, java, knows_a_broker
-from proof.hosts import Network
+from proof.network import Network
 from proof.processes import HostProcess
 from waiting import wait_until
 

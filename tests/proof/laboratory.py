@@ -15,8 +15,8 @@ from typing import Any, Protocol, Self
 
 import psycopg
 
-from proof.hosts import Network
 from proof.kafka_cluster_hosts import KafkaCluster
+from proof.network import Network
 from proof.processes import HostProcess
 from proof.pulsar_cluster_hosts import PulsarCluster
 from proof.rabbitmq_cluster_hosts import RabbitCluster, RabbitStreams

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from proof.hosts import Network
+from proof.network import Network
 from proof.processes import HostProcess
 from pulsar_install import VERSION, install
 from pulsar_server import PROPERTIES, carries, java

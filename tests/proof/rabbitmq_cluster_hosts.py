@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from proof.hosts import Network
+from proof.network import Network
 from proof.processes import HostProcess
 from rabbitmq_server import CONFIG, GREETING, PLUGINS, SCRIPTS, START_METHOD, install
 from waiting import wait_until

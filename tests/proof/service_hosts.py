@@ -10,7 +10,8 @@ from typing import Any
 
 from configuration import merged, written
 from pages import CHECKOUT
-from proof.hosts import Host, Network
+from proof.hosts import Host
+from proof.network import Network
 from proof.processes import HostProcess
 
 GATEWAYS = ("gateway1", "gateway2")

@@ -8,7 +8,8 @@ from pathlib import Path
 import psycopg
 
 from postgres_server import PASSWORD, SETTINGS, USER, install, unprivileged
-from proof.hosts import Host, Network
+from proof.hosts import Host
+from proof.network import Network
 from proof.processes import HostProcess
 
 PORT = 5432

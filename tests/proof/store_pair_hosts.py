@@ -15,7 +15,7 @@ from typing import ClassVar
 import psycopg
 
 from postgres_server import PASSWORD, USER, install
-from proof.hosts import Network
+from proof.network import Network
 from proof.store_host import PORT, Postgres
 from waiting import wait_until
 

@@ -13,7 +13,7 @@ import pytest
 
 from kafka_install import Missing
 from pages import CHECKOUT
-from proof import hosts, page
+from proof import hosts, network, page
 from proof.checker import judge
 from proof.faults import FAULTS, WAYS, Step, named
 from proof.history import Delivery, HistoryWriter, Request, Terms, read_history
@@ -75,7 +75,7 @@ def test_names_of_hosts_are_patterns() -> None:
 
 HOLDS = """
 import sys, time
-from proof.hosts import Network
+from proof.network import Network
 network = Network(["one", "two"]).__enter__()
 network["one"].spawn(["sleep", "600"], log=__import__("pathlib").Path(sys.argv[1]), preexec_fn=None)
 network["two"].drop("one")
@@ -108,7 +108,7 @@ def abandoned(tmp_path: Path) -> tuple[int, int]:
 def test_the_next_run_removes_what_a_killed_run_has_left(abandoned: tuple[int, int]) -> None:
     number, pid = abandoned
     assert f"sky{number}-one" in hosts.run("ip", "netns", "list")
-    hosts.remove_leftovers()
+    network.remove_leftovers()
     assert f"sky{number}-" not in hosts.run("ip", "netns", "list")
     assert f"sky{number}:" not in hosts.run("ip", "link", "show")
     assert f"disks-{number}" not in Path("/proc/mounts").read_text()
@@ -123,8 +123,8 @@ class Ears:
         "import socket, sys; socket.socket(type=socket.SOCK_DGRAM).sendto(b'?', (sys.argv[1], 9))"
     )
 
-    def __init__(self, network: hosts.Network) -> None:
-        self._one, self._two = network["one"], network["two"]
+    def __init__(self, both: network.Network) -> None:
+        self._one, self._two = both["one"], both["two"]
 
     def hears(self, within: float) -> bool:
         words = self._two.command([sys.executable, "-S", "-c", self.RECEIVE])
@@ -145,15 +145,15 @@ def test_a_cut_of_one_direction_drops_packets_and_ends_with_the_last_that_asked_
         hosts.check_machine()
     except Missing as missing:
         skip_or_fail(missing)
-    with hosts.Network(["one", "two"]) as network:
-        ears = Ears(network)
-        network["one"].drop("two")  # the other direction
+    with network.Network(["one", "two"]) as both:
+        ears = Ears(both)
+        both["one"].drop("two")  # the other direction
         assert ears.hears(60)
-        network["two"].drop("one")
-        network["two"].drop("one")
-        network["two"].hear("one")
+        both["two"].drop("one")
+        both["two"].drop("one")
+        both["two"].hear("one")
         assert not ears.hears(0.1)
-        network["two"].hear("one")
+        both["two"].hear("one")
         assert ears.hears(60)
 
 

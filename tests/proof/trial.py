@@ -89,6 +89,7 @@ class Trial:
         self._history: HistoryWriter | None = None
         self._services: Mapping[str, Service] = {}
         self._target: Program | None = None
+        self._load: Program | None = None
         self.scenario = scenario
         self.result = Result(scenario, seed)
 
@@ -215,6 +216,7 @@ class Trial:
 
     def _finish(self) -> None:
         """End the senders, wait until everything is delivered, and stop the service in order."""
+        assert self._load is not None
         self._load.end_input()
         self._load.wait_for_end()
         self._progress.read()
@@ -256,10 +258,11 @@ class Trial:
 
     def _end_all(self) -> None:
         """End what still runs, after a failure too. The laboratory keeps the cluster and the store."""
-        running = [*self._services.values(), self._target, getattr(self, "_load", None)]
-        for each in running:
+        for each in (*self._services.values(), self._target, self._load):
             if each is not None:
                 each.kill_if_running()
+        for host in self._laboratory.network:
+            host.mend()
 
     def _judge(self) -> None:
         judgement = judge(self.histories)
