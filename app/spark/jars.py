@@ -12,6 +12,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -196,8 +197,16 @@ def _fetch(client: httpx.Client, jar: Jar, where: Path, url: str, told: Received
 
 
 def _digest(path: Path) -> str:
+    """Return the SHA-256 digest of a file; empty if there is none."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        found = path.stat()
     except FileNotFoundError:
         return ""
+    return _digest_of(path, found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _digest_of(path: Path, *_state: int) -> str:
+    """Read a file once for each state, because a command looks twice at a hundred megabytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

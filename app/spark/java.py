@@ -27,18 +27,13 @@ def find(environ: Mapping[str, str]) -> Path:
     Raises:
         SetupError: There is no Java, or its version is too old for Spark.
     """
-    found = program(environ)
+    found = _program(environ)
     if (version := _version(found)) < OLDEST:
         raise SetupError(f"{found} is Java {version}; Spark needs {OLDEST} or newer.", cure=_CURE)
     return found
 
 
-def program(environ: Mapping[str, str]) -> Path:
-    """Return the program ``java`` as ``find`` does, without checking its version.
-
-    Raises:
-        SetupError: There is no Java.
-    """
+def _program(environ: Mapping[str, str]) -> Path:
     if home := environ.get("JAVA_HOME"):
         program = Path(home, "bin", "java")
         if not program.is_file():

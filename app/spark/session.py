@@ -206,13 +206,7 @@ def _settings(engine: SparkEngine, app_name: str, *, brief: bool) -> dict[str, s
 def _short_job_options(engine: SparkEngine) -> dict[str, str]:
     """Return the JVM options for a short job. The operator's options come last, because the JVM
     uses the last of contradictory options."""
-    from app.spark import class_data, jars  # noqa: PLC0415 - as below
-
-    own = engine.conf.get(_JVM, "")
-    terminal = sys.stdout.isatty() and sys.stderr.isatty()
-    own_jars = not (engine.has_jars or engine.extra_jars or _CLASS_PATH in engine.conf)
-    class_cache = class_data.options(jars.paths(engine), own, leave=terminal) if own_jars else ""
-    return {_JVM: " ".join(filter(None, (_BRIEF, class_cache, own)))}
+    return {_JVM: f"{_BRIEF} {engine.conf.get(_JVM, '')}".rstrip()}
 
 
 def _jars(engine: SparkEngine, *, local: bool) -> dict[str, str]:

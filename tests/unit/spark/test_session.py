@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.spark import class_data, jars
+from app.spark import jars
 from app.spark.session import _settings
 from app.spark.settings import SparkEngine
 
@@ -15,9 +15,6 @@ CLASS_PATH, JVM = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
 
 @pytest.fixture(autouse=True)
 def _jars_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        class_data, "options", lambda _jars, _own, leave: "" if leave else "-XX:kept"
-    )
     monkeypatch.setattr(jars, "paths", lambda _engine: [Path("/jars/a.jar"), Path("/jars/b.jar")])
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
 
@@ -53,16 +50,11 @@ def test_extra_jars_are_added_wherever_the_others_come_from() -> None:
 
 def test_one_piece_of_work_does_without_the_second_compiler() -> None:
     """Unless the operator says otherwise: Java obeys the last word."""
-    assert told(brief=True)[JVM] == "-XX:TieredStopAtLevel=1 -XX:kept"
+    assert told(brief=True)[JVM] == "-XX:TieredStopAtLevel=1"
     assert JVM not in told()
     assert JVM not in told("spark://h:7077", brief=True)
     own = told(brief=True, spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=4 -Dx=y")
-    assert own[JVM] == "-XX:TieredStopAtLevel=1 -XX:kept -XX:TieredStopAtLevel=4 -Dx=y"
-
-
-@pytest.mark.parametrize("theirs", ["spark_jars", "spark_driver_extraClassPath"])
-def test_classes_are_kept_of_the_jars_that_are_pinned(theirs: str) -> None:
-    assert told(brief=True, **{theirs: "/own.jar"})[JVM] == "-XX:TieredStopAtLevel=1"
+    assert own[JVM] == "-XX:TieredStopAtLevel=1 -XX:TieredStopAtLevel=4 -Dx=y"
 
 
 def test_a_jvm_that_runs_already_is_told_nothing_of_its_start(
