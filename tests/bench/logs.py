@@ -52,11 +52,15 @@ class Rabbit(Log):
 
     async def _purge(self) -> None:
         async with await aio_pika.connect(f"amqp://guest:guest@{self.address}/") as connection:
-            channel = await connection.channel()
             for topic in (lab.TOPIC, lab.FLOOR_TOPIC):
                 for number in range(lab.PARTITIONS):
-                    with contextlib.suppress(aio_pika.exceptions.ChannelNotFoundEntity):
-                        await (await channel.get_queue(f"{topic}.{number}")).purge()
+                    await self._empty(connection, f"{topic}.{number}")
+
+    async def _empty(self, connection: aio_pika.abc.AbstractConnection, queue: str) -> None:
+        """A queue that is not there ends the channel that names it, so each has a channel of its own."""
+        with contextlib.suppress(aio_pika.exceptions.ChannelNotFoundEntity):
+            async with connection.channel() as channel:
+                await (await channel.get_queue(queue)).purge()
 
 
 def create_topics(bootstrap_servers: str) -> None:
