@@ -56,7 +56,6 @@ _GUARD = GUARD.encode()
 TLS_SHUTDOWN_WITHIN = (
     1.0  # seconds for the TLS shutdown, for which asyncio would wait half a minute
 )
-READ = 64 * 1024  # most bytes of one read
 ALIVE = 1.0  # seconds between heartbeats that the library gets while it gets no frame of a busy connection
 
 _HEAD = Struct(">BHI")  # of a frame: kind, channel, bytes of its payload (AMQP 0-9-1, 4.2.3)
@@ -192,25 +191,21 @@ class DeliveryChannel(FastChannel):
             self._arrived(delivered or Delivered(tag, *record_of(_frame(header).properties, body)))
 
 
-class FrameReader:
+class FrameReader(asyncio.StreamReader):
     """The stream from which the library reads. It contains all frames in their order, except those that fast
     channels handle.
 
-    The class has the methods of ``asyncio.StreamReader`` that the library uses.
+    Fast channels handle their frames as soon as the frames arrive, without a task and its step of the event loop.
     """
 
-    def __init__(
-        self, reader: asyncio.StreamReader, noticed: Callable[[Any], bool] = lambda _: False
-    ) -> None:
-        """Read from ``reader``. ``noticed`` is called with each method of the connection itself, not of a
-        channel. If it returns True, the library does not see the method."""
+    def __init__(self, noticed: Callable[[Any], bool] = lambda _: False) -> None:
+        """Create the stream. ``noticed`` is called with each method of the connection itself, not of a channel. If
+        it returns True, the library does not see the method."""
+        super().__init__()
         self.hot: dict[int, FastChannel] = {}
-        self._reader = reader
         self._noticed = noticed
-        self._rest = b""  # bytes from the socket, an incomplete frame
-        self._out = b""  # bytes for the library
-        self._at = 0
-        self._fault: Exception | None = None  # error to raise after ``_out`` was read
+        self._rest = b""  # an incomplete frame
+        self._fault: Exception | None = None  # raised after all frames before it were read
         self._greeted = False
         self._passed = asyncio.get_running_loop().time()  # time of the last frame for the library
 
@@ -218,38 +213,38 @@ class FrameReader:
         """Return False always. At the end of the connection ``readexactly`` raises an error instead."""
         return False
 
-    async def readexactly(self, size: int) -> bytes:
-        """Return the next ``size`` bytes. Raise IncompleteReadError at the end, and InvalidFrameError for
+    async def readexactly(self, n: int) -> bytes:
+        """Return the next ``n`` bytes. Raise IncompleteReadError at the end, and InvalidFrameError for
         an invalid frame."""
-        while len(self._out) - self._at < size:
-            await self._fill(size)
-        begin, self._at = self._at, self._at + size
-        piece = self._out[begin : self._at]
-        if self._at == len(self._out):
-            self._out, self._at = b"", 0
-        return piece
+        try:
+            return await super().readexactly(n)
+        except asyncio.IncompleteReadError:
+            if self._fault is None:
+                raise
+            raise self._fault from None
 
-    async def _fill(self, wanted: int) -> None:
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # a protocol of asyncio gives bytes
+        """Take bytes from the socket: pass complete frames to their channels, or to the library."""
         if self._fault is not None:
-            raise self._fault
-        data = await self._reader.read(READ)
-        if not data:
-            raise asyncio.IncompleteReadError(self._out[self._at :], wanted)
+            return
         left: list[bytes] = []
-        self._cut(self._rest + data, left)
+        is_valid = self._cut(self._rest + data if self._rest else data, left)
         now = asyncio.get_running_loop().time()
         if not left and self.hot and now - self._passed >= ALIVE:
             left.append(_HEARTBEAT)  # RabbitMQ sends none while it sends other frames
         if left:
             self._passed = now
-            self._out, self._at = self._out[self._at :] + b"".join(left), 0
+            super().feed_data(b"".join(left))
+        if not is_valid:
+            self.feed_eof()
 
-    def _cut(self, data: bytes, left: list[bytes]) -> None:
+    def _cut(self, data: bytes, left: list[bytes]) -> bool:
+        """Take all complete frames. Append those of the library to ``left``. Return False if one is invalid."""
         at, size = 0, len(data)
         if not self._greeted and data.startswith(_GREETING):
             left.append(data)
             self._rest = b""
-            return
+            return True
         while size - at >= _HEAD.size:
             _, channel, length = _HEAD.unpack_from(data, at)
             end = at + _HEAD.size + length + 1
@@ -263,9 +258,10 @@ class FrameReader:
                     self._pass_on(raw, channel, left)
             except amqp.InvalidFrameError as fault:
                 self._fault = fault
-                return
+                return False
             at = end
         self._rest = data[at:]
+        return True
 
     def _pass_on(self, raw: bytes, channel: int, left: list[bytes]) -> None:
         if channel == 0 and raw[0] == _METHOD and self._noticed(_frame(raw)):
@@ -323,11 +319,18 @@ class Transport(TransportFactory):
 
     async def create(self, url: URL, **_options: Any) -> tuple[Any, asyncio.StreamWriter]:
         tls_shutdown = None if self._context is None else TLS_SHUTDOWN_WITHIN
-        reader, self._writer = await asyncio.open_connection(
-            url.host, url.port, ssl=self._context, ssl_shutdown_timeout=tls_shutdown
+        loop = asyncio.get_running_loop()
+        incoming = self._incoming = FrameReader(self._notice)
+        protocol = asyncio.StreamReaderProtocol(incoming)
+        transport, _ = await loop.create_connection(
+            lambda: protocol,
+            url.host or "",  # the settings have given both
+            url.port or 0,
+            ssl=self._context,
+            ssl_shutdown_timeout=tls_shutdown,
         )
-        self._incoming = FrameReader(reader, self._notice)
-        return self._incoming, self._writer
+        self._writer = asyncio.StreamWriter(transport, protocol, incoming, loop)
+        return incoming, self._writer
 
     def write(self, frames: bytes) -> None:
         """Write complete frames without waiting. They are dropped if the connection is closed."""

@@ -16,7 +16,7 @@ from app.bindings.record import NO_NATIVES, Header, Record
 from app.event.memo import Memo
 
 STREAM_OFFSET = "x-stream-offset"
-_OF_THE_BROKER = ("x-delivery-count", STREAM_OFFSET)
+_OF_THE_BROKER = frozenset({"x-delivery-count", STREAM_OFFSET})
 """Headers that the broker adds to a delivery. They are no part of the record."""
 
 _SIZE_AND_FLAGS = Struct(">QH")  # of a content header, after class and weight
@@ -120,6 +120,8 @@ def _table(raw: bytes, at: int, end: int) -> tuple[tuple[Header, ...], bytes | N
             raise _Unusual
     if at != end or len(found) != count:  # a name may come twice
         raise _Unusual
+    if not _OF_THE_BROKER.isdisjoint(found):  # a publisher may set them too, to any value
+        raise _Unusual
     key = found.pop(KEY_HEADER, None)
     return tuple(found.items()), key, numbers.get(STREAM_OFFSET)
 
@@ -136,7 +138,7 @@ def record_of(properties: Any, body: bytes) -> tuple[Record, int | None]:
 
     Headers that the broker added are left out. Text that is not UTF-8 is still kept as text."""
     table: Table = properties.headers or {}
-    offset: Any = table.get(STREAM_OFFSET)
+    offset = table.get(STREAM_OFFSET)
     if any(name in table for name in _OF_THE_BROKER):
         table = {name: value for name, value in table.items() if name not in _OF_THE_BROKER}
     moment = properties.timestamp
@@ -152,4 +154,4 @@ def record_of(properties: Any, body: bytes) -> tuple[Record, int | None]:
     if record.natives:
         natives = {n: v for n, v in record.natives.items() if type(v) is not bytes}
         record = structs.replace(record, natives=natives or NO_NATIVES)
-    return record, None if offset is None else int(offset)
+    return record, offset if type(offset) is int else None
