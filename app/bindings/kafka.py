@@ -11,14 +11,20 @@ from app.bindings.content_coding import CONTENT
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent
 from app.bindings.layout import attribute_under, layouts, read_fast
-from app.bindings.modes import is_of_family
 from app.bindings.older import older_headers
 from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record, RecordForm
 from app.bindings.run import EventColumns
 from app.bindings.spellings import NamingScheme, nested, prefix_of, prefixed, spelling
-from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
+from app.bindings.transcode import (
+    UNCHANGED,
+    EncodeOptions,
+    as_document,
+    in_version,
+    is_binary,
+    stays_binary,
+)
 from app.bindings.values import read_string
 from app.event.memo import Memo
 from app.event.value import CloudEvent, DataForm
@@ -28,7 +34,6 @@ __all__ = ["LIBERAL", "STRICT", "KafkaLeniency", "NotACloudEvent", "decode", "en
 
 _BINARY = ContentMode.BINARY
 _JSON_DATA = DataForm.JSON
-_NEWEST = frozenset({"as_received", NEWEST})
 
 CONTENT_TYPE = "content-type"
 HEADERS = Memo(lambda name: CONTENT_TYPE if name == "datacontenttype" else f"ce_{name}")
@@ -136,7 +141,7 @@ def encode_run(
 
     Return None if the events must be encoded one by one.
     """
-    if writing.mode != "binary" or writing.version not in _NEWEST or run.holds_events():
+    if writing.mode != "binary" or writing.version not in UNCHANGED or run.holds_events():
         return None
     count, columns = len(run), run.columns
     fields = [_field(HEADERS[name], each) for name, each in zip(columns.names, columns.values)]  # noqa: B905 - equal lengths
@@ -159,7 +164,7 @@ def record_form(
     writing: EncodeOptions,
     foreign: Sequence[Header] = (),
 ) -> RecordForm | None:
-    """Return the form of the records that ``encode`` makes of events that arrived in binary mode.
+    """Return the function that makes the same records as ``encode`` of events that arrived in binary mode.
 
     Return None if the events must be encoded one by one.
 
@@ -169,13 +174,17 @@ def record_form(
         writing: The encoding options.
         foreign: The foreign headers of each event.
     """
-    if writing.mode == "structured" or writing.version not in _NEWEST:
-        return None
-    if content_type is not None and is_of_family(content_type):
+    if not stays_binary(content_type, writing):
         return None
     typed = () if content_type is None else ((CONTENT_TYPE, content_type.encode()),)
     headers = (*typed, *FOREIGN.written(foreign))
-    return RecordForm(_header_names[names], headers, b"" if writing.empty_body == "empty" else None)
+    header_names, empty = _header_names[names], b"" if writing.empty_body == "empty" else None
+
+    def form(key: bytes | None, values: Sequence[bytes], body: bytes) -> Record:
+        own = tuple(zip(header_names, values))  # noqa: B905 - equal lengths, and hot
+        return Record(key, own + headers, body or empty)
+
+    return form
 
 
 def _field(name: str, values: list[bytes]) -> list[Header]:

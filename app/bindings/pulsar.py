@@ -8,7 +8,7 @@ of other versions are named in the same manner (``CE-Id``), and extensions have 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
 
@@ -21,9 +21,9 @@ from app.bindings.older import older_headers
 from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.pulsar_properties import KEY_ENCODING
 from app.bindings.reading import read
-from app.bindings.record import ContentMode, Decoded, Header, Record
+from app.bindings.record import ContentMode, Decoded, Header, Record, RecordForm
 from app.bindings.spellings import NamingScheme, bare, nested, nested_name, prefixed, spelling
-from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
+from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary, stays_binary
 from app.bindings.values import quote, read_json
 from app.event.memo import Memo
 from app.event.upgrade import own_attributes
@@ -189,16 +189,44 @@ def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Recor
         headers.append((_content_type_name(writing), media_type.encode()))
     if decoded.foreign:
         headers += FOREIGN.written(decoded.foreign)
-    return Record(key, tuple(headers), body, time_ms=_event_time(decoded.event))
+    return Record(
+        key, tuple(headers), body, time_ms=_event_time(decoded.event.attributes.get("time"))
+    )
 
 
-def _event_time(event: CloudEvent) -> int | None:
+def record_form(
+    names: tuple[str, ...],
+    content_type: str | None,
+    writing: EncodeOptions,
+    foreign: Sequence[Header] = (),
+) -> RecordForm | None:
+    """Return the function that makes the same records as ``encode`` of events that arrived in binary mode.
+
+    Return None if the events must be encoded one by one. The arguments are those of ``kafka.record_form``.
+    """
+    if not stays_binary(content_type, writing) or writing.strings == "json":
+        return None
+    known = NAMES if writing.names == "CE-" else KAFKA_NAMES
+    header_names = tuple([known[name] for name in names])
+    typed = () if content_type is None else ((_content_type_name(writing), content_type.encode()),)
+    headers = (*typed, *FOREIGN.written(foreign))
+    empty = None if writing.empty_body == "null" else b""
+    at = names.index("time") if "time" in names else None
+
+    def form(key: bytes | None, values: Sequence[bytes], body: bytes) -> Record:
+        own = tuple(zip(header_names, values))  # noqa: B905 - equal lengths, and hot
+        moment = None if at is None else _event_time(values[at].decode())
+        return Record(key, own + headers, body or empty, time_ms=moment)
+
+    return form
+
+
+def _event_time(text: str | None) -> int | None:
     """Return the event's ``time`` in ms since 1970, for the event time of the message. The attribute keeps
     its text.
 
     Return None if the event has no time, or a time in a leap second, which a clock cannot show.
     """
-    text = event.attributes.get("time")
     if text is None:
         return None
     try:

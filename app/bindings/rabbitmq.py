@@ -20,9 +20,9 @@ from app.bindings.older import older_headers
 from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.reading import read
 from app.bindings.reading_headers import no_text
-from app.bindings.record import ContentMode, Decoded, Header, Record
+from app.bindings.record import NO_NATIVES, ContentMode, Decoded, Header, Record, RecordForm
 from app.bindings.spellings import NamingScheme, bare, nested, prefix_of, prefixed, spelling
-from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary
+from app.bindings.transcode import EncodeOptions, as_document, in_version, is_binary, stays_binary
 from app.errors import Fault, InvalidEvent
 from app.event.validate import clip, shorten
 from app.event.value import CloudEvent
@@ -155,6 +155,32 @@ def encode(decoded: Decoded, writing: EncodeOptions, key: bytes | None) -> Recor
     identity = decoded.event.attributes.get("id", "")
     message_id = identity if identity and _fits(identity) else None
     return Record(key, tuple(headers), body, content_type, natives, message_id)
+
+
+def record_form(
+    names: tuple[str, ...],
+    content_type: str | None,
+    writing: EncodeOptions,
+    foreign: Sequence[Header] = (),
+) -> RecordForm | None:
+    """Return the function that makes the same records as ``encode`` of events that arrived in binary mode.
+
+    Return None if the events must be encoded one by one. The arguments are those of ``kafka.record_form``.
+    """
+    header_names = tuple([HEADERS[name] for name in names])
+    empty_headers: list[Header] = [(name, b"") for name in header_names]
+    if not stays_binary(content_type, writing) or [*_too_long(empty_headers, content_type)]:
+        return None
+    headers = tuple([each for each in FOREIGN.written(foreign) if _fits(each[0])])
+    at = names.index("id")
+
+    def form(key: bytes | None, values: Sequence[bytes], body: bytes) -> Record:
+        own = tuple(zip(header_names, values))  # noqa: B905 - equal lengths, and hot
+        identity = values[at]
+        message_id = identity.decode() if len(identity) <= SHORT_STRING else None
+        return Record(key, own + headers, body, content_type, NO_NATIVES, message_id)
+
+    return form
 
 
 def _binary_headers(event: CloudEvent) -> list[Header]:

@@ -4,11 +4,11 @@ transports them."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -59,18 +59,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no
     time_ms: int | None = None
 
 
-class RecordForm(NamedTuple):
-    """The common parts of the records of events with the same attribute names.
-
-    Attributes:
-        names: The header names of the attributes.
-        headers: The headers that are the same in all records. They follow the attributes.
-        empty: The body of an event without data.
-    """
-
-    names: tuple[str, ...]
-    headers: tuple[Header, ...]
-    empty: bytes | None
+RecordForm = Callable[[bytes | None, Sequence[bytes], bytes], Record]
+"""A function from a key, the attribute values and the body of an event to its record. All its events have the same
+attribute names, and values of printable ASCII. An empty body is an event without data."""
 
 
 class Decoded(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle

@@ -33,15 +33,6 @@ def no_columns(_run: EventColumns, _writing: EncodeOptions, _keys: Iterable[byte
 FormOf = Callable[[tuple[str, ...], str | None, EncodeOptions, Sequence[Header]], RecordForm | None]
 
 
-def no_form(
-    _names: tuple[str, ...],
-    _content_type: str | None,
-    _writing: EncodeOptions,
-    _foreign: Sequence[Header],
-) -> None:
-    """Return None, because the records of the binding have no common form. The caller then encodes each event."""
-
-
 class Decode(Protocol):
     """The signature of a binding's decode function.
 
@@ -65,18 +56,18 @@ class Binding(msgspec.Struct, frozen=True):
             are left out.
         copied: Convert any record, event or not, to the form of this kind of broker. Raises SenderError if
             its meaning would change.
+        record_form: Return the function that makes the records of events with the same attribute names, or None
+            if each event must be encoded on its own.
         encode_run: Encode the events of a batch by column. Returns None if each event must be encoded on its
             own.
-        record_form: Return the form of the records of events with the same attribute names, or None if each event
-            must be encoded on its own.
     """
 
     encode: Callable[[Decoded, EncodeOptions, bytes | None], Record]
     decode: Decode
     names: Callable[[Record], Mapping[str, str]]
     copied: Callable[[Record], Record]
+    record_form: FormOf
     encode_run: EncodeRun = no_columns
-    record_form: FormOf = no_form
 
 
 def with_type_in_header(record: Record) -> Record:
@@ -125,8 +116,8 @@ _KAFKA = Binding(
     kafka.decode,
     _names(kafka.profile(kafka.LIBERAL)),
     with_type_in_header,
-    kafka.encode_run,
     kafka.record_form,
+    kafka.encode_run,
 )
 
 BINDINGS: Mapping[str, Binding] = {
@@ -137,9 +128,14 @@ BINDINGS: Mapping[str, Binding] = {
         rabbitmq.decode,
         _names(rabbitmq.profile(rabbitmq.LIBERAL)),
         with_type_in_property,
+        rabbitmq.record_form,
     ),
     "pulsar": Binding(
-        pulsar.encode, pulsar.decode, _names(pulsar.profile(pulsar.LIBERAL)), with_type_in_header
+        pulsar.encode,
+        pulsar.decode,
+        _names(pulsar.profile(pulsar.LIBERAL)),
+        with_type_in_header,
+        pulsar.record_form,
     ),
 }
 """The binding of each broker, by the ``kind`` of the broker in the configuration."""

@@ -11,12 +11,15 @@ from app.bindings.documents import FormatName, write_document
 from app.bindings.modes import is_of_family
 from app.bindings.record import ContentMode, Decoded
 from app.event.convert import as_version
+from app.event.versions import NEWEST
 
 __all__ = ["PLAIN", "EncodeOptions", "FormatName", "Mode", "as_document", "in_version", "is_binary"]
 
 Mode = Literal["binary", "structured", "as_received"]
 
 _BINARY = ContentMode.BINARY
+UNCHANGED = frozenset({"as_received", NEWEST})
+"""The values of ``EncodeOptions.version`` that leave an event of the newest version as it is."""
 
 
 class EncodeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +71,16 @@ def is_binary(decoded: Decoded, mode: Mode) -> bool:
         return False
     content_type = decoded.event.attributes.get("datacontenttype")
     return not decoded.opaque and (content_type is None or not is_of_family(content_type))
+
+
+def stays_binary(content_type: str | None, writing: EncodeOptions) -> bool:
+    """Return True if events of the newest version that arrived in binary mode are written in this mode and version.
+
+    ``content_type`` is that of their data, if they have one.
+    """
+    if writing.mode == "structured" or writing.version not in UNCHANGED:
+        return False
+    return content_type is None or not is_of_family(content_type)
 
 
 def as_document(decoded: Decoded, writing: EncodeOptions) -> tuple[bytes, str]:

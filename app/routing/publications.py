@@ -223,12 +223,10 @@ class RowTarget(NamedTuple):
         form = self.target.binding.record_form(names, content_type, self.target.writing, foreign)
         if at is None or form is None:
             return None
-        header_names, headers, empty = form
 
         def plan_row(values: Sequence[bytes], body: bytes) -> Publication:
-            own = tuple(zip(header_names, values))  # noqa: B905 - equal lengths, and hot
             key = values[at] if at >= 0 else None
-            return Publication(name, log, topic, Record(key, own + headers, body or empty))
+            return Publication(name, log, topic, form(key, values, body))
 
         return plan_row
 

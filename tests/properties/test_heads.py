@@ -20,6 +20,7 @@ from app.model.log_name import LogName
 from app.model.producer import May
 from app.model.route import Route
 from app.routing.plan import Router
+from app.routing.publications import PulsarProfile
 from app.telemetry import Counters
 from corrupted_requests import TOKENS, corrupted_bytes
 from raw_http import event, request
@@ -35,6 +36,8 @@ SEEDS = [
     request(
         body=BODY, headers=[("ce-specversion", "1.0"), ("ce-type", "t"), ("ce-id", "1"), ("ce-source", "/s")]
     ),
+    event(1, BODY).replace(b"/json", b"/" + b"x" * 250),  # too long for RabbitMQ, as the name of the next one
+    event(1, BODY, **{"ce_" + "x" * 260: "v"}),
 ]  # fmt: skip
 TEXTS = [
     b"1", b"0", b"", b"\t", b" x", b"x ", b"a b", b"a%20b", b"%", b'"q"', b"com.example.b", b"/x", b"://", b"1.0",
@@ -59,7 +62,24 @@ ROUTES: list[dict[str, Any]] = [
     {"content_mode": "as_received", "empty_body": "empty"},
     {"specversion": "0.3"},
     {"deduplicate": {"window": "1m"}},
+    {"to": {"broker": "rabbit", "topic": "t"}, "key": {"mapper": "attribute", "attribute": "id"}},
+    {"to": {"broker": "rabbit", "exchange": "e", "routing_key": "{type}"}},
+    {"to": {"broker": "rabbit", "topic": "of.{region ?? none}"}, "content_mode": "as_received"},
+    {"to": {"broker": "pulsar", "topic": "t"}, "key": {"mapper": "partitionkey"}},
+    {"to": {"broker": "pulsar", "topic": "t"}, "empty_body": "null"},
+    {"to": {"broker": "pulsar-ce", "topic": "t"}},
+    {"to": {"broker": "pulsar-json", "topic": "t"}},
 ]
+KINDS = {
+    "rabbit": "rabbitmq",
+    "pulsar": "pulsar",
+    "pulsar-ce": "pulsar",
+    "pulsar-json": "pulsar",
+}
+PROFILES = {
+    "pulsar-ce": PulsarProfile(names="ce_"),
+    "pulsar-json": PulsarProfile(strings="json"),
+}
 MAY = May.model_validate({"types": ["com.example.*"]})
 RIGHTS = {"": May(), "shop": May(), "narrow": MAY}
 CASES = [(1, 10_000), pytest.param(2, 100_000, marks=pytest.mark.nightly)]
@@ -96,13 +116,16 @@ class PublishedEvents:
         self.counters = Counters()
         named = {"name": "named", "filters": [{"exact": {"type": "none"}}], "to": LOG}
         routes = [named, {"name": "r", "to": LOG, **settings}]
-        router = Router([Route.model_validate(route) for route in routes])
+        router = Router(
+            [Route.model_validate(route) for route in routes], kinds=KINDS, manners=PROFILES
+        )
         quota = Quota(1.0, 50)  # some are over it
         self.callers = [
             None,
             *[EventSender(name, Rights(name, may), quota) for name, may in RIGHTS.items()],
         ]
-        policy, logs = PublishPolicy(router=router), {LogName("log"): self.log}
+        logs = {LogName(broker): self.log for broker in ("log", *KINDS)}
+        policy = PublishPolicy(router=router)
         self.publisher = Publisher(policy, logs, self.counters, monotonic=lambda: 0.0)
 
     def publish(self, request: EventRequest, caller: int) -> object:
@@ -191,7 +214,7 @@ async def test_an_event_is_published_alike_with_and_without_its_layout(
         assert compiled.counters.values() == ordinary.counters.values()
 
 
-@pytest.mark.parametrize("route", ROUTES[:4])
+@pytest.mark.parametrize("route", [*ROUTES[:4], *ROUTES[16:22]])
 def test_the_usual_routes_have_a_plan_for_a_layout(route: dict[str, Any]) -> None:
     """Otherwise the tests above compare the ordinary way with itself."""
     layout = learned(SEEDS[0])

@@ -33,8 +33,8 @@ _PERSISTENT = b"\x02"
 _MANDATORY = b"\x01"
 _SHORT = 255  # most bytes of a short string
 _NULL = b"V"
-_FEW = 512
-_SIZES = tuple(size.to_bytes(4, "big") for size in range(_FEW))
+_size_of = tuple(size.to_bytes(4, "big") for size in range(512)).__getitem__
+"""The size of a short text as AMQP has it. Raises IndexError for a longer one."""
 
 
 class UnwritableRecord(ValueError):
@@ -92,18 +92,20 @@ def content(record: Record, channel: int, frame_max: int) -> bytes:
 
 
 def _plain_table(record: Record) -> bytes | None:
-    """Return what ``header_table`` returns, for headers that are text and have different names. Return None for
-    others."""
+    """Return what ``header_table`` returns, for headers that are short texts and have different names. Return None
+    for others."""
     if record.natives or not record.headers:
         return None
     names, values = zip(*record.headers)  # noqa: B905 - pairs
-    written = _names[names]
-    if written is None or None in values:
+    pieces = _tables[names]
+    if pieces is None:
         return None
-    parts: list[bytes] = []
-    for name, value in zip(written, values):  # noqa: B905 - equal lengths, and hot
-        size = len(value)
-        parts += (name, _SIZES[size] if size < _FEW else size.to_bytes(4, "big"), value)
+    parts = pieces.copy()
+    try:
+        parts[1::3] = map(_size_of, map(len, values))
+    except (TypeError, IndexError):  # a null, or a long text
+        return None
+    parts[2::3] = values
     key = record.key
     if key is not None:
         parts += (_KEY, len(key).to_bytes(4, "big"), key)
@@ -176,12 +178,15 @@ def _name_of_text(name: str) -> bytes:
     return short_string(name) + b"S"
 
 
-def _names_of(names: tuple[str, ...]) -> tuple[bytes, ...] | None:
-    """Return the bytes before each value of a header table, or None if a name comes twice."""
-    return None if len(set(names)) < len(names) else tuple(map(_name_of_text, names))
+def _table_of(names: tuple[str, ...]) -> list[bytes] | None:
+    """Return the pieces of a header table: each name, and two places for the size and the value. Return None if a
+    name comes twice."""
+    if len(set(names)) < len(names):
+        return None
+    return [piece for name in names for piece in (_name_of_text(name), b"", b"")]
 
 
-_names: Memo[tuple[str, ...], tuple[bytes, ...] | None] = Memo(_names_of)
+_tables: Memo[tuple[str, ...], list[bytes] | None] = Memo(_table_of)
 _KEY = _name_of_text(KEY_HEADER)
 
 

@@ -76,10 +76,11 @@ class PublishQueue:
         unconfirmed, settings = self.unconfirmed, self.settings
         first, window = not unconfirmed, 1 if self._suspects else settings.window
         out: list[bytes] = []
+        number, frame_max = channel.number, connection.frame_max
         for queue in (self.resend, self._queue):
             while queue and len(unconfirmed) < window and unconfirmed.bytes < settings.window_bytes:
                 self._suspects = max(0, self._suspects - 1)
-                self._encode(queue.popleft(), connection, channel, out)
+                self._encode(queue.popleft(), number, frame_max, out)
         if not out:
             return
         if first:
@@ -88,16 +89,14 @@ class PublishQueue:
         if not settings.confirms:
             unconfirmed.confirmed(unconfirmed.tag, multiple=True, stored=True)
 
-    def _encode(
-        self, entry: Entry, connection: RabbitConnection, channel: AbstractChannel, out: list[bytes]
-    ) -> None:
+    def _encode(self, entry: Entry, channel: int, frame_max: int, out: list[bytes]) -> None:
         submission, index, record, batchers, partition = entry
         if submission.done():  # its caller has an answer, so it is not sent
             submission.resolve(index, DROPPED)
             return
         try:
-            frames = content(record, channel.number, connection.frame_max)
-            method = batchers.method(channel.number, partition)
+            frames = content(record, channel, frame_max)
+            method = batchers.method(channel, partition)
         except Exception as error:  # noqa: BLE001 - an unsent record here would shift the tags of later ones
             kind = "record-too-large" if isinstance(error, HeadersTooLarge) else "unwritable"
             refusal = BrokerRefused(

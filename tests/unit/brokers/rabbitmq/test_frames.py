@@ -30,7 +30,12 @@ names = st.text(
 records = st.builds(
     Record,
     key=st.none() | st.binary(max_size=60),
-    headers=st.lists(st.tuples(names, st.none() | st.binary(max_size=80)), max_size=8).map(tuple),
+    headers=st.lists(
+        st.tuples(
+            names, st.none() | st.binary(max_size=80) | st.binary(min_size=510, max_size=514)
+        ),
+        max_size=6,
+    ).map(tuple),
     body=st.none() | st.binary(max_size=3 * FRAME_MAX),
     content_type=st.none() | st.text(st.characters(codec="ascii"), max_size=60),
     message_id=st.none() | st.text(max_size=60),
