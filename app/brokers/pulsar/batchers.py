@@ -11,7 +11,6 @@ from pulsar import Result
 
 from app.bindings.record import Record
 from app.brokers.driver import DROPPED, Submission
-from app.brokers.pulsar.messages import PublishArguments
 from app.brokers.pulsar.positions import Position
 from app.errors import BrokerError, PublishUnknown
 from app.model.receipt import Receipt
@@ -27,7 +26,7 @@ class PartitionProducer(Protocol):
     def is_connected(self) -> bool:
         """Return True if the broker accepts records of this producer now."""
 
-    def send(self, message: PublishArguments, done: OnResult, dropped: Callable[[], bool]) -> None:
+    def send(self, record: Record, done: OnResult, dropped: Callable[[], bool]) -> None:
         """Publish a record. ``dropped`` returns True if its caller has a result already, so that the record must not
         be sent any more. Raise TypeError or ValueError for a record that cannot be encoded; nothing is sent then."""
 

@@ -22,9 +22,10 @@ from typing import Any
 import msgspec
 import pulsar
 
+from app.bindings.record import Record
 from app.brokers.pulsar.batchers import OnResult
 from app.brokers.pulsar.bridge import Bridge
-from app.brokers.pulsar.messages import PublishArguments
+from app.brokers.pulsar.messages import build
 from app.brokers.pulsar.positions import place_of
 from app.brokers.pulsar.settings import PulsarSettings
 from app.tls import Copies, Pems
@@ -52,8 +53,9 @@ class LibraryProducer:
         """Return True if the producer has a connection."""
         return bool(self._producer.is_connected())
 
-    def send(self, message: PublishArguments, done: OnResult, _dropped: Callable[[], bool]) -> None:
+    def send(self, record: Record, done: OnResult, _dropped: Callable[[], bool]) -> None:
         """Publish a record. Raise TypeError or ValueError if the library cannot encode it."""
+        message = build(record)
         self._producer.send_async(
             message.content,
             partial(self._bridge.post, _answer, done),

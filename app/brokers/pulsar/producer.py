@@ -23,7 +23,6 @@ from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.batchers import Batcher, PartitionProducer, QueuedRecord, TopicBatchers
 from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.errors import ClientError, FailureAction, judge, translate
-from app.brokers.pulsar.messages import build
 from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.topics import KnownTopics
@@ -146,17 +145,14 @@ class PulsarPublisher:
         if entry.submission.done():
             entry.resolve(DROPPED)
             return
-        try:
-            message = build(entry.record)
-        except (TypeError, ValueError) as error:  # the client sent nothing of the record
-            entry.resolve(self._unwritable(error))
-            return
         assert batcher.producer is not None  # noqa: S101 - the callers have checked
         entry.tried = True
         batcher.in_flight[entry] = None
         try:
-            batcher.producer.send(message, partial(self._on_answer, entry), entry.submission.done)
-        except (TypeError, ValueError) as error:  # the client sent nothing here either
+            batcher.producer.send(
+                entry.record, partial(self._on_answer, entry), entry.submission.done
+            )
+        except (TypeError, ValueError) as error:  # the client sent nothing of the record
             batcher.fail(entry, self._unwritable(error))
 
     def _unwritable(self, error: Exception) -> BrokerRefused:

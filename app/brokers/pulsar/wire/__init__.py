@@ -1,7 +1,7 @@
 """Shell. Pulsar's binary protocol on the event loop, for publishing only. Everything else uses the client library.
 
 - ``protobuf`` and ``commands`` encode and decode the few messages of the protocol that publishing needs.
-- ``frames`` encodes records as frames: alone, or as batches.
+- ``properties`` encodes the parts of a record. ``frames`` puts them into frames: alone, or as batches.
 - ``connection`` is one connection to a broker: login, requests, receipts, keep-alive.
 - ``producer`` publishes to one partition. ``client`` finds the broker of a partition, and opens its producer.
 

@@ -2,7 +2,6 @@
 
 A frame of records is ``total size | command size | command | 0x0e01 | checksum | metadata size | metadata | payload``. The
 checksum (CRC-32C) covers what follows it. The payload of a batch is, for each record, ``size | metadata | payload``.
-Properties repeat themselves, so the encoded pairs of a name are cached.
 """
 
 from __future__ import annotations
@@ -16,16 +15,13 @@ from typing import Any, NamedTuple
 import cramjam
 from crc32c import crc32c
 
-from app.brokers.pulsar.messages import PublishArguments
 from app.brokers.pulsar.wire.commands import SEND, SIZES
-from app.brokers.pulsar.wire.protobuf import text, varint
+from app.brokers.pulsar.wire.properties import EncodedRecord
+from app.brokers.pulsar.wire.protobuf import varint
 
 _SIZE = Struct(">I")
 _MAGIC = b"\x0e\x01"
 _OVERHEAD = 10  # bytes after the command and before the metadata: magic, checksum and size
-MOST_VALUES = 64  # values of one property that are cached
-MOST_NAMES = 256
-MOST_CACHED = 256  # bytes of a cached value
 
 Compress = Callable[[bytes], Any]
 
@@ -46,10 +42,20 @@ COMPRESSIONS: Mapping[str, Compression] = MappingProxyType(
     }
 )
 
-# Tags of fields: number << 3 | wire type.
-_IN_MESSAGE = {"properties": b"\x22", "key": b"\x32", "time": b"\x60", "null": b"\xc8\x01\x01"}
-_IN_BATCH = {"properties": b"\x0a", "key": b"\x12", "time": b"\x28", "null": b"\x48\x01"}
-_PUBLISHED, _COUNT, _PAYLOAD_SIZE, _VALUE = b"\x18", b"\x58", b"\x18", b"\x12"
+
+class RecordTags(NamedTuple):
+    """The tags of a record's fields (number << 3 | wire type): in the metadata of a frame, or in a batch. ``pair`` is
+    the tag of a property, and ``null`` is a whole field."""
+
+    pair: bytes
+    key: bytes
+    time: bytes
+    null: bytes
+
+
+_IN_MESSAGE = RecordTags(pair=b"\x22", key=b"\x32", time=b"\x60", null=b"\xc8\x01\x01")
+_IN_BATCH = RecordTags(pair=b"\x0a", key=b"\x12", time=b"\x28", null=b"\x48\x01")
+_PUBLISHED, _COUNT, _PAYLOAD_SIZE = b"\x18", b"\x58", b"\x18"
 _PRODUCER, _SEQUENCE = b"\x0a", b"\x10"
 _SEND_SEQUENCE, _SEND_COUNT = b"\x10", b"\x18"
 _COMPRESSION, _PLAIN_SIZE = b"\x40", b"\x48"
@@ -69,12 +75,12 @@ class FrameWriter:
         self._metadata = _PRODUCER + varint(len(name)) + name + _SEQUENCE
         self._compression = compression
 
-    def single(self, record: PublishArguments, sequence: int, now_ms: int) -> bytes:
+    def single(self, record: EncodedRecord, sequence: int, now_ms: int) -> bytes:
         """Return the frame of one record."""
         about = [_PUBLISHED, varint(now_ms), *_about(record, _IN_MESSAGE)]
         return self._frame(sequence, b"", about, record.content or b"")
 
-    def batch(self, records: Sequence[PublishArguments], sequence: int, now_ms: int) -> bytes:
+    def batch(self, records: Sequence[EncodedRecord], sequence: int, now_ms: int) -> bytes:
         """Return the frame of several records, which have one entry in the log. If all have one key, the frame has
         it too, so that brokers can distribute batches by key."""
         parts: list[bytes] = []
@@ -84,9 +90,9 @@ class FrameWriter:
             parts += (_SIZE.pack(len(inner)), inner, content)
         count = varint(len(records))
         about = [_PUBLISHED, varint(now_ms), _COUNT, count]
-        key = records[0].partition_key
-        if key is not None and all(each.partition_key == key for each in records):
-            about += _text(_IN_MESSAGE["key"], key)
+        key = records[0].key
+        if key is not None and all(each.key == key for each in records):
+            about += (_IN_MESSAGE.key, varint(len(key)), key)
         return self._frame(sequence, _SEND_COUNT + count, about, b"".join(parts))
 
     def _frame(self, sequence: int, count: bytes, about: list[bytes], payload: bytes) -> bytes:
@@ -103,43 +109,16 @@ class FrameWriter:
         return b"".join((sizes, command, _MAGIC, _SIZE.pack(crc32c(tail)), tail))
 
 
-def _about(record: PublishArguments, tags: Mapping[str, bytes]) -> list[bytes]:
+def _about(record: EncodedRecord, tags: RecordTags) -> list[bytes]:
     """Return the encoded properties, key, event time and null mark of a record."""
     found: list[bytes] = []
-    tag = tags["properties"]
-    for name, value in (record.properties or {}).items():
-        found += (tag, _pair(name, value))
-    if record.partition_key is not None:
-        found += _text(tags["key"], record.partition_key)
-    if record.event_timestamp is not None:
-        found += (tags["time"], varint(record.event_timestamp))
+    if record.properties:
+        found += (tags.pair, tags.pair.join(record.properties))
+    key = record.key
+    if key is not None:
+        found += (tags.key, varint(len(key)), key)
+    if record.time_ms is not None:
+        found += (tags.time, varint(record.time_ms))
     if record.content is None:
-        found.append(tags["null"])
+        found.append(tags.null)
     return found
-
-
-def _text(tag: bytes, value: str) -> tuple[bytes, bytes, bytes]:
-    data = value.encode()
-    return tag, varint(len(data)), data
-
-
-_pairs: dict[str, tuple[bytes, dict[str, bytes]]] = {}
-"""The encoded start of each property name, and the encoded pairs of its first values."""
-
-
-def _pair(name: str, value: str) -> bytes:
-    """Return a property as a pair with its length."""
-    known = _pairs.get(name)
-    if known is None:
-        known = text(1, name) + _VALUE, {}
-        if len(_pairs) < MOST_NAMES:
-            _pairs[name] = known
-    start, values = known
-    pair = values.get(value)
-    if pair is None:
-        data = value.encode()
-        size = varint(len(data))
-        pair = b"".join((varint(len(start) + len(size) + len(data)), start, size, data))
-        if len(values) < MOST_VALUES and len(data) <= MOST_CACHED:
-            values[value] = pair
-    return pair

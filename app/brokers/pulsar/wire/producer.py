@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 from pulsar import Result
 
+from app.bindings.record import Record
 from app.brokers.pulsar.batchers import OnResult
 from app.brokers.pulsar.errors import ClientError
-from app.brokers.pulsar.messages import PublishArguments
 from app.brokers.pulsar.positions import NOT_BATCHED, Position
 from app.brokers.pulsar.settings import Batching
 from app.brokers.pulsar.wire.commands import SendReceipt
 from app.brokers.pulsar.wire.connection import MAX_MESSAGE, WireConnection
 from app.brokers.pulsar.wire.frames import FrameWriter
+from app.brokers.pulsar.wire.properties import EncodedRecord, encode
 
 MOST_IN_BATCH = 1_000  # records, as the client library has it
 REFUSED_FOR_GOOD = frozenset({Result.TopicTerminated, Result.NotAllowedError})
@@ -29,13 +30,13 @@ class WaitingRecord(NamedTuple):
     """A record that is not answered yet.
 
     Attributes:
-        message: What is published.
+        encoded: The parts of the record.
         done: Called with the result.
         dropped: Returns True if the caller has a result already, so that the record must not be sent.
         size: The bytes that it adds to a batch, about.
     """
 
-    message: PublishArguments
+    encoded: EncodedRecord
     done: OnResult
     dropped: Callable[[], bool]
     size: int
@@ -87,18 +88,19 @@ class WireProducer:
         """Return True while the broker accepts records of this producer."""
         return not self._ended
 
-    def send(self, message: PublishArguments, done: OnResult, dropped: Callable[[], bool]) -> None:
+    def send(self, record: Record, done: OnResult, dropped: Callable[[], bool]) -> None:
         """Publish a record at the end of this turn of the loop. ``done`` is called with the result, but never if the
-        producer is lost before."""
-        content = message.content
+        producer is lost before. Raise ValueError for a property name that is not UTF-8; nothing is sent then."""
+        encoded = encode(record)
+        content = encoded.content
         if not self._measures and (content is None or len(content) < SMALL):
             size = 0  # far below the bound, and no batch needs it
         else:
-            size = _size(message)
+            size = encoded.size
         if size > self._most:
             done(Result.MessageTooBig, None)
             return
-        self._waiting.append(WaitingRecord(message, done, dropped, size))
+        self._waiting.append(WaitingRecord(encoded, done, dropped, size))
         self._connection.wake(self._number, self)
 
     def close(self) -> None:
@@ -148,8 +150,8 @@ class WireProducer:
         self._sequence += len(records)
         self._sent.append(SentFrame(sequence, records))
         if len(records) == 1:
-            return self._writer.single(records[0].message, sequence, now_ms)
-        return self._writer.batch([each.message for each in records], sequence, now_ms)
+            return self._writer.single(records[0].encoded, sequence, now_ms)
+        return self._writer.batch([each.encoded for each in records], sequence, now_ms)
 
     def stored(self, receipt: SendReceipt) -> None:
         """Note the receipt of a frame. Receipts arrive in the order of the frames."""
@@ -188,17 +190,5 @@ class WireProducer:
             self._on_lost(why)
 
 
-def _key_of(record: WaitingRecord) -> str:
-    return record.message.partition_key or ""
-
-
-def _size(message: PublishArguments) -> int:
-    """Return about how many bytes a message has in a frame."""
-    properties = message.properties or {}
-    texts = sum(_bytes(name) + _bytes(value) + 16 for name, value in properties.items())
-    return len(message.content or b"") + _bytes(message.partition_key or "") + texts + 64
-
-
-def _bytes(text: str) -> int:
-    """Return the bytes of a text in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode())
+def _key_of(record: WaitingRecord) -> bytes:
+    return record.encoded.key or b""

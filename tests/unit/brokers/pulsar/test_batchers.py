@@ -122,7 +122,7 @@ class Client:
     async def producer(self, _wire: str, _on_lost: Any) -> Any:
         return SimpleNamespace(
             is_connected=lambda: True,
-            send=lambda message, _done, _dropped: self.sent.append(message.content),
+            send=lambda record, _done, _dropped: self.sent.append(record.body),
         )
 
     async def close(self) -> None:

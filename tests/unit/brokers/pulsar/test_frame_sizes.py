@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from pulsar import Result
 
-from app.brokers.pulsar.messages import PublishArguments
+from app.bindings.record import Record
 from app.brokers.pulsar.settings import Batching
 from app.brokers.pulsar.wire.connection import MAX_MESSAGE, ProducerEnd, WireConnection
 from app.brokers.pulsar.wire.frames import FrameWriter
@@ -33,18 +33,18 @@ def producer(batching: Batching, bound: int = MAX_MESSAGE) -> WireProducer:
 
 
 @pytest.mark.parametrize(
-    "message",
+    "record",
     [
-        PublishArguments(b"", {"CE-Subject": "語" * 5_000}, None, None),
-        PublishArguments(b"", {f"CE-{number}": "" for number in range(400)}, None, None),
-        PublishArguments(b"x" * 8_000, None, "語" * 300, None),
+        Record(None, (("CE-Subject", "語".encode() * 5_000),), b""),
+        Record(None, tuple((f"CE-{number}", b"") for number in range(400)), b""),
+        Record("語".encode() * 300, (), b"x" * 8_000),
     ],
     ids=["long properties", "many properties", "long keys"],
 )
-def test_a_batch_is_below_the_bound_in_bytes_of_utf_8(message: PublishArguments) -> None:
+def test_a_batch_is_below_the_bound_in_bytes_of_utf_8(record: Record) -> None:
     batching = producer("mixed")
     for _ in range(1_500):
-        batching.send(message, lambda *_: None, lambda: False)
+        batching.send(record, lambda *_: None, lambda: False)
     frames = batching.flush()
     assert len(frames) > 1
     assert max(len(each) for each in frames) <= MAX_MESSAGE
@@ -53,7 +53,18 @@ def test_a_batch_is_below_the_bound_in_bytes_of_utf_8(message: PublishArguments)
 def test_a_record_beyond_a_small_bound_is_refused() -> None:
     results: list[Result] = []
     alone = producer("none", bound=64 << 10)
-    message = PublishArguments(bytes(100_000), None, None, None)
-    alone.send(message, lambda result, _: results.append(result), lambda: False)
+    record = Record(None, (), bytes(100_000))
+    alone.send(record, lambda result, _: results.append(result), lambda: False)
     assert results == [Result.MessageTooBig]
     assert alone.flush() == []
+
+
+def test_a_record_whose_name_is_not_utf_8_stops_no_other() -> None:
+    """Kafka has such names. The frames of one turn are written together, so an error there would lose them all."""
+    alone = producer("none")
+    unwritable = Record(None, (("\udce9", b""),), b"")
+    alone.send(Record(None, (), b"first"), lambda *_: None, lambda: False)
+    with pytest.raises(ValueError, match="surrogates"):
+        alone.send(unwritable, lambda *_: None, lambda: False)
+    alone.send(Record(None, (), b"last"), lambda *_: None, lambda: False)
+    assert len(alone.flush()) == 2

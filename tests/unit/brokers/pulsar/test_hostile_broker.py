@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pulsar import Result
 
+from app.bindings.record import Record
 from app.brokers.pulsar.errors import ClientError
-from app.brokers.pulsar.messages import PublishArguments
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.wire import commands
 from app.brokers.pulsar.wire.client import WireClient
@@ -22,7 +22,7 @@ from app.brokers.pulsar.wire.protobuf import integer, text
 from waiting import until
 
 TOPIC = "persistent://public/default/t"
-RECORD = PublishArguments(b"x", None, None, None)
+RECORD = Record(None, (), b"x")
 PING = framed(commands.PING)
 
 Reply = Callable[["Broker", Answer], bytes]

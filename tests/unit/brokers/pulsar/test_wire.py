@@ -13,19 +13,24 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.brokers.pulsar.messages import PublishArguments
+from app.bindings.record import Record
+from app.brokers.pulsar.messages import build
 from app.brokers.pulsar.wire import commands
 from app.brokers.pulsar.wire.frames import COMPRESSIONS, FrameWriter
+from app.brokers.pulsar.wire.properties import encode
 from app.brokers.pulsar.wire.protobuf import MalformedMessage, fields, integer, text, varint
 
 NUMBERS = st.integers(0, (1 << 63) - 1)
 TEXTS = st.text(max_size=300)
-MESSAGES = st.builds(
-    PublishArguments,
-    st.none() | st.binary(max_size=2_000),
-    st.none() | st.dictionaries(TEXTS, TEXTS, max_size=5),
-    st.none() | TEXTS,
-    st.none() | st.integers(1, 1 << 50),
+ASCII = st.text("ab/-1", max_size=100).map(str.encode)  # as nearly all values are
+NAMES = st.sampled_from(["CE-Id", "CE-Source", "CE-X-Own"]) | TEXTS
+RECORDS = st.builds(
+    Record,
+    key=st.none() | ASCII | st.binary(max_size=100),
+    headers=st.lists(st.tuples(NAMES, ASCII), max_size=5).map(tuple)
+    | st.lists(st.tuples(NAMES, st.none() | st.binary(max_size=300)), max_size=5).map(tuple),
+    body=st.none() | st.binary(max_size=2_000),
+    time_ms=st.none() | st.integers(-1, 1 << 50),
 )
 
 
@@ -109,15 +114,16 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     commands.read_receipt(data)
 
 
-@given(MESSAGES, st.integers(0, 1 << 40), st.integers(1, 1 << 45))
-def test_a_record_has_all_of_its_parts(
-    message: PublishArguments, sequence: int, now_ms: int
-) -> None:
-    frame = Frame(writer().single(message, sequence, now_ms))
+@given(RECORDS, st.integers(0, 1 << 40), st.integers(1, 1 << 45))
+def test_a_record_has_all_of_its_parts(record: Record, sequence: int, now_ms: int) -> None:
+    """They are those that the client library would get."""
+    message = build(record)
+    frame = Frame(writer().single(encode(record), sequence, now_ms))
     assert (frame.send.one(1), frame.send.one(2), frame.send.one(3)) == (300, sequence, None)
     about = frame.metadata
     assert (about.one(1), about.one(2), about.one(3)) == (b"standalone-0-7", sequence, now_ms)
     assert properties(about.all(4)) == (message.properties or {})
+    assert len(about.all(4)) == len(message.properties or {})
     key = about.one(6)
     assert (None if key is None else key.decode()) == message.partition_key
     assert about.one(12) == message.event_timestamp
@@ -125,9 +131,12 @@ def test_a_record_has_all_of_its_parts(
     assert frame.payload == (message.content or b"")
 
 
-@given(st.lists(MESSAGES, min_size=2, max_size=20))
-def test_a_batch_has_its_records_in_their_order(messages: list[PublishArguments]) -> None:
-    frame = Frame(writer().batch(messages, 7, 1))
+@given(st.lists(RECORDS, min_size=2, max_size=20))
+def test_a_batch_has_its_records_in_their_order(records: list[Record]) -> None:
+    messages = [build(each) for each in records]
+    encoded = [encode(each) for each in records]
+    frame = Frame(writer().batch(encoded, 7, 1))
+    assert len(frame.payload) <= sum(each.size for each in encoded)
     assert frame.send.one(3) == frame.metadata.one(11) == len(messages)
     read = frame.batch()
     assert [payload for _, payload in read] == [each.content or b"" for each in messages]
@@ -153,7 +162,7 @@ def test_a_batch_has_its_records_in_their_order(messages: list[PublishArguments]
 )
 def test_a_payload_is_compressed_as_its_metadata_says(name: str, number: int, plain: Any) -> None:
     content = b"the same words again and again " * 50
-    frame = Frame(writer(name).single(PublishArguments(content, None, None, None), 1, 1))
+    frame = Frame(writer(name).single(encode(Record(None, (), content)), 1, 1))
     assert (frame.metadata.one(8), frame.metadata.one(9)) == (number, len(content))
     assert bytes(plain(frame.payload, len(content))) == content
     assert len(frame.payload) < len(content)
