@@ -21,7 +21,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _PIECES = (
     b'"', b"\\", b",", b":", b"{", b"}", b"[", b"]", b" ", b"null", b"true", b"1", b"-", b"-0", b".5", b"e3", b"E400",
-    b"1e400", b"12345678901234567890", b"2147483648", b"0.001", b"NaN", b"1E-61", b'"\\ud800"', b"\\u0000", b'"x"',
+    b"1e400", b"0E99999999999999999999", b"12345678901234567890", b"2147483648", b"0.001", b"NaN", b"1E-61", b'"\\ud800"', b"\\u0000", b'"x"',
     b'"2026-02-30"', b'"2016-12-31T23:59:60Z"', b'"0000-01-01T00:00:00Z"', b'"a":', b"\xc3\xa9", b"\x01", b"\xef\xbb\xbf",
 )  # fmt: skip
 
@@ -52,6 +52,8 @@ class Number(str):
     @property
     def exact(self) -> Decimal | None:
         """The number; None if Python cannot look at it digit by digit."""
+        if not self.lower().partition("e")[0].strip("-0."):
+            return Decimal(0)
         try:
             found = Decimal(self)
         except InvalidOperation:

@@ -266,12 +266,12 @@ def _number(text: bytes) -> Decimal | None:
     """Return a JSON number; None for another value, and for a number of very many digits."""
     if not _is_number(text) or len(text) > json_text.DIGITS:
         return None
+    if not text.lower().partition(b"e")[0].strip(b"-0."):
+        return Decimal(0)
     try:
         found = Decimal(text.decode())
     except InvalidOperation:  # an exponent of very many digits
         return None
-    if not found:
-        return Decimal(0)
     far = found.adjusted() > _HUGE or found.adjusted() < -_HUGE
     return None if far else found
 
