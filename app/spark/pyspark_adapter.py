@@ -64,7 +64,8 @@ def java_error(error: BaseException) -> Any:
 def java_has_ended(error: BaseException) -> bool:
     """Return True if an error of Py4J means that the JVM has ended, for example because the kernel
     had no memory for it."""
-    from py4j.protocol import Py4JNetworkError  # noqa: PLC0415 - heavy, and an extra
+    # heavy, and an extra
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]  # noqa: PLC0415
     from pyspark import SparkContext  # noqa: PLC0415
 
     if not isinstance(error, Py4JNetworkError | ConnectionError):

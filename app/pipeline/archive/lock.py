@@ -63,14 +63,16 @@ def holding_all(spark: SparkSession, lake: Lake, tell: Tell) -> Iterator[None]:
         SetupError: Another process has a lock; the message names the process.
     """
     folder, rights = folder_of(lake.catalog.warehouse), get_args(LakeLock)
-    leases = [Lease(spark, lake, right) for right in rights if folder is None]
-    for each in leases:
-        each.observe(tell)
     with contextlib.ExitStack() as held:
-        for lease in leases:
-            held.enter_context(holding_lease(lease, tell))
-        for right in rights if folder else ():
-            held.enter_context(_locked(folder, lake, right))
+        if folder is not None:
+            for right in rights:
+                held.enter_context(_locked(folder, lake, right))
+        else:
+            leases = [Lease(spark, lake, right) for right in rights]
+            for each in leases:
+                each.observe(tell)
+            for each in leases:
+                held.enter_context(holding_lease(each, tell))
         yield
 
 
