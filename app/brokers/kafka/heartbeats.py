@@ -14,10 +14,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+TRIES = 3  # attempts, one after another, for which a session leaves time
 AT_ONCE_MS = 1  # heartbeat interval of a client whose heartbeats wait for the common departure
 
 Send = Callable[[int, Any], Awaitable[Any]]
 """A function that sends a request to a node, given by its number, and returns the answer."""
+
+
+def patience_of(session_timeout: float) -> float:
+    """Return the seconds in which a node must answer a heartbeat, or a connection. Another node may then be the
+    coordinator before the session ends."""
+    return session_timeout / TRIES
 
 
 class Heartbeats:

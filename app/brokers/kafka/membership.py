@@ -10,9 +10,16 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from app.brokers.aiokafka_adapter import HEARTBEAT, SYNC_GROUP, client_of, coordinator_of
+from app.brokers.aiokafka_adapter import (
+    HEARTBEAT,
+    SYNC_GROUP,
+    bound_requests,
+    client_of,
+    coordinator_of,
+    send_within,
+)
 from app.brokers.kafka.connection import shut
-from app.brokers.kafka.heartbeats import AT_ONCE_MS, Heartbeats
+from app.brokers.kafka.heartbeats import AT_ONCE_MS, Heartbeats, patience_of
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
 
 log = logging.getLogger(__name__)
@@ -44,7 +51,7 @@ def make_consumer(
         # A join is answered when every member has joined or was removed.
         "request_timeout_ms": _ms(rebalance + settings.request_timeout),
     }
-    return AIOKafkaConsumer(
+    consumer = AIOKafkaConsumer(
         group_id=group,
         group_instance_id=settings.instance_id,  # unique within its group
         enable_auto_commit=False,
@@ -57,6 +64,8 @@ def make_consumer(
         max_poll_interval_ms=NEVER_MS,
         **options,
     )
+    bound_requests(client_of(consumer), patience_of(settings.session_timeout))
+    return consumer
 
 
 def interval_of(settings: KafkaSettings) -> float:
@@ -82,6 +91,7 @@ class KafkaMembership:
         self._consumer = consumer
         self._beats = beats
         self._session_timeout = session_timeout
+        self._patience = patience_of(session_timeout)
         self._monotonic = monotonic
         self._sure_until = 0.0
         self._beat_failed = False  # True: the next heartbeat does not wait for the common departure
@@ -135,7 +145,7 @@ class KafkaMembership:
 
     async def _beat(self, beats: Heartbeats, node: int, request: Any, **options: Any) -> Any:
         """Send a heartbeat at the next common send time. If that fails, send it on the member's own
-        connection."""
+        connection. Without an answer there either, aiokafka searches for the coordinator again."""
         if not self._beat_failed:
             await beats.depart()
         self._beat_failed = True
@@ -143,7 +153,10 @@ class KafkaMembership:
             answer = await self._sent(beats.send(node, request), request)
         except Exception as error:  # noqa: BLE001 - the own connection is tried after any error
             log.debug("a heartbeat is sent on the member's own connection: %r", error)
-            answer = await self._sent(self._send(node, request, **options), request)
+            sending = send_within(
+                self._patience, self._send, self._client, node, request, **options
+            )
+            answer = await self._sent(sending, request)
         self._beat_failed = answer.error_code not in _ALIVE
         return answer
 

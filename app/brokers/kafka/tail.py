@@ -14,6 +14,7 @@ from aiokafka.errors import CorruptRecordException
 
 from app.brokers.cursor import SharedCursor
 from app.brokers.kafka.fetching import Fetcher
+from app.brokers.kafka.heartbeats import patience_of
 from app.brokers.kafka.reader import message_of
 from app.brokers.kafka.records import FetchedRecords
 from app.brokers.kafka.settings import KafkaSettings
@@ -118,7 +119,8 @@ class PartitionTails:
     async def beat(self, node: int, request: Any) -> Any:
         """Send a heartbeat on a connection of its own, because a connection with a waiting fetch would delay
         it."""
-        return await self._fetches().ask(node, request, "heartbeats")
+        within = patience_of(self._settings.session_timeout)
+        return await self._fetches().ask(node, request, "heartbeats", within)
 
     def _fetches(self) -> Fetcher:
         if self._fetching is None:

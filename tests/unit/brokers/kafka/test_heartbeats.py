@@ -6,13 +6,17 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from aiokafka.errors import KafkaConnectionError
+import pytest
+from aiokafka.client import ConnectionGroup
+from aiokafka.errors import KafkaConnectionError, RequestTimedOutError
 from aiokafka.protocol.group import HeartbeatRequest
 
+from app.brokers.aiokafka_adapter import bound_requests
 from app.brokers.kafka.heartbeats import Heartbeats
 from app.brokers.kafka.membership import KafkaMembership
 
 WITHIN = 60.0
+COORDINATION = ConnectionGroup.COORDINATION
 
 
 async def test_members_depart_together() -> None:
@@ -75,6 +79,46 @@ class Connections:
     async def of_member(self, _node: int, _request: Any, **_options: Any) -> Any:
         self.sent.append("member")
         return SimpleNamespace(error_code=self.code)
+
+
+async def test_a_coordinator_that_is_cut_off_silently_is_given_up_within_the_session() -> None:
+    """Neither connection breaks, and neither answers. The member would otherwise wait for the limit of a join, and
+    deliver nothing after its lease (seen by ``make proof ARGS="--scenario kafka-away"``)."""
+    closed: list[int] = []
+    silent = SimpleNamespace(close=lambda: closed.append(1))
+
+    async def never(_node: int, _request: Any, **_options: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def of_all(_node: int, _request: Any) -> Any:
+        raise RequestTimedOutError  # ``PartitionTails.beat`` has a limit of its own
+
+    client = SimpleNamespace(send=never, _conns={(1, COORDINATION): silent})
+    consumer: Any = SimpleNamespace(_client=client)
+    KafkaMembership(consumer, 0.03, beats=Heartbeats(0.001, of_all))
+    async with asyncio.timeout(WITHIN):
+        with pytest.raises(RequestTimedOutError):
+            await client.send(1, HeartbeatRequest("g", 1, "m"), group=COORDINATION)
+    assert closed, "the next request opens another connection"
+
+
+async def test_a_node_that_is_cut_off_silently_delays_no_search_for_the_coordinator() -> None:
+    """The client connects to one node at a time, and its own limit is that of a join."""
+    refreshed: list[bool] = []
+    connections = {1: SimpleNamespace(_request_timeout=60.0)}
+
+    async def connect(node: int, **_options: Any) -> Any:
+        return connections.get(node) or await asyncio.Event().wait()
+
+    client = SimpleNamespace(
+        _get_conn=connect, force_metadata_update=lambda: refreshed.append(True)
+    )
+    bound_requests(client, 0.01)
+    async with asyncio.timeout(WITHIN):
+        assert await client._get_conn(2) is None
+        assert refreshed == [True]
+        assert (await client._get_conn(1, group=COORDINATION))._request_timeout == 60.0
+        assert (await client._get_conn(1))._request_timeout == 0.01
 
 
 async def test_a_beat_goes_where_all_go_and_else_on_its_own_connection() -> None:
