@@ -116,7 +116,9 @@ class PortableLog(Log):
         self.driver.publish(submission)
         return submission
 
-    def submit_one(self, topic: str, record: Record, told: ResultCallback) -> PublishResult | None:
+    def submit_one(
+        self, topic: str, record: Record, on_result: ResultCallback
+    ) -> PublishResult | None:
         size = size_of(record)
         if not self._has_room(1, size, size):
             return self._refusals(1, size)[0]
@@ -124,7 +126,7 @@ class PortableLog(Log):
         self.driver.publish(submission)
         if submission.done():
             return submission.result()[0]
-        submission.on_result = told
+        submission.on_result = on_result
         return None
 
     def _has_room(self, count: int, size: int, largest: int) -> bool:

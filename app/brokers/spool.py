@@ -144,13 +144,15 @@ class SpoolingLog(DelegatingLog):
             self._submit_many(topic, records, on_results)
         return stored
 
-    def submit_one(self, topic: str, record: Record, told: ResultCallback) -> PublishResult | None:
+    def submit_one(
+        self, topic: str, record: Record, on_result: ResultCallback
+    ) -> PublishResult | None:
         known: list[PublishResult] = []
         entry = _Entry(topic, (record,), known.extend)
         self._enter(self._lane(record.key), entry)
         if known:
             return known[0]
-        entry.on_results = lambda results: told(results[0])
+        entry.on_results = lambda results: on_result(results[0])
         return None
 
     def _submit_many(self, topic: str, records: Sequence[Record], on_results: ToldAll) -> None:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from app.delivery.backoff import doubling
 
@@ -62,10 +62,12 @@ class Endpoint:
 
     Args:
         most: the number of attempts in flight at which the slow start ends.
+        on_pause: called when a pause begins or changes.
     """
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self, most: int = 64, on_pause: Callable[[], None] = lambda: None) -> None:
         self._most = most
+        self._on_pause = on_pause
         self._recent: deque[Hashable | None] = deque(
             maxlen=RECENT
         )  # key of a failure; None: answered
@@ -207,6 +209,7 @@ class Endpoint:
 
     def _pause(self, until: float, cause: str) -> None:
         self.flow, self.until, self.cause = BreakerState.PAUSED, until, cause
+        self._on_pause()
 
     def _most_failed(self) -> bool:
         failed = [key for key in self._recent if key is not None]

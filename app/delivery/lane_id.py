@@ -19,6 +19,8 @@ from hashlib import sha256
 
 from app.model.message import Partition
 
+KEYLESS = (b"o0", b"o:")
+"""The lane ids without a key: from the first of these on, and below the second."""
 LONGEST = 1_000  # bytes; an index entry of PostgreSQL has at most 2,700, other columns included
 
 
@@ -56,6 +58,11 @@ def key_lane(key: bytes, partition: Partition) -> bytes:
     """Return the lane of a record key, as ``lane_id`` does for a key alone."""
     lane = b"k" + _place(partition) + key
     return lane if len(lane) <= LONGEST else _bounded(lane)
+
+
+def has_key(lane: bytes) -> bool:
+    """Return True if a lane id is that of a key or of a value of ``order_by``, not of a single message."""
+    return not KEYLESS[0] <= lane < KEYLESS[1]
 
 
 def order_value(lane: bytes) -> bytes | None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
+from app.delivery.lane_id import has_key
 from app.delivery.lanes import REQUESTED
 from app.model.message import Partition
 
@@ -79,6 +80,7 @@ class ParkedLanes:
         self._waits: list[tuple[float, int, ParkedLaneState]] = []
         self._wait = 0
         self.rows = 0
+        self.keys = 0  # lanes of a key, and not of a message without one
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -96,6 +98,7 @@ class ParkedLanes:
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = ParkedLaneState(key, place)
+            self.keys += has_key(key)
             self.wait(lane, due, since)
         elif place not in lane.places:
             lane.places += (place,)
@@ -181,3 +184,4 @@ class ParkedLanes:
         self.count(lane, -lane.rows)
         lane.gone, lane.wait = True, 0
         del self._lanes[lane.key]
+        self.keys -= has_key(lane.key)

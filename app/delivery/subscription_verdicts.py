@@ -71,6 +71,7 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
         queue_oldest: The age of the oldest event in the pull queue.
         parked: The parked events, without redriven ones.
         parked_keys: Their keys.
+        parked_keyless: Those of them that have no key.
         parked_oldest: The age of the oldest of them.
         letters: The number of dead letters by cause.
     """
@@ -95,6 +96,7 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
     queue_oldest: float = 0.0
     parked: int = 0
     parked_keys: int = 0
+    parked_keyless: int = 0
     parked_oldest: float = 0.0
     letters: Mapping[str, int] = {}
 
@@ -233,16 +235,24 @@ def _late(facts: SubscriptionFacts) -> OperatorVerdict | None:
 def _parked(facts: SubscriptionFacts) -> OperatorVerdict:
     """Return the verdict on parked keys."""
     waits = duration_text(facts.parked_oldest)
-    keys = counted(facts.parked_keys, "key")
-    events = counted(facts.parked, "event")
     verb = "is" if facts.parked == 1 else "are"
-    detail = f"{events} of {keys} {verb} parked, the oldest for {waits}"
+    detail = f"{_parked_events(facts)} {verb} parked, the oldest for {waits}"
     repair = "repair what the target refuses, then"
     if facts.paused or facts.state == "disabled":  # nothing is tried before it is resumed
         cure, command = f"{repair} resume the subscription", _restart(facts)
     else:
         cure, command = f"{repair} try again at once", _retry(facts.id)
     return _verdict(facts, "parked-keys", "warning", detail, cure, command)
+
+
+def _parked_events(facts: SubscriptionFacts) -> str:
+    """Return the parked events with their keys: ``5 events of 2 keys``."""
+    events, keys = counted(facts.parked, "event"), counted(facts.parked_keys, "key")
+    if not facts.parked_keyless:
+        return f"{events} of {keys}"
+    if not facts.parked_keys:
+        return f"{events} without a key"
+    return f"{events} ({facts.parked_keyless} without a key, the others of {keys})"
 
 
 def letter_verdicts(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from app.api.http.given import ServiceParts
-from app.api.http.views import Attention
 from app.api.status.answers import Status
 from app.delivery.alert_plan import ProcessFindings
 from app.delivery.service_verdicts import SILENT, ServiceFacts, verdicts
 from app.errors import StoreUnavailable
 from app.interfaces import Store
 from app.model.operator_verdict import OperatorVerdict
+
+if TYPE_CHECKING:
+    from app.api.status.views import JudgedStatus
 
 
 class AttentionReader:
@@ -21,9 +24,9 @@ class AttentionReader:
         self._given = given
         self._last = ProcessFindings()
 
-    async def attention(self) -> Sequence[Attention]:
+    async def attention(self) -> Sequence[OperatorVerdict]:
         """Return what needs a person now, the gravest first."""
-        return (await self._status()).attention
+        return (await self._judged()).verdicts
 
     async def findings(self) -> ProcessFindings:
         """Return what needs a person now, and the senders that have sent lately.
@@ -38,12 +41,11 @@ class AttentionReader:
         return self._last
 
     async def _findings(self) -> ProcessFindings:
-        status = await self._status()
-        found = tuple(map(_verdict_of, status.attention))
-        return ProcessFindings(found, tuple(_active(status)))
+        judged = await self._judged()
+        return ProcessFindings(tuple(judged.verdicts), tuple(_active(judged.status)))
 
-    async def _status(self) -> Status:
-        from app.api.access.reach import ReachableParts  # noqa: PLC0415 - probes seldom need it
+    async def _judged(self) -> JudgedStatus:
+        from app.api.access.limited_parts import ReachableParts  # noqa: PLC0415 - probes seldom need it
         from app.api.status.views import whole_status  # noqa: PLC0415
 
         return await whole_status(ReachableParts(self._given, None))
@@ -54,17 +56,6 @@ def _with_store_away(last: ProcessFindings, cause: str) -> ProcessFindings:
     away = verdicts(ServiceFacts(store_cause=cause))
     others = [each for each in last.verdicts if each.name not in {one.name for one in away}]
     return ProcessFindings((*away, *others), last.active)
-
-
-def _verdict_of(each: Attention) -> OperatorVerdict:
-    return OperatorVerdict(
-        name=each.verdict,
-        severity=each.severity,
-        subject=each.subject,
-        detail=each.detail,
-        cure=each.cure,
-        command=each.next,
-    )
 
 
 def _active(status: Status) -> Iterator[str]:

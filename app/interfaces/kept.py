@@ -107,12 +107,13 @@ class StoredLane(msgspec.Struct, frozen=True):
 
 
 class ParkedCount(msgspec.Struct, frozen=True):
-    """The numbers of parked rows, of their keys (lanes) and of redriven rows of one subscription.
+    """The numbers of parked rows, of their keys, of rows without a key, and of redriven rows of one subscription.
 
     ``oldest_ms`` is when the oldest row began to wait, in ms since 1970."""
 
     rows: int
-    lanes: int
+    keys: int
+    keyless: int
     oldest_ms: int
     redriven: int = 0
 

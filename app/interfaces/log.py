@@ -144,16 +144,18 @@ class Log(Protocol):
                 repeat gets the first receipt, marked ``duplicate``.
         """
 
-    def submit_one(self, topic: str, record: Record, told: ResultCallback) -> PublishResult | None:
+    def submit_one(
+        self, topic: str, record: Record, on_result: ResultCallback
+    ) -> PublishResult | None:
         """Publish one record without identity, for callers with very many records.
 
-        Returns the result if it is known at once. Otherwise returns None, and calls ``told`` with the result
+        Returns the result if it is known at once. Otherwise returns None, and calls ``on_result`` with the result
         later.
         """
         stored = self.submit(topic, (record,))
         if stored.done():
             return results_of(stored, 1)[0]
-        stored.add_done_callback(lambda done: told(results_of(done, 1)[0]))
+        stored.add_done_callback(lambda done: on_result(results_of(done, 1)[0]))
         return None
 
     async def subscribe(

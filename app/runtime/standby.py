@@ -19,7 +19,6 @@ from app.api.asked.readiness import ReadinessSource, RoleReadiness
 from app.api.front import Front
 from app.api.http.given import ServiceParts
 from app.api.http.problems import MEDIA_TYPE, document
-from app.api.http.views import Attention
 from app.api.status.asked import AttentionSource, Measured
 from app.api.status.families import Family, ready_families, reload_family
 from app.config.model.config import Admin, Config
@@ -29,6 +28,7 @@ from app.features.component import Role
 from app.features.listening import limits_of, tls_of
 from app.gateway.listener import Listener
 from app.gateway.server import HttpServer
+from app.model.operator_verdict import OperatorVerdict
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Standby:
         """Return the metrics that the alerts of a refused configuration read."""
         return [*ready_families(await self.readiness()), reload_family(successful=False)]
 
-    async def attention(self) -> Sequence[Attention]:
+    async def attention(self) -> Sequence[OperatorVerdict]:
         """Return nothing beyond the causes."""
         return ()
 

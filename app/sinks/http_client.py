@@ -128,10 +128,10 @@ class HttpClient:
         url: str,
         message: HttpMessage,
         within: float,
-        told: AnswerCallback,
+        on_answer: AnswerCallback,
         target: str = "",
     ) -> BegunAttempt | None:
-        """Send a request without a task, as ``send`` does. ``told`` is called once with its answer.
+        """Send a request without a task, as ``send`` does. ``on_answer`` is called once with its answer.
 
         Return None if that is not possible now: no connection is idle, or the request cannot be
         sent. Then ``send`` gives the answer.
@@ -140,7 +140,7 @@ class HttpClient:
             pool, head = self._prepared(method, url, message, target)
         except RequestFailed:
             return None
-        return pool.begin(head, message.body, within, told)
+        return pool.begin(head, message.body, within, on_answer)
 
     async def ask(
         self, url: str, message: HttpMessage, within: float

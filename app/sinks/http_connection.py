@@ -90,7 +90,7 @@ class ClientConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        *("_loop", "_batcher", "_reader", "_tunnel", "_told", "_timer", "_fires"),
+        *("_loop", "_batcher", "_reader", "_tunnel", "_on_result", "_timer", "_fires"),
         *("_paused", "_rest", "_shows_own", "_idle_error"),
         *("transport", "owner", "closed", "deadline", "unsent", "used", "idle_since"),
     )
@@ -110,7 +110,7 @@ class ClientConnection(asyncio.Protocol):
         self._reader = AnswerReader(limit, tunnel=tunnel, usual=usual)
         self._tunnel = tunnel
         self._shows_own = shows_own
-        self._told: ResultCallback | None = None
+        self._on_result: ResultCallback | None = None
         self.deadline = _NEVER  # of the last request, by the loop's clock
         self._timer: asyncio.TimerHandle | None = None
         self._fires = _NEVER
@@ -124,16 +124,16 @@ class ClientConnection(asyncio.Protocol):
         self.used = False  # whether an earlier request was answered
         self.idle_since = 0.0
 
-    def send(self, head: bytes, body: bytes, deadline: float, told: ResultCallback) -> None:
-        """Send a request. ``told`` is called once with its result, but not before this returns.
+    def send(self, head: bytes, body: bytes, deadline: float, on_result: ResultCallback) -> None:
+        """Send a request. ``on_result`` is called once with its result, but not before this returns.
 
         ``deadline`` is a time of the loop's clock. The result is RequestFailed if the connection failed, and
         TimeoutError after the deadline.
         """
         if self.closed:
-            self._loop.call_soon(told, self._lost(self._idle_error, unsent=True))
+            self._loop.call_soon(on_result, self._lost(self._idle_error, unsent=True))
             return
-        self._told = told
+        self._on_result = on_result
         if self._reader.begun:
             self._reader.begin()
         self.deadline = deadline
@@ -153,30 +153,30 @@ class ClientConnection(asyncio.Protocol):
         If the caller is cancelled, the connection is closed.
         """
         answer: asyncio.Future[SinkAnswer] = self._loop.create_future()
-        told = partial(_resolve, answer)
-        self.send(head, body, deadline, told)
+        on_result = partial(_resolve, answer)
+        self.send(head, body, deadline, on_result)
         try:
             return await answer
         except asyncio.CancelledError:
-            self.cancel(told)
+            self.cancel(on_result)
             raise
 
     def abort(self) -> None:
         """End the request without an answer: the callback given to ``send`` is not called."""
-        self._told = None
+        self._on_result = None
         self.close()
         if self.owner is not None:
             self.owner.aborted(self)
 
-    def cancel(self, told: ResultCallback) -> None:
-        """Close the connection if it still serves the request of ``told``, which is then not called."""
-        if self._told is told:
-            self._told = None
+    def cancel(self, on_result: ResultCallback) -> None:
+        """Close the connection if it still serves the request of ``on_result``, which is then not called."""
+        if self._on_result is on_result:
+            self._on_result = None
             self.close()
 
     def close(self, fault: RequestFailed | None = None) -> None:
         """Close the connection. A request that waits for its answer fails with ``fault``."""
-        if self._told is not None:
+        if self._on_result is not None:
             self._fail(fault or RequestFailed("reset", BROKEN))
         elif not self.closed:
             self.closed = True
@@ -193,7 +193,7 @@ class ClientConnection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._told is None or self.unsent:  # the target sent bytes without a request
+        if self._on_result is None or self.unsent:  # the target sent bytes without a request
             self._on_end(None)
             return
         try:
@@ -208,7 +208,7 @@ class ClientConnection(asyncio.Protocol):
         self._on_end(None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if error is not None and self._told is not None:
+        if error is not None and self._on_result is not None:
             self._read_pending()
         self._on_end(error)
 
@@ -220,7 +220,7 @@ class ClientConnection(asyncio.Protocol):
         self._write_body()
 
     def _finish(self, found: SinkAnswer) -> None:
-        told, self._told = self._told, None
+        on_result, self._on_result = self._on_result, None
         if not self._tunnel:
             if self._reader.last or self._rest is not None or self._paused or self.owner is None:
                 self._rest = None  # a target that answers early does not want the rest of the body
@@ -228,21 +228,21 @@ class ClientConnection(asyncio.Protocol):
             else:
                 self.used = True
                 self.owner.release(self)
-        if told is not None:
-            told(found)
+        if on_result is not None:
+            on_result(found)
 
     def _fail(self, error: Exception) -> None:
         """Fail the request. If its status arrived already, return an answer that is cut short
         instead.
         """
-        told, self._told = self._told, None
+        on_result, self._on_result = self._on_result, None
         self._rest = None
         self.close()
-        if told is not None:
-            told(self._reader.cut_short(describe(error)) if self._reader.status else error)
+        if on_result is not None:
+            on_result(self._reader.cut_short(describe(error)) if self._reader.status else error)
 
     def _on_end(self, error: Exception | None) -> None:
-        if self._told is None:
+        if self._on_result is None:
             self._idle_error = self._idle_error or error
             self.close()
         elif error is None and (found := self._reader.end()) is not None:
@@ -306,7 +306,7 @@ class ClientConnection(asyncio.Protocol):
         """Fail a request whose deadline has passed. If the deadline has not passed, set the timer
         again. One timer serves many requests."""
         self._timer, self._fires = None, _NEVER
-        if self._told is None:
+        if self._on_result is None:
             return
         if self.deadline - self._loop.time() > _TICK:
             self._set_timer(self.deadline)

@@ -70,9 +70,9 @@ class ConnectionPool:
             self._give_back()
 
     def begin(
-        self, head: bytes, body: bytes, within: float, told: AnswerCallback
+        self, head: bytes, body: bytes, within: float, on_answer: AnswerCallback
     ) -> ClientConnection | None:
-        """Send a request on an idle connection, without a task. ``told`` is called once with its
+        """Send a request on an idle connection, without a task. ``on_answer`` is called once with its
         answer, unless the connection is aborted first.
 
         Return the connection. Return None if no idle connection may be used now; then ``ask`` can
@@ -82,7 +82,7 @@ class ConnectionPool:
             return None
         self._free -= 1
         connection = self._idle.pop()
-        concluded = partial(self._conclude, connection, head, body, within, told)
+        concluded = partial(self._conclude, connection, head, body, within, on_answer)
         connection.send(head, body, self.loop.time() + within, concluded)
         return connection
 
@@ -130,19 +130,19 @@ class ConnectionPool:
         head: bytes,
         body: bytes,
         within: float,
-        told: AnswerCallback,
+        on_answer: AnswerCallback,
         result: SinkAnswer | Exception,
     ) -> None:
         """Report the result of a request that ``begin`` sent. Send it again if its connection was stale."""
         if isinstance(result, StaleConnection):
             self._repeated()
-            again = self._repeat(connection, head, body, within, told)
+            again = self._repeat(connection, head, body, within, on_answer)
             task = self.loop.create_task(again, name="repeated request")
             task.add_done_callback(lambda _: self._give_back())
             self._repeats[connection] = task
             return
         self._give_back()
-        told(result if isinstance(result, SinkAnswer) else _failed(result, within, sent=True))
+        on_answer(result if isinstance(result, SinkAnswer) else _failed(result, within, sent=True))
 
     async def _repeat(
         self,
@@ -150,7 +150,7 @@ class ConnectionPool:
         head: bytes,
         body: bytes,
         within: float,
-        told: AnswerCallback,
+        on_answer: AnswerCallback,
     ) -> None:
         try:
             answer = await self._exchange(head, body, stale.deadline, within, None)
@@ -158,7 +158,7 @@ class ConnectionPool:
             log.exception("a bug prevented the repetition of a request")
             answer = RequestFailed("reset", f"a bug: {type(error).__name__}").answer()
         if self._repeats.pop(stale, None) is not None:
-            told(answer)
+            on_answer(answer)
 
     def close(self) -> None:
         """Close all connections. Requests that wait for an answer fail."""
@@ -245,9 +245,9 @@ class ProxiedConnectionPool(ConnectionPool):
     """
 
     def begin(
-        self, head: bytes, body: bytes, within: float, told: AnswerCallback
+        self, head: bytes, body: bytes, within: float, on_answer: AnswerCallback
     ) -> ClientConnection | None:
-        return super().begin(head, body, within, lambda answer: told(_of_target(answer)))
+        return super().begin(head, body, within, lambda answer: on_answer(_of_target(answer)))
 
     async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
         return _of_target(await super().ask(head, body, within))

@@ -155,10 +155,10 @@ class WebhookSink(BatchSink):
             on_answer(answer)
             return
         judged = self._requests.judged(answer, 1)
-        told_answer = self._told_answer(judged, request, None)
-        if told_answer is answer and request.mask is None and len(answer.body) <= SHORT:
+        reported = self._reported(judged, request, None)
+        if reported is answer and request.mask is None and len(answer.body) <= SHORT:
             self._usual = answer  # it stays as it is after any request
-        on_answer(told_answer)
+        on_answer(reported)
 
     def piece(self, outgoing: DeliveryRequest) -> DocumentPiece | None:
         """Return the event as a part of a request with several events, or None if it must be sent
@@ -196,9 +196,9 @@ class WebhookSink(BatchSink):
         answer = self._requests.judged(answer, len(events))
         if self._replies is not None and answer.status in _SUCCESS:
             answer = await self._replies.take(answer, events, key)
-        return self._told_answer(answer, request, used)
+        return self._reported(answer, request, used)
 
-    def _told_answer(
+    def _reported(
         self, answer: SinkAnswer, request: WebhookRequest, used: RequestCredentials | None
     ) -> SinkAnswer:
         """Return the answer without secrets, and with its HTTP exchange if that is kept."""

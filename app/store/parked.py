@@ -23,6 +23,7 @@ from sqlalchemy import (
     update,
 )
 
+from app.delivery.lane_id import KEYLESS
 from app.interfaces import Parked, ParkedCount, ParkedKey, StoredLane
 from app.model.message import Partition
 from app.store.owners import fence_all, next_numbers
@@ -47,6 +48,7 @@ _Places = tuple[str, str, Collection[Partition]]
 """A subscription, its broker and partitions."""
 
 _c = parked.c
+_is_keyless = and_(_c.lane >= KEYLESS[0], _c.lane < KEYLESS[1])
 _how_many_redriven = func.sum(case((_c.redriven, 1), else_=0))
 
 _DONE_WITH = delete(parked).where(
@@ -147,7 +149,8 @@ class ParkedMessages(StorePart):
             select(
                 _c.subscription,
                 func.count(),
-                func.count(_c.lane.distinct()),
+                func.count(case((~_is_keyless, _c.lane)).distinct()),
+                func.sum(case((_is_keyless, 1), else_=0)),
                 func.min(_c.at_ms),
                 _how_many_redriven,
             ).group_by(_c.subscription)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 
@@ -26,13 +27,20 @@ class EndpointState(DispatcherPart):
     def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
         self._disabling = 0  # writes of a 410 to the store that are in progress
-        self.endpoint = Endpoint(requests_in_flight(shared.subscription))
+        self._closes = asyncio.Event()
+        self.endpoint = Endpoint(requests_in_flight(shared.subscription), self._closes.set)
         self.halted = ""
 
     @property
     def is_open(self) -> bool:
         """Return True if requests may be sent without being probes."""
         return not self.halted and self.endpoint.flow is BreakerState.FLOWING
+
+    async def closed(self) -> None:
+        """Wait until requests may not be sent, or only as probes."""
+        while self.is_open:
+            self._closes.clear()
+            await self._closes.wait()
 
     @property
     def disabled(self) -> bool:
@@ -48,6 +56,7 @@ class EndpointState(DispatcherPart):
         """Start no new attempts for the given cause; an empty cause allows attempts again. Requests in flight go
         on."""
         was_disabled, self.halted = self.disabled, cause
+        self._closes.set()
         if self.disabled and not was_disabled:
             _log.warning("%s", disabled_message(self._subscription.id, cause))
 

@@ -49,7 +49,7 @@ class StatusReport(DispatcherPart):
             paused_for=paused_for,
             oldest=self._oldest(),
             parked_rows=parking.lanes.rows,
-            parked_keys=len(parking.lanes),
+            parked_keys=parking.lanes.keys,
             queue_bound=self._subscription.queue_bound,
         )
 

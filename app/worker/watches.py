@@ -37,8 +37,9 @@ class ExpiryAlarm(DispatcherPart):
         self._begun: dict[Partition, RetainedExtent] = {}
 
     async def watch(self) -> None:
-        """Check the log's retention every minute while the subscription is paused."""
+        """Check the log's retention every minute while the subscription is paused. An open one wakes nothing."""
         while True:
+            await self._gate.closed()
             await self._clock.sleep(LOOK)
             if self._gate.is_open:
                 self._begun, self.trouble = {}, ""

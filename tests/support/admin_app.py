@@ -18,7 +18,6 @@ from app.api.asked.routes import KnownProducers, Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.front import create_app
 from app.api.http.given import ServiceParts
-from app.api.http.views import Attention
 from app.api.status.asked import (
     AttentionSource,
     IntakeTallies,
@@ -30,6 +29,7 @@ from app.api.status.asked import (
 from app.api.status.configured import CurrentConfiguration
 from app.api.status.recorder import Recorder
 from app.interfaces import Clock, Notify, Store
+from app.model.operator_verdict import OperatorVerdict
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
@@ -78,7 +78,7 @@ class _NoAlerts:
 class _NoNeeds:
     """A fake service needs nobody."""
 
-    async def attention(self) -> Sequence[Attention]:
+    async def attention(self) -> Sequence[OperatorVerdict]:
         return ()
 
 

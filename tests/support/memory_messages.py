@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from app.delivery.lane_id import has_key
 from app.interfaces import (
     DeadLetter,
     Parked,
@@ -138,7 +139,8 @@ class ParkedRows:
         return {
             name: ParkedCount(
                 len(rows),
-                len({row.lane for row in rows}),
+                len({row.lane for row in rows if has_key(row.lane)}),
+                sum(not has_key(row.lane) for row in rows),
                 min(row.at_ms for row in rows),
                 sum(row.redriven for row in rows),
             )

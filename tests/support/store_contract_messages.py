@@ -150,9 +150,14 @@ class ParkedContract:
         await store.letters.add(a_letter(9))
         await store.letters.redrive(ALL, rate=0, now_ms=NOW + 9, limit=1)
         assert await store.parked.count() == {
-            "billing": ParkedCount(4, 2, NOW, 1),
-            "audit": ParkedCount(1, 1, NOW + 1, 0),
+            "billing": ParkedCount(4, 2, 0, NOW, 1),
+            "audit": ParkedCount(1, 1, 0, NOW + 1, 0),
         }
+
+    async def test_an_event_without_a_key_counts_as_no_key(self, store):
+        lanes = [lane_id(None, None, ORDERS, str(number)) for number in (1, 2)]
+        await store.parked.park([a_row(1, lanes[0]), a_row(2, lanes[1]), a_row(3)])
+        assert await store.parked.count() == {"billing": ParkedCount(3, 1, 2, NOW, 0)}
 
     async def test_keys_that_wait_longest_come_first(self, store):
         await store.parked.park([a_row(5, b"b"), a_row(1, b"a"), a_row(2, b"b")])

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar, cast
 from fastapi import Depends, Request
 
 from app.api.access.callers import caller_of
-from app.api.access.reach import ReachableParts, reachable_parts
+from app.api.access.limited_parts import ReachableParts, reachable_parts
 from app.api.asked.brokers import Brokers
 from app.api.asked.registry import Registry
 from app.api.asked.routes import Routes

@@ -74,7 +74,7 @@ async def count(store: StoreDep) -> views.ParkedCounts:
     found = await store.parked.count()
     return views.ParkedCounts(
         counts=[
-            views.ParkedCountView.of(each, subscription=name, keys=each.lanes)
+            views.ParkedCountView.of(each, subscription=name)
             for name, each in sorted(found.items())
         ]
     )

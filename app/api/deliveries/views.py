@@ -280,6 +280,7 @@ class ParkedCountView(CopyingView):
     subscription: str = Field(description="id of the subscription")
     rows: int = Field(description="number of parked messages")
     keys: int = Field(description="number of their keys")
+    keyless: int = Field(description="number of messages without a key; each waits on its own")
     redriven: int = Field(description="number of redriven dead letters among the messages")
     oldest_ms: int = Field(
         description="start of the wait of the oldest message, in ms since the epoch"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from app.access.caller import EventMeter
-from app.api.http.views import Attention
 from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
 from app.api.status.families import Family
+from app.model.operator_verdict import OperatorVerdict
 
 
 class Spools(Protocol):
@@ -42,7 +42,7 @@ class Volumes(Protocol):
 class AttentionSource(Protocol):
     """A provider of everything that needs a person."""
 
-    async def attention(self) -> Sequence[Attention]:
+    async def attention(self) -> Sequence[OperatorVerdict]:
         """Return what needs a person now, the gravest first."""
 
 

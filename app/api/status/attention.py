@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from app.api.asked.readiness import RoleReadiness
-from app.api.http.views import Attention, HealthView
+from app.api.http.views import HealthView
 from app.api.status.answers import SenderView, SpoolView, Status
 from app.api.subscriptions.facts import facts_of
 from app.delivery.service_verdicts import SenderFacts, ServiceFacts, SpoolFacts, verdicts
 from app.delivery.subscription_verdicts import SubscriptionFacts
+from app.model.operator_verdict import OperatorVerdict
 
 _NAMED_BY_COMPONENTS = frozenset(
     {"broker-away", "store-away", "not-ready", "disabled", "cannot-run", "restarting", "paused"}
@@ -24,7 +25,7 @@ def attention(
     reloaded: float | None,
     deleted: Mapping[str, Mapping[str, int]],
     broken: Iterable[SubscriptionFacts] = (),
-) -> list[Attention]:
+) -> list[OperatorVerdict]:
     """Return what of a status needs a person, the gravest first.
 
     Args:
@@ -34,7 +35,7 @@ def attention(
         broken: Subscriptions that no process can run.
     """
     facts = _facts(status, reloaded, deleted, [*map(facts_of, status.subscriptions), *broken])
-    return list(map(Attention.of, verdicts(facts)))
+    return verdicts(facts)
 
 
 def _facts(
@@ -82,18 +83,20 @@ def _senders(kind: str, views: Sequence[SenderView]) -> Iterator[SenderFacts]:
         yield SenderFacts(kind=kind, name=each.name, last=each.last_event_seconds)
 
 
-def with_attention(role: str, state: RoleReadiness, found: Iterable[Attention]) -> RoleReadiness:
+def with_attention(
+    role: str, state: RoleReadiness, found: Iterable[OperatorVerdict]
+) -> RoleReadiness:
     """Return the readiness of a role with the verdicts on its work among its causes. They never change
     whether it is ready."""
     causes = [
         f"{each.subject}: {each.detail}. Cure: {each.cure}"
         for each in found
-        if each.verdict not in _NAMED_BY_COMPONENTS and role in _roles_of(each)
+        if each.name not in _NAMED_BY_COMPONENTS and role in _roles_of(each)
     ]
     return state.model_copy(update={"causes": [*state.causes, *causes]})
 
 
-def _roles_of(each: Attention) -> Sequence[str]:
+def _roles_of(each: OperatorVerdict) -> Sequence[str]:
     """Return the roles whose readiness names a verdict."""
     kind = each.subject.partition(" ")[0]
     if kind == "subscription":

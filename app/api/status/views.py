@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from app import __version__
 from app.access.caller import EventMeter
-from app.api.access.reach import ReachableParts
+from app.api.access.limited_parts import ReachableParts
 from app.api.access.redaction import ALL, Redaction
 from app.api.asked.alerts import Alerting
 from app.api.asked.brokers import Brokers
 from app.api.asked.process import Process
-from app.api.asked.readiness import ReadinessSource, RoleReadiness
+from app.api.asked.readiness import ReadinessSource
 from app.api.asked.registry import Registry, SubscriptionEntry
 from app.api.asked.routes import KnownProducers, Routes
 from app.api.asked.subscriptions import Subscriptions
@@ -43,6 +43,7 @@ from app.api.subscriptions.standings import (
 from app.delivery.subscription_verdicts import SubscriptionFacts
 from app.errors import StoreUnavailable
 from app.interfaces import Clock, Store
+from app.model.operator_verdict import OperatorVerdict
 from app.model.route import Route
 from app.telemetry import Counters
 
@@ -58,13 +59,29 @@ async def status(parts: ReachableParts, shown: Redaction) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**members, "subscriptions": rows}))
 
 
-async def whole_status(parts: ReachableParts) -> Status:
-    """Return the status with everything that needs a person, for the process itself."""
-    return await read_status(parts, ALL, Slices())
+class JudgedStatus(NamedTuple):
+    """A status, and the verdicts on what needs a person, the gravest first."""
+
+    status: Status
+    verdicts: Sequence[OperatorVerdict]
+
+
+async def whole_status(parts: ReachableParts) -> JudgedStatus:
+    """Return the status and its verdicts, for the process itself."""
+    return await _judged_status(parts, ALL, Slices())
 
 
 async def read_status(parts: ReachableParts, shown: Redaction, slices: Slices) -> Status:
     """Return the status with everything that needs a person."""
+    found, verdicts = await _judged_status(parts, shown, slices)
+    readiness = {
+        role: with_attention(role, state, verdicts) for role, state in found.readiness.items()
+    }
+    needs = list(map(Attention.of, verdicts))
+    return found.model_copy(update={"attention": needs, "readiness": readiness})
+
+
+async def _judged_status(parts: ReachableParts, shown: Redaction, slices: Slices) -> JudgedStatus:
     subscriptions = parts.of(Subscriptions)
     standings = SubscriptionStatusReader(
         subscriptions,
@@ -78,13 +95,13 @@ async def read_status(parts: ReachableParts, shown: Redaction, slices: Slices) -
     found = await _status(parts, views)
     letters, entries = await standings.letters(), await _entries(parts.of(Registry))
     names = {each.id for each in entries}
-    needs = attention(
+    verdicts = attention(
         found,
         reloaded=_reloaded(parts.of(CurrentConfiguration), parts.of(Clock)),
         deleted={name: each for name, each in letters.items() if name not in names},
         broken=_broken(entries, {each.id for each in views}),
     )
-    return found.model_copy(update={"attention": needs, "readiness": _explained(found, needs)})
+    return JudgedStatus(found, verdicts)
 
 
 def _reloaded(configured: CurrentConfiguration, clock: Clock) -> float | None:
@@ -109,11 +126,6 @@ def _broken(
     for each in entries:
         if each.faults and each.id not in running:
             yield SubscriptionFacts(id=each.id, state="broken", cause="; ".join(each.faults))
-
-
-def _explained(status: Status, needs: Sequence[Attention]) -> Mapping[str, RoleReadiness]:
-    """Return the readiness of each role with what needs a person among its causes."""
-    return {role: with_attention(role, state, needs) for role, state in status.readiness.items()}
 
 
 async def _status(parts: ReachableParts, subscriptions: Sequence[SubscriptionView]) -> Status:

@@ -20,6 +20,9 @@ class ParkedOfSubscription(BaseModel):
 
     rows: int = Field(0, description="number of parked events")
     keys: int = Field(0, description="number of their keys")
+    keyless: int = Field(
+        0, description="number of parked events without a key; each waits on its own"
+    )
     redriven: int = Field(
         0, description="number of these events that were dead letters and are being redriven"
     )

@@ -31,6 +31,7 @@ def facts_of(view: SubscriptionView) -> SubscriptionFacts:
         queue_oldest=(queue and queue.oldest_seconds) or 0.0,
         parked=parked.rows - parked.redriven,
         parked_keys=parked.keys,
+        parked_keyless=parked.keyless,
         parked_oldest=parked.oldest_seconds or 0.0,
         letters=view.dead_letters,
     )

@@ -221,7 +221,8 @@ async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscrip
     return {
         name: ParkedOfSubscription(
             rows=each.rows,
-            keys=each.lanes,
+            keys=each.keys,
+            keyless=each.keyless,
             redriven=each.redriven,
             oldest_seconds=max(0.0, round(now - each.oldest_ms / 1000, 3)),
         )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.api.asked.readiness import RoleReadiness
-from app.api.http.views import Attention, HealthView
+from app.api.http.views import HealthView
 from app.api.status.answers import DiskView, ProducerView, SpoolView, Status
 from app.api.status.attention import attention, with_attention
 from app.api.status.configuration_answers import ConfigurationState, ReloadView
@@ -17,6 +17,7 @@ from app.api.subscriptions.answers import (
     SubscriptionView,
 )
 from app.delivery.subscription_verdicts import FAILED, LATE, STEADY, SubscriptionFacts
+from app.model.operator_verdict import OperatorVerdict
 
 UP = HealthView(healthy=True)
 
@@ -93,7 +94,7 @@ def needs(
     broken: tuple[SubscriptionFacts, ...] = (),
 ) -> list[tuple[str, str]]:
     found = attention(status, reloaded=reloaded, deleted=deleted or {}, broken=broken)
-    return [(each.verdict, each.subject) for each in found]
+    return [(each.name, each.subject) for each in found]
 
 
 def test_a_service_that_is_well_needs_nobody() -> None:
@@ -188,10 +189,11 @@ def test_facts_of_the_service_are_read_in_the_status() -> None:
 
 def test_verdicts_are_causes_of_the_role_that_they_concern_and_never_its_state() -> None:
     """A failing target must not take a process out of service."""
-    words = {"severity": "error", "detail": "d", "cure": "c", "next": "n"}
     found = [
-        Attention.model_validate({"verdict": verdict, "subject": subject, **words})
-        for verdict, subject in (
+        OperatorVerdict(
+            name=name, severity="error", subject=subject, detail="d", cure="c", command="n"
+        )
+        for name, subject in (
             ("endpoint-fails", "subscription billing"),
             ("spool-filling", "route all"),
             ("disk", "disk /data"),

@@ -9,9 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from app.access.rights import UNBOUND, TokenRestriction
-from app.api.access import reach
+from app.api.access import limited_parts, limited_store
 from app.api.access.callers import AccessToken, AdminAccess, AdminCaller, CallerDirectory
-from app.api.access.reach import LogWithin, OutsideBinding, Reach, reachable_parts
+from app.api.access.limited_parts import LogWithin, reachable_parts
+from app.api.access.reach import OutsideBinding, Reach
 from app.api.access.redaction import Redaction
 from app.api.asked.readiness import ReadinessSource
 from app.api.asked.registry import Registry
@@ -108,14 +109,14 @@ async def test_a_log_shows_the_topics_within_alone() -> None:
 @pytest.mark.parametrize(
     ("view", "whole"),
     [
-        (reach.ReadinessWithin, ReadinessSource),
-        (reach.SubscriptionsWithin, Subscriptions),
-        (reach.RegistryWithin, Registry),
-        (reach.LogWithin, Log),
-        (reach.LettersWithin, DeadLetters),
-        (reach.ParkedWithin, ParkedMessages),
-        (reach.AttemptsWithin, Attempts),
-        (reach.PulledWithin, PullQueue),
+        (limited_parts.ReadinessWithin, ReadinessSource),
+        (limited_parts.SubscriptionsWithin, Subscriptions),
+        (limited_parts.RegistryWithin, Registry),
+        (limited_parts.LogWithin, Log),
+        (limited_store.LettersWithin, DeadLetters),
+        (limited_store.ParkedWithin, ParkedMessages),
+        (limited_store.AttemptsWithin, Attempts),
+        (limited_store.PulledWithin, PullQueue),
     ],
 )
 def test_a_view_has_the_methods_of_what_it_shows(view: type, whole: type) -> None:

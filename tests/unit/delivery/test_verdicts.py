@@ -147,6 +147,22 @@ OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
         [("parked-keys", "5 events of 2 keys are parked, the oldest for 2 h 1 min", RETRY)],
     ),
     (
+        "events without a key are refused",
+        {"parked": 3, "parked_keys": 0, "parked_keyless": 3},
+        [("parked-keys", "3 events without a key are parked, the oldest for 0 s", RETRY)],
+    ),
+    (
+        "events of a key and without one are refused",
+        {"parked": 5, "parked_keys": 1, "parked_keyless": 3},
+        [
+            (
+                "parked-keys",
+                "5 events (3 without a key, the others of 1 key) are parked, the oldest for 0 s",
+                RETRY,
+            )
+        ],
+    ),
+    (
         "failing with parked keys",
         {**FAILING, "lag": 913, "parked": 108, "parked_keys": 9, "parked_oldest": 9.0},
         [

@@ -8,6 +8,7 @@ import pytest
 
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
+from app.worker.watches import LOOK
 from waiting import until
 from worker_doubles import OK, an_event
 
@@ -284,6 +285,29 @@ async def test_a_pause_that_outlasts_retention_is_said_once_before_anything_expi
     rig.dispatcher.enable()
     await rig.clock.advance(61)
     assert rig.status.cause == ""
+
+
+async def test_an_open_subscription_has_no_timer_for_retention(rig, monkeypatch):
+    """Five thousand of them at rest would wake 83 times a second for nothing."""
+    waits = []
+    sleep = rig.clock.sleep
+
+    async def noted(seconds):
+        waits.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(rig.clock, "sleep", noted)
+    await rig.begin()
+    await rig.clock.advance(10 * LOOK)
+    assert LOOK not in waits
+    rig.dispatcher.pause("paused: by a person")
+    await rig.clock.advance(3 * LOOK + 1)
+    assert waits.count(LOOK) > 2
+    rig.dispatcher.enable()
+    await rig.clock.advance(2 * LOOK)
+    waits.clear()
+    await rig.clock.advance(10 * LOOK)
+    assert LOOK not in waits
 
 
 async def test_no_probe_leaves_once_a_person_has_paused_it(rig):

@@ -46,7 +46,7 @@ export function ParkedKeys({ subscription }: { subscription: string }) {
                 key={each.subscription}
                 name={each.subscription}
                 value={count(each.rows)}
-                unit={`${each.rows === 1 ? "event" : "events"} of ${plural(each.keys, "key")}`}
+                unit={`${each.rows === 1 ? "event" : "events"} ${owners(each)}`}
                 href={link(["letters", "parked"], subscription === each.subscription ? {} : { subscription: each.subscription })}
               />
             ))}
@@ -67,4 +67,9 @@ export function ParkedKeys({ subscription }: { subscription: string }) {
       </div>
     </>
   );
+}
+
+/** An event without a key waits on its own, so it counts as no key. */
+function owners({ keys, keyless }: { keys: number; keyless: number }) {
+  return [keys > 0 && `of ${plural(keys, "key")}`, keyless > 0 && "without a key"].filter(Boolean).join(" or ");
 }
