@@ -16,6 +16,7 @@ from kafka_librdkafka import PATIENCE
 from kafka_server import PROPERTIES, brief_options, java, knows_a_broker
 from proof.network import Network
 from proof.processes import HostProcess
+from proof.service_hosts import SUBSCRIPTIONS
 from waiting import wait_until
 
 NODES = 3
@@ -156,7 +157,14 @@ class KafkaCluster:
         return list(found.partitions.values())
 
     def place(self, role: str) -> str:
-        """Return the host of a role at this moment: ``leader`` leads partition 0 of the newest topic."""
-        if role != "leader":
-            return role
-        return NAMES[self._partitions()[0].leader - 1]
+        """Return the host of a role at this moment.
+
+        ``leader`` leads partition 0 of the newest topic, ``coordinator`` coordinates the group of a subscription.
+        """
+        if role == "leader":
+            return NAMES[self._partitions()[0].leader - 1]
+        if role == "coordinator":
+            group = f"skybridge.{self._topics[-1]}.{SUBSCRIPTIONS[0]}"
+            found = self._admin().describe_consumer_groups([group])[group].result(PATIENCE)
+            return NAMES[found.coordinator.id - 1]
+        return role

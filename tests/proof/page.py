@@ -14,7 +14,7 @@ from proof.scenario import Scenario
 from proof.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
-    from proof.trial import Result
+    from proof.result import Result
 
 BEGIN, END = "<!-- scenarios -->", "<!-- end of scenarios -->"
 HEADINGS = (

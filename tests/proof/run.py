@@ -27,9 +27,10 @@ from folder_in_memory import folder_in_memory
 from kafka_install import Missing
 from proof import page
 from proof.laboratory import CLUSTERS, Laboratory
+from proof.result import Result
 from proof.scenario import Scenario
 from proof.scenarios import SCENARIOS
-from proof.trial import Result, Trial
+from proof.trial import Trial
 
 
 def chosen(asked: argparse.Namespace) -> list[Scenario]:

@@ -28,6 +28,7 @@ class Scenario(NamedTuple):
         convicts: The verdict of the checker that a control must have; "" for a scenario that must be clean.
         clocks: Whether the service runs with clocks that can be shifted.
         at_length: Whether it runs only if it is named.
+        resumes: Seconds within which each subscription must receive again, whatever happens; 0 for any.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Scenario(NamedTuple):
     convicts: str = ""
     clocks: bool = False
     at_length: bool = False
+    resumes: float = 0.0
 
     def table(self, seed: int) -> list[Step]:
         """Return the steps of a seed, in the order of their beginnings. A control has those of its attack."""

@@ -24,6 +24,12 @@ def worker_cut_from_target(dice: Random) -> list[Step]:
     ]
 
 
+def coordinator_cut_off(dice: Random) -> list[Step]:
+    """The coordinator of a subscription's group vanishes without a word, for longer than a join may take."""
+    drawn = spans(dice, 2, (28, 34), (14, 18))
+    return [Step("coordinator", "cut from", *span, "rest") for span in drawn]
+
+
 def clocks(dice: Random) -> list[Step]:
     """The wall clocks of gateways and workers are apart by up to two minutes, and step in both directions.
     A worker is killed between them."""
@@ -109,6 +115,11 @@ def unordered(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 SCENARIOS: Sequence[Scenario] = (
     *ATTACKS.scenarios(),
     Scenario("kafka-target", "kafka", NOTHING_LOST, "A worker is cut from the target, not from the brokers.", worker_cut_from_target),
+    Scenario(
+        "kafka-coordinator", "kafka",
+        "Nothing is lost, and deliveries continue within 20 s.",
+        "The coordinator of a group is cut off for half a minute.", coordinator_cut_off, resumes=20.0,
+    ),
     Scenario("kafka-clocks", "kafka", NOTHING_LOST, "Wall clocks are up to two hours apart, and step.", clocks, clocks=True),
     Scenario("kafka-line", "kafka", NOTHING_LOST, "5 % loss and 200 ms to the target.", poor_line),
     Scenario("kafka-silent", "kafka", NOTHING_LOST, "Targets accept and never answer.", silent_target),

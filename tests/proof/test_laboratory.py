@@ -21,10 +21,10 @@ from proof.http_by_hand import Message, Sent, batch_request, binary_request, rea
 from proof.laboratory import hosts_of
 from proof.progress import Progress
 from proof.relay import Relay
+from proof.result import Result
 from proof.scenario import Scenario
 from proof.scenarios import SCENARIOS, scenario
 from proof.target import Target
-from proof.trial import Result
 from skipping import skip_or_fail
 from waiting import until, wait_until
 
@@ -33,7 +33,7 @@ SEEDS = range(1, 4)
 
 def placed(step: Step, every: list[str]) -> Step:
     """Return a step with a host for each role."""
-    roles = {"leader": every[0], "primary": "store", "copy": "standby"}
+    roles = {"leader": every[0], "coordinator": every[0], "primary": "store", "copy": "standby"}
     host, value = (" ".join(roles.get(word, word) for word in words.split()) for words in step[::4])
     return step._replace(host=host, value=value)
 

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from proof.laboratory import LOAD, TARGET, Laboratory
 from proof.processes import HostProcess
 from proof.programs import Program
 from proof.progress import Progress
+from proof.result import Result
 from proof.scenario import WARM, Scenario
 from proof.service_hosts import (
     ATTEMPT,
@@ -37,36 +37,6 @@ SETTLE = 40.0  # seconds in which a worker starts again on a busy machine, and g
 STALLED = 90.0  # seconds without a delivery after which the rest counts as lost
 QUIET = 3.0  # seconds in the end, for attempts that come late
 Report = Callable[[str], None]
-
-
-@dataclass
-class Result:
-    """The outcome of a trial.
-
-    Attributes:
-        verdicts: The counts of the verdicts that convict, by their names.
-        counts: The size of the history, as the checker counts it.
-        text: What the checker said.
-        gap: The longest time in seconds without an acknowledged request.
-        remarks: What was seen besides the history, such as a service that did not stop in order.
-    """
-
-    scenario: Scenario
-    seed: int
-    seconds: float = 0.0
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    repeats: Mapping[str, int] = field(default_factory=dict)
-    text: str = ""
-    gap: float = 0.0
-    remarks: list[str] = field(default_factory=list)
-
-    @property
-    def as_expected(self) -> bool:
-        """Return True if the verdict is the one that the scenario must have."""
-        if self.scenario.convicts:
-            return self.scenario.convicts in self.verdicts
-        return bool(self.counts.get("acknowledged")) and not self.verdicts and not self.remarks
 
 
 class Trial:
@@ -242,6 +212,9 @@ class Trial:
         self.result.gap = self._progress.longest_gap
         longest = ", ".join(f"{name} {gap:.1f} s" for name, gap in self._progress.silence.items())
         self._report(f"longest time without a delivery: {longest}")
+        most = self.scenario.resumes
+        if most and max(self._progress.silence.values()) > most:
+            self.result.remarks.append(f"a subscription received nothing for more than {most:g} s")
 
     def _note_what_is_left(self) -> None:
         """Write the dead letters and the parked events into the history."""
