@@ -27,7 +27,11 @@ from lake_folders import lake_in, plan_for, read_table, session_of
 from replay_records import BEGIN, binary_record
 from waiting import wait_until
 
-pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.usefixtures("spark"),
+    pytest.mark.timeout(900),
+]
 
 TYPED = TypedTable(
     "com.example.a", "kept", columns_of(b'{"properties": {"n": {"type": "number"}}}', "at")
@@ -108,7 +112,6 @@ def test_files_become_few_and_rows_stay(
     assert following.house.derived() == Derived()
 
 
-@pytest.mark.nightly
 def test_a_file_that_another_program_has_changed_is_given_up(following: Following) -> None:
     """Rows that were deleted meanwhile do not come back, and the archive goes on."""
     session, name = following.house.session, following.house.lake.table("events")
@@ -129,7 +132,6 @@ def test_a_file_that_another_program_has_changed_is_given_up(following: Followin
     assert {each for _, each in following.house.events()} == {"e0", "e2", "e3", "e4", "e5"}
 
 
-@pytest.mark.nightly
 def test_upkeep_beside_an_archive_leaves_it_the_day(following: Following) -> None:
     """Files of days before are rewritten. Those of today are, if no archive runs."""
     house = following.house
@@ -148,7 +150,6 @@ def test_upkeep_beside_an_archive_leaves_it_the_day(following: Following) -> Non
     assert rewritten(BEGIN + timedelta(hours=12)) >= FEWEST
 
 
-@pytest.mark.nightly
 @pytest.mark.kafka
 def test_an_archive_that_follows_writes_a_file_for_a_batch(kafka: str, tmp_path: Path) -> None:
     """Of a topic with four partitions, while records arrive; and each record and event once."""
