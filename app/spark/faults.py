@@ -7,10 +7,13 @@ operator can mend, and words it in one line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import LakeUnavailable
-from app.spark.pyspark_adapter import java_error, java_has_ended
+from app.spark.pyspark_adapter import java_error, java_has_ended, java_stream_error
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _ICEBERG: Final = "org.apache.iceberg.exceptions."
 REFUSALS: Final = frozenset({f"{_ICEBERG}CommitFailedException", f"{_ICEBERG}ValidationException"})
@@ -64,7 +67,12 @@ def lake_fault(error: BaseException) -> LakeUnavailable | None:
     """Return the error for the operator, or None if no cause is one of those that this module
     knows.
     """
-    return ended_fault(error) or _of_causes(list(_causes(error)))
+    return ended_fault(error) or _of_causes(list(_causes(java_error(error))))
+
+
+def stream_fault(query: StreamingQuery) -> LakeUnavailable | None:
+    """Return the error for the operator if a stream has failed for a cause that this module knows."""
+    return _of_causes(list(_causes(java_stream_error(query))))
 
 
 def ended_fault(error: BaseException) -> LakeUnavailable | None:
@@ -98,7 +106,7 @@ def _of_causes(chain: Sequence[Any]) -> LakeUnavailable | None:
 
 def is_any(error: BaseException, classes: frozenset[str]) -> bool:
     """Return True if an error of Java, or one of its causes, is of one of these classes."""
-    return any(_lineage(each) & classes for each in _causes(error))
+    return any(_lineage(each) & classes for each in _causes(java_error(error)))
 
 
 def _of_sql(cause: Any) -> LakeUnavailable | None:
@@ -159,9 +167,9 @@ def _storage_away(cause: Any) -> LakeUnavailable:
     )
 
 
-def _causes(error: BaseException) -> Iterator[Any]:
-    """Yield the throwable of Java that an error of Python carries, and the causes of it."""
-    each = java_error(error)
+def _causes(throwable: Any) -> Iterator[Any]:
+    """Yield a throwable of Java and the causes of it."""
+    each = throwable
     while each is not None:
         yield each
         each = each.getCause()

@@ -6,10 +6,10 @@ undocumented        gain, and the public alternative
 ``_jvm``            the classes of Iceberg, Hadoop and Kafka's client have no name in Python. None.
 ``_jsparkSession``  snapshots of a table without a Spark job (0.1 s each), and Spark's own parser. For the first,
                     queries of Iceberg's metadata tables, which return no parents; for the second none.
-``_cause``          the error that ended a stream. The words of its message, which change.
 ``_origin``         the class and the causes of an error of Java. The words of its message, which change.
 ``_gateway``        whether the JVM has ended. None.
-``_jsq``            progress of a stream without parsing. ``lastProgress``, which parses all of it at each call.
+``_jsq``            progress of a stream without parsing, and the causes of its error. ``lastProgress``, which parses
+                    all of it at each call, and ``exception``, which drops the causes of most errors.
 ==================  ==========================================================================================
 
 pyspark is pinned, with the jars that ``app/spark/jars.py`` names. For another version: run ``tests/pipeline`` with
@@ -54,11 +54,16 @@ def java_query(query: StreamingQuery) -> Any:
 
 def java_error(error: BaseException) -> Any:
     """Return the throwable of Java that an error of pyspark or Py4J carries; None if it has none."""
-    for each in (error, getattr(error, "_cause", None)):  # the error of a stream has only a cause
-        for name in ("java_exception", "_origin"):
-            if (found := getattr(each, name, None)) is not None:
-                return found
+    for name in ("java_exception", "_origin"):
+        if (found := getattr(error, name, None)) is not None:
+            return found
     return None
+
+
+def java_stream_error(query: StreamingQuery) -> Any:
+    """Return the throwable of Java that ended a stream; None if the stream has not failed."""
+    found = java_query(query).exception()
+    return found.get() if found.isDefined() else None
 
 
 def java_has_ended(error: BaseException) -> bool:

@@ -190,7 +190,7 @@ def _settings(engine: SparkEngine, app_name: str, *, brief: bool) -> dict[str, s
     local = engine.master.startswith("local")
     return {
         "spark.app.name": app_name,
-        "spark.log.level": "ERROR",
+        "spark.log.level": "FATAL",  # errors are reported by the commands, without Java's stacks
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.extensions": ICEBERG,

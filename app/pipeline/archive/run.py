@@ -27,7 +27,7 @@ from app.pipeline.archive.ranges import (
 from app.pipeline.archive.renewed import ArchiveFailed, TopicsRenewed, demanding_same_topics
 from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.settings import Lake
-from app.spark.faults import REFUSALS, UNKNOWN, is_any, lake_fault
+from app.spark.faults import REFUSALS, UNKNOWN, is_any, stream_fault
 from app.spark.session import first_line
 
 if TYPE_CHECKING:
@@ -281,6 +281,6 @@ def raise_if_failed(query: StreamingQuery) -> None:
             "unread records are gone: retention dropped them, or the topic was created again."
             " Run the command again to see the offsets."
         )
-    if (fault := lake_fault(error)) is not None:
+    if (fault := stream_fault(query)) is not None:
         raise fault
     raise ArchiveFailed(f"the stream ended: {first_line(error)}")
