@@ -20,6 +20,7 @@ from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.connection import CLOSE_WITHIN, PulsarConnection
 from app.brokers.pulsar.errors import ClientError, translate
+from app.brokers.pulsar.outage_log import PartitionFaults, fault_of
 from app.brokers.pulsar.owned_partition import STANDBY, PulsarPartition
 from app.brokers.pulsar.ownership import OwnershipChecker
 from app.brokers.pulsar.positions import wire_name
@@ -56,6 +57,7 @@ class PulsarConsumer(GroupMember):
         self._by_partition: dict[Partition, PulsarPartition] = {}
         self._epoch = secrets.randbits(62)  # random, so that members have different epochs
         self._turn = 0
+        self._faults = PartitionFaults()
         self._returning: dict[str, asyncio.Task[None]] = {}  # partitions that are being rejoined
 
     async def start(self) -> None:
@@ -312,11 +314,14 @@ class PulsarConsumer(GroupMember):
             if handle is not None:
                 self._connection.bridge.run_in_background(handle.close)
             await self._open(owned)
+            self._faults.clear(owned.wire)
         except Exception as error:  # noqa: BLE001 - logged, because no caller waits; the next check tries again
             meaning = translate(error, self._settings.name) or repr(error)
-            log.warning(
-                "group %s: partition %s cannot be joined: %s", self._group, owned.wire, meaning
-            )
+            if self._faults.is_new(owned.wire, fault_of(error)):
+                log.warning(
+                    "group %s: partition %s cannot be joined, perhaps not alone: %s",
+                    self._group, owned.wire, meaning,
+                )  # fmt: skip
         finally:
             del self._returning[owned.wire]
 

@@ -23,6 +23,7 @@ from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.batchers import Batcher, PartitionProducer, QueuedRecord, TopicBatchers
 from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.errors import ClientError, FailureAction, judge, translate
+from app.brokers.pulsar.outage_log import PartitionFaults, fault_of
 from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.topics import KnownTopics
@@ -66,6 +67,7 @@ class PulsarPublisher:
         self.topics = KnownTopics(settings, admin, self._open_all, self._join)
         self._admin = admin
         self._client: PublishingClient | None = None
+        self._faults = PartitionFaults()
         self._tainted = ""  # why the client must be replaced; empty if it is good
         self._opening: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -217,13 +219,15 @@ class PulsarPublisher:
         """Take the records of a lost producer back, and open another one. Only the client of ``wire`` reports this."""
         if client is not self._client or batcher.producer is None:
             return
-        log.info("Pulsar %s: %s: %s", self.name, batcher.wire, why)
+        if self._faults.is_new(batcher.wire, why):
+            log.info("Pulsar %s: %s, perhaps not alone: %s", self.name, batcher.wire, why)
         batcher.lost_at = asyncio.get_running_loop().time()
         batcher.recall()
         self._open(batcher)
 
     def _opened(self, batcher: Batcher, producer: PartitionProducer) -> None:
         batcher.producer, batcher.cause, batcher.lost_at = producer, "", None
+        self._faults.clear(batcher.wire)
         while batcher.queue and batcher.producer is not None:
             self._send(batcher, batcher.queue.popleft())
 
@@ -238,12 +242,11 @@ class PulsarPublisher:
             return
         if self._may_recover(batcher):
             return
-        cause, batcher.cause = (
-            batcher.cause,
-            f"{meaning} (is it running, and is the address right?)",
-        )
-        if not cause:
-            log.warning("Pulsar %s: %s: %s", self.name, batcher.wire, batcher.cause)
+        batcher.cause = f"{meaning} (is it running, and is the address right?)"
+        if self._faults.is_new(batcher.wire, fault_of(error)):
+            log.warning(
+                "Pulsar %s: %s, perhaps not alone: %s", self.name, batcher.wire, batcher.cause
+            )
         batcher.fail_queued(BrokerUnavailable(batcher.cause, broker=self.name))
 
     def _may_recover(self, batcher: Batcher) -> bool:

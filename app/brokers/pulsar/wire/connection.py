@@ -190,9 +190,9 @@ class WireConnection(asyncio.Protocol):
             if not self._connected.done():
                 self._connected.set_result(None)
         else:
-            self._told(kind, content)
+            self._on_command(kind, content)
 
-    def _told(self, kind: int, content: Mapping[int, Any]) -> None:
+    def _on_command(self, kind: int, content: Mapping[int, Any]) -> None:
         """Take a command that answers no request."""
         if kind == commands.PING:
             self._write(commands.framed(commands.PONG))

@@ -23,7 +23,9 @@ from app.brokers.pulsar.wire.properties import EncodedRecord, encode
 MOST_IN_BATCH = 1_000  # records, as the client library has it
 REFUSED_FOR_GOOD = frozenset({Result.TopicTerminated, Result.NotAllowedError})
 SMALL = 256 << 10  # bytes of content; with its properties far below the usual bound of brokers
-RESERVE = 10 << 10  # bytes below the broker's bound for metadata and for the frame of a batch
+RESERVE = (
+    10 << 10
+)  # bytes below the broker's bound for the frame of a batch, whose size is an estimate
 
 
 class WaitingRecord(NamedTuple):
@@ -77,7 +79,8 @@ class WireProducer:
         self._sequence = sequence
         self._batching = batching
         self._on_lost = on_lost
-        self._most = connection.max_message - RESERVE
+        self._bound = connection.max_message
+        self._most = connection.max_message - RESERVE  # of a batch
         self._measures = batching != "none" or connection.max_message < MAX_MESSAGE
         self._waiting: list[WaitingRecord] = []
         self._sent: deque[SentFrame] = deque()
@@ -97,7 +100,7 @@ class WireProducer:
             size = 0  # far below the bound, and no batch needs it
         else:
             size = encoded.size
-        if size > self._most:
+        if size > self._bound:
             done(Result.MessageTooBig, None)
             return
         self._waiting.append(WaitingRecord(encoded, done, dropped, size))

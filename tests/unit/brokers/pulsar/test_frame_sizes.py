@@ -59,6 +59,22 @@ def test_a_record_beyond_a_small_bound_is_refused() -> None:
     assert alone.flush() == []
 
 
+@pytest.mark.parametrize("batching", ["none", "mixed"])
+def test_a_record_just_below_the_bound_is_sent_alone(batching: Batching) -> None:
+    """The broker's bound is that of the record: 10 KiB below it, records were refused that the broker takes."""
+    results: list[Result] = []
+    bound = 64 << 10
+    sender = producer(batching, bound)
+    for size in (100, bound - 200, 100):
+        sender.send(
+            Record(None, (), bytes(size)), lambda result, _: results.append(result), lambda: False
+        )
+    frames = [len(each) for each in sender.flush()]
+    assert results == []
+    assert len(frames) == 3
+    assert max(frames) <= bound
+
+
 def test_a_record_whose_name_is_not_utf_8_stops_no_other() -> None:
     """Kafka has such names. The frames of one turn are written together, so an error there would lose them all."""
     alone = producer("none")
