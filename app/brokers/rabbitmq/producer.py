@@ -36,7 +36,17 @@ log = logging.getLogger(__name__)
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0  # seconds between attempts to connect
 START_WITHIN = 5.0
 RECOVERY = 10.0  # seconds that a restarted broker may need until its queues are available
+SETTLE_WITHIN = 2.0  # seconds in which the records of a channel that rejects may still be confirmed
 CHECKS = 8  # checks of the watchdog in the time that a confirm may take
+
+
+class ChannelRejects(Exception):
+    """The broker rejected a record on this channel, so another channel takes its place.
+
+    A channel of RabbitMQ 3.10 looks up the leader of a queue once, when it first publishes there. If the node of the
+    leader ends at this moment, the channel rejects every record until the node is back, although the queue has another
+    leader. Another channel finds that leader.
+    """
 
 
 class RabbitPublisher:
@@ -131,11 +141,21 @@ class RabbitPublisher:
             finally:
                 watching.cancel()
                 self.outbox.channel = None
-            if connection.is_closed or not isinstance(error, amqp.ChannelClosed):
+            if isinstance(error, ChannelRejects):
+                await self._settle()
+            elif connection.is_closed or not isinstance(error, amqp.ChannelClosed):
                 raise error
-            log.warning("RabbitMQ %s closed a channel: %s", self.name, error_text(error))
-            self.outbox.on_channel_closed(error, self.targets)
+            else:
+                log.warning("RabbitMQ %s closed a channel: %s", self.name, error_text(error))
+                self.outbox.on_channel_closed(error, self.targets)
             await close_channel(channel)
+
+    async def _settle(self) -> None:
+        """Wait for the confirms of a channel that gets no more records. Queue the records without one again."""
+        self.outbox.settled.clear()
+        if self.outbox.unconfirmed:
+            await pause_for(self.outbox.settled, SETTLE_WITHIN)
+        self.outbox.requeue_unconfirmed()
 
     async def _open(self, connection: RabbitConnection) -> AbstractChannel:
         hot = ConfirmChannel(self.outbox.confirmed, self._on_returned)
@@ -190,6 +210,8 @@ class RabbitPublisher:
         while True:
             await asyncio.sleep(within / CHECKS)
             self.targets.refresh_if_due()
+            if self.outbox.rejecting:
+                self._break(ChannelRejects())
             before, overtaken = overtaken, self.outbox.unconfirmed.overtaken()
             if overtaken and overtaken == before:
                 self._break(TimeoutError("a stream confirmed records in the wrong order"))

@@ -29,6 +29,8 @@ class PublishQueue:
         channel: The channel in use, or None.
         progress: The time of the last confirm, by the event loop's clock, or of the first record after an
             idle time.
+        rejecting: Whether the broker has rejected a record on this channel.
+        settled: Set by a confirm after which no record is in flight.
     """
 
     def __init__(self, settings: RabbitSettings) -> None:
@@ -41,6 +43,8 @@ class PublishQueue:
             deque()
         )  # records from a lost connection, whose result is unknown
         self.progress = 0.0
+        self.rejecting = False
+        self.settled = asyncio.Event()
         self._queue: deque[Entry] = deque()
         self._suspects = 0  # records that are sent one by one to find the rejected one
         self._shipping = False  # whether ``_ship`` is scheduled
@@ -53,6 +57,7 @@ class PublishQueue:
     ) -> None:
         """Use this channel from now on."""
         self.connection, self.channel, self.unconfirmed = connection, channel, unconfirmed
+        self.rejecting = False
         self.schedule()
 
     def join(self, batchers: TargetPartitions, submission: Submission) -> None:
@@ -109,7 +114,10 @@ class PublishQueue:
 
     def confirmed(self, tag: int, multiple: bool, stored: bool) -> None:
         self.unconfirmed.confirmed(tag, multiple, stored)
+        self.rejecting = self.rejecting or not stored
         self.progress = asyncio.get_running_loop().time()
+        if not self.unconfirmed:
+            self.settled.set()
         if self._queue or self.resend:
             self.schedule()
 

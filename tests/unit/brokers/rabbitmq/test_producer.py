@@ -116,6 +116,9 @@ class OpenChannel(Channel):
     def __init__(self) -> None:
         self.closing = asyncio.get_running_loop().create_future()
 
+    async def close(self) -> None:
+        self.is_closed = True
+
 
 def back() -> DeliveredMessage:
     frame = spec.Basic.Return(312, "NO_ROUTE", "orders", "0")
@@ -194,6 +197,36 @@ async def test_a_stream_that_confirms_out_of_turn_is_left_for_another_connection
     assert not sent[1].done()
     producer.outbox.requeue_unconfirmed()
     assert [entry[0] for entry in producer.outbox.resend] == sent
+
+
+async def test_a_channel_that_rejects_is_replaced_when_its_records_have_their_confirms() -> None:
+    """In a cluster a channel of RabbitMQ 3.10 may reject all records of a queue until the node of its first leader is
+    back; another channel finds the new leader. What the old one has confirmed is not sent again."""
+    producer = RabbitPublisher(structs.replace(SETTINGS, request_timeout=0.2), Finding(ORDERS))
+    opened = Opening(1)
+    publishing = asyncio.create_task(producer._publish_through(opened))
+    async with asyncio.timeout(60):
+        while producer.outbox.channel is None:
+            await asyncio.sleep(0)
+        first, batchers = producer.outbox.channel, found(ORDERS, on=opened)
+        sent = [submitted(Record(None, (), body)) for body in (b"first", b"first", b"again")]
+        for each in sent[:2]:
+            producer.outbox.join(batchers, each)
+        await asyncio.sleep(0)
+        producer.outbox.confirmed(1, multiple=False, stored=False)
+        while producer.outbox.channel is not None:
+            await asyncio.sleep(0)
+        producer.outbox.join(batchers, sent[2])
+        opened.written = b""
+        producer.outbox.confirmed(2, multiple=False, stored=True)
+        while producer.outbox.channel in {None, first}:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (b"again" in opened.written, b"first" in opened.written) == (True, False)
+        producer.outbox.confirmed(1, multiple=False, stored=True)
+    assert [type((await each)[0]) for each in sent] == [BrokerUnavailable, Receipt, Receipt]
+    assert first.is_closed
+    publishing.cancel()
 
 
 @pytest.mark.parametrize(("away", "told"), [(True, PublishUnknown), (False, BrokerRefused)])
