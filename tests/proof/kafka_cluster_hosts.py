@@ -165,6 +165,7 @@ class KafkaCluster:
             return NAMES[self._partitions()[0].leader - 1]
         if role == "coordinator":
             group = f"skybridge.{self._topics[-1]}.{SUBSCRIPTIONS[0]}"
-            found = self._admin().describe_consumer_groups([group])[group].result(PATIENCE)
+            admin = self._admin()  # its futures need it alive
+            found = admin.describe_consumer_groups([group])[group].result(PATIENCE)
             return NAMES[found.coordinator.id - 1]
         return role

@@ -25,10 +25,12 @@ class HostProcess(ABC):
     Attributes:
         ready_within: The seconds in which a start must end, also on a busy machine.
         user: The user that it runs as; None: root.
+        stopped_by: The signal that lets it end in order.
     """
 
     ready_within: ClassVar[float] = 240.0
     user: str | None = None
+    stopped_by: ClassVar[signal.Signals] = signal.SIGTERM
 
     def __init__(self, host: Host, folder: Path) -> None:
         self.host = host
@@ -97,10 +99,10 @@ class HostProcess(ABC):
         self.wait_until_answering()
 
     def signal(self, sign: signal.Signals) -> None:
-        """Send a signal to the program and all its processes, if it runs."""
-        if self._process is not None and self.running:
+        """Send a signal to all processes of the host, if the program runs. Each host has one program."""
+        for pid in self.host.pids() if self.running else ():
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, sign)
+                os.kill(pid, sign)
 
     def pause(self) -> None:
         self.signal(signal.SIGSTOP)
@@ -118,8 +120,9 @@ class HostProcess(ABC):
             self.kill()
 
     def ask_to_end(self) -> None:
-        """Send SIGTERM, and do not wait."""
-        self.signal(signal.SIGTERM)
+        """Send the signal that ends the program in order, and do not wait."""
+        if self._process is not None and self.running:
+            self._process.send_signal(self.stopped_by)
         self.resume()
 
     def wait_for_end(self) -> int:
@@ -128,7 +131,7 @@ class HostProcess(ABC):
         return self._process.wait(self.ready_within)
 
     def stop(self) -> int:
-        """End the program with SIGTERM, and return its exit code."""
+        """End the program in order, and return its exit code."""
         self.ask_to_end()
         return self.wait_for_end()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ PORT = 5432
 
 class Postgres(HostProcess):
     """A PostgreSQL server. Its superuser is ``USER``, from every host."""
+
+    stopped_by = signal.SIGINT  # SIGTERM would wait until all sessions have ended
 
     def __init__(self, host: Host, folder: Path) -> None:
         super().__init__(host, folder / host.name)
