@@ -41,7 +41,8 @@ def list_(
     state: Annotated[
         StateWord | None,
         option(
-            "List only subscriptions with this word in the column STATE; by default all.",
+            "List only subscriptions with this word in the column STATE, such as running, paused, 'target fails' or "
+            "'queue full'; by default all.",
             metavar="STATE",
         ),
     ] = None,
