@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.offset import OffsetRequest
 
 from app.bindings.record import Record
+from app.brokers.kafka.questions import EARLIEST
 from kafka_batches import batch as made
 
 
@@ -49,12 +51,18 @@ class PendingFetch(NamedTuple):
 
 
 class FakeKafkaClient:
-    """A fake client whose cluster has a single node. ``asked`` has the fetch requests in order."""
+    """A fake client whose cluster has a single node.
+
+    Attributes:
+        asked: The fetch requests in order.
+        ends: The first offset of each partition and the offset after its last record, as its leader states them.
+    """
 
     def __init__(self) -> None:
         self.asked: list[PendingFetch] = []
         self.came = asyncio.Event()
         self.updates = 0
+        self.ends = (0, 0)
         self.cluster = SimpleNamespace(leader_for_partition=lambda _: 1)
         self.closed = False
         self.away = False
@@ -62,10 +70,17 @@ class FakeKafkaClient:
 
     async def add_topic(self, _topic: str) -> None: ...
 
-    def force_metadata_update(self) -> None:
+    def force_metadata_update(self) -> asyncio.Future[bool]:
         self.updates += 1
+        updated: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        updated.set_result(True)
+        return updated
 
-    async def send(self, _node: int, request: FetchRequest, *, group: str) -> Any:
+    async def send(
+        self, _node: int, request: FetchRequest | OffsetRequest, *, group: str = ""
+    ) -> Any:
+        if isinstance(request, OffsetRequest):
+            return self._ends(request)
         positions = {
             TopicPartition(topic, number): position
             for topic, partitions in request.topics
@@ -76,6 +91,11 @@ class FakeKafkaClient:
         self.asked.append(PendingFetch(group, request._max_wait_ms, positions, answer))
         self.came.set()
         return await answer
+
+    def _ends(self, request: OffsetRequest) -> Any:
+        [(topic, [(number, time)])] = request._topics
+        offset = self.ends[0] if time == EARLIEST else self.ends[1]
+        return SimpleNamespace(topics=[(topic, [(number, 0, 0, offset)])])
 
     async def next(self, number: int) -> PendingFetch:
         async with asyncio.timeout(60):

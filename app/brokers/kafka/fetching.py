@@ -27,6 +27,7 @@ from aiokafka.errors import (
 from app.brokers.aiokafka_adapter import send_within
 from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.fetch_request import PendingFetch, found_in, request_for
+from app.brokers.kafka.questions import EARLIEST, LATEST, offsets_of_leader
 from app.brokers.kafka.records import FetchedRecords
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.sharing import SingleFlight
@@ -215,13 +216,20 @@ class Fetcher:
     async def records(self, place: TopicPartition, position: int) -> FetchedRecords:
         """Return records of the partition from ``position`` on, as soon as there are any.
 
-        Raises the permanent errors in ``PERMANENT``, or a KafkaError of the client that is permanent.
+        Raises the permanent errors in ``PERMANENT``, or a KafkaError of the client that is permanent. A position is
+        out of range only if the leader says so.
         """
         warned = False
         while not self._closed:
             try:
                 node = await self._leader(place)
                 return await node.fetch(place, position)
+            except OffsetOutOfRangeError:
+                if await self._is_outside(place, position):
+                    raise
+                log.info(
+                    "partition %s: a node without record %d is not its leader", place, position
+                )
             except PERMANENT:
                 raise
             except (KafkaError, OSError, TimeoutError) as error:
@@ -235,6 +243,25 @@ class Fetcher:
                     self._client.force_metadata_update()
             await asyncio.sleep(AGAIN_AFTER)
         raise BrokerUnavailable("this log is closing", broker=self._settings.name)
+
+    async def _is_outside(self, place: TopicPartition, position: int) -> bool:
+        """Ask the leader of the partition whether this position is outside of the partition.
+
+        A node that was the leader answers fetches as a follower too (KIP-392). After it was cut off, it may have fewer
+        records than the leader.
+        """
+        client: Any = self._client
+        try:
+            async with asyncio.timeout(self._settings.request_timeout):
+                await client.force_metadata_update()
+                leader = client.cluster.leader_for_partition(place)
+                first, end = [
+                    (await offsets_of_leader(client, leader, [place], time)).get(place)
+                    for time in (EARLIEST, LATEST)
+                ]
+        except (KafkaError, OSError, TimeoutError):
+            return False
+        return first is not None and end is not None and not first <= position <= end
 
     async def ask(self, node: int, request: Any, connection: str, within: float) -> Any:
         """Send another request to a node on the named connection, within a time limit in seconds. Raises KafkaError,

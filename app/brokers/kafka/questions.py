@@ -112,19 +112,23 @@ async def offsets(client: AIOKafkaAdminClient, leaders: Leaders, time_ms: int) -
     for place, leader in leaders.items():
         by_leader[leader].append(place)
     answers = await asyncio.gather(
-        *(_of_leader(client, leader, places, time_ms) for leader, places in by_leader.items())
+        *(
+            offsets_of_leader(client_of(client), leader, places, time_ms)
+            for leader, places in by_leader.items()
+        )
     )
     return {place: offset for each in answers for place, offset in each.items()}
 
 
-async def _of_leader(
-    client: AIOKafkaAdminClient, leader: int, places: Sequence[TopicPartition], time_ms: int
+async def offsets_of_leader(
+    client: Any, leader: int, places: Sequence[TopicPartition], time_ms: int
 ) -> Offsets:
+    """Return the same as ``offsets`` for the partitions of one leader. ``client`` is an AIOKafkaClient."""
     asked: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for place in places:
         asked[place.topic].append((place.partition, time_ms))
     try:
-        answer = await client_of(client).send(leader, offsets_request(asked))
+        answer = await client.send(leader, offsets_request(asked))
     except (KafkaError, OSError, TimeoutError):
         return {}
     return {

@@ -167,6 +167,19 @@ async def test_what_does_not_pass_by_itself_is_told(
     assert await other == [b"x"]
 
 
+async def test_a_position_is_out_of_range_only_if_the_leader_says_so(
+    client: FakeKafkaClient, fetches: Fetcher
+) -> None:
+    """A broker that was cut off and is a follower now answers fetches, and has fewer records than the leader. The
+    subscription stopped for good (seen by ``make proof ARGS="--scenario kafka-leader"``)."""
+    client.ends = (0, 338)
+    asking = asyncio.create_task(values_of(fetches, ONE, 338))
+    (await client.next(0)).tell({ONE: OffsetOutOfRangeError.errno})
+    (await client.next(1)).tell({ONE: values(338, b"x")})
+    assert await asking == [b"x"]
+    assert client.updates == 1, "the next fetch goes to whoever leads now"
+
+
 async def test_closing_ends_all(client: FakeKafkaClient, fetches: Fetcher) -> None:
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     await client.next(0)
