@@ -1,9 +1,9 @@
 """Shell. The Kafka driver. aiokafka is used in this package only, and through ``brokers.aiokafka_adapter``.
 
 - Access: ``settings``, ``bearer`` and ``addresses`` describe how to reach a cluster and log in.
-- Publishing: ``producer`` and ``topics`` pass records to ``topic_batchers``, which have a ``batcher`` for each partition.
-  ``shipper`` sends wire batches, with numbers from ``sequences`` and at the pace of ``throttles``. ``refusals`` handles
-  those that are rejected. ``connection`` has a ``broker_link`` to each leader, on which ``produce_request`` writes and reads.
+- Publishing: ``producer`` and ``topics`` pass records to a ``batcher`` for each partition, whose topic has a
+  ``topic_state``. ``shipper`` sends wire batches, with numbers from ``sequences`` and at the pace of ``throttles``.
+  ``refusals`` handles those that are rejected. ``connection`` has a ``broker_link`` to each leader, on which ``produce_request`` writes and reads.
 - Groups: ``start_positions``, ``membership`` and ``heartbeats`` join a group and stay in it.
 - Reading: ``consumer``, ``ownership``, ``commits``, ``tail`` and ``fetching`` read and commit in a group.
   ``reader``, ``records`` and ``fetch_request`` read records, also without a group.

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka import TopicPartition
 
 from app.bindings.record import Record
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
+from app.brokers.kafka.topic_state import TopicState
 from app.brokers.portable import size_of
 from app.errors import BrokerError, BrokerRefused, PublishUnknown
 from app.model.receipt import Receipt
-
-if TYPE_CHECKING:
-    from app.brokers.kafka.topic_batchers import TopicBatchers
+from app.routing.partitions import partition_of
 
 Entry = tuple[Submission, int, Record]
 """A submission, the index of a record in it, and the record."""
@@ -53,7 +52,7 @@ class Batcher:
         "wire",
     )  # fmt: skip
 
-    def __init__(self, topic: TopicBatchers, number: int) -> None:
+    def __init__(self, topic: TopicState, number: int) -> None:
         self.topic = topic
         self.number = number
         self.tp = TopicPartition(topic.name, number)
@@ -117,7 +116,7 @@ class Batcher:
         the first record, or None if the broker did not return it."""
         in_flight = self._unload()
         self.failed_alone = 0
-        self.topic.count_stored(in_flight)
+        self.topic.count_stored(record for _, _, record in in_flight)
         name, number = self.topic.name, self.number
         if offset is None:
             for submission, index, _ in in_flight:
@@ -235,3 +234,32 @@ class Batcher:
             broker=error.broker,
             retry_after=error.retry_after,
         )
+
+
+class TopicBatchers(TopicState):
+    """The batchers of one topic."""
+
+    __slots__ = ("batchers",)
+
+    def __init__(self, name: str, partitions: int) -> None:
+        super().__init__(name, partitions)
+        self.batchers = [Batcher(self, number) for number in range(partitions)]
+
+    def batcher(self, key: bytes | None) -> Batcher:
+        """Return the batcher for a key. Records without a key stay on one partition until its batch is
+        sent."""
+        if key is None:
+            return self.batchers[self.keyless]
+        return self.batchers[partition_of(key, len(self.batchers))]
+
+    def end(self, error: BrokerError) -> None:
+        """Fail all records that are not on the wire. Those on the wire fail with ``error`` too, unless the broker
+        stores them."""
+        self.gone = error
+        for batcher in self.batchers:
+            batcher.fail_queued(error)
+
+    def grow(self, partitions: int) -> None:
+        """Add batchers for partitions that an operator has added."""
+        self.batchers += [Batcher(self, number) for number in range(len(self.batchers), partitions)]
+        self.partitions = partitions

@@ -13,11 +13,11 @@ from random import random
 
 from aiokafka.errors import KafkaError
 
+from app.brokers.kafka.batcher import TopicBatchers
 from app.brokers.kafka.connection import ProducerConnection
 from app.brokers.kafka.refusals import Refusals
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.shipper import Shipper
-from app.brokers.kafka.topic_batchers import TopicBatchers
 from app.brokers.kafka.topics import KnownTopics
 from app.brokers.member import pause_for
 from app.brokers.portable import Submission

@@ -180,7 +180,7 @@ class Shipper:
         filled = batcher.fill(builder)
         batcher.waiting = False
         if filled:
-            batcher.topic.on_batch_sent(batcher)
+            batcher.topic.on_batch_sent(batcher.number)
         return filled
 
     def _send(self, connection: ProducerConnection, node: int, together: list[Batcher]) -> None:

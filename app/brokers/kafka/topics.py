@@ -14,10 +14,10 @@ from typing import Any
 from aiokafka.errors import KafkaError
 
 from app.brokers.kafka.admin import KafkaAdmin
+from app.brokers.kafka.batcher import TopicBatchers
 from app.brokers.kafka.connection import ProducerConnection
 from app.brokers.kafka.errors import translate
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.topic_batchers import TopicBatchers
 from app.brokers.portable import Submission
 from app.brokers.topic_resolver import CreatedTopics, TopicResolver, unknown_topic
 from app.errors import BrokerError, BrokerUnavailable

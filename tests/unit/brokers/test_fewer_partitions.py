@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from app.brokers.kafka import topics as kafka
+from app.brokers.kafka.batcher import TopicBatchers as KafkaTopic
 from app.brokers.kafka.produce_request import ProducerId
 from app.brokers.kafka.sequences import Sequences
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.topic_batchers import TopicBatchers as KafkaTopic
 from app.brokers.pulsar import topics as pulsar
 from app.brokers.pulsar.batchers import TopicBatchers as PulsarTopic
 from app.brokers.pulsar.settings import PulsarSettings

@@ -12,9 +12,8 @@ import pytest
 from app.bindings.record import Record
 from app.brokers.aiokafka_adapter import batch_builder
 from app.brokers.driver import DROPPED
-from app.brokers.kafka import topic_batchers
-from app.brokers.kafka.batcher import Batcher, Entry
-from app.brokers.kafka.topic_batchers import TopicBatchers
+from app.brokers.kafka import topic_state
+from app.brokers.kafka.batcher import Batcher, Entry, TopicBatchers
 from app.brokers.portable import LIMIT_KNOWN, Submission
 from app.brokers.topic_resolver import REFUSED_FOR
 from app.errors import BrokerRefused, UnclearRefusal
@@ -179,9 +178,14 @@ async def test_records_without_a_key_move_on_with_each_wire_batch() -> None:
     for _ in range(6):
         lane = topic.batcher(None)
         assert topic.batcher(None) is lane, "until a batch leaves"
-        topic.on_batch_sent(lane)
+        topic.on_batch_sent(lane.number)
         used.append(lane.number)
     assert used == [0, 1, 2, 0, 1, 2]
+    topic.grow(4)
+    for _ in range(4):
+        used.append(topic.batcher(None).number)
+        topic.on_batch_sent(used[-1])
+    assert used[6:] == [0, 1, 2, 3]
 
 
 async def test_a_key_keeps_its_partition_whatever_leaves() -> None:
@@ -189,7 +193,7 @@ async def test_a_key_keeps_its_partition_whatever_leaves() -> None:
     topic = TopicBatchers("t", 8)
     for key in (b"a", b"b", b"\xff\x00"):
         assert topic.batcher(key).number == partition_of(key, 8)
-        topic.on_batch_sent(topic.batcher(key))
+        topic.on_batch_sent(topic.batcher(key).number)
         assert topic.batcher(key).number == partition_of(key, 8)
 
 
@@ -198,7 +202,7 @@ async def test_what_was_learnt_of_a_size_is_forgotten_after_a_while(
 ) -> None:
     """An operator raises max.message.bytes: nobody is told 413 for ever."""
     now = 100.0
-    monkeypatch.setattr(topic_batchers, "monotonic", lambda: now)
+    monkeypatch.setattr(topic_state, "monotonic", lambda: now)
     topic = lane.topic
     topic.learn(too_large=1, max_bytes=2)
     assert topic.knows_bounds()
@@ -285,7 +289,7 @@ async def test_a_record_is_known_again_by_its_event(owner: Owner) -> None:
 async def test_the_number_of_records_under_suspicion_is_bounded(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_batchers, "DOUBTS", 3)
+    monkeypatch.setattr(topic_state, "DOUBTS", 3)
     topic = TopicBatchers("t", 1)
     for number in range(5):
         assert not topic.doubts(record(f"{number}"))
@@ -319,7 +323,7 @@ async def test_a_topic_that_demands_keys_is_not_asked_for_each_record_without_on
 ) -> None:
     """Each refusal costs a wire batch, and its other records a repetition. An operator may change the topic."""
     now = 100.0
-    monkeypatch.setattr(topic_batchers, "monotonic", lambda: now)
+    monkeypatch.setattr(topic_state, "monotonic", lambda: now)
     error = BrokerRefused("no key", kind="rejected")
     lane.topic.demand_keys(error)
     bare = submission(owner, [record("bare", None)])

@@ -13,13 +13,12 @@ from aiokafka import TopicPartition
 from app.bindings.record import Record
 from app.brokers.aiokafka_adapter import batches_of
 from app.brokers.kafka import shipper as module
-from app.brokers.kafka.batcher import Batcher
+from app.brokers.kafka.batcher import Batcher, TopicBatchers
 from app.brokers.kafka.produce_request import ProducerId
 from app.brokers.kafka.refusals import Refusals
 from app.brokers.kafka.sequences import Sequences
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.shipper import Shipper
-from app.brokers.kafka.topic_batchers import TopicBatchers
 from app.brokers.portable import Submission
 from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt

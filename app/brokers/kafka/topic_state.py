@@ -1,50 +1,58 @@
-"""The batchers of one topic, and what the broker is known to reject there."""
+"""What the publisher knows of one topic: the sizes and keys that the broker rejects, and the records in doubt."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from hashlib import blake2b
 from time import monotonic
 
 from app.bindings.record import Record
-from app.brokers.kafka.batcher import Batcher, Entry
 from app.brokers.portable import LIMIT_KNOWN, size_of
 from app.brokers.topic_resolver import REFUSED_FOR
 from app.errors import BrokerError, BrokerRefused
-from app.routing.partitions import partition_of
 
 _IDENTITY = frozenset({"ce_id", "ce_source"})
 DOUBTS = 1_000  # most doubted records of a topic
 
 
-class TopicBatchers:
-    """The batchers of one topic, and the sizes and keys that the broker is known to reject."""
+class TopicState:
+    """The state of one topic, which its batchers share.
+
+    Attributes:
+        name: The name of the topic.
+        partitions: The number of partitions.
+        keyless: The partition of the next records without a key.
+        bounded: Whether the broker was seen to reject sizes, or records without a key.
+        max_bytes: The most bytes of a wire batch, learnt from a rejection. 0 is unknown.
+        too_large: The bytes of the smallest record that was rejected for its size. 0 is unknown.
+        taken: The number of wire batches that were stored.
+        gone: Why the topic is no longer published to, or None.
+    """
 
     __slots__ = (
-        "_doubted", "_keyed", "_keyed_until", "_keyless", "_known_until", "batchers", "bounded", "gone", "max_bytes", "name",
-        "taken", "too_large",
+        "_doubted", "_keyed", "_keyed_until", "_known_until", "bounded", "gone", "keyless", "max_bytes", "name",
+        "partitions", "taken", "too_large",
     )  # fmt: skip
 
     def __init__(self, name: str, partitions: int) -> None:
         self.name = name
-        self.bounded = False  # whether the broker was seen to reject sizes or records without a key
-        self.max_bytes = 0  # most bytes of a wire batch, learnt from a rejection; 0 is unknown
-        self.too_large = 0  # bytes of the smallest record rejected for its size; 0 is unknown
-        self.taken = 0  # wire batches stored
-        self.gone: BrokerError | None = None  # why the topic is no longer published to
-        self.batchers = [Batcher(self, number) for number in range(partitions)]
+        self.partitions = partitions
+        self.keyless = 0
+        self.bounded = False
+        self.max_bytes = self.too_large = 0
+        self.taken = 0
+        self.gone: BrokerError | None = None
         # By digest of the record: ``taken`` when the record first failed in a batch of one.
         self._doubted: dict[bytes, int] = {}
         self._keyed: BrokerRefused | None = None  # why records without a key are rejected
         self._keyed_until = 0.0
-        self._keyless = 0
         self._known_until = 0.0
 
-    def count_stored(self, entries: Sequence[Entry]) -> None:
+    def count_stored(self, records: Iterable[Record]) -> None:
         """Note that a wire batch was stored. Its records are no longer suspected to be at fault."""
         self.taken += 1
         if self._doubted:
-            for _, _, record in entries:
+            for record in records:
                 self._doubted.pop(_digest(record), None)
 
     def doubts(self, record: Record) -> bool:
@@ -85,13 +93,6 @@ class TopicBatchers:
             return False
         return True
 
-    def batcher(self, key: bytes | None) -> Batcher:
-        """Return the batcher for a key. Records without a key stay on one partition until its batch is
-        sent."""
-        if key is None:
-            return self.batchers[self._keyless]
-        return self.batchers[partition_of(key, len(self.batchers))]
-
     def refusal(self, record: Record) -> BrokerRefused | None:
         """Return an error if the topic is known to reject the record, because it is too large or has no key.
         Otherwise return None."""
@@ -104,22 +105,11 @@ class TopicBatchers:
             kind="record-too-large",
         )
 
-    def on_batch_sent(self, batcher: Batcher) -> None:
+    def on_batch_sent(self, number: int) -> None:
         """Note that a wire batch of a partition was sent. The next records without a key go to the next
         partition."""
-        if batcher.number == self._keyless:
-            self._keyless = (batcher.number + 1) % len(self.batchers)
-
-    def end(self, error: BrokerError) -> None:
-        """Fail all records that are not on the wire. Those on the wire fail with ``error`` too, unless the broker
-        stores them."""
-        self.gone = error
-        for batcher in self.batchers:
-            batcher.fail_queued(error)
-
-    def grow(self, partitions: int) -> None:
-        """Add batchers for partitions that an operator has added."""
-        self.batchers += [Batcher(self, number) for number in range(len(self.batchers), partitions)]
+        if number == self.keyless:
+            self.keyless = (number + 1) % self.partitions
 
 
 def _digest(record: Record) -> bytes:
