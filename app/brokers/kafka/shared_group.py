@@ -1,7 +1,6 @@
 """One membership in a consumer group for many subscriptions of one topic (ADR 0055).
 
-The group assigns partitions and gives the epoch. The positions of the subscriptions are rows of the store. All rows that
-changed are written together, in the transaction that checks the epoch.
+The group assigns partitions and gives the epoch. ``shared_ownership`` has the positions of the subscriptions.
 """
 
 from __future__ import annotations
@@ -28,22 +27,17 @@ from app.brokers.kafka.membership import KafkaMembership, make_consumer
 from app.brokers.kafka.reader import position_lost
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.shared_consumer import SharedConsumer
-from app.brokers.kafka.shared_positions import SharedPartition
+from app.brokers.kafka.shared_ownership import AGAIN_AFTER, GroupEnds, Held, SharedOwnership
 from app.brokers.kafka.shared_starts import SharedStarts
 from app.brokers.member import pause_for
 from app.brokers.sharing import SingleFlight
 from app.brokers.tail import PartitionTail
-from app.errors import BrokerUnavailable, PositionOutOfRange, StaleOwner, StoreUnavailable
-from app.interfaces import Progress
+from app.errors import BrokerUnavailable, PositionOutOfRange
 from app.model.message import Partition
 
 log = logging.getLogger(__name__)
 
 FETCH_MS = 3_600_000
-AGAIN_AFTER = 1.0  # seconds
-CONFIRMED = 5.0  # seconds after which the group has notified a member that was replaced
-SHARE = 10  # a batch may take one tenth of the time
-MINIMUM_EVERY = 5.0  # seconds between commits of the minimum to Kafka
 
 
 class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
@@ -62,7 +56,6 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     Attributes:
         closed: Whether this member has ended.
         topics: The topic, as a list.
-        trouble: Why positions cannot be read or stored, or "".
     """
 
     def __init__(
@@ -79,30 +72,29 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self.name = name
         self.topics: Collection[str] = [topic]
         self.closed = False
-        self.trouble = ""
         self._settings = settings
         self._starts = starts
-        self._store = starts.store
-        self._tail = tail
         self._gone = gone
         self._monotonic = monotonic
         self._ended = False
         self._revoking = False
         self._consumers: dict[str, SharedConsumer] = {}
-        self._held: dict[Partition, SharedPartition] = {}
-        self._refused: int | None = None  # the epoch that the store refused as stale
         self._starting = SingleFlight()
         self._tasks: list[asyncio.Task[None]] = []
         self._taking: asyncio.Task[None] | None = None
-        self._due = asyncio.Event()
-        self._lock = asyncio.Lock()
-        self._next: asyncio.Task[None] | None = None  # a batch that has not begun
-        self._floors: dict[Partition, int] = {}  # as stored
-        self._minimum: dict[TopicPartition, tuple[int, str]] = {}  # as committed to Kafka
-        self._minimum_at = 0.0
         self._turn = 0  # of the partition whose skipped messages are counted next
         self._member = make_consumer(settings, name, "", paced=beats is not None)
         self._membership = KafkaMembership(self._member, settings.session_timeout, monotonic, beats)
+        ends = GroupEnds(self.has_lease, self._commit, self._forget, self._on_error)
+        interval = settings.commit_interval
+        self._owned = SharedOwnership(
+            settings.name, name, starts.store, tail, ends, interval, monotonic
+        )
+
+    @property
+    def trouble(self) -> str:
+        """Return why positions cannot be read or stored, or ""."""
+        return self._owned.trouble
 
     async def join(self, joining: JoinRequest) -> SharedConsumer:
         """Add a subscription.
@@ -111,13 +103,13 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         """
         group = joining.group
         while True:
-            held = self._held
+            held = self._owned.held
             rows = await self._starts.begin(self.name, joining)
             if not self._tasks:
                 await self._starting.ask("start", self._start)
             if added := held.keys() - rows.keys():
                 await self._starts.begin_partitions(self.name, lambda: [group], list(added))
-            elif self._held is held:  # otherwise the rows may be older than the assignment
+            elif self._owned.held is held:  # otherwise the rows may be older than the assignment
                 break
         if self.closed:
             raise BrokerUnavailable(f"group {self.name} is closing", broker=self._settings.name)
@@ -169,8 +161,8 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     async def _close(self) -> None:
         self._retire()
-        await self._commit_minimum()
-        self._held = {}
+        await self._owned.commit_minimum()
+        self._owned.held = {}
         ending = [*self._tasks, *([self._taking] if self._taking is not None else [])]
         for task in ending:
             task.cancel()
@@ -182,17 +174,20 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         return self._membership.has_lease()
 
     def soon(self) -> None:
-        self._due.set()
+        self._owned.soon()
+
+    async def flush(self) -> None:
+        await self._owned.flush()
 
     async def position_lost(self, error: OffsetOutOfRangeError) -> PositionOutOfRange:
         return await position_lost(self._member, error, self._settings.request_timeout)
 
     def on_positions_moved(self) -> None:
         """Schedule a batch, and report the skipped messages of one partition to the filters."""
-        self._due.set()
-        if self._held:
+        self._owned.soon()
+        if held := [*self._owned.held]:
             self._turn += 1
-            place = list(self._held)[self._turn % len(self._held)]
+            place = held[self._turn % len(held)]
             for consumer in self._consumers.values():
                 consumer.count(place)
 
@@ -203,24 +198,30 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             self._taking.cancel()
             await asyncio.wait({self._taking})
             self._taking = None
-        if not self._held:
+        if not self._owned.held:
             return
         if self._membership.removed:  # the group has given the partitions to other members already
-            self._held = {}
+            self._owned.held = {}
             for consumer in self._consumers.values():
                 consumer.lose()
             return
         self._revoking = True
+        try:
+            await self._hand_over()
+        finally:
+            self._owned.held, self._revoking = {}, False
+            for consumer in self._consumers.values():
+                consumer.give_up()
+
+    async def _hand_over(self) -> None:
+        """Let the consumers settle what they have finished, and store their positions."""
         until = self._monotonic() + self._settings.handover
         for handled in [each.start_revocation() for each in self._consumers.values()]:
             if not await pause_for(handled, max(0.0, until - self._monotonic())):
                 log.warning("group %s: a revocation was not handled in time", self.name)
                 break
         await self.flush()
-        await self._commit_minimum()
-        self._held, self._revoking = {}, False
-        for consumer in self._consumers.values():
-            consumer.give_up()
+        await self._owned.commit_minimum()
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         if assigned:
@@ -233,21 +234,22 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         try:
             self._membership.stop_fetching(assigned)
             places = [Partition(each.topic, each.partition) for each in assigned]
-            held = await self._load(places, epoch)
+            held = await self._owned.load(places, epoch)
             while self._lacking(held):
                 lacking = partial(self._lacking, held)
-                await self._starts.begin_partitions(self.name, lacking, places)
-                held = await self._load(places, epoch)
+                for group in await self._starts.begin_partitions(self.name, lacking, places):
+                    self._forget(group)
+                held = await self._owned.load(places, epoch)
         except IllegalStateError as error:
             log.info("group %s rebalances again: %s", self.name, error)
         except Exception as error:  # noqa: BLE001 - the next polls raise it
             self._on_error(error)
         else:
-            self._held = held
+            self._owned.held = held
             for consumer in self._consumers.values():
                 self._assign(consumer)
 
-    def _lacking(self, held: Mapping[Partition, SharedPartition]) -> Sequence[str]:
+    def _lacking(self, held: Held) -> Sequence[str]:
         """Return the groups of subscriptions that have no position in one of the partitions."""
         return [
             group
@@ -255,135 +257,32 @@ class SharedGroup(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             if not all(group in each.positions for each in held.values())
         ]
 
-    async def _load(
-        self, places: Sequence[Partition], epoch: int
-    ) -> dict[Partition, SharedPartition]:
-        while True:
-            newest = epoch != self._refused
-            try:
-                floors, rows = await self._store.own(
-                    self._settings.name, self.name, epoch, places, newest=newest
-                )
-            except StaleOwner as error:
-                # Either another process is the owner, and a revocation will follow. Or the cluster has forgotten the
-                # group and counts from one again; then the next try replaces the stored epoch.
-                self._refused, delay = epoch, CONFIRMED
-                self.trouble = f"the store refused the ownership, next try in {delay:g} s: {error}"
-            except StoreUnavailable as error:
-                delay = AGAIN_AFTER
-                self.trouble = f"positions cannot be loaded, so nothing is delivered: {error}"
-            else:
-                self.trouble, self._refused = "", None
-                self._floors = dict(floors)
-                return {
-                    at: SharedPartition(at, epoch, floors[at], rows[at], self._tail(at))
-                    for at in places
-                }
-            await asyncio.sleep(delay)
-
     def _assign(self, consumer: SharedConsumer) -> None:
-        if self._held and not self._revoking:
-            consumer.assign(list(self._held.values()), self._epoch)
-
-    @property
-    def _epoch(self) -> int:
-        return next(iter(self._held.values())).epoch
+        if self._owned.held and not self._revoking:
+            consumer.assign(list(self._owned.held.values()), self._owned.epoch)
 
     async def _write(self) -> None:
-        """Store positions after messages were finished, so that one batch covers many of them."""
         try:
-            while True:
-                await self._due.wait()
-                self._due.clear()
-                await asyncio.sleep(self._settings.commit_interval)
-                begun = self._monotonic()
-                await self.flush()
-                took = self._monotonic() - begun
-                await asyncio.sleep(max(0.0, SHARE * took - self._settings.commit_interval))
-                if self._monotonic() - self._minimum_at >= MINIMUM_EVERY:
-                    await self._commit_minimum()
+            await self._owned.write()
         except Exception as error:  # noqa: BLE001 - the next polls raise it
             self._on_error(error)
 
-    async def flush(self) -> None:
-        """Store the floors, and the positions that have changed. If the store is unavailable, they are stored later.
-
-        Calls that come while a batch is written share the next one.
-        """
-        batch = self._next
-        if batch is None:
-            batch = self._next = asyncio.create_task(self._flush(), name=f"batch {self.name}")
-        await asyncio.wait({batch})
-        batch.result()
-
-    async def _flush(self) -> None:
-        async with self._lock:
-            self._next = None  # what is finished from now on belongs to another batch
-            held = self._held
-            rows = {at: each.batch(self._monotonic()) for at, each in held.items()}
-            floors = {
-                at: each.floor
-                for at, each in held.items()
-                if rows[at] or each.floor != self._floors.get(at)
-            }
-            if floors:
-                await self._save(held, floors, {at: each for at, each in rows.items() if each})
-
-    async def _save(
-        self,
-        held: Mapping[Partition, SharedPartition],
-        floors: Mapping[Partition, int],
-        rows: Mapping[Partition, Mapping[str, Progress]],
-    ) -> None:
-        epoch = next(iter(held.values())).epoch
-        try:
-            missing = await self._store.save(self._settings.name, self.name, epoch, floors, rows)
-        except StoreUnavailable as error:
-            self.trouble = f"positions cannot be stored, so a kill would repeat more: {error}"
-            for at, each in rows.items():
-                held[at].failed(each)
-            self._due.set()
-            return
-        except (
-            StaleOwner
-        ) as error:  # another process owns a partition now, and a revocation will follow
-            log.warning("%s", error)
-            for at, each in rows.items():
-                held[at].failed(each)
-            if self.has_lease():
-                self._on_error(BrokerUnavailable(f"the store and the group differ: {error}"))
-            return
-        self.trouble = ""
-        self._floors |= floors
-        for at, each in rows.items():
-            held[at].stored(each, self._monotonic())
-        for group in {group for group, _ in missing}:
-            self._forget(group)
-
     def _forget(self, group: str) -> None:
         """End a subscription whose positions are gone, because it was moved to a group of its own or deleted."""
-        for each in self._held.values():
-            each.remove(group)
         consumer = self._consumers.pop(group, None)
         if consumer is not None:
             consumer.fail(BrokerUnavailable(f"the positions of {group} were moved or deleted"))
 
-    async def _commit_minimum(self) -> None:
-        """Commit the lowest position of all subscriptions to Kafka, for Kafka's own tools."""
-        self._minimum_at = self._monotonic()
-        offsets = {
-            TopicPartition(at.topic, at.number): (min(each.minimum, self._floors[at]), "")
-            for at, each in self._held.items()
-        }
-        if not offsets or offsets == self._minimum:
-            return
+    async def _commit(self, positions: Mapping[Partition, int]) -> bool:
+        """Commit offsets of the group. Return False if the group does not take them now."""
+        offsets = {TopicPartition(at.topic, at.number): (to, "") for at, to in positions.items()}
         try:
             async with asyncio.timeout(self._settings.request_timeout):
                 await self._member.commit(offsets)
         except (KafkaError, TimeoutError) as error:
             log.info("group %s: the minimum was not committed: %r", self.name, error)
-        else:
-            self._minimum = offsets
+            return False
+        return True
 
     async def _listen(self) -> None:
         """Pass errors of the group on. The client reports them only from ``getmany``, which fetches nothing, because

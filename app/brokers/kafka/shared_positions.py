@@ -198,8 +198,11 @@ class SharedPartition:
         return position
 
     def watch(self, position: SharedPosition) -> None:
-        self._watched[position] = None
-        self._wake(position)
+        """Examine a position at the next batch. One that was removed or replaced is left out: its reader may end later, and
+        its row belongs to another process or to a later reader."""
+        if self.positions.get(position.group) is position:
+            self._watched[position] = None
+            self._wake(position)
 
     @property
     def open(self) -> bool:

@@ -65,14 +65,22 @@ class SharedStarts:
 
     async def begin_partitions(
         self, shared: str, lacking: Callable[[], Collection[str]], places: Sequence[Partition]
-    ) -> None:
+    ) -> Collection[str]:
         """Store the first position in partitions that were added to the topic. It is the earliest one, so that no
-        record is skipped. ``lacking`` returns the groups that still need it."""
+        record is skipped. ``lacking`` returns the groups that still need it.
+
+        Return the groups that have no position at all. Another process has moved or deleted their subscriptions. With new
+        positions, they would receive the whole topic again.
+        """
         offsets = await self._resolve(
             [TopicPartition(at.topic, at.number) for at in places], EARLIEST
         )
         starts = {at: Commit(offset) for at, offset in offsets.items()}
-        await self.store.begin(self._broker, shared, dict.fromkeys(lacking(), starts))
+        groups = lacking()
+        known = _of_topic(await self.store.find(self._broker, groups), places[0].topic)
+        begun = dict.fromkeys([group for group in groups if group in known], starts)
+        await self.store.begin(self._broker, shared, begun)
+        return [group for group in groups if group not in known]
 
     async def give_back(self, group: str, topics: Collection[str]) -> None:
         """Commit the positions of a subscription to its own group, if it has any, and delete them.

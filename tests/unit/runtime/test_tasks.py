@@ -283,6 +283,7 @@ BARE = {
     "brokers/kafka/consumer.py": RAISED_BY_POLL,
     "brokers/kafka/fetching.py": RAISED_BY_POLL,
     "brokers/kafka/shared_group.py": RAISED_BY_POLL,
+    "brokers/kafka/shared_ownership.py": WAITED_FOR,
     "brokers/kafka/shared_starts.py": WAITED_FOR,
     "brokers/pulsar/admin.py": WAITED_FOR,
     "brokers/pulsar/consumer.py": ENDS,

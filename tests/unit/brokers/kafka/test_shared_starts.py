@@ -110,3 +110,15 @@ async def test_a_subscription_that_has_ended_gets_no_rows(
     cluster.answers.set()
     await other
     assert await store.find("kafka", ["a", "b"]) == {"b": {AT: Progress(10, "", True)}}
+
+
+async def test_a_subscription_that_was_moved_away_gets_no_rows_of_added_partitions(
+    starts: SharedStarts, store: ProgressRows
+) -> None:
+    """Another worker has deleted its rows. It would receive the whole topic again. A subscription that has rows of other
+    partitions begins at the earliest record of the added one."""
+    await store.begin("kafka", "shared", {"a": {Partition("orders", 1): Commit(3)}})
+    gone = await starts.begin_partitions("shared", lambda: ["a", "moved"], [AT])
+    assert gone == ["moved"]
+    assert (await store.find("kafka", ["a"]))["a"][AT] == Progress(10, "", True)
+    assert await store.find("kafka", ["moved"]) == {}
