@@ -116,6 +116,7 @@ class Bookie(Part):
             "minUsableSizeForEntryLogCreation": 1 << 20,
             "minUsableSizeForIndexFileCreation": 1 << 20,
             "diskUsageThreshold": 0.8,
+            "diskUsageWarnThreshold": 0.75,
             "diskUsageLwmThreshold": 0.7,
             "diskCheckInterval": 1000,
             "httpServerEnabled": "false",
