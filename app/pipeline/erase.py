@@ -102,6 +102,7 @@ def erase(
 
     tables.check(spark, lake)
     with holding_all(spark, lake, waiting):
+        history.demand_clock(spark, lake.table(tables.RAW_TABLE))
         chosen = _rows_to_erase(spark, lake, attribute, text)
         for name in chosen:
             _demand_listing(spark, lake, name)

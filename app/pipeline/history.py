@@ -7,11 +7,13 @@ and does not return parents.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from app.errors import SetupError
 from app.pipeline.tables import PLACE, PROGRESS_PROPERTY, UNFIT_PROPERTY
 from app.spark.cleanup import cleaning_up
 from app.spark.pyspark_adapter import java_session, jvm
@@ -34,6 +36,8 @@ _CARRIED: Final = (QUERY, EPOCH, PROGRESS_PROPERTY, UNFIT_PROPERTY)
 """The properties by which an archive finds its position."""
 
 _DOOMED: Final = "skybridge_doomed"
+
+SKEW: Final = 60.0  # seconds by which Iceberg permits a commit to be earlier than the one before
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -98,6 +102,23 @@ def changes_of(loaded: Any) -> Iterator[Snapshot]:
 def newest_change(spark: SparkSession, table: str) -> Snapshot | None:
     """Return the newest snapshot that changed the rows of a table."""
     return next(changes_of(iceberg_table(spark, table)), None)
+
+
+def demand_clock(
+    spark: SparkSession,
+    table: str,
+    now: Callable[[], float] = time.time,  # noqa: TID251 - compared with times of other machines
+) -> None:
+    """Raise SetupError if the newest snapshot of a table is from the future. Iceberg makes no commit
+    with a clock that is more than a minute behind that of an earlier commit."""
+    newest = newest_snapshot(spark, table)
+    ahead = 0.0 if newest is None else newest.made / 1000 - now()
+    if ahead > SKEW:
+        raise SetupError(
+            f"the clock of this machine is {ahead:.0f} seconds behind that of the last commit to {table}",
+            setting="pipeline.lake",
+            cure="set the clocks of all machines that write to the lake, for example by NTP",
+        )
 
 
 def newest_snapshot(spark: SparkSession, table: str) -> Snapshot | None:

@@ -113,6 +113,7 @@ def maintain(
             yield msgspec.structs.replace(found, moved=waiting(spark, lake) if move else 0)
         return
     with holding_lock(spark, lake, "upkeep", lambda text: tell("the lake", text)):
+        history.demand_clock(spark, lake.table(tables.RAW_TABLE))
         moved = move_layout(spark, lake, partial(tell, tables.EVENTS_TABLE)) if relayout else 0
         for name in _names(spark, lake):
             found = _maintain_table(spark, lake, name, kept, now, tell)

@@ -127,6 +127,7 @@ def redrive(
     """
     tables.check(spark, lake)
     with holding_lock(spark, lake, tell=observe):
+        history.demand_clock(spark, lake.table(tables.RAW_TABLE))
         typed_tables.make(spark, lake)
         with cached(_decode_again(spark, lake, wanted)) as judged:
             rules = _by_rule(judged)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from app.pipeline import tables
+from app.pipeline import history, tables
 from app.pipeline.archive import commit, stream, typed_tables
 from app.pipeline.archive.batches import Batch, StreamReports
 from app.pipeline.archive.derive import Derived, Observe, derive
@@ -136,6 +136,7 @@ def archiving(spark: SparkSession, lake: Lake, tell: Tell) -> Iterator[LakeHold]
     """
     tables.make(spark, lake)  # the lease needs the namespace; tables that exist are not changed
     with holding_lock(spark, lake, tell=_as_notice(tell)) as held:
+        history.demand_clock(spark, lake.table(tables.RAW_TABLE))
         typed_tables.make(spark, lake)
         commit.demand_storage(commit.layout(spark, lake, tables.EVENTS_TABLE))
         yield held
