@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 from app.cli.commands import app as cli
 from app.pipeline.query import duck
-from app.pipeline.query.spark import ask as ask_spark
 from app.pipeline.redrive import Batch, RedriveRequest, redrive
 from app.pipeline.report.findings import findings
 from app.pipeline.report.page import page
 from app.pipeline.report.run import ReportRequest, run
 from report_lake import BEGIN, END, FilledLake, fill_lake
+from spark_answers import spark_answer
 
 CONFIG = """
 version: 1
@@ -41,7 +41,7 @@ def test_both_engines_answer_with_text(far_lake: FilledLake) -> None:
     ):
         by_duck = duck.ask(far_lake.lake, asked, limit=0)
         of_spark = asked.replace("struct_pack(t := record_time)", "struct(record_time AS t)")
-        assert ask_spark(far_lake.session, far_lake.lake, of_spark, limit=0) == by_duck
+        assert spark_answer(far_lake.session, far_lake.lake, of_spark) == by_duck
         assert f"{TEXT}+00" in str(by_duck.rows)
 
 

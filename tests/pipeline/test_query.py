@@ -22,15 +22,15 @@ from app.cli.commands import app as cli
 from app.cli.pipeline.query import OutputFormat, _print_answer
 from app.errors import SetupError
 from app.pipeline.query import duck
-from app.pipeline.query.answer import QueryAnswer
+from app.pipeline.query.duck import QueryAnswer
 from app.pipeline.query.opening import open_table
 from app.pipeline.query.scan import LakeDataset
-from app.pipeline.query.spark import ask as ask_spark
 from app.pipeline.settings import Lake
 from app.spark.settings import LakeCatalog
 from pages import CHECKOUT, blocks
 from postgres_server import fresh_database
 from report_lake import BEGIN, ORDER, WAITING, FilledLake, fill_lake
+from spark_answers import spark_answer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,10 +73,10 @@ SAME = (
 )
 
 
-def test_both_engines_have_the_same_rows_of_the_same_words(small_lake: FilledLake) -> None:
+def test_spark_has_the_same_rows_of_the_same_words(small_lake: FilledLake) -> None:
     """Of every column of every table: times, binary values, maps, lists of structs, nulls."""
     for sql in SAME:
-        by_spark = ask_spark(small_lake.session, small_lake.lake, sql, limit=0)
+        by_spark = spark_answer(small_lake.session, small_lake.lake, sql)
         assert ask(small_lake, sql.replace("`", '"')) == by_spark, sql
 
 
@@ -210,13 +210,9 @@ def test_hostile_sql_sees_no_file_no_setting_and_no_variable(
 def test_sql_that_cannot_be_is_refused_with_the_names_that_there_are(
     small_lake: FilledLake, sql: str
 ) -> None:
-    for refused in (
-        ask,
-        lambda lake, text: ask_spark(lake.session, lake.lake, text, limit=0),
-    ):
-        with pytest.raises(SetupError) as refusal:
-            refused(small_lake, sql)
-        assert "events_raw" in refusal.value.cure
+    with pytest.raises(SetupError) as refusal:
+        ask(small_lake, sql)
+    assert "events_raw" in refusal.value.cure
 
 
 def test_describe_and_show_tell(small_lake: FilledLake) -> None:
@@ -275,7 +271,7 @@ def test_rows_that_were_deleted_and_columns_that_came_later_are_as_spark_has_the
 
 def alike(lake: FilledLake) -> None:
     sql = "SELECT * FROM events WHERE type <> 'x' ORDER BY id"
-    assert ask(lake, sql) == ask_spark(lake.session, lake.lake, sql, limit=0)
+    assert ask(lake, sql) == spark_answer(lake.session, lake.lake, sql)
 
 
 def test_what_pyiceberg_cannot_read_is_left_to_spark(
@@ -290,7 +286,7 @@ def test_what_pyiceberg_cannot_read_is_left_to_spark(
     monkeypatch.setattr(DataScan, "plan_files", refuse)
     with pytest.raises(SetupError, match="equality deletes") as refusal:
         ask(small_lake, "SELECT id FROM events")
-    assert "--engine spark" in refusal.value.cure
+    assert "Spark reads them" in refusal.value.cure
 
 
 def test_a_catalog_of_files_is_read_from_its_newest_version_on(
@@ -341,19 +337,17 @@ def test_a_catalog_in_postgresql_is_read(small_lake: FilledLake, postgres: str) 
     [
         (
             LakeCatalog("jdbc", "jdbc:mysql://h/d", "s3://b"),
-            "only Spark reads a catalog in jdbc:mysql",
+            "cannot be opened by PyIceberg",
         ),
-        (LakeCatalog("hive", "thrift://127.0.0.1:1", "s3://b"), "cannot be opened without Spark"),
-        (LakeCatalog("glue", "", "s3://b"), "cannot be opened without Spark"),
-        (LakeCatalog("hadoop", "", "wasp://b/c"), "cannot be opened without Spark"),
+        (LakeCatalog("hive", "thrift://127.0.0.1:1", "s3://b"), "cannot be opened by PyIceberg"),
+        (LakeCatalog("glue", "", "s3://b"), "cannot be opened by PyIceberg"),
+        (LakeCatalog("hadoop", "", "wasp://b/c"), "cannot be opened by PyIceberg"),
     ],
 )
-def test_a_catalog_that_is_not_read_names_the_engine_that_reads_it(
-    catalog: LakeCatalog, why: str
-) -> None:
+def test_a_catalog_that_is_not_read_names_what_reads_it(catalog: LakeCatalog, why: str) -> None:
     with pytest.raises(SetupError, match=why) as refusal:
         open_table(Lake(catalog), "events")
-    assert "--engine spark" in refusal.value.cure
+    assert "Spark reads every catalog" in refusal.value.cure
 
 
 def test_a_lake_that_is_not_there_names_the_verb_that_fills_it(tmp_path: Path) -> None:
@@ -373,7 +367,6 @@ def test_no_verb_starts_spark_for_a_lake_that_is_not_there(tmp_path: Path) -> No
         "maintain",
         "redrive",
         "erase --subject a --yes",
-        "query x --engine spark",
     ):
         with mock.patch("app.spark.session.open_session", side_effect=AssertionError):
             found = CliRunner().invoke(cli, ["pipeline", *verb.split(), "--config", str(file)])
@@ -409,34 +402,6 @@ def test_csv_and_the_table_have_the_same_values(
         ["X", "Y", "Z"],
         ["a,b", "-", "k"],
     ]
-
-
-SPARK_CHANGING = (
-    "DELETE FROM lake.skybridge.events",
-    "DROP TABLE lake.skybridge.events",
-    "INSERT INTO lake.skybridge.events SELECT * FROM events",
-    "WITH x AS (SELECT * FROM events) INSERT INTO lake.skybridge.events SELECT * FROM x",
-    "CALL lake.system.expire_snapshots('skybridge.events')",
-    "CREATE TABLE lake.skybridge.copy USING iceberg AS SELECT * FROM events",
-    "MERGE INTO lake.skybridge.events t USING events s ON t.id = s.id WHEN MATCHED THEN DELETE",
-    "SET spark.sql.ansi.enabled = false",
-)
-
-
-def test_spark_too_refuses_what_would_change_something_and_runs_none_of_it(
-    small_lake: FilledLake,
-) -> None:
-    session, lake = small_lake.session, small_lake.lake
-    for sql in SPARK_CHANGING:
-        with pytest.raises(SetupError, match="only reads"):
-            ask_spark(session, lake, sql, limit=0)
-            pytest.fail(f"it was not refused: {sql}")
-    count = ask_spark(session, lake, "SELECT count(*) FROM events", limit=1)
-    assert (count.rows, count.more) == ([(small_lake.account.events,)], False)
-    assert ask_spark(session, lake, "SELECT id FROM events", limit=3).more
-    described = ask_spark(session, lake, "DESCRIBE events", limit=0)
-    assert ("time_text", "string") in [row[:2] for row in described.rows]
-    assert not session.catalog.tableExists("lake.skybridge.copy")
 
 
 ALONE = """
@@ -479,24 +444,10 @@ def test_the_verb_says_what_is_wrong_with_a_code_of_its_own(
     assert isinstance(wrong.exception, SetupError)
 
 
-def test_the_examples_of_the_guide_run(
-    small_lake: FilledLake, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Those of the shell are asked as they stand. Spark, DuckDB and PyIceberg as pasted, in a folder with a
-    lake: they count the same events."""
-    folder = small_lake.lake.catalog.warehouse.removeprefix("file://")
+def test_the_examples_of_the_guide_run(small_lake: FilledLake) -> None:
     shell = "\n".join(block.text for block in blocks(PAGE) if block.language == "bash")
     asked = re.findall(r'pipeline query "([^"]+)"(.*)', shell)
-    assert len(asked) == 11
+    assert len(asked) == 13
     for sql, options in asked:
-        if "--engine spark" not in options:
+        if "--at" not in options:  # the small lake is younger
             assert ask(small_lake, sql).columns, sql
-        elif "TIMESTAMP AS OF" not in sql:  # the small lake has no older snapshot
-            assert ask_spark(small_lake.session, small_lake.lake, sql, limit=0).rows, sql
-    found = [block.text for block in blocks(PAGE) if block.language == "python"]
-    assert len(found) == 3
-    for text in found:
-        exec(compile(text.replace("skybridge-data/lake", folder.strip("/")), str(PAGE), "exec"), {})
-    said = capsys.readouterr().out
-    for type_, count in small_lake.account.types.items():
-        assert said.count(f"{type_} {count}\n") == 3

@@ -7,6 +7,7 @@ from __future__ import annotations
 from app.cli.pipeline import (  # noqa: F401 - each registers its command
     archive,
     erase,
+    latest,
     maintain,
     query,
     redrive,

@@ -13,11 +13,13 @@ import typer
 from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import next_step
-from app.cli.pipeline.group import load_configuration, open_lake, verb
+from app.cli.pipeline.group import moment, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
-    from app.pipeline.query.answer import QueryAnswer
+    from datetime import datetime
+
+    from app.pipeline.query.duck import QueryAnswer
     from app.pipeline.settings import Lake
 
 MAX_WIDTH: Final = 60  # characters of a value in a table
@@ -31,19 +33,13 @@ class OutputFormat(StrEnum):
     CSV = "csv"
 
 
-class SqlEngine(StrEnum):
-    """The engines that run a query."""
-
-    DUCKDB = "duckdb"
-    SPARK = "spark"
-
-
 @verb(
     "query",
     'skybridge pipeline query "SELECT type, count(*) AS n FROM events GROUP BY type ORDER BY n DESC"',
     'skybridge pipeline query "SELECT * FROM quarantine ORDER BY record_time DESC" --limit 20 --format json',
     'skybridge pipeline query "DESCRIBE events"',
-    'skybridge pipeline query "SELECT * FROM lake.skybridge.events.snapshots" --engine spark',
+    'skybridge pipeline query "SELECT committed_at, operation FROM events_snapshots"',
+    'skybridge pipeline query "SELECT count(*) FROM events" --at 2026-11-20T12:00:00Z',
 )
 def run(
     sql: Annotated[str, typer.Argument(help="Run this SQL statement; - reads standard input.")],
@@ -52,24 +48,18 @@ def run(
         OutputFormat, option("Print a table, json (one object per line) or csv.", "--format", "-f")
     ] = OutputFormat.TABLE,
     limit: Annotated[int, option("Print at most this many rows; 0: all.", min=0)] = 1000,
-    engine: Annotated[
-        SqlEngine, option("Run the query on this engine; spark needs Java.")
-    ] = SqlEngine.DUCKDB,
+    at: Annotated[str, option("Read the rows that the tables had at this time (ISO 8601).")] = "",
 ) -> None:
     """Query the lake in SQL.
 
-    The tables are events, events_raw, quarantine and those in pipeline.tables. The SQL dialect is that of DuckDB, or that of
-    Spark with --engine spark. The command refuses statements that change data or use files, the
-    network or extensions. Binary values are shown as text if they are UTF-8, and as base64 in json.
-    With Spark you can also query Iceberg's metadata tables by their full names, such as
-    lake.skybridge.events.snapshots.
+    The tables are events, events_raw, quarantine and those in pipeline.tables. The SQL dialect is that of DuckDB. The
+    command refuses statements that change data or use files, the network or extensions. Binary values are shown as text
+    if they are UTF-8, and as base64 in json. Iceberg's metadata of a table is in tables of their own, such as
+    events_snapshots, events_files and events_partitions.
     """
     text = sys.stdin.read() if sql == "-" else sql
     quiet = form is not OutputFormat.TABLE
-    if engine is SqlEngine.SPARK:
-        lake, answer = _by_spark(config, text, limit, quiet=quiet)
-    else:
-        lake, answer = _by_duckdb(config, text, limit)
+    lake, answer = _answered(config, text, limit, moment("--at", at))
     _print_answer(answer, form)
     if answer.more:
         printing.err().print(
@@ -79,7 +69,9 @@ def run(
         next_step.print_next_step(lake, config, "report", look="on one page")
 
 
-def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, QueryAnswer]:
+def _answered(
+    config: Path | None, sql: str, limit: int, at: datetime | None
+) -> tuple[Lake, QueryAnswer]:
     from app.cli.pipeline.signals import exit_on_signal, run_in_thread
 
     def answered() -> tuple[Lake, QueryAnswer]:
@@ -87,7 +79,7 @@ def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, QueryAn
         from app.pipeline.query.duck import ask
 
         lake = lake_of(settings)
-        return lake, ask(lake, sql, limit=limit)
+        return lake, ask(lake, sql, limit=limit, at=at)
 
     from app.cli import options
     from app.pipeline.query import opening
@@ -96,18 +88,6 @@ def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, QueryAn
     settings = options.configuration(config)
     with exit_on_signal(), _asking():
         return run_in_thread(answered)
-
-
-def _by_spark(
-    config: Path | None, sql: str, limit: int, *, quiet: bool
-) -> tuple[Lake, QueryAnswer]:
-    settings = load_configuration(config)
-    from app.pipeline.query.spark import ask
-    from app.spark.cleanup import cleaning_up
-
-    session, lake = open_lake(settings, "query", quiet=quiet, brief=True)
-    with cleaning_up(session.stop), _asking():
-        return lake, ask(session, lake, sql, limit=limit)
 
 
 def _asking() -> AbstractContextManager[object]:

@@ -1,10 +1,8 @@
 """Answer one SQL question to the lake, without changing anything.
 
 ======= =====================================================================================
-answer  rows of values, and the errors for refused SQL
 duck    the question answered by DuckDB, which sees only the tables of the lake
 opening tables opened by PyIceberg, from every kind of catalog that it supports
 scan    the columns and the rows that DuckDB requests from a table
-spark   the question answered by Spark, for its own SQL and for catalogs that PyIceberg does not support
 ======= =====================================================================================
 """

@@ -1,5 +1,5 @@
-"""Answer a question with DuckDB, in this process and without Java. The SQL can read only the tables
-of the lake.
+"""Answer one SQL question with DuckDB, in this process and without Java. The SQL can read only the
+tables of the lake.
 
 The SQL may come from anyone. So DuckDB's settings forbid access to files, the network, extensions
 and the variables of this process. The settings are locked before DuckDB reads the SQL.
@@ -13,15 +13,20 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from app.errors import SetupError
 from app.pipeline import tables
-from app.pipeline.query.answer import QueryAnswer, changing_sql, refused_sql
+from app.pipeline.latest import SUFFIX, latest_rows
 from app.pipeline.query.opening import open_table
 from app.pipeline.settings import Lake
+from app.pipeline.typed.schema import PREFIX
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
     from app.pipeline.query.scan import LakeDataset
@@ -48,44 +53,85 @@ _ASKED: Final = {"SELECT", "EXPLAIN"}
 as SELECT.
 """
 
+METADATA: Final = ("snapshots", "history", "files", "partitions", "manifests")
+"""The tables that PyIceberg makes of Iceberg's metadata: ``events_snapshots`` lists those of ``events``."""
 
-def ask(lake: Lake, sql: str, *, limit: int) -> QueryAnswer:
+
+class QueryAnswer(msgspec.Struct, frozen=True):
+    """The rows that a question returns.
+
+    Attributes:
+        columns: The names of the columns.
+        rows: The values as Python objects, in the order of the columns.
+        more: Whether the limit left out rows.
+    """
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    more: bool
+
+
+def ask(lake: Lake, sql: str, *, limit: int, at: datetime | None = None) -> QueryAnswer:
     """Return the first ``limit`` rows of a SELECT, SHOW, DESCRIBE or EXPLAIN; all rows if ``limit``
-    is 0.
+    is 0. With ``at``, the tables have the rows that they had at this time.
 
     Raises:
-        SetupError: DuckDB refuses the SQL, the statement would change something, or the lake cannot
-            be read without Spark.
+        SetupError: DuckDB refuses the SQL, the statement would change something, the lake cannot be
+            read, or no snapshot is as old as ``at``.
     """
-    return answer_from(datasets_of(lake, sql), sql, limit=limit)
+    rows: dict[str, LakeDataset | pa.Table] = {**_metadata_of(lake, sql)}
+    if not rows or _named(lake, sql):
+        rows |= datasets_of(lake, sql, at)
+    return answer_from(rows, sql, limit=limit)
 
 
-def datasets_of(lake: Lake, sql: str) -> dict[str, LakeDataset]:
+def datasets_of(lake: Lake, sql: str, at: datetime | None = None) -> dict[str, LakeDataset]:
     """Return the tables that the SQL names; all tables if it names none, as SHOW TABLES does."""
-    typed = [each.table for each in lake.tables]
-    known = [*tables.COLUMNS, *typed]
-    named = [name for name in known if re.search(rf"\b{name}\b", sql, re.IGNORECASE)]
-    if named:
-        return open_datasets(lake, named)
-    found = open_datasets(lake)
-    for name in typed:
+    if named := _named(lake, sql):
+        return open_datasets(lake, named, at)
+    found = open_datasets(lake, at=at)
+    for each in lake.tables:
         with suppress(SetupError):  # the archive has not created the table yet
-            found |= open_datasets(lake, [name])
+            found |= open_datasets(lake, [each.table], at)
     return found
 
 
+def _named(lake: Lake, sql: str) -> list[str]:
+    """Return the tables that the SQL names, also by the views of their newest rows."""
+    return [name for name in _known(lake) if _names(sql, f"{name}(?:{SUFFIX})?")]
+
+
+def _known(lake: Lake) -> list[str]:
+    return [*tables.COLUMNS, *(each.table for each in lake.tables)]
+
+
 def open_datasets(
-    lake: Lake, wanted: Sequence[str] = tuple(tables.COLUMNS)
+    lake: Lake, wanted: Sequence[str] = tuple(tables.COLUMNS), at: datetime | None = None
 ) -> dict[str, LakeDataset]:
     """Return some tables by their names; by default all but the typed ones."""
     with _without_pandas():
         from app.pipeline.query.scan import LakeDataset  # noqa: PLC0415 - heavy
 
     # The archive writes quarantine last, so it is opened first: the others have all that it counts as done.
-    others = [name for name in reversed(wanted) if name != tables.QUARANTINE_TABLE]
-    ordered = [*(set(wanted) - set(others)), *others]
-    found = {name: LakeDataset(open_table(lake, name)) for name in ordered}
+    ordered = list(wanted)[::-1]
+    ordered.sort(key=lambda name: name != tables.QUARANTINE_TABLE)
+    found = {name: LakeDataset(open_table(lake, name), at) for name in ordered}
     return {name: found[name] for name in wanted}
+
+
+def _metadata_of(lake: Lake, sql: str) -> dict[str, pa.Table]:
+    """Return the metadata tables that the SQL names."""
+    return {
+        f"{name}_{what}": getattr(open_table(lake, name).inspect, what)()
+        for name in _known(lake)
+        for what in METADATA
+        if _names(sql, f"{name}_{what}")
+    }
+
+
+def _names(sql: str, table: str) -> bool:
+    """Return True if the SQL may name a table, which is a pattern."""
+    return re.search(rf"\b{table}\b", sql, re.IGNORECASE) is not None
 
 
 class _NoPandas:
@@ -112,11 +158,16 @@ def _without_pandas() -> Iterator[None]:
         sys.meta_path.remove(_NoPandas)
 
 
-def answer_from(rows: Mapping[str, LakeDataset], sql: str, *, limit: int) -> QueryAnswer:
+def answer_from(rows: Mapping[str, LakeDataset | pa.Table], sql: str, *, limit: int) -> QueryAnswer:
     """Answer a question as ``ask`` does, from these tables."""
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
     with connected(rows) as connection:
+        for name in rows.keys() - {tables.RAW_TABLE, tables.QUARANTINE_TABLE}:
+            if _names(sql, name + SUFFIX):
+                prefix = "" if name == tables.EVENTS_TABLE else PREFIX
+                newest = latest_rows(name, prefix=prefix, without="EXCLUDE")
+                connection.execute(f"CREATE TEMP VIEW {name}{SUFFIX} AS {newest}")
         connection.execute("SET lock_configuration = true")
         try:
             _demand_harmless(connection, sql)
@@ -124,12 +175,16 @@ def answer_from(rows: Mapping[str, LakeDataset], sql: str, *, limit: int) -> Que
             return _answer(connection.execute(sql), limit)
         except duckdb.Error as refusal:
             _demand_read(rows)
-            raise refused_sql("DuckDB", _message(refusal)) from None
+            raise SetupError(
+                f"DuckDB refused this SQL: {_message(refusal)}",
+                cure=f"the tables are {', '.join(tables.COLUMNS)}, and those of pipeline.tables; DESCRIBE events"
+                " names the columns",
+            ) from None
 
 
 @contextmanager
 def connected(
-    rows: Mapping[str, LakeDataset], memory: str = MEMORY
+    rows: Mapping[str, LakeDataset | pa.Table], memory: str = MEMORY
 ) -> Iterator[DuckDBPyConnection]:
     """Open a DuckDB inside the context that sees only these tables.
 
@@ -138,7 +193,7 @@ def connected(
         memory: The memory limit; larger data goes to disk, up to DISK.
 
     Raises:
-        SetupError: Only Spark can read a file of a table.
+        SetupError: PyIceberg cannot read a file of a table.
     """
     import duckdb  # noqa: PLC0415
 
@@ -160,10 +215,15 @@ def connected(
                 raise
 
 
-def _demand_read(rows: Mapping[str, LakeDataset]) -> None:
+def _demand_read(rows: Mapping[str, LakeDataset | pa.Table]) -> None:
+    """Raise SetupError if a file could not be read, which DuckDB reports as an error of the SQL."""
     for name, each in rows.items():
-        if each.fault is not None:
-            raise _unread(name, each.fault) from None
+        if (fault := getattr(each, "fault", None)) is not None:
+            raise SetupError(
+                f"{name} cannot be read by PyIceberg: {_message(fault)}",
+                setting="pipeline.lake",
+                cure="skybridge pipeline maintain rewrites files with deleted rows; Spark reads them as they are",
+            ) from None
 
 
 def _demand_harmless(connection: DuckDBPyConnection, sql: str) -> None:
@@ -173,7 +233,11 @@ def _demand_harmless(connection: DuckDBPyConnection, sql: str) -> None:
             f"query takes one statement, and this is {len(statements)}", cure="run them one by one"
         )
     if _kind(statements[0]) not in _ASKED:
-        raise changing_sql("SELECT, WITH, FROM, SHOW, DESCRIBE, SUMMARIZE")
+        raise SetupError(
+            "query only reads, and this statement would change something",
+            cure="SELECT, WITH, FROM, SHOW, DESCRIBE, SUMMARIZE and EXPLAIN are permitted;"
+            " skybridge pipeline erase and maintain change the lake",
+        )
 
 
 def _kind(statement: Any) -> str:
@@ -198,20 +262,10 @@ def _answer(found: DuckDBPyConnection, limit: int) -> QueryAnswer:
 
 
 def _json_value(value: Any) -> Any:
-    """Return an integer beyond 64 bits as text, as Spark does: sums of DuckDB are HUGEINT, which
-    JSON cannot hold.
-    """
+    """Return an integer beyond 64 bits as text: sums of DuckDB are HUGEINT, which JSON cannot hold."""
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
         return str(value)
     return value
-
-
-def _unread(name: str, fault: Exception) -> SetupError:
-    return SetupError(
-        f"{name} cannot be read without Spark: {_message(fault)}",
-        setting="pipeline.lake",
-        cure="add --engine spark; skybridge pipeline maintain rewrites files with deleted rows",
-    )
 
 
 def _message(refusal: Exception) -> str:

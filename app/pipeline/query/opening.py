@@ -2,8 +2,8 @@
 
 A catalog stores where the newest metadata file of a table is. For databases and file systems this
 module reads that itself. Java's addresses of databases differ from PyIceberg's, and PyIceberg's
-database client takes half a second to import. For REST, Hive and Glue the clients of PyIceberg are
-used.
+database client takes half a second to import. For other databases, REST, Hive and Glue the clients
+of PyIceberg are used.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ _AWAY: Final = {
     "requests.exceptions.Timeout",
 }
 
-_SPARK: Final = (
-    "check pipeline.lake; query --engine spark reads every catalog that the archive writes"
+_CURE: Final = (
+    "check pipeline.lake, and install PyIceberg's client of this catalog; Spark reads every catalog"
+    " that the archive writes"
 )
 
 
@@ -66,9 +67,9 @@ def open_table(lake: Lake, name: str) -> Table:
                 cure="Start it, or correct its address. The same command then succeeds.",
             ) from why
         raise SetupError(
-            f"{lake.table(name)} cannot be opened without Spark: {first_line(why)}",
+            f"{lake.table(name)} cannot be opened by PyIceberg: {first_line(why)}",
             setting="pipeline.lake",
-            cure=_SPARK,
+            cure=_CURE,
         ) from why
     if table is None:
         raise _absent(lake, name)
@@ -115,9 +116,15 @@ def _demand_format(lake: Lake, name: str, found: str) -> None:
 
 def _table(lake: Lake, name: str) -> Table | None:
     catalog = lake.catalog
-    if catalog.kind not in {"jdbc", "hadoop"}:
+    row = (CATALOG, lake.namespace, name)
+    if catalog.kind == "hadoop":
+        place = _of_files(lake, name)
+    elif (file := _file(catalog.uri)) is not None:
+        place = _of_sqlite(file, row)
+    elif catalog.uri.startswith(POSTGRES):
+        place = _of_postgresql(catalog, row)
+    else:
         return _of_client(lake, name)
-    place = _of_files(lake, name) if catalog.kind == "hadoop" else _of_database(lake, name)
     if place is None:
         return None
     from pyiceberg.table import StaticTable  # noqa: PLC0415 - heavy, and an extra
@@ -130,8 +137,9 @@ def _of_client(lake: Lake, name: str) -> Table | None:
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError  # noqa: PLC0415
 
     catalog = lake.catalog
-    address = {"uri": catalog.uri} if catalog.uri else {}
-    own = {"type": catalog.kind, **address, "warehouse": catalog.warehouse}
+    kind = "sql" if catalog.kind == "jdbc" else catalog.kind
+    address = {"uri": catalog.uri.removeprefix("jdbc:")} if catalog.uri else {}
+    own = {"type": kind, **address, "warehouse": catalog.warehouse}
     try:
         found = load_catalog(CATALOG, **own, **catalog.properties)
         return found.load_table((lake.namespace, name))
@@ -161,20 +169,6 @@ def _of_files(lake: Lake, name: str) -> str | None:
     while files.new_input(version(at + 1)).exists():
         at += 1
     return version(at) if at else None
-
-
-def _of_database(lake: Lake, name: str) -> str | None:
-    uri = lake.catalog.uri
-    row = (CATALOG, lake.namespace, name)
-    if (file := _file(uri)) is not None:
-        return _of_sqlite(file, row)
-    if uri.startswith(POSTGRES):
-        return _of_postgresql(lake.catalog, row)
-    raise SetupError(
-        f"only Spark reads a catalog in {uri.split('//')[0]}",
-        setting="pipeline.lake.catalog.uri",
-        cure="add --engine spark",
-    )
 
 
 def _file(uri: str) -> Path | None:

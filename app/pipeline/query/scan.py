@@ -13,6 +13,7 @@ process if Python ends meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import cached_property, reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,8 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import FileFormat
 from pyiceberg.types import NestedField, PrimitiveType
+
+from app.errors import SetupError
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -58,8 +61,11 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
             the SQL.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, at: datetime | None = None) -> None:
+        """Choose the snapshot: the newest one, or that of a time. Raise SetupError if the table has
+        none that is so old."""
         self.table = table
+        self._snapshot = None if at is None else _snapshot_at(table, at)
         self._schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
         self.asked: list[list[str]] = []
         self.fault: Exception | None = None
@@ -98,7 +104,7 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
 
     @cached_property
     def _tasks(self) -> list[FileScanTask]:
-        return list(self.table.scan().plan_files())
+        return list(self.table.scan(snapshot_id=self._snapshot).plan_files())
 
     def _schema_of(self, names: Sequence[str]) -> pa.Schema:
         return pa.schema([self._schema.field(name) for name in names])
@@ -181,3 +187,14 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
         column = pc.field(field.name)
         within = (column >= low) & (column <= high)
         return within if file.null_value_counts.get(at) == 0 else within | column.is_null()
+
+
+def _snapshot_at(table: Table, at: datetime) -> int:
+    found = table.snapshot_as_of_timestamp(int(at.timestamp() * 1000))
+    if found is None:
+        raise SetupError(
+            f"the table in {table.location()} has no snapshot of {at:%Y-%m-%d %H:%M:%S} UTC or before",
+            setting="--at",
+            cure="name a later time: SELECT committed_at FROM events_snapshots lists what is kept",
+        )
+    return found.snapshot_id
