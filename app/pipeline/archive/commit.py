@@ -6,18 +6,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import pyarrow as pa
-
 from app.errors import SetupError
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.files import DataFile, TableLayout
+from app.pipeline.archive.iceberg_adapter import (
+    access,
+    credentials,
+    data_files,
+    demand_known,
+    partitioning,
+    schema,
+)
 from app.pipeline.archive.partitions import Part
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.storage import create_file, delete_file
@@ -41,15 +46,7 @@ conflicts: Final[Counter[str]] = Counter()
 to the table, by table.
 """
 
-_TYPES: Final = {
-    "string": pa.string(), "binary": pa.binary(), "int": pa.int32(), "long": pa.int64(),
-    "timestamptz": pa.timestamp("us", "UTC"), "double": pa.float64(), "boolean": pa.bool_(),
-    "date": pa.date32(), "float": pa.float32(), "timestamp": pa.timestamp("us"),
-    "time": pa.time64("us"), "uuid": pa.binary(16),
-}  # fmt: skip
 _LEVELS: Final = {"zstd", "gzip", "brotli"}
-_BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
-_DECIMAL: Final = re.compile(r"decimal\(([0-9]+), *([0-9]+)\)")
 
 
 def layout(
@@ -65,6 +62,7 @@ def layout(
     shown, made_of = lake.table(name), (_as_text(table), typed)
     kept = _LAYOUTS.get(shown)
     if kept is None or kept[0] != made_of:
+        demand_known(spark)
         kept = _LAYOUTS[shown] = made_of, _layout(table, shown, name, typed)
     return kept[1]
 
@@ -79,7 +77,7 @@ is kept, because some catalogs return new credentials each time.
 
 def _as_text(table: Any) -> tuple[str, ...]:
     files = table.io()
-    issued = (each.config() for each in _credentials(files))
+    issued = (each.config() for each in credentials(files))
     parts = (table.schema(), table.spec(), table.properties(), files.properties(), *issued)
     return (table.location(), str(table.spec().specId()), *(each.toString() for each in parts))
 
@@ -103,27 +101,6 @@ def _layout(table: Any, shown: str, name: str, typed: TypedTable | None) -> Tabl
     )
 
 
-def access(table: Any) -> dict[str, str]:
-    """Return the storage properties of a table for PyIceberg: end points and credentials. A REST
-    catalog may issue credentials for a table, which replace those of the catalog.
-    """
-    files, location = table.io(), str(table.location())
-    found = dict(files.properties())
-    for each in _credentials(files):
-        if location.startswith(each.prefix()):
-            found |= dict(each.config())
-    return {str(key): str(value) for key, value in found.items()}
-
-
-def _credentials(files: Any) -> list[Any]:
-    """Return the credentials that a catalog issued, ordered so that the last one for a path counts:
-    that with the longest prefix."""
-    interfaces = {str(each.getSimpleName()) for each in files.getClass().getInterfaces()}
-    if "SupportsStorageCredentials" not in interfaces:
-        return []
-    return sorted(files.credentials(), key=lambda each: len(each.prefix()))
-
-
 _PARTITIONS: Final = {
     # The first one is that of lakes which an earlier version created
     tables.EVENTS_TABLE: (("identity bucket",), ("time day",), ("time day", "identity bucket")),
@@ -135,37 +112,15 @@ _TYPED_PARTITIONS: Final = (("ce_time day",),)
 
 
 def _parts(table: Any, shown: str, permitted: Collection[tuple[str, ...]]) -> tuple[Part, ...]:
-    """Return the partitioning of a table."""
-    found, words = [], []
-    for field in table.spec().fields():
-        transform = field.transform().toString()
-        column = table.schema().findColumnName(field.sourceId())
-        bucket = _BUCKET.fullmatch(transform)
-        words.append(f"{column} {'bucket' if bucket else transform}")
-        found.append(Part(field.name(), column, int(bucket[1]) if bucket else 0))
-    if tuple(words) in permitted:
-        return tuple(found)
+    """Return the partitioning of a table, if it is one of the permitted ones."""
+    found = partitioning(table)
+    if tuple(found) in permitted:
+        return tuple(found.values())
     raise SetupError(
         f"{shown} has other partitions than it was created with: {table.spec().toString()}",
         setting="pipeline.lake",
         cure="ALTER TABLE ... REPLACE PARTITION FIELD, or take another pipeline.lake.namespace",
     )
-
-
-def schema(table: Any, shown: str, names: Sequence[str]) -> pa.Schema:
-    """Return the columns ``names`` of a table as an Arrow schema with the field ids of Iceberg.
-
-    Raises:
-        SetupError: The table has lost a column.
-    """
-    columns = {name: table.schema().findField(name) for name in names}
-    if gone := [name for name, found in columns.items() if found is None]:
-        raise SetupError(
-            f"{shown} has lost columns: {', '.join(gone)}",
-            setting="pipeline.lake",
-            cure="ALTER TABLE ... ADD COLUMN, or take another pipeline.lake.namespace",
-        )
-    return pa.schema([_field(each) for each in columns.values()])
 
 
 def demand_storage(layout: TableLayout) -> None:
@@ -187,31 +142,6 @@ def demand_storage(layout: TableLayout) -> None:
 def _level(codec: str, given: str | None) -> int | None:
     """Return the compression level; None if the codec has no levels or no level is set."""
     return int(given) if given is not None and codec in _LEVELS else None
-
-
-def _field(field: Any) -> pa.Field:
-    """Return a column as an Arrow field, with the id by which Iceberg finds it in Parquet files."""
-    known = {b"PARQUET:field_id": b"%d" % field.fieldId()}
-    return pa.field(field.name(), _type(field.type()), field.isOptional(), metadata=known)
-
-
-def _type(found: Any) -> pa.DataType:
-    if found.isListType():
-        return pa.list_(_field(found.fields()[0]))
-    if found.isMapType():
-        return pa.map_(*map(_field, found.fields()))
-    if found.isStructType():
-        return pa.struct([_field(each) for each in found.fields()])
-    text = found.toString()
-    if digits := _DECIMAL.fullmatch(text):
-        return pa.decimal128(int(digits[1]), int(digits[2]))
-    if text not in _TYPES:
-        raise SetupError(
-            f"a column has the type {text}, which Skybridge does not write",
-            setting="pipeline.lake",
-            cure="drop the column, or give it another type",
-        )
-    return _TYPES[text]
 
 
 def run_tasks(told: DataFrame) -> list[DataFile]:
@@ -241,7 +171,7 @@ def append(
     reports = _reporting(spark, loaded)
     commit = loaded.newAppend() if added else loaded.newFastAppend()
     with removing_on_error(spark, table, added):
-        for each in _data_files(spark, loaded, added):
+        for each in data_files(spark, loaded, added):
             commit.appendFile(each)
         for name, text in {progress.PROPERTY: progress.as_text(ends), **more}.items():
             commit.set(name, text)
@@ -280,7 +210,7 @@ def replace(
     with removing_on_error(spark, table, added):
         if sum(each.recordCount() for each in gone) != row_count(added):
             raise RuntimeError(f"{table}: the files written again have another number of rows")
-        made = list(_data_files(spark, loaded, added))
+        made = list(data_files(spark, loaded, added))
         for each in gone:
             change.deleteFile(each)
         for each in made:
@@ -320,26 +250,6 @@ def removing_on_error(spark: SparkSession, table: str, told: Iterable[DataFile])
         with contextlib.suppress(Exception):  # maintain deletes the files; the first error matters
             remove_files(spark, table, told)
         raise
-
-
-def _data_files(spark: SparkSession, table: Any, added: Sequence[DataFile]) -> Iterator[Any]:
-    """Yield Iceberg's object for each file, with the counts and bounds from the footer of the file.
-
-    Classes are looked up once, because Java searches all jars for each part of a name.
-    """
-    iceberg = jvm(spark).org.apache.iceberg
-    metrics, made, partition_of = (
-        iceberg.parquet.ParquetUtil.fileMetrics, iceberg.DataFiles.builder, iceberg.PartitionData,
-    )  # fmt: skip
-    storage, specs, config = table.io(), table.specs(), iceberg.MetricsConfig.forTable(table)
-    for file in added:
-        source = storage.newInputFile(file.path, file.size)
-        spec = specs.get(file.spec)  # the partitioning may have changed since the file was written
-        partition = partition_of(spec.partitionType())
-        for at, value in enumerate(file.partition):
-            partition.set(at, value)
-        named = made(spec).withInputFile(source).withFormat("PARQUET").withPartition(partition)
-        yield named.withMetrics(metrics(source, config)).build()
 
 
 def remove_files(spark: SparkSession, table: str, gone: Iterable[DataFile]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from app.pipeline import history, tables
-from app.pipeline.archive import commit, progress
+from app.pipeline.archive import iceberg_adapter, progress
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.reading import batches
 from app.pipeline.decode import KEPT, SENT
@@ -70,7 +70,9 @@ def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> 
     found = _files(spark, table, start, end)
     if found is None:
         return RangeRecords(spark.table(name).where(progress.between(start, end)).select(*COLUMNS))
-    wanted = ReadTask(commit.schema(table, name, COLUMNS), start, end, commit.access(table))
+    wanted = ReadTask(
+        iceberg_adapter.schema(table, name, COLUMNS), start, end, iceberg_adapter.access(table)
+    )
     # Spark makes a task of each row.
     each_core = shares(found, spark.sparkContext.defaultParallelism)
     frame = spark.createDataFrame([(paths,) for paths in each_core], _SHARE)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from app.pipeline import history
-from app.pipeline.archive import commit
+from app.pipeline.archive import commit, iceberg_adapter
 from app.pipeline.archive.files import FILES, Files, TableLayout, as_batch
 from app.pipeline.archive.reading import batches
 from app.pipeline.settings import Lake
@@ -51,7 +51,7 @@ def replace_files(
     columns = [str(each.name()) for each in table.schema().columns()]
     layout = msgspec.structs.replace(
         commit.layout(spark, lake, name, typed),
-        schema=commit.schema(table, lake.table(name), columns),
+        schema=iceberg_adapter.schema(table, lake.table(name), columns),
     )
     shares = [([each.path for each in group],) for group in groups]
     frame = spark.createDataFrame(shares, "paths ARRAY<STRING>")

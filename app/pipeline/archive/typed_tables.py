@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from app.errors import SetupError
 from app.pipeline import history, tables
-from app.pipeline.archive import commit
+from app.pipeline.archive import iceberg_adapter
 from app.pipeline.kinds import TypedTable
 from app.pipeline.settings import Lake
 from app.pipeline.typed.evolve import Change, changes, declared, json_paths, sql_type
@@ -68,7 +68,9 @@ def _evolve(spark: SparkSession, lake: Lake, table: TypedTable) -> None:
             setting=f"pipeline.tables.{table.table}.table",
             cure="name another table",
         )
-    there = commit.schema(loaded, name, [str(each.name()) for each in loaded.schema().columns()])
+    there = iceberg_adapter.schema(
+        loaded, name, [str(each.name()) for each in loaded.schema().columns()]
+    )
     json_text = json.loads(known.get(_JSON_PROPERTY, "[]"))
     found = list(changes(table.data, pa.struct(there), frozenset(json_text)))
     _refuse(table, [each for each in found if each.refused])

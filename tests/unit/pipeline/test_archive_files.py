@@ -233,6 +233,7 @@ def test_only_the_newest_layout_of_a_table_is_kept(monkeypatch: pytest.MonkeyPat
     lake, session = Lake(LakeCatalog("hadoop", "", "file:///l")), MagicMock()
     monkeypatch.setattr(commit, "_LAYOUTS", {})
     monkeypatch.setattr(commit, "_layout", lambda table, *_: object())
+    monkeypatch.setattr(commit, "demand_known", lambda _: None)
     monkeypatch.setattr(commit.history, "iceberg_table", lambda *_: session.table)
     found = []
     for token in ("a", "a", "b", "a"):
