@@ -5,8 +5,6 @@ undocumented                   why it is needed, and the public alternative
 ============================== =====================================================================================
 ``_client``                    Correctness: a lease needs the times of heartbeats. An admin client cannot list offsets.
                                The sockets of a client whose ``stop`` hangs must be closed. No alternative.
-``_get_conn``, ``_conns``      The group's coordinator may be cut off silently, and the client has one time limit for all
-                               requests, that of a join. No alternative.
 ``_coordinator``               Correctness: the generation is the epoch of ownership, and a commit has metadata.
                                No alternative: ``committed`` returns neither.
 ``FetchRequest``               One fetch of a node for all members of a process. Alternative: a consumer's own fetches.
@@ -26,14 +24,12 @@ For another version of aiokafka: run ``tests/unit/brokers/kafka``, ``tests/contr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.client import ConnectionGroup
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import RequestTimedOutError
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
@@ -44,7 +40,7 @@ from app.libraries.versions import demand
 
 KNOWN = ("0.14",)
 
-HEARTBEAT, SYNC_GROUP = 12, 14  # API keys of Kafka's protocol
+FIND_COORDINATOR, HEARTBEAT, SYNC_GROUP = 10, 12, 14  # API keys of Kafka's protocol
 _READ_COMMITTED = 1
 _ANY_REPLICA = -1
 _FORMAT = 2
@@ -80,61 +76,6 @@ def client_of(outer: AIOKafkaConsumer | AIOKafkaAdminClient) -> Any:
 def coordinator_of(consumer: AIOKafkaConsumer) -> Any:
     """Return the group coordinator of a consumer, with its ``generation`` and ``fetch_committed_offsets``."""
     return consumer._coordinator  # noqa: SLF001
-
-
-def bound_requests(client: Any, seconds: float) -> None:
-    """Bound the time to connect to a node, and the time of each request to it on the default connection.
-
-    The client has one time limit for everything. For a group member this is the limit of a join, which is answered
-    when every member has joined. The client opens one connection at a time. So a node that is cut off silently would
-    delay metadata and the search for the coordinator by the limit of a join.
-    """
-    connect = client._get_conn  # noqa: SLF001
-
-    async def bounded(node: int, *, group: Any = ConnectionGroup.DEFAULT, **options: Any) -> Any:
-        try:
-            async with asyncio.timeout(seconds):
-                connection = await connect(node, group=group, **options)
-        except TimeoutError:
-            client.force_metadata_update()
-            return None  # as the client does if a node refuses the connection
-        if connection is not None and group == ConnectionGroup.DEFAULT:
-            connection._request_timeout = seconds  # noqa: SLF001
-        return connection
-
-    client._get_conn = bounded  # noqa: SLF001
-
-
-async def send_within(
-    seconds: float,
-    send: Callable[..., Awaitable[Any]],
-    client: Any,
-    node: int,
-    request: Any,
-    *,
-    group: Any = ConnectionGroup.DEFAULT,
-) -> Any:
-    """Send a request to a node and return the answer. If there is none in time, close the connection, so that the
-    next request opens another one.
-
-    Args:
-        seconds: The time limit.
-        send: The method ``send`` of the client.
-        client: The AIOKafkaClient.
-        node: The number of the node.
-        request: The request.
-        group: The name of the connection.
-
-    Raises RequestTimedOutError, or another KafkaError of the client.
-    """
-    try:
-        async with asyncio.timeout(seconds):
-            return await send(node, request, group=group)
-    except TimeoutError:
-        connection = client._conns.get((node, group))  # noqa: SLF001
-        if connection is not None:
-            connection.close()
-        raise RequestTimedOutError from None
 
 
 def metadata_request(topics: Collection[str] | None) -> Any:

@@ -24,7 +24,6 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from app.brokers.aiokafka_adapter import send_within
 from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.fetch_request import PendingFetch, found_in, request_for
 from app.brokers.kafka.questions import EARLIEST, LATEST, offsets_of_leader
@@ -263,11 +262,11 @@ class Fetcher:
             return False
         return first is not None and end is not None and not first <= position <= end
 
-    async def ask(self, node: int, request: Any, connection: str, within: float) -> Any:
-        """Send another request to a node on the named connection, within a time limit in seconds. Raises KafkaError,
-        OSError or TimeoutError."""
+    async def ask(self, node: int, request: Any, connection: str) -> Any:
+        """Send another request to a node on the named connection. Raises KafkaError, OSError or
+        TimeoutError."""
         client: Any = self._client or await self._opening.ask("open", self._open)
-        return await send_within(within, client.send, client, node, request, group=connection)
+        return await client.send(node, request, group=connection)
 
     def only(self, topics: Collection[str]) -> None:
         """Stop refreshing the metadata of other topics. A metadata request for a deleted topic may create

@@ -11,15 +11,15 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from app.brokers.aiokafka_adapter import (
+    FIND_COORDINATOR,
     HEARTBEAT,
     SYNC_GROUP,
-    bound_requests,
     client_of,
     coordinator_of,
-    send_within,
 )
 from app.brokers.kafka.connection import shut
 from app.brokers.kafka.heartbeats import AT_ONCE_MS, Heartbeats, patience_of
+from app.brokers.kafka.quick_requests import QuickRequests
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def make_consumer(
         # A join is answered when every member has joined or was removed.
         "request_timeout_ms": _ms(rebalance + settings.request_timeout),
     }
-    consumer = AIOKafkaConsumer(
+    return AIOKafkaConsumer(
         group_id=group,
         group_instance_id=settings.instance_id,  # unique within its group
         enable_auto_commit=False,
@@ -64,8 +64,6 @@ def make_consumer(
         max_poll_interval_ms=NEVER_MS,
         **options,
     )
-    bound_requests(client_of(consumer), patience_of(settings.session_timeout))
-    return consumer
 
 
 def interval_of(settings: KafkaSettings) -> float:
@@ -91,12 +89,12 @@ class KafkaMembership:
         self._consumer = consumer
         self._beats = beats
         self._session_timeout = session_timeout
-        self._patience = patience_of(session_timeout)
         self._monotonic = monotonic
         self._sure_until = 0.0
         self._beat_failed = False  # True: the next heartbeat does not wait for the common departure
         self._client: Any = client_of(consumer)
-        self._send = self._client.send
+        self._requests = QuickRequests(self._client, patience_of(session_timeout))
+        self._client.ready = self._requests.ready
         self._client.send = self._observe
 
     @property
@@ -141,7 +139,9 @@ class KafkaMembership:
     async def _observe(self, node: int, request: Any, **options: Any) -> Any:
         if self._beats is not None and request.API_KEY == HEARTBEAT:
             return await self._beat(self._beats, node, request, **options)
-        return await self._sent(self._send(node, request, **options), request)
+        if request.API_KEY == FIND_COORDINATOR:
+            return await self._requests.ask_each(node, request)
+        return await self._sent(self._requests.send(node, request, **options), request)
 
     async def _beat(self, beats: Heartbeats, node: int, request: Any, **options: Any) -> Any:
         """Send a heartbeat at the next common send time. If that fails, send it on the member's own
@@ -153,10 +153,7 @@ class KafkaMembership:
             answer = await self._sent(beats.send(node, request), request)
         except Exception as error:  # noqa: BLE001 - the own connection is tried after any error
             log.debug("a heartbeat is sent on the member's own connection: %r", error)
-            sending = send_within(
-                self._patience, self._send, self._client, node, request, **options
-            )
-            answer = await self._sent(sending, request)
+            answer = await self._sent(self._requests.send(node, request, **options), request)
         self._beat_failed = answer.error_code not in _ALIVE
         return answer
 

@@ -6,6 +6,7 @@ Each record is fetched and decoded once for all groups at the same position.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
@@ -109,6 +110,7 @@ class PartitionTails:
         self._tails: dict[Partition, FetchedTail] = {}
         self._members: list[PositionListener] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._silent: Counter[int] = Counter()  # heartbeats without an answer, by node
 
     def of(self, place: Partition) -> PartitionTail:
         if place not in self._tails:
@@ -118,9 +120,15 @@ class PartitionTails:
 
     async def beat(self, node: int, request: Any) -> Any:
         """Send a heartbeat on a connection of its own, because a connection with a waiting fetch would delay
-        it."""
-        within = patience_of(self._settings.session_timeout)
-        return await self._fetches().ask(node, request, "heartbeats", within)
+        it. Without an answer in time, the next heartbeat opens another connection. Raises KafkaError, OSError or
+        TimeoutError."""
+        connection = f"heartbeats {self._silent[node]}"
+        try:
+            async with asyncio.timeout(patience_of(self._settings.session_timeout)):
+                return await self._fetches().ask(node, request, connection)
+        except TimeoutError:
+            self._silent[node] += 1
+            raise
 
     def _fetches(self) -> Fetcher:
         if self._fetching is None:

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.client import ConnectionGroup
 from aiokafka.errors import KafkaConnectionError, RequestTimedOutError
+from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.group import HeartbeatRequest
 
-from app.brokers.aiokafka_adapter import bound_requests
 from app.brokers.kafka.heartbeats import Heartbeats
 from app.brokers.kafka.membership import KafkaMembership
+from app.brokers.kafka.settings import KafkaSettings
+from app.brokers.kafka.tail import PartitionTails
 
 WITHIN = 60.0
-COORDINATION = ConnectionGroup.COORDINATION
 
 
 async def test_members_depart_together() -> None:
@@ -48,7 +48,7 @@ async def test_the_repetition_of_a_heartbeat_that_failed_waits_for_no_other() ->
     """The session goes on meanwhile; four heartbeats of it may be lost (rule 5)."""
     connections = Connections()
     connections.code = 16
-    consumer: Any = SimpleNamespace(_client=SimpleNamespace(send=connections.of_member))
+    consumer: Any = SimpleNamespace(_client=SimpleNamespace(send=connections.of_member, ready=None))
     beats = Heartbeats(0.001, connections.of_all)
     KafkaMembership(consumer, 10.0, beats=beats)
     await consumer._client.send(1, HeartbeatRequest("g", 1, "m"))
@@ -81,51 +81,68 @@ class Connections:
         return SimpleNamespace(error_code=self.code)
 
 
-async def test_a_coordinator_that_is_cut_off_silently_is_given_up_within_the_session() -> None:
-    """Neither connection breaks, and neither answers. The member would otherwise wait for the limit of a join, and
-    deliver nothing after its lease (seen by ``make proof ARGS="--scenario kafka-away"``)."""
-    closed: list[int] = []
-    silent = SimpleNamespace(close=lambda: closed.append(1))
+async def never(*_args: object, **_options: object) -> Any:
+    """Answer nothing, as a node that is cut off silently."""
+    await asyncio.Event().wait()
 
-    async def never(_node: int, _request: Any, **_options: Any) -> Any:
-        await asyncio.Event().wait()
+
+def member(client: Any, of_all: Any = never) -> None:
+    """Make a member whose requests go to a client."""
+    KafkaMembership(SimpleNamespace(_client=client), 0.03, beats=Heartbeats(0.001, of_all))  # type: ignore[arg-type]
+
+
+async def test_a_coordinator_that_is_cut_off_silently_is_given_up_within_the_session() -> None:
+    """The member would otherwise wait for the limit of a join, and deliver nothing after its lease (seen by ``make proof
+    ARGS="--scenario kafka-away"``)."""
 
     async def of_all(_node: int, _request: Any) -> Any:
-        raise RequestTimedOutError  # ``PartitionTails.beat`` has a limit of its own
+        raise TimeoutError  # ``PartitionTails.beat`` has a limit of its own
 
-    client = SimpleNamespace(send=never, _conns={(1, COORDINATION): silent})
-    consumer: Any = SimpleNamespace(_client=client)
-    KafkaMembership(consumer, 0.03, beats=Heartbeats(0.001, of_all))
+    client = SimpleNamespace(send=never, ready=never)
+    member(client, of_all)
     async with asyncio.timeout(WITHIN):
         with pytest.raises(RequestTimedOutError):
-            await client.send(1, HeartbeatRequest("g", 1, "m"), group=COORDINATION)
-    assert closed, "the next request opens another connection"
+            await client.send(1, HeartbeatRequest("g", 1, "m"))
+        assert not await client.ready(1), "other connections do not wait for this one"
 
 
-async def test_a_node_that_is_cut_off_silently_delays_no_search_for_the_coordinator() -> None:
-    """The client connects to one node at a time, and its own limit is that of a join."""
-    refreshed: list[bool] = []
-    connections = {1: SimpleNamespace(_request_timeout=60.0)}
+async def test_the_search_for_the_coordinator_asks_another_node_than_the_silent_one() -> None:
+    asked: list[int] = []
 
-    async def connect(node: int, **_options: Any) -> Any:
-        return connections.get(node) or await asyncio.Event().wait()
+    async def send(node: int, _request: Any, **_options: Any) -> str:
+        asked.append(node)
+        return "found" if node == 3 else await never()
 
-    client = SimpleNamespace(
-        _get_conn=connect, force_metadata_update=lambda: refreshed.append(True)
-    )
-    bound_requests(client, 0.01)
+    nodes = [SimpleNamespace(nodeId=number) for number in (1, 2, 3)]
+    client = SimpleNamespace(send=send, ready=never, cluster=SimpleNamespace(brokers=lambda: nodes))
+    member(client)
     async with asyncio.timeout(WITHIN):
-        assert await client._get_conn(2) is None
-        assert refreshed == [True]
-        assert (await client._get_conn(1, group=COORDINATION))._request_timeout == 60.0
-        assert (await client._get_conn(1))._request_timeout == 0.01
+        assert await client.send(2, FindCoordinatorRequest("g", 0)) == "found"
+    assert asked == [2, 1, 3]
+
+
+async def test_a_heartbeat_without_an_answer_is_followed_by_one_on_another_connection() -> None:
+    """The connection of all members may be dead, and nobody says so."""
+    tails = PartitionTails(KafkaSettings(name="k", bootstrap_servers="a:1", session_timeout=0.003))
+    used: list[str] = []
+
+    class Silent:
+        async def ask(self, _node: int, _request: Any, connection: str) -> None:
+            used.append(connection)
+            await never()
+
+    tails._fetching = Silent()  # type: ignore[assignment]
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await tails.beat(1, HeartbeatRequest("g", 1, "m"))
+    assert len(set(used)) == 2
 
 
 async def test_a_beat_goes_where_all_go_and_else_on_its_own_connection() -> None:
     """The connection of all may not know a node that has just come, or may be gone: no reason to lose a place in a
     group. An answer renews the lease on either (rule 5), and a refusal is the member's own affair."""
     now, connections = 100.0, Connections()
-    consumer: Any = SimpleNamespace(_client=SimpleNamespace(send=connections.of_member))
+    consumer: Any = SimpleNamespace(_client=SimpleNamespace(send=connections.of_member, ready=None))
     beats = Heartbeats(0.004, connections.of_all)
     membership = KafkaMembership(consumer, 10.0, lambda: now, beats)
     request = HeartbeatRequest("g", 1, "m")

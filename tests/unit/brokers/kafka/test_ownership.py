@@ -77,7 +77,7 @@ async def test_a_lease_counts_from_when_the_answered_heartbeat_left() -> None:
         now += 2.0  # the answer takes its time
         return SimpleNamespace(error_code=code)
 
-    consumer = SimpleNamespace(_client=SimpleNamespace(send=send))
+    consumer = SimpleNamespace(_client=SimpleNamespace(send=send, ready=None))
     membership = KafkaMembership(consumer, session_timeout=10.0, monotonic=lambda: now)
     assert not membership.has_lease()
     await consumer._client.send(1, SyncGroupRequest("g", 1, "m", None, []))
