@@ -8,6 +8,7 @@ and deliver nothing until then.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 from aiokafka.errors import KafkaError, RequestTimedOutError
@@ -48,12 +49,11 @@ class QuickRequests:
     async def ask_each(self, first: int, request: Any) -> Any:
         """Ask one node after another, until one answers. Raises the KafkaError of the last one."""
         others = [each.nodeId for each in self._client.cluster.brokers() if each.nodeId != first]
-        for node in (first, *others):
-            try:
+        *nodes, last = first, *others
+        for node in nodes:
+            with contextlib.suppress(KafkaError):
                 return await self._send_quickly(node, request)
-            except KafkaError as error:
-                failed = error
-        raise failed
+        return await self._send_quickly(last, request)
 
     async def _send_quickly(self, node: int, request: Any, **options: Any) -> Any:
         try:
