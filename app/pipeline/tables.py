@@ -121,6 +121,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "write.distribution-mode": "none",  # each task writes its own rows: wide rows are not shuffled
     "write.parquet.compression-codec": "zstd",
     "write.parquet.compression-level": "1",  # level 3 costs a tenth of the speed and saves little
+    "write.parquet.row-group-check-min-record-count": "1",  # a hundred large records would fill the memory
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
     "commit.retry.num-retries": "30",  # the archive, maintain and redrive write concurrently
