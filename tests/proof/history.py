@@ -6,7 +6,7 @@ the terms of the run. Lines may have any order, and several processes may write 
 has its own times.
 
 Times are seconds of ``time.monotonic()``. All processes and network namespaces of one machine share this
-clock, and ``faketime`` on a host of the service does not change it for the laboratory.
+clock, and a shifted clock on a host of the service does not change it for the laboratory.
 
 This module shares no code with ``app``.
 

@@ -12,11 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_install import Missing
+from proof.clock import ShiftedClock
 from proof.hosts import Host
 from waiting import wait_until
-
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 
 
 class HostProcess(ABC):
@@ -36,7 +34,7 @@ class HostProcess(ABC):
         self.host = host
         self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self._clock: Path | None = None
+        self._clock: ShiftedClock | None = None
 
     @abstractmethod
     def command(self) -> Sequence[str]:
@@ -79,7 +77,7 @@ class HostProcess(ABC):
         self._process = self.host.spawn(
             self.command(),
             log=self.log,
-            environ={**self.environ(), **self._clock_environ()},
+            environ={**self.environ(), **(self._clock.environ() if self._clock else {})},
             user=self.user,
             **self.files(),
         )
@@ -136,29 +134,10 @@ class HostProcess(ABC):
         return self.wait_for_end()
 
     def use_clock(self) -> None:
-        """Let ``set_clock`` shift the wall clock of this program from its next start on.
-
-        Raises:
-            Missing: The machine has no ``faketime``.
-        """
-        if not FAKETIME.exists():
-            raise Missing(f"{FAKETIME} is missing. Cure on Debian: apt-get install faketime")
-        self._clock = self.folder.parent / f"{self.name}.clock"
-        self.set_clock(0)
+        """Let ``set_clock`` shift the wall clock of this program from its next start on. Raises Missing."""
+        self._clock = ShiftedClock(self.folder.with_suffix(".clock"))
 
     def set_clock(self, seconds: float) -> None:
-        """Shift the wall clock of the program by so many seconds, within a second. It keeps its monotonic clock."""
+        """Shift the wall clock of the program by so many seconds."""
         assert self._clock is not None, "use_clock comes before the start"
-        fresh = self._clock.with_suffix(".new")
-        fresh.write_text(f"{seconds:+g}s\n")
-        fresh.replace(self._clock)
-
-    def _clock_environ(self) -> dict[str, str]:
-        if self._clock is None:
-            return {}
-        return {
-            "LD_PRELOAD": str(FAKETIME),
-            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_CACHE_DURATION": "1",
-        }
+        self._clock.shift(seconds)

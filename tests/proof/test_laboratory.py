@@ -15,6 +15,7 @@ from kafka_install import Missing
 from pages import CHECKOUT
 from proof import hosts, network, page
 from proof.checker import judge
+from proof.clock import ShiftedClock
 from proof.faults import FAULTS, WAYS, Step, named
 from proof.history import Delivery, HistoryWriter, Request, Terms, read_history
 from proof.http_by_hand import Message, Sent, batch_request, binary_request, read_message, received
@@ -217,6 +218,37 @@ async def test_the_target_writes_each_attempt_with_its_worker_and_answers_by_mod
     server.close()
     ears.close()
     history.close()
+
+
+READS = """
+import sys, time
+for _ in sys.stdin:
+    print(time.time(), time.monotonic(), flush=True)
+"""
+
+
+def test_a_shifted_clock_steps_while_the_program_runs_and_the_monotonic_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    try:
+        clock = ShiftedClock(tmp_path / "one")
+    except Missing as missing:
+        skip_or_fail(missing)
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", READS], env={**os.environ, **clock.environ()},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as program:  # fmt: skip
+        assert program.stdin is not None
+        assert program.stdout is not None
+        seen = []
+        for seconds in (0, 3600, -3600):
+            clock.shift(seconds)
+            program.stdin.write("?\n")
+            program.stdin.flush()
+            wall, monotonic = map(float, program.stdout.readline().split())
+            seen.append(wall - monotonic)
+        program.stdin.close()
+    assert [round((each - seen[0]) / 60) for each in seen] == [0, 60, -60]
 
 
 def test_progress_is_read_from_growing_files_and_the_checker_agrees(tmp_path: Path) -> None:

@@ -201,6 +201,7 @@ class Trial:
             )
         time.sleep(QUIET)
         self._note_what_is_left()
+        self._note_what_does_not_run()
         for each in self._services.values():
             each.ask_to_end()
         for name, each in self._services.items():
@@ -228,6 +229,15 @@ class Trial:
                 for each in found[what.replace("-", "_")]:
                     self._history.write(Left(each["subscription"], each["event"]["id"], place))
                 page = found["next"]
+
+    def _note_what_does_not_run(self) -> None:
+        """Remark each subscription that does not run in a worker, although all hosts are whole again."""
+        for name in WORKERS:
+            for subscription in SUBSCRIPTIONS:
+                path = f"/v1/subscriptions/{subscription}/status"
+                _, found = self._services[name].ask("GET", path)
+                if (state := found.get("state")) != "running":
+                    self.result.remarks.append(f"{name}: subscription {subscription} is {state}")
 
     def _end_all(self) -> None:
         """End what still runs, after a failure too. The laboratory keeps the cluster and the store."""
