@@ -96,7 +96,7 @@ def test_conditions_that_skip_files_and_rows_find_what_is_found_without(
     import duckdb
 
     chance = random.Random(count)
-    whole = LakeDataset(open_table(small_lake.lake, "events")).scanner().to_table()
+    whole = LakeDataset(open_table(small_lake.lake, "events")).scanner().to_reader().read_all()
     assert whole.num_rows == small_lake.account.events
     found = 0
     events = LakeDataset(open_table(small_lake.lake, "events"))

@@ -47,9 +47,6 @@ class PullScan:
     def to_reader(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self._schema, self._batches)
 
-    def to_table(self) -> pa.Table:
-        return self.to_reader().read_all()
-
 
 class LakeDataset(ds.Dataset):  # type: ignore[misc]
     """One snapshot of a table as a dataset of Arrow.
