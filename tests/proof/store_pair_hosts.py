@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import psycopg
 
-from postgres_server import PASSWORD, USER, install
+from postgres_server import PASSWORD, PROGRAMS, USER, install
 from proof.network import Network
 from proof.store_host import PORT, Postgres
 from waiting import wait_until
@@ -41,7 +41,7 @@ class Member(Postgres):
             super().prepare()
             return
         words = ["-d", self.source.dsn, "-D", str(self.data), "-R", "-X", "stream", "-c", "fast"]
-        self.host.run(str(install() / "pg_basebackup"), *words, "--no-sync", user=self.user)
+        self.host.run(_copier(), *words, "--no-sync", user=self.user)
         with (self.data / "postgresql.auto.conf").open("a") as settings:
             address = f"host={self.source.host.address} port={PORT} user={USER} password={PASSWORD}"
             settings.write(f"primary_conninfo = '{address} application_name={self.name}'\n")
@@ -62,6 +62,12 @@ class Member(Postgres):
             return self.ask("SELECT pg_is_in_recovery()") is False
         except psycopg.OperationalError:
             return False
+
+
+def _copier() -> str:
+    """Return the path of ``pg_basebackup``, which is not always in the folder of the server's programs."""
+    beside = install() / "pg_basebackup"
+    return str(beside if beside.exists() else max(PROGRAMS.glob("*/bin/pg_basebackup")))
 
 
 class StorePair:
