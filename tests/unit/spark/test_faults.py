@@ -4,12 +4,16 @@ in the Spark of the tests, so throwables are made by hand.
 
 from __future__ import annotations
 
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 
-from app.spark.faults import lake_fault, stream_fault
+from app.spark import pyspark_adapter
+from app.spark.faults import ended_fault, lake_fault, stream_fault
 
 S3 = ("software.amazon.awssdk.services.s3.model.S3Exception",
       "software.amazon.awssdk.awscore.exception.AwsServiceException")  # fmt: skip
@@ -71,6 +75,20 @@ def test_the_causes_of_a_stream_that_ended_are_those_of_java() -> None:
     fault = stream_fault(query)
     assert fault is not None
     assert fault.setting == "pipeline.lake.catalog"
+
+
+@pytest.mark.parametrize(("program", "ended"), [("true", True), ("sleep 60", False)])
+def test_a_java_that_has_ended_is_told(
+    program: str, ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection can also be refused while Java runs."""
+    with subprocess.Popen(program.split()) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        monkeypatch.setattr(pyspark_adapter, "_ENDS_WITHIN", 30 if ended else 0.01)
+        found = [ended_fault(each) for each in (Py4JNetworkError("no answer"), ConnectionError())]
+        process.kill()
+    assert [each is not None for each in found] == [ended, ended]
+    assert ended_fault(ValueError("another error")) is None
 
 
 @pytest.mark.parametrize(
