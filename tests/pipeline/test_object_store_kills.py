@@ -127,8 +127,8 @@ def test_each_record_once_through_ten_kills(catalog: str, request: pytest.Fixtur
     stop = threading.Event()
 
     def fill() -> None:
-        while not stop.wait(3):
-            lake.fill(500)
+        while not stop.wait(5):
+            lake.fill(200)
 
     filling = threading.Thread(target=fill)
     filling.start()
