@@ -1,7 +1,7 @@
 """Checks of the values of options and arguments. A command with a wrong value ends before it does anything.
 
-The functions that begin with ``refuse`` apply to every command. The other functions are callbacks of single options: each returns the
-value, or ends the command with a message that names the option and the cure.
+The functions that begin with ``refuse`` apply to every command. The other functions are callbacks of
+single options. A callback returns the value, or ends the command. Each message names the option and the cure.
 """
 
 from __future__ import annotations

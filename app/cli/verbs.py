@@ -39,8 +39,10 @@ _ARGUMENT = type(typer.Argument())
 
 
 class _Line(NamedTuple):
-    """The command line that runs: the options that the command has, and those of them that were given, each as the
-    help writes it, by parameter.
+    """The command line that runs.
+
+    ``known`` are the options of the command, and ``given`` those of its command line, by parameter. An option is
+    written as in the help.
     """
 
     known: Collection[str] = ()

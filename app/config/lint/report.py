@@ -116,7 +116,7 @@ class LintReport:
 
 
 def check_host(report: LintReport, path: Path, url: str) -> None:
-    """Report a host that cannot be looked up, or a port that does not exist, in a URL that is not the target of a
+    """Report a host that cannot be looked up, or a port that does not exist. The URL is not the target of a
     subscription.
     """
     try:
