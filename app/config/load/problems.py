@@ -178,12 +178,14 @@ def _problem(detail: ErrorDetails, path: Path) -> tuple[str, str]:
             return "The value is not one of the choices.", cure
         case "string_pattern_mismatch":
             return "The value has the wrong form.", _PATTERNS.get(context["pattern"], _form(name))
-        case "greater_than_equal" | "greater_than" | "less_than_equal":
+        case (
+            "greater_than_equal"
+            | "greater_than"
+            | "less_than_equal"
+            | "string_too_long"
+            | "too_long"
+        ):
             return _bound(context)
-        case "string_too_long" | "too_long":
-            what = "characters" if detail["type"] == "string_too_long" else "entries"
-            most = context["max_length"]
-            return f"The value has more than {most} {what}.", f"Write at most {most} {what}."
         case kind if kind in _TYPES:
             return _TYPES[kind]
         case _:
@@ -191,8 +193,11 @@ def _problem(detail: ErrorDetails, path: Path) -> tuple[str, str]:
 
 
 def _bound(context: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the problem and the cure for a value that is too small or too large."""
+    """Return the problem and the cure for a value that is too small, too large or too long."""
     match context:
+        case {"max_length": most}:
+            what = "entries" if "field_type" in context else "characters"
+            return f"The value has more than {most} {what}.", f"Write at most {most} {what}."
         case {"ge": bound} if bound in {MIN_BODY, MIN_HEADERS}:
             why = "and an event of 64 KiB must pass (core: size limits)"
             return f"The limit is below {bound} bytes, {why}.", f"Set at least {bound}."
