@@ -249,11 +249,11 @@ async def test_a_refused_event_exits_1_and_lists_every_fault(tmp_path: Path) -> 
     async with running_command(tmp_path, "serve", "--config", write(tmp_path)) as service:
         code, _, err = await run(
             tmp_path, "send", "--url", service.announced["events"], "-t", "t",
-            "--time", "yesterday", "-a", "Bad_Name=1",
+            "--source", "a b", "-a", "Bad_Name=1",
         )  # fmt: skip
         assert await service.stop() == 0
     assert code == exits.FAILED
-    assert "ce-time" in err
+    assert "ce-source" in err
     assert "bad_name" in err.lower()
 
 
@@ -317,7 +317,7 @@ async def test_a_state_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     async with running_command(tmp_path, "serve", "--config", config) as service:
         words = ("subscriptions", "list", "--server", service.announced["admin"], "--state")
         code, out, err = await run(tmp_path, *words, "runing")
-        assert (code, out) == (exits.FAILED, "")
+        assert (code, out) == (exits.SETUP, "")
         assert "running" in err, "it names those that exist"
         assert (await run(tmp_path, *words, "disabled"))[0] == exits.OK
 
