@@ -28,6 +28,8 @@ def verdict(result: Result) -> str:
     """Return the verdict of a trial in words."""
     if result.remarks and not result.counts:
         return "no verdict"
+    if result.remarks and not result.scenario.convicts:
+        return "; ".join(["not as it must be", *result.remarks])
     found = ", ".join(f"{count:,} {name}" for name, count in result.verdicts.items())
     if not result.verdicts:
         return "clean" if result.counts.get("acknowledged") else "nothing was acknowledged"

@@ -236,7 +236,7 @@ class Trial:
             for subscription in SUBSCRIPTIONS:
                 path = f"/v1/subscriptions/{subscription}/status"
                 _, found = self._services[name].ask("GET", path)
-                if (state := found.get("state")) != "running":
+                if (state := found["health"]["state"]) != "running":
                     self.result.remarks.append(f"{name}: subscription {subscription} is {state}")
 
     def _end_all(self) -> None:

@@ -216,7 +216,7 @@ class Fetcher:
         """Return records of the partition from ``position`` on, as soon as there are any.
 
         Raises the permanent errors in ``PERMANENT``, or a KafkaError of the client that is permanent. A position is
-        out of range only if the leader says so.
+        out of range only if the leader confirms it.
         """
         warned = False
         while not self._closed:
