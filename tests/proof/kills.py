@@ -32,9 +32,10 @@ from service_process import ServiceProcess, free_ports
 from waiting import until
 
 SUBSCRIPTION, TOPIC = "steady", "events"
-COMMIT = 1.0  # seconds: twice the longest time between two commits (``docs/guarantees.md``)
+COMMIT = 1.0  # seconds: twice the longest time between two commits; a busy machine needs more
 SETTLE = 1.0
 STALLED = 120.0
+PACE = 0.001  # seconds between two requests of a key; without a pause a sender would not see that it shall stop
 
 
 class Counting(HistoryWriter):
@@ -137,7 +138,7 @@ async def run(asked: argparse.Namespace, folder: Path, ended: ExitStack) -> Path
     """Run to the last delivery, and return the file of the history."""
     file = folder / "history.jsonl"
     history = Counting(file)
-    history.write(Terms({SUBSCRIPTION: TOPIC}, commit=COMMIT, settle=SETTLE))
+    history.write(Terms({SUBSCRIPTION: TOPIC}, commit=asked.commit, settle=SETTLE))
     (port,) = free_ports(1)
     target = Target(history, {})
     serve = lambda reader, writer: target.attempts("service", reader, writer)  # noqa: E731
@@ -151,7 +152,7 @@ async def run(asked: argparse.Namespace, folder: Path, ended: ExitStack) -> Path
     stopping = asyncio.Event()
     gateways = [Gateway("service", "127.0.0.1", service.events_port)]
     senders = [
-        Sender(f"key{number}", gateways, history, random.Random(f"{asked.seed} {number}"), 0.0)
+        Sender(f"key{number}", gateways, history, random.Random(f"{asked.seed} {number}"), PACE)
         for number in range(asked.keys)
     ]
     sending = asyncio.gather(*(each.run(stopping) for each in senders))
@@ -187,10 +188,17 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--log", choices=("embedded", "kafka", "rabbitmq", "pulsar"), default="embedded"
     )
+    parser.add_argument("--commit", type=float, default=COMMIT, help="seconds a kill may repeat")
+    parser.add_argument(
+        "--keep", type=Path, help="keep history and log of the service in this folder"
+    )
     asked = parser.parse_args(words)
     begun = time.monotonic()
     with ExitStack() as ended:
-        folder = Path(ended.enter_context(tempfile.TemporaryDirectory(prefix="kills-")))
+        folder = asked.keep or Path(
+            ended.enter_context(tempfile.TemporaryDirectory(prefix="kills-"))
+        )
+        folder.mkdir(parents=True, exist_ok=True)
         file = asyncio.run(run(asked, folder, ended))
         seconds = time.monotonic() - begun
         judgement = judge([file])
