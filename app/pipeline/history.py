@@ -110,12 +110,12 @@ def demand_clock(
     now: Callable[[], float] = time.time,  # noqa: TID251 - compared with times of other machines
 ) -> None:
     """Raise SetupError if the newest snapshot of a table is from the future. Iceberg makes no commit
-    with a clock that is more than a minute behind that of an earlier commit."""
+    with a clock that shows more than a minute less than at an earlier commit."""
     newest = newest_snapshot(spark, table)
     ahead = 0.0 if newest is None else newest.made / 1000 - now()
     if ahead > SKEW:
         raise SetupError(
-            f"the clock of this machine is {ahead:.0f} seconds behind that of the last commit to {table}",
+            f"the clock of this machine is {ahead:.0f} seconds earlier than that of the last commit to {table}",
             setting="pipeline.lake",
             cure="set the clocks of all machines that write to the lake, for example by NTP",
         )
