@@ -26,7 +26,9 @@ _BOUNDS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_tim
 _NO_KEY = "-"  # instead of an empty pass phrase, for which libpq would ask on the terminal
 _LOCK = 0x736B79  # number of the advisory lock for schema changes
 
-# Defaults of the connection, so that a dead peer is noticed. The DSN may override them.
+# Defaults of the connection, so that a dead peer is noticed. The DSN may override them. Keepalives notice a peer that is
+# gone while a connection is idle, and ``tcp_user_timeout`` one that is gone before it has received a statement: Linux
+# would send that again for a quarter of an hour.
 _MANNERS = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -44,8 +46,11 @@ _DURABLE = (
 def name_of(dsn: str) -> str:
     """Return the address of a database for messages, without user and password."""
     settings = conninfo_to_dict(dsn)
-    host, port = settings.get("host") or "localhost", settings.get("port") or "5432"
-    return f"postgresql://{host}:{port}/{settings.get('dbname') or ''}"
+    hosts = str(settings.get("host") or "localhost").split(",")
+    ports = str(settings.get("port") or "5432").split(",")
+    ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
+    servers = ",".join(f"{host}:{port or 5432}" for host, port in zip(hosts, ports, strict=True))
+    return f"postgresql://{servers}/{settings.get('dbname') or ''}"
 
 
 def engine_of(dsn: str, timeout: float) -> Engine:
@@ -58,6 +63,7 @@ def engine_of(dsn: str, timeout: float) -> Engine:
     connection: dict[str, Any] = {
         **_MANNERS,
         "connect_timeout": max(2, round(timeout)),
+        "tcp_user_timeout": max(2000, round(timeout * 1000)),
         **conninfo_to_dict(dsn),
     }
     connection["sslpassword"] = connection.get("sslpassword") or _NO_KEY
