@@ -27,7 +27,7 @@ Held = Mapping[Partition, SharedPartition]
 
 
 class GroupEnds(NamedTuple):
-    """What the ownership needs from its group.
+    """Functions of the group that the ownership calls.
 
     Attributes:
         has_lease: Returns True if the group cannot yet have given the partitions to another process.
@@ -50,7 +50,7 @@ class SharedOwnership:
         group: The name of the group.
         store: The rows.
         tail: A function that returns the shared reader of a partition.
-        ends: What the ownership needs from its group.
+        ends: The functions of the group.
         interval: The seconds between two batches of rows.
         monotonic: A clock in seconds.
 

@@ -198,8 +198,8 @@ class SharedPartition:
         return position
 
     def watch(self, position: SharedPosition) -> None:
-        """Examine a position at the next batch. One that was removed or replaced is left out: its reader may end later, and
-        its row belongs to another process or to a later reader."""
+        """Examine a position at the next batch, unless it was removed or replaced. The reader of such a position may end
+        later. Its row then belongs to another process, or to another reader."""
         if self.positions.get(position.group) is position:
             self._watched[position] = None
             self._wake(position)

@@ -1,4 +1,4 @@
-"""What the publisher knows of one topic: the sizes and keys that the broker rejects, and the records in doubt."""
+"""The state of one topic: the sizes and keys that the broker rejects there, and the records that may be at fault."""
 
 from __future__ import annotations
 
