@@ -125,9 +125,9 @@ class Laboratory:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)  # PostgreSQL is another user
         self.network.__enter__()
+        self.cluster: Cluster = CLUSTERS[self.kind](self.network, self.folder)
+        self.store: Store = STORES.get(self.kind, SingleStore)(self.network, self.folder)
         try:
-            self.cluster: Cluster = CLUSTERS[self.kind](self.network, self.folder)
-            self.store: Store = STORES.get(self.kind, SingleStore)(self.network, self.folder)
             self.store.start()
             self.cluster.start()
         except BaseException:
@@ -136,6 +136,8 @@ class Laboratory:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for each in (*self.cluster.processes.values(), *self.store.members.values()):
+            each.kill_if_running()
         self.network.__exit__()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -112,6 +112,8 @@ class HostProcess(ABC):
         """End the program with SIGKILL."""
         self.signal(signal.SIGKILL)
         self.wait_for_end()
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
 
     def kill_if_running(self) -> None:
         if self.running:
