@@ -43,6 +43,7 @@ class Batcher:
         "queue",
         "resent",
         "rests_until",
+        "seen",
         "size",
         "suspected_at",
         "suspects",
@@ -62,6 +63,7 @@ class Batcher:
         self.on_wire = False  # whether the batch in flight is in a request without an answer
         self.resent = False  # whether the batch in flight was sent more than once
         self.rests_until = 0.0  # when it may be sent, by the clock of the event loop, in seconds
+        self.seen = -1  # the look of the shipper at which answered records were dropped
         self.waiting = False  # listed by the publisher as having records to send
         self.size = 0  # bytes of the batch in flight
         self.suspects = 0  # records at the head of the queue, one of which the broker rejects

@@ -70,6 +70,7 @@ class Shipper:
         self._shipping = False  # whether ``_ship`` is scheduled
         self._looking = False  # whether ``_look_again`` is scheduled
         self._refreshed = False  # whether metadata were requested since the last look
+        self._looks = 0  # calls of ``_look_again``
         self._acks = ACKS[settings.acks]
         self._timeout_ms = round(settings.request_timeout * 1000)
 
@@ -162,10 +163,14 @@ class Shipper:
         if not self._looking:
             self._looking = True
             asyncio.get_running_loop().call_later(REST, self._look_again)
+        if batcher.seen == self._looks:  # many requests of other partitions may be sent in between
+            return 0
+        batcher.seen = self._looks
         return batcher.drop_answered()
 
     def _look_again(self) -> None:
         self._looking = self._refreshed = False
+        self._looks += 1
         self.ship_soon()
 
     def _fill(self, connection: ProducerConnection, batcher: Batcher) -> bool:

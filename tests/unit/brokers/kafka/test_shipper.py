@@ -385,6 +385,24 @@ async def test_a_partition_without_a_leader_holds_back_itself_alone() -> None:
     assert rig.tainted == []
 
 
+async def test_a_partition_that_waits_costs_the_requests_of_others_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its queue may be long, and there may be hundreds of such requests a second."""
+    monkeypatch.setattr(module, "REST", 3600.0)
+    walks: list[Batcher] = []
+    drop = Batcher.drop_answered
+    monkeypatch.setattr(Batcher, "drop_answered", lambda each: walks.append(each) or drop(each))
+    rig = Rig(2)
+    rig.connection.leaders[0] = None
+    rig.publish("stuck", 0)
+    for number in range(5):
+        rig.publish("well", 1)
+        await rig.sent(number + 1)
+        rig.link.answer()
+    assert walks == [rig.topic.batchers[0]]
+
+
 async def test_a_leader_that_cannot_be_reached_until_time_is_over_costs_the_connection() -> None:
     """Only a new connection finds out whether the whole cluster is away, and says so at once."""
     rig = Rig()
