@@ -175,8 +175,8 @@ def _maintain_table(
 
 
 def _compact(spark: SparkSession, lake: Lake, name: str, now: datetime) -> Row:
-    """Rewrite small files. If an archive runs, leave it the files of today: it merges them itself,
-    and the later of two commits that replace a file is refused.
+    """Rewrite small files. If an archive runs, leave it the files of today, which it merges itself.
+    Iceberg refuses the later of two commits that replace a file.
     """
     own = (
         "strategy => 'sort'",

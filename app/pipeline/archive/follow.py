@@ -1,8 +1,8 @@
 """Run the archive until it is stopped.
 
 The stream writes small batches to one file each, and large ones, such as a backlog, to several at
-once. It is started again from its checkpoint when the size of its batches changes. Beside it, the
-small files of earlier batches are merged.
+once. It is started again from its checkpoint when the size of its batches changes. Between
+batches, the archive merges small files of earlier ones.
 """
 
 from __future__ import annotations
@@ -73,10 +73,8 @@ def follow(
     with archiving(spark, lake, tell) as held:
         seen.holds(held)
         derived, copied, known = Derived(), 0, IdentityCache()
-        following, merger = (
-            FollowedStream(spark, lake, plan, tell),
-            FileMerger(spark, lake, seen),
-        )
+        following = FollowedStream(spark, lake, plan, tell, seen.lag)
+        merger = FileMerger(spark, lake, seen)
         while not stop.wait(LOOK):
             merger.step()
             try:
@@ -85,7 +83,7 @@ def follow(
                 for each in found:
                     seen.copied(each)
                 if not found and not following.is_due:
-                    following.report_idle(seen.lag)
+                    following.report_idle()
                     continue
                 tell(ArchiveProgress("copy", copied))
                 whole = following.take(found)
@@ -111,14 +109,18 @@ def follow(
 class FollowedStream:
     """A running stream, and the range that is not derived yet."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, plan: ArchivePlan, tell: Tell) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Lake, plan: ArchivePlan, tell: Tell, lag: Lag
+    ) -> None:
         self._spark, self._lake, self._plan, self._tell = spark, lake, plan, tell
+        self._lag = lag
         self._begin()
 
     def _begin(self) -> None:
         left = pending(self._spark, self._lake)
         self._left: DeriveRange | None = left
         self._ready = prepare(self._spark, self._lake, self._plan, left, self._tell)
+        self._lag.started(self._ready.next, self._ready.end)
         waiting = self._ready.pending
         self._start(few=waiting is not None and waiting <= FEW)
         self._wait = time.monotonic()  # records that an earlier run copied are derived at once
@@ -140,10 +142,10 @@ class FollowedStream:
         """Return True if a derivation is due without a new batch."""
         return self._wait != 0.0 and time.monotonic() >= self._wait
 
-    def report_idle(self, lag: Lag) -> None:
-        """Report to ``lag`` that there was no new record, if all records are derived."""
+    def report_idle(self) -> None:
+        """Report to the lag that there was no new record, if all records are derived."""
         if self.seen.idle and not self._wait:
-            lag.reached(self.seen.idle)
+            self._lag.reached(self.seen.idle)
 
     def new_batches(self) -> list[Batch]:
         """Return the batches that have ended since the last call.

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from app.spark.source import Offsets
+
 
 class Lag:
     """The lag of each topic, counted from the start of the archive until the first batch ends."""
@@ -32,12 +34,15 @@ class Lag:
         self._latest: dict[str, Mapping[str, int]] = {}
         self._read: dict[str, Mapping[str, int]] = {}
 
+    def started(self, begin: Offsets, end: Offsets) -> None:
+        """Record the offsets from which a stream reads, and those up to which topics have records."""
+        self._read |= _as_reported(begin)
+        self._latest |= _as_reported(end)
+
     def seen(self, progress: Mapping[str, Any]) -> None:
         """Record the progress report of a batch whose records are copied, but not derived."""
         for source in progress["sources"]:
             self._latest |= offsets(source.get("latestOffset"))
-            for topic, begin in offsets(source.get("startOffset")).items():
-                self._read.setdefault(topic, begin)
 
     def reached(self, progress: Mapping[str, Any]) -> None:
         """Record the progress report of a finished batch, or of an idle moment without new records."""
@@ -64,8 +69,11 @@ class Lag:
                 for number, at in latest.items()
             )
             for topic, latest in self._latest.items()
-            if topic in self._read
         }
+
+
+def _as_reported(known: Offsets) -> dict[str, Mapping[str, int]]:
+    return {topic: {str(n): at for n, at in each.items()} for topic, each in known.items()}
 
 
 def _was_read_to_end(sources: Iterable[Mapping[str, Any]], topic: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from app.pipeline.archive import follow, stream
 from app.pipeline.archive.follow import FEW, MANY
+from app.pipeline.archive.lag import Lag
 
 NOTHING: Any = None
 
@@ -39,13 +40,14 @@ class House:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, waiting: int | None) -> None:
         self.streams: list[Query] = []
-        ready = SimpleNamespace(pending=waiting)
+        self.lag = Lag(["t"])
+        ready = SimpleNamespace(pending=waiting, next={"t": {0: 3}}, end={"t": {0: 8}})
         monkeypatch.setattr(follow, "pending", lambda *_: NOTHING)
         monkeypatch.setattr(follow, "prepare", lambda *_: ready)
         monkeypatch.setattr(follow, "StreamReports", Reports)
         monkeypatch.setattr(stream, "start", self._start)
         monkeypatch.setattr(follow, "stop_after_batch", self._stop)
-        self.following = follow.FollowedStream(NOTHING, NOTHING, NOTHING, NOTHING)
+        self.following = follow.FollowedStream(NOTHING, NOTHING, NOTHING, NOTHING, self.lag)
 
     def _start(self, *_: Any, once: bool, few_files: bool) -> Query:
         assert not once
@@ -67,7 +69,9 @@ class House:
 def test_a_backlog_is_read_by_many_tasks(
     monkeypatch: pytest.MonkeyPatch, waiting: int | None, few: bool
 ) -> None:
-    assert House(monkeypatch, waiting).streams[0].few is few
+    house = House(monkeypatch, waiting)
+    assert house.streams[0].few is few
+    assert house.lag.records() == {"t": 5}
 
 
 def test_the_stream_is_started_again_when_batches_change(monkeypatch: pytest.MonkeyPatch) -> None:
