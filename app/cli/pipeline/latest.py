@@ -12,8 +12,8 @@ def run(config: ConfigFile = None, as_json: Json = False) -> None:
     """Create views of the newest event of each subject.
 
     The catalog of the lake then has the view events_latest, with the newest event of each source and
-    subject, and a view for each table in pipeline.tables. Spark can query them. A view has no rows of its own, so it is never out of date.
-    skybridge pipeline query needs no view in the catalog.
+    subject, and a view for each table in pipeline.tables. Spark can query them. A view has no rows of
+    its own, so it is never out of date. skybridge pipeline query needs no view in the catalog.
     """
     settings = load_configuration(config)
     from app.pipeline.latest import create_views
