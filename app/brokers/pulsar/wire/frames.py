@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from struct import Struct
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -77,7 +78,7 @@ class FrameWriter:
 
     def single(self, record: EncodedRecord, sequence: int, now_ms: int) -> bytes:
         """Return the frame of one record."""
-        about = [_PUBLISHED, varint(now_ms), *_about(record, _IN_MESSAGE)]
+        about = [_published(now_ms), *_about(record, _IN_MESSAGE)]
         return self._frame(sequence, b"", about, record.content or b"")
 
     def batch(self, records: Sequence[EncodedRecord], sequence: int, now_ms: int) -> bytes:
@@ -89,7 +90,7 @@ class FrameWriter:
             inner = b"".join([*_about(record, _IN_BATCH), _PAYLOAD_SIZE, varint(len(content))])
             parts += (_SIZE.pack(len(inner)), inner, content)
         count = varint(len(records))
-        about = [_PUBLISHED, varint(now_ms), _COUNT, count]
+        about = [_published(now_ms), _COUNT, count]
         key = records[0].key
         if key is not None and all(each.key == key for each in records):
             about += (_IN_MESSAGE.key, varint(len(key)), key)
@@ -107,6 +108,12 @@ class FrameWriter:
         tail = b"".join((_SIZE.pack(len(metadata)), metadata, payload))
         sizes = SIZES.pack(len(command) + len(tail) + _OVERHEAD, len(command))
         return b"".join((sizes, command, _MAGIC, _SIZE.pack(crc32c(tail)), tail))
+
+
+@lru_cache(maxsize=4)  # the frames of one turn of the loop have one time
+def _published(now_ms: int) -> bytes:
+    """Return the encoded publish time."""
+    return _PUBLISHED + varint(now_ms)
 
 
 def _about(record: EncodedRecord, tags: RecordTags) -> list[bytes]:
