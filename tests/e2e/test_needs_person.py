@@ -126,7 +126,8 @@ async def test_a_key_that_is_refused(
     """It was "running" and grey."""
     target.answer = lambda one: status(500 if one.id == "bad" else 204)
     retry = {"schedule": ["10ms", "1h"], "hold": 1}
-    service = await started({"subscriptions": [subscription("billing", target.url, retry=retry)]})
+    billing = subscription("billing", target.url, retry=retry, order_by="partitionkey")
+    service = await started({"subscriptions": [billing]})
     await service.send("bad", partitionkey="bad")
     await service.send("behind", partitionkey="bad")
     await service.send("good", partitionkey="good")

@@ -20,6 +20,7 @@ from app.api.find.rows import FoundEventRows, offered_at
 from app.api.http.slices import ROW, Slices
 from app.api.status.asked import Spools
 from app.delivery.event_age import AgeLimits
+from app.delivery.lane_id import has_key
 from app.delivery.subscription_verdicts import cause_text
 from app.errors import StoreUnavailable
 from app.filters.explain import Explainer, FilterVerdict
@@ -271,7 +272,8 @@ class _FateFinder:
                 return self._waiting_fate(
                     "parked in the store until an earlier event of its key is done", ahead
                 )
-        detail = f"its key is parked after {row.attempts} attempts: {row.cause or 'waits'}"
+        what = "its key" if has_key(row.lane) else "it"
+        detail = f"{what} is parked after {row.attempts} attempts: {row.cause or 'waits'}"
         return {"fate": "parked", "detail": detail + self._state_suffix(), **due}
 
     async def _pull_row(self) -> PullMessage | None:

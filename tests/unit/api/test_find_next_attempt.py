@@ -10,9 +10,10 @@ from app.api.access.redaction import ALL
 from app.api.find.fates import StateSnapshot, fates
 from app.api.find.rows import FoundEventRows
 from app.api.http.slices import Slices
+from app.delivery.lane_id import lane_id
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
-from store_samples import NOW, SUBSCRIPTION, a_row
+from store_samples import NOW, ORDERS, SUBSCRIPTION, a_row
 
 HOOK = "https://example.org/hook"
 
@@ -72,3 +73,10 @@ async def test_paused_is_what_a_person_did(state: dict[str, Any], said: str) -> 
     rows = FoundEventRows(parked=[a_row(1, attempts=3, cause="timeout")])
     (found,) = await fates(snapshot(**state), rows, [], Slices())
     assert found.detail == f"its key is parked after 3 attempts: timeout{said}"
+
+
+async def test_an_event_without_a_key_parks_no_key() -> None:
+    lane = lane_id(None, None, ORDERS, "1")
+    rows = FoundEventRows(parked=[a_row(1, lane, attempts=3, cause="timeout")])
+    (found,) = await fates(snapshot(state="running"), rows, [], Slices())
+    assert found.detail == "it is parked after 3 attempts: timeout"
