@@ -146,10 +146,13 @@ class RabbitCluster:
 
     def _restart_lost(self) -> None:
         """Restart the nodes that do not find back after a cut by themselves, as an operator has to."""
-        for each in self.processes.values():
-            if self._running(each) < len(NAMES):
-                each.kill()
-                each.start()
+        lost = [each for each in self.processes.values() if self._running(each) < len(NAMES)]
+        for each in lost:
+            each.kill_if_running()
+        for each in lost:
+            each.begin()  # a node that starts may wait for another one
+        for each in lost:
+            each.wait_until_answering()
 
     def place(self, role: str) -> str:
         """Return the host of a role at this moment: ``leader`` leads the first queue of the topic."""
