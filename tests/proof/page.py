@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkout import git
+from kafka_install import one_at_a_time
 from proof.scenario import Scenario
 from proof.scenarios import SCENARIOS
 
@@ -46,6 +47,11 @@ def write(page: Path, result: Result, version: str) -> None:
     """
     if not result.counts:
         return
+    with one_at_a_time("proof-page"):
+        _write(page, result, version)
+
+
+def _write(page: Path, result: Result, version: str) -> None:
     text = page.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     known, _, after = rest.partition(END)
