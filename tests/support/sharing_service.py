@@ -25,7 +25,7 @@ class Load(NamedTuple):
 
 
 class Account:
-    """What each subscription received, by key. The path of a request names its subscription."""
+    """An account of the events that each subscription received, by key. The path of a request names its subscription."""
 
     def __init__(self, load: Load) -> None:
         self.load = load
