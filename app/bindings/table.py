@@ -56,8 +56,8 @@ class Binding(msgspec.Struct, frozen=True):
             are left out.
         copied: Convert any record, event or not, to the form of this kind of broker. Raises SenderError if
             its meaning would change.
-        record_form: Return the function that makes the records of events with the same attribute names, or None
-            if each event must be encoded on its own.
+        record_form: Return the function that makes the records of events with the same attribute names. Returns
+            None if each event must be encoded on its own.
         encode_run: Encode the events of a batch by column. Returns None if each event must be encoded on its
             own.
     """
