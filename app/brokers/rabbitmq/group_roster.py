@@ -4,7 +4,7 @@ AMQP reports only the number of consumers of a queue. This number is enough to s
 also proves that the broker still knows this member.
 
 The roster is not durable. Each classic queue lives on one node of a cluster. While this node is away, a durable queue
-is out of reach and cannot be declared again; the broker deletes any other one, and members declare it on another node.
+is out of reach and cannot be declared again. The broker deletes any other queue, and members declare it on another node.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class ChannelRejects(Exception):
     """The broker rejected a record on this channel, so another channel takes its place.
 
     A channel of RabbitMQ 3.10 looks up the leader of a queue once, when it first publishes there. If the node of the
-    leader ends at this moment, the channel rejects every record until the node is back, although the queue has another
-    leader. Another channel finds that leader.
+    leader ends at this moment, the channel rejects every record until the node is back. Another channel finds the new
+    leader.
     """
 
 
