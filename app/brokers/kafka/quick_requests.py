@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from typing import Any
 
 from aiokafka.errors import KafkaError, RequestTimedOutError
 
 from app.brokers.aiokafka_adapter import HEARTBEAT
+
+DEFAULT = 0  # aiokafka's name of a connection for everything but the group
 
 
 class QuickRequests:
@@ -29,22 +32,29 @@ class QuickRequests:
         self._patience = patience
         self._send = client.send
         self._connect = client.ready
+        self._silent: Counter[tuple[int, Any]] = Counter()  # by node and connection
 
-    async def ready(self, node: int, **options: Any) -> bool:
+    async def ready(self, node: int, *, group: Any = DEFAULT) -> bool:
         """Connect to a node. Return False if that fails, also for want of an answer: the client opens one connection
         at a time, so all others wait for it."""
         try:
             async with asyncio.timeout(self._patience):
-                connected: bool = await self._connect(node, **options)
+                connected: bool = await self._connect(node, group=self._connection(node, group))
         except TimeoutError:
             return False
         return connected
 
-    async def send(self, node: int, request: Any, **options: Any) -> Any:
+    async def send(self, node: int, request: Any, *, group: Any = DEFAULT) -> Any:
         """Send a request and return the answer. Raises KafkaError."""
         if request.API_KEY == HEARTBEAT:
-            return await self._send_quickly(node, request, **options)
-        return await self._send(node, request, **options)
+            return await self._send_quickly(node, request, group)
+        return await self._send(node, request, group=self._connection(node, group))
+
+    def _connection(self, node: int, group: Any) -> Any:
+        """Return the name of the connection. After a silence it is a new one: a join on the silent connection would
+        wait for the limit of a join."""
+        silent = self._silent[node, group]
+        return f"{group} {silent}" if silent else group
 
     async def ask_each(self, first: int, request: Any) -> Any:
         """Ask one node after another, until one answers. Raises the KafkaError of the last one."""
@@ -55,9 +65,10 @@ class QuickRequests:
                 return await self._send_quickly(node, request)
         return await self._send_quickly(last, request)
 
-    async def _send_quickly(self, node: int, request: Any, **options: Any) -> Any:
+    async def _send_quickly(self, node: int, request: Any, group: Any = DEFAULT) -> Any:
         try:
             async with asyncio.timeout(self._patience):
-                return await self._send(node, request, **options)
+                return await self._send(node, request, group=self._connection(node, group))
         except TimeoutError:
+            self._silent[node, group] += 1
             raise RequestTimedOutError from None

@@ -98,12 +98,19 @@ async def test_a_coordinator_that_is_cut_off_silently_is_given_up_within_the_ses
     async def of_all(_node: int, _request: Any) -> Any:
         raise TimeoutError  # ``PartitionTails.beat`` has a limit of its own
 
-    client = SimpleNamespace(send=never, ready=never)
+    used: list[object] = []
+
+    async def ready(_node: int, group: object) -> bool:
+        used.append(group)
+        return bool(await never())
+
+    client = SimpleNamespace(send=never, ready=ready)
     member(client, of_all)
     async with asyncio.timeout(WITHIN):
         with pytest.raises(RequestTimedOutError):
-            await client.send(1, HeartbeatRequest("g", 1, "m"))
-        assert not await client.ready(1), "other connections do not wait for this one"
+            await client.send(1, HeartbeatRequest("g", 1, "m"), group=1)
+        assert not await client.ready(1, group=1), "other connections do not wait for this one"
+    assert used == ["1 1"], "a join would wait on the silent connection"
 
 
 async def test_the_search_for_the_coordinator_asks_another_node_than_the_silent_one() -> None:
