@@ -99,6 +99,8 @@ class KafkaCluster:
 
     names = NAMES
     lease = float(SESSION)
+    commit = 0.6
+    settle = 40.0
     version = f"Kafka {kafka_install.VERSION}, three brokers in KRaft, replication factor 3, min.insync.replicas 2"
 
     def __init__(self, network: Network, folder: Path) -> None:

@@ -35,10 +35,14 @@ class Cluster(Protocol):
         version: What it is, for the page.
         processes: Its programs, by the names of their hosts.
         lease: Seconds in which a worker that lost the brokers may still deliver.
+        commit: Seconds of finished deliveries that a fault may repeat (``docs/guarantees.md``).
+        settle: Seconds after a fault in which a busy machine starts programs, and partitions change their owners.
     """
 
     names: tuple[str, ...]
     lease: float
+    commit: float
+    settle: float
     version: str
     processes: Mapping[str, HostProcess]
 

@@ -168,6 +168,8 @@ class PulsarCluster:
 
     names = (KEEPER, *BOOKIES, *BROKERS)
     lease = 5.0
+    commit = 3.0  # a broker stores acknowledgements about once a second
+    settle = 60.0
     version = f"Pulsar {VERSION}, two brokers, three bookies, entries on two bookies, one ZooKeeper"
 
     def __init__(self, network: Network, folder: Path) -> None:

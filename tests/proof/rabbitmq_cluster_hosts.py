@@ -99,6 +99,8 @@ class RabbitCluster:
 
     names = NAMES
     lease = 10.0
+    commit = 0.6
+    settle = 40.0
     queue_type: ClassVar[str] = "quorum"
 
     def __init__(self, network: Network, folder: Path) -> None:

@@ -33,7 +33,6 @@ from proof.service_hosts import (
 from waiting import wait_until
 
 TOPIC = "events"
-SETTLE = 40.0  # seconds in which a worker starts again on a busy machine, and gets its partitions
 STALLED = 90.0  # seconds without a delivery after which the rest counts as lost
 QUIET = 3.0  # seconds in the end, for attempts that come late
 Report = Callable[[str], None]
@@ -80,7 +79,8 @@ class Trial:
         self._history.write(
             Terms(
                 dict.fromkeys(SUBSCRIPTIONS, TOPIC),
-                settle=SETTLE,
+                commit=self._laboratory.cluster.commit,
+                settle=self._laboratory.cluster.settle,
                 lease=self._laboratory.cluster.lease,
                 timeout=ATTEMPT,
             )
