@@ -12,6 +12,7 @@ process if Python ends meanwhile.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, reduce
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import FileScanTask, Table
 
+_AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _BATCH: Final = 8_192  # rows: records of some kilobytes stay far below a gigabyte
 
 
@@ -126,7 +128,16 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
         read it.
         """
         parquet = task.file.file_format == FileFormat.PARQUET
-        return parquet and not task.delete_files and len(self.table.metadata.schemas) == 1
+        return parquet and not task.delete_files and self._has_own_names
+
+    @cached_property
+    def _has_own_names(self) -> bool:
+        """Return True if all files have the names of the columns. Iceberg writes other names for those
+        with characters that Avro does not permit."""
+        names = self.table.schema().column_names
+        return len(self.table.metadata.schemas) == 1 and all(
+            _AVRO_NAME.fullmatch(step) for name in names for step in name.split(".")
+        )
 
     def _by_arrow(
         self, task: FileScanTask, columns: pa.Schema, condition: pc.Expression | None
