@@ -106,7 +106,7 @@ def _seeds_before(known: str, result: Result) -> str:
 
 
 def _remarks(known: str) -> dict[str, str]:
-    return {match[1]: match[0] for match in re.finditer(r"^- (\w+): .*$", known, re.MULTILINE)}
+    return {match[1]: match[0] for match in re.finditer(r"^- ([\w-]+): .*$", known, re.MULTILINE)}
 
 
 def _commit() -> str:
