@@ -59,6 +59,7 @@ class Lease:
 
     def __init__(self, ended: threading.Event, *, lost: bool) -> None:
         self._ended, self._lost = ended, lost
+        self.spark = Spark()
 
     def renew(self) -> bool:
         self._ended.set()
@@ -83,15 +84,14 @@ def test_a_lease_that_another_process_has_is_not_taken_back(
     monkeypatch.setattr(lease_module, "RENEWED", 0.001)
     ended = threading.Event()
     lease: Any = Lease(ended, lost=lost)
-    spark: Any = Spark()
-    lease_module._renew(spark, lease, ended)
-    assert spark.stopped is lost
+    lease_module._renew(lease, ended)
+    assert lease.spark.stopped is lost
 
 
 def test_the_table_that_is_written_last_is_opened_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ``quarantine`` says is finished, the tables that are opened behind it have."""
     order: list[str] = []
     monkeypatch.setattr(duck, "open_table", lambda _, name: order.append(name) or name)
-    monkeypatch.setattr("app.pipeline.query.scan.LakeDataset", lambda opened: opened)
+    monkeypatch.setattr("app.pipeline.query.scan.LakeDataset", lambda opened, _at: opened)
     assert list(duck.open_datasets(LAKE)) == list(tables.COLUMNS)
     assert order == [tables.QUARANTINE_TABLE, tables.EVENTS_TABLE, tables.RAW_TABLE]
