@@ -3,5 +3,5 @@
 
 ``versions`` checks the version for every adapter, and ``httpx_client`` imports httpx without its command
 line. Other adapters are in the package that uses their library: ``brokers.aiokafka_adapter``,
-``gateway.uvicorn_adapter``, ``pipeline.spark_adapter``.
+``gateway.uvicorn_adapter``, ``spark.pyspark_adapter``.
 """

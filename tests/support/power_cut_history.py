@@ -15,7 +15,7 @@ TOPIC = "events"
 
 
 class CutHistory:
-    """What was promised until the power went off, and what was there afterwards."""
+    """Write what was promised until the power went off, and what was there afterwards, as a history."""
 
     def __init__(self) -> None:
         self._records: list[Record] = [Terms({READER: TOPIC})]

@@ -11,8 +11,8 @@ from app.cli.pipeline.group import Json, load_configuration, open_lake, verb
 def run(config: ConfigFile = None, as_json: Json = False) -> None:
     """Create views of the newest event of each subject.
 
-    The catalog of the lake then has the view events_latest, with the newest event of each source and
-    subject, and a view for each table in pipeline.tables. Spark can query them. A view has no rows of
+    The catalog of the lake then has the view events_latest: the newest event of each source and
+    subject. It also has such a view for each table in pipeline.tables. Spark can query them. A view has no rows of
     its own, so it is never out of date. skybridge pipeline query needs no view in the catalog.
     """
     settings = load_configuration(config)

@@ -1,4 +1,4 @@
-"""What the data files that tasks write need of Iceberg's Java classes.
+"""Iceberg's Java classes that are called for the data files that tasks write.
 
 These classes are public in Java, but Iceberg promises nothing for them between its versions. The jars
 of Skybridge are pinned. For another version of Iceberg: run ``tests/pipeline`` with it, then name it in

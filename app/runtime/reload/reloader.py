@@ -73,8 +73,8 @@ class Reloader:
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """Return every current setting, with secrets hidden. It is made anew each time, because thousands of
-        subscriptions make it large."""
+        """Return every current setting, with secrets hidden. It is computed at each call and not stored,
+        because thousands of subscriptions make it large."""
         shown: Mapping[str, Any] = shown_of(self._loaded)
         return shown
 
