@@ -147,7 +147,7 @@ def _roles(facts: ServiceFacts, connect: str) -> Iterator[OperatorVerdict]:
     subscriptions = {f"subscription {each.id}" for each in facts.subscriptions}
     for role, causes in facts.roles.items():
         for cause in causes:
-            named = cause.partition(" is ")[0] in subscriptions
+            named = " ".join(cause.split(" ", 2)[:2]) in subscriptions  # an id has no spaces
             if not named and not any(each in cause for each in known):
                 cure = "the cause names it"
                 yield _verdict("not-ready", "error", f"role {role}", cause, cure, connect)

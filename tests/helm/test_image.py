@@ -20,7 +20,7 @@ from pages import CHECKOUT
 from sending import event_headers
 from service_process import ServeProcess, free_ports
 
-ENTRYPOINT = CHECKOUT / "app" / "pipeline" / "entrypoint.sh"
+ENTRYPOINT = CHECKOUT / "app" / "spark" / "entrypoint.sh"
 PLACE = "/opt/skybridge"
 
 

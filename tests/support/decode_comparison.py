@@ -18,6 +18,7 @@ from app.pipeline.decode import batch as by_column
 from app.pipeline.decode import exact
 from app.pipeline.decode.exact import DECODED_ROW_SCHEMA
 from app.pipeline.decode.judged import DecodedRow, decode_row
+from app.spark import arrow_records
 from decode_records import raw_table
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def expected(record: Record, decode: Callable[[Record], Decoded] = kafka.decode)
 def row_by_row(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Decode a batch with ``decode_row`` alone and return the columns of ``DecodedRow``."""
     return pa.RecordBatch.from_arrays(
-        exact.arrays(exact.decode_rows(batch), DECODED_ROW_SCHEMA), schema=DECODED_ROW_SCHEMA
+        arrow_records.arrays(exact.decode_rows(batch), DECODED_ROW_SCHEMA),
+        schema=DECODED_ROW_SCHEMA,
     )
 
 
@@ -81,7 +83,7 @@ def decoded_by_row(batch: pa.RecordBatch) -> list[Record]:
     seen: list[Record] = []
 
     def noted(some: pa.RecordBatch) -> list[DecodedRow]:
-        seen.extend(exact.records(some))
+        seen.extend(arrow_records.records(some))
         return exact.decode_rows(some)
 
     with patch.object(by_column, "decode_rows", noted):
@@ -102,7 +104,9 @@ def wrong_columns(batch: pa.RecordBatch) -> list[str]:
     told = [
         f"{name}: {was!r:.200} for {is_due!r:.200} of {record!r:.600}"
         for name in DECODED_ROW_SCHEMA.names
-        for was, is_due, record in zip(*_of(found, due, name), exact.records(batch), strict=True)
+        for was, is_due, record in zip(
+            *_of(found, due, name), arrow_records.records(batch), strict=True
+        )
         if was != is_due
     ]
     for name in by_column.KEPT:

@@ -271,9 +271,20 @@ OF_SERVICE: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
         "causes of readiness that other facts explain",
         {
             "roles": {
-                "worker": ["subscription a is starting", "store: full", "route b: broker main: no"]
+                "worker": [
+                    *(
+                        "subscription a is starting",
+                        "subscription b waits because its target fails",
+                    ),
+                    *("store: full", "route b: broker main: no"),
+                ]
             },
-            "subscriptions": [SubscriptionFacts(id="a", state="starting")],
+            "subscriptions": [
+                *(
+                    SubscriptionFacts(id="a", state="starting"),
+                    SubscriptionFacts(id="b", state="starting"),
+                ),
+            ],
             "brokers": {"main": "no"},
             "store_cause": "full",
         },
