@@ -77,6 +77,7 @@ _UNREACHED = """() => [...document.querySelectorAll("a[href], button, input, sel
 _NOTE = "() => (window.reached ??= new Set()).add(document.activeElement).size"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name", ["overview", "flow", "subscription-new", "explain", "configuration"]
 )

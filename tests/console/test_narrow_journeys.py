@@ -42,6 +42,7 @@ _OVERFLOW = """() => {
 }"""
 
 
+@pytest.mark.nightly
 def test_no_page_is_wider_than_a_telephone(stage: Stage, pages: Pages) -> None:
     page = pages.open(stage.service, viewport=PHONE)
     found = {}
@@ -52,6 +53,7 @@ def test_no_page_is_wider_than_a_telephone(stage: Stage, pages: Pages) -> None:
     assert found == {}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("fragment", "table", "titles"),
     [
@@ -75,6 +77,7 @@ def test_a_table_on_a_telephone_has_the_columns_that_tell_rows_apart(
     assert width(found) <= PHONE["width"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("pixels", [400, 1280])
 def test_no_text_of_a_table_is_lost(stage: Stage, pages: Pages, pixels: int) -> None:
     """Titles were cut to "Detai", and identifiers in their end. A cell may be cut if it has a title."""
@@ -138,6 +141,7 @@ def tail_is_visible(cut: Locator) -> bool:
     return found
 
 
+@pytest.mark.nightly
 def test_a_target_keeps_its_port_and_its_last_segment(stage: Stage, pages: Pages) -> None:
     page = pages.open(stage.service, "#/subscriptions", viewport={"width": 1000, "height": 800})
     cut = page.locator(".cut[title*='/v2/teams/accounting']")
@@ -151,6 +155,7 @@ def test_a_target_keeps_its_port_and_its_last_segment(stage: Stage, pages: Pages
 _TEXTS = "each => [...each.lastChild.childNodes].filter(node => node.nodeType === 3).map(node => node.data)"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("fragment", ["#/audit", "#/events?broker=log&topic=orders"])
 def test_wide_tables_use_the_width_of_the_window(stage: Stage, pages: Pages, fragment: str) -> None:
     page = pages.open(stage.service, fragment, viewport={"width": 1900, "height": 800})

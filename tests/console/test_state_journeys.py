@@ -64,6 +64,7 @@ def test_explain_and_the_filter_of_the_list_have_the_word_of_the_list(
     expect(rows.last).to_contain_text("ledger")
 
 
+@pytest.mark.nightly
 def test_an_event_of_a_paused_subscription_cannot_be_tried(stage: Stage, pages: Pages) -> None:
     """The button was there, and its answer was 409."""
     newest = "/v1/topics/log/orders/records?from=latest-1"
@@ -76,6 +77,7 @@ def test_an_event_of_a_paused_subscription_cannot_be_tried(stage: Stage, pages: 
     expect(waiting.get_by_role("button", name="Try now")).to_have_count(0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("fragment", ["#/letters/parked", "#/subscriptions/ledger/parked"])
 def test_a_parked_key_names_its_event_and_when_it_is_tried(
     stage: Stage, pages: Pages, fragment: str
@@ -90,6 +92,7 @@ def test_a_parked_key_names_its_event_and_when_it_is_tried(
     expect(row).not_to_contain_text(re.compile("ago.*ago"))
 
 
+@pytest.mark.nightly
 def test_a_topic_that_does_not_exist_has_no_more_events(stage: Stage, pages: Pages) -> None:
     """The page said "0 events in 0 records; there are more"."""
     page = pages.open(stage.service, NOWHERE)
@@ -101,6 +104,7 @@ def test_a_topic_that_does_not_exist_has_no_more_events(stage: Stage, pages: Pag
     expect(page.get_by_role("button", name="Pause", exact=True)).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_events_flow_into_a_topic_that_a_mirror_feeds(stage: Stage, pages: Pages) -> None:
     page = pages.open(stage.service, "#/flow")
     topic = page.locator("[data-node='topic log stock']")
@@ -108,6 +112,7 @@ def test_events_flow_into_a_topic_that_a_mirror_feeds(stage: Stage, pages: Pages
     expect(topic).to_have_class(re.compile("flows"))
 
 
+@pytest.mark.nightly
 def test_flow_and_producers_agree_on_who_may_send(console: ConsoleService, pages: Pages) -> None:
     """Flow said "the listener is open", and Producers "only this machine may send"."""
     page = pages.open(console, "#/flow")
@@ -116,6 +121,7 @@ def test_flow_and_producers_agree_on_who_may_send(console: ConsoleService, pages
     expect(page.get_by_text("Only this machine may send.")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_topics_of_routes_can_be_picked_before_their_first_event(
     console: ConsoleService, pages: Pages
 ) -> None:
@@ -124,6 +130,7 @@ def test_topics_of_routes_can_be_picked_before_their_first_event(
     expect(page.get_by_label("Topics")).to_have_value("events")
 
 
+@pytest.mark.nightly
 def test_the_example_of_the_first_subscription_can_be_pasted(
     console: ConsoleService, pages: Pages
 ) -> None:

@@ -70,6 +70,7 @@ def search(page: Page) -> Locator:
     return page.get_by_role("combobox", name="Search")
 
 
+@pytest.mark.nightly
 @in_light
 def test_search_finds_the_pages_by_their_names(page: Page, site: str) -> None:
     page.goto("index.html")
@@ -81,6 +82,7 @@ def test_search_finds_the_pages_by_their_names(page: Page, site: str) -> None:
         expect(found).to_contain_text(re.compile(f"^{name}"))
 
 
+@pytest.mark.nightly
 def test_a_page_has_no_serious_barrier(page: Page) -> None:
     """Labels, contrast (AA), roles. Dark pages differ in their colours alone."""
     demand_console()  # brings axe-core
@@ -94,6 +96,7 @@ def test_a_page_has_no_serious_barrier(page: Page) -> None:
     assert found == {}
 
 
+@pytest.mark.nightly
 @in_light
 def test_pictures_follow_the_scheme_that_the_reader_chose(page: Page) -> None:
     page.goto("docs/guides/console.html")
@@ -110,6 +113,7 @@ def test_pictures_follow_the_scheme_that_the_reader_chose(page: Page) -> None:
     )
 
 
+@pytest.mark.nightly
 @in_light
 def test_the_first_paint_waits_for_little(page: Page) -> None:
     """The page and its style sheets; scripts, pictures and the index of the search come later. Without a network,

@@ -109,6 +109,7 @@ def test_many_duplicates_leave_what_a_plain_loop_leaves(
     assert house.quarantined() == broken
 
 
+@pytest.mark.nightly
 def test_an_operator_may_add_columns_and_change_the_codec(house: HandMadeLake) -> None:
     """Also in a session whose strings are large: rows that come later have nulls, and duplicates are found."""
     house.stored((1, binary_record("a")), (2, BROKEN))
@@ -128,6 +129,7 @@ def test_an_operator_may_add_columns_and_change_the_codec(house: HandMadeLake) -
     assert {tuple(row) for row in rows} == {(None, None)}
 
 
+@pytest.mark.nightly
 def test_files_with_struck_rows_are_read_by_spark(house: HandMadeLake) -> None:
     """An operator has struck a record out of ``events_raw``, and the file still has it."""
     name = house.lake.table("events_raw")
@@ -151,6 +153,7 @@ def _without_spark(house: HandMadeLake) -> bool:
     return found.frame.columns == ["paths"]
 
 
+@pytest.mark.nightly
 def test_a_range_ends_within_a_file(house: HandMadeLake) -> None:
     """Upkeep has made one file of many, and it has more than is derived at once."""
     for n in range(0, 9, 3):
@@ -162,6 +165,7 @@ def test_a_range_ends_within_a_file(house: HandMadeLake) -> None:
     assert house.events() == {("/s", f"{n}"): n for n in range(9)}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("table", "field", "other"),
     [
@@ -194,6 +198,7 @@ def test_identities_and_buckets_are_those_of_spark_and_iceberg(house: HandMadeLa
     assert rows.count() == 50
 
 
+@pytest.mark.nightly
 def test_rows_are_written_by_the_tasks_that_decoded_them(house: HandMadeLake) -> None:
     """No job that writes has a stage before it: no shuffle, no sort."""
     table = house.lake.table("events")

@@ -115,6 +115,7 @@ def test_retention_drops_whole_days_and_nothing_comes_back(house: HandMadeLake) 
     assert house.derived() == Derived(records=3, events=2, duplicates=1), "e1 is not known any more"
 
 
+@pytest.mark.nightly
 def test_duplicates_are_found_across_days_within_the_window(house: HandMadeLake) -> None:
     """The time between the records counts, whatever the events' times. In one range as in several."""
     house.lake = msgspec.structs.replace(house.lake, window=30 * DAY)

@@ -87,6 +87,7 @@ def test_a_holder_that_is_dead_is_followed(
     living.release()
 
 
+@pytest.mark.nightly
 def test_both_leases_of_a_dead_process_are_waited_for_once(
     session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +109,7 @@ def test_both_leases_of_a_dead_process_are_waited_for_once(
     assert len(told) == 2
 
 
+@pytest.mark.nightly
 def test_archive_and_upkeep_do_not_wait_for_each_other(session: SparkSession, lake: Lake) -> None:
     """Both commit to one table at the same moment, and repeat what was refused."""
     leases = [Lease(session, lake, "archive"), Lease(session, lake, "upkeep")]

@@ -81,6 +81,7 @@ def ended(plain: Plain, *words: str, scratch: Path, **more: Any) -> tuple[int, s
         return process.returncode, out, err
 
 
+@pytest.mark.nightly
 def test_a_short_query_reads_no_file_that_it_does_not_need(
     plain: Plain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +142,7 @@ def test_an_error_in_the_middle_of_a_query_ends_it_with_its_words(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("count", [1, MANY])
 def test_a_reader_that_has_read_enough_ends_the_query(
     plain: Plain, tmp_path: Path, count: int
@@ -157,6 +159,7 @@ def test_a_reader_that_has_read_enough_ends_the_query(
             assert (process.returncode, err) == (1, ""), turn
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "form", ["csv", *(pytest.param(form, marks=pytest.mark.nightly) for form in ("json", "table"))]
 )
@@ -169,6 +172,7 @@ def test_an_output_that_cannot_be_written_is_named(plain: Plain, tmp_path: Path,
     assert "Traceback" not in err
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "time-out"]
 )
@@ -190,6 +194,7 @@ def test_a_signal_ends_a_query_at_once_and_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_a_report_ends_at_a_signal_too(plain: Plain, tmp_path: Path) -> None:
     with asking(plain, "report", "--json", "--no-deliveries", scratch=tmp_path) as process:
         while not any(tmp_path.glob("skybridge-*/*query-*")):

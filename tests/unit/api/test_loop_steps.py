@@ -108,6 +108,7 @@ async def test_a_stored_subscription_with_long_filters_is_compiled_in_no_step_of
     assert beyond == {}
 
 
+@pytest.mark.nightly
 async def test_no_operation_makes_many_calls_between_two_turns_of_the_loop(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
