@@ -236,8 +236,10 @@ class Trial:
             for subscription in SUBSCRIPTIONS:
                 path = f"/v1/subscriptions/{subscription}/status"
                 _, found = self._services[name].ask("GET", path)
-                if (state := found["health"]["state"]) != "running":
-                    self.result.remarks.append(f"{name}: subscription {subscription} is {state}")
+                health = found["health"]
+                if (state := health["state"]) != "running":
+                    remark = f"{name}: subscription {subscription} is {state}: {health['cause']}"
+                    self.result.remarks.append(remark)
 
     def _end_all(self) -> None:
         """End what still runs, after a failure too. The laboratory keeps the cluster and the store."""

@@ -61,13 +61,13 @@ def replace_files(
     return [StoredFile(file.size, file.path, each) for file, each in zip(added, made, strict=True)]
 
 
-def write_again(told: Iterable[pa.RecordBatch], layout: TableLayout) -> Iterator[pa.RecordBatch]:
-    """Write the rows of the files that the rows of ``told`` name to files of ``layout``, and yield a
+def write_again(chosen: Iterable[pa.RecordBatch], layout: TableLayout) -> Iterator[pa.RecordBatch]:
+    """Write the rows of the files that the rows of ``chosen`` name to files of ``layout``, and yield a
     batch of ``FILES``. This runs in a task.
     """
     files = Files(layout)
     try:
-        for batch in told:
+        for batch in chosen:
             for path in (path for paths in batch.column("paths").to_pylist() for path in paths):
                 for rows in batches(path, layout.access, layout.schema, complete=False):
                     files.add(rows, _identities(rows))
