@@ -14,7 +14,8 @@ HEADINGS = ["what", "figure", "ratio", "target", ""]
 class Figure(msgspec.Struct, frozen=True):
     """``value`` is compared: at least ``target``, or at most where ``most`` says so; None: nothing is asked.
 
-    ``shown``: as a person reads it. ``beside``: what ``value`` is a ratio to; "" where it is none.
+    ``shown``: as a person reads it. ``beside``: what ``value`` is a ratio to; "" where it is none. ``unit``: that of a
+    target that is no ratio.
     """
 
     what: str
@@ -23,6 +24,7 @@ class Figure(msgspec.Struct, frozen=True):
     target: float | None = None
     beside: str = ""
     most: bool = False
+    unit: str = "s"
 
     @property
     def met(self) -> bool:
@@ -34,7 +36,7 @@ class Figure(msgspec.Struct, frozen=True):
         ratio = f"{self.value:.2f} of {self.beside}" if self.beside else ""
         asked, verdict = "", ""
         if self.target is not None:
-            asked = f"{'≤' if self.most else '≥'} {self.target:g}{'' if self.beside else ' s'}"
+            asked = f"{'≤' if self.most else '≥'} {self.target:g}{'' if self.beside else f' {self.unit}'}".rstrip()
             verdict = "met" if self.met else "missed"
         return [self.what, self.shown, ratio, asked, verdict]
 

@@ -24,7 +24,7 @@ import msgspec
 import pipeline_events
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
-from cost import cpu_of_tree, memory_of_tree
+from cost import cpu_of_tree, memory_of_tree, proportional_of_tree
 from pipeline_archive import another
 from pipeline_figures import Figure, sized, told
 from pipeline_shell import SKYBRIDGE, configured
@@ -49,11 +49,15 @@ _LAG: Final = re.compile(r"^skybridge_archive_lag_seconds\{.*\} (\S+)$", re.MULT
 
 
 class Look(msgspec.Struct, frozen=True):
-    """``at``: seconds since the feed began; ``lag``: seconds; ``memory``: MB of Java, Python and its workers."""
+    """``at``: seconds since the feed began; ``lag``: seconds.
+
+    ``memory``: MB of Java, Python and its workers. ``resident``: the same if pages that they share count for each.
+    """
 
     at: float
     lag: float
     memory: float
+    resident: float
 
 
 def lag(metrics: str) -> float | None:
@@ -90,7 +94,8 @@ def feed(servers: str, folder: Path, count: int, metrics: str, pid: int) -> list
             sent += 1
         producer.poll(0)
         if at >= len(looks):
-            looks.append(Look(at, lag(metrics) or 0.0, memory_of_tree(pid).now))
+            held = proportional_of_tree(pid), memory_of_tree(pid).now
+            looks.append(Look(at, lag(metrics) or 0.0, *held))
         sleep(_TURN)
     assert producer.flush(60) == 0
     return looks
@@ -132,6 +137,7 @@ def figures(looks: list[Look], cpu: float, files: tuple[int, int], complete: boo
     lags = sorted(look.lag for look in counted_ones)
     p99 = lags[math.ceil(len(lags) * 0.99) - 1]
     memory = max(each.memory for each in counted_ones)
+    resident = max(each.resident for each in counted_ones)
     minutes = looks[-1].at / 60
     rate = f"{RATE:,} events/s for {looks[-1].at:.0f} s, trigger 10 s"
     now, written = (count / minutes for count in files)
@@ -146,14 +152,19 @@ def figures(looks: list[Look], cpu: float, files: tuple[int, int], complete: boo
         Figure("live: CPU", f"{cpu / looks[-1].at:.0%} of a core"),
         Figure(
             "live: memory of Java and Python",
-            f"{memory:,.0f} MB at most",
+            f"{memory:,.0f} MB at most; {resident:,.0f} MB if pages that they share count for each",
             memory,
             MEMORY,
             most=True,
+            unit="MB",
         ),
         Figure(
             "live: data files of all tables, a minute",
-            f"{now:.1f}, of {written:.1f} that were written; wanted: {FILES:.0f}",
+            f"{now:.1f}, of {written:.1f} that were written",
+            now,
+            FILES,
+            most=True,
+            unit="",
         ),
         Figure("live: every event is in the lake, once", "yes" if complete else "NO"),
     ]
