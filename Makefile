@@ -154,7 +154,7 @@ openapi: install ## write openapi/openapi.json
 	$(BIN)/skybridge openapi --out openapi/openapi.json
 
 .PHONY: chart
-chart: install ## write the golden renderings of the chart, and the secrets in its schema
+chart: install ## write the golden renderings of the chart, the secrets in its schema, and the kind Subscription
 	$(PY) tests/support/chart.py
 
 .PHONY: sbom

@@ -8,6 +8,8 @@ it, retries it later, dead-letters it, or releases it to the next owner of the p
 
 ============== ====== ==============================================================================
 cli            shell  the commands; each imports its heavy modules inside its function
+kubernetes     shell  the role ``operator``: subscriptions as Kubernetes objects, which it writes through the
+                      admin API (the extra ``kubernetes``)
 runtime        shell  the service: an ordered list of components, their reload, the signals;
                       ``compose`` names them all
 features       shell  the components of a service, one per feature: brokers, store, events, subscriptions,

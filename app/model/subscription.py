@@ -119,7 +119,7 @@ Sink = Annotated[
 """The setting ``sink``: the URL of a webhook, also as ``{url: ..., secret: true}``, a target on a broker as in
 routes, or ``{pull: ...}``."""
 
-_OF_WEBHOOKS = (
+OF_WEBHOOKS = (
     *("signing", "auth", "tls", "handshake", "request_rate", "strict_webhook"),
     *("batch", "reply", "headers", "request"),
 )
@@ -307,7 +307,7 @@ class Subscription(Strict):
     @model_validator(mode="after")
     def only_webhooks_are_dressed(self) -> Subscription:
         if not self.webhook_url:
-            for name in _OF_WEBHOOKS:
+            for name in OF_WEBHOOKS:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(
                         f"The setting {name} is only for webhooks, because {self._unlike_a_webhook}. Cure: Remove {name}."

@@ -1,5 +1,5 @@
-"""Render the chart with Helm. ``make chart`` rewrites the golden files and the part of the schema
-on secrets.
+"""Render the chart with Helm. ``make chart`` rewrites the golden files, the part of the schema on
+secrets, and the definition of the kind Subscription.
 
 Each file of ``tests/helm/values`` is one way to run the chart, described in its first line. The
 expected rendering has the same name in ``tests/helm/golden``.
@@ -20,10 +20,12 @@ import yaml
 
 import chart_secrets
 import helm_install
+from app.kubernetes import crd
 from pages import CHECKOUT
 
 CHART = CHECKOUT / "helm" / "skybridge"
 CASES = sorted((CHECKOUT / "tests" / "helm" / "values").glob("*.yaml"))
+DEFINITION = CHART / "files" / "subscriptions.crd.yaml"
 GOLDEN = CHECKOUT / "tests" / "helm" / "golden"
 _NOTES = """\
 apiVersion: v1
@@ -123,6 +125,7 @@ def golden(case: Path) -> Path:
 
 def main() -> int:
     chart_secrets.write(CHART / "values.schema.json")
+    DEFINITION.write_text(crd.as_yaml())
     GOLDEN.mkdir(exist_ok=True)
     for stale in {*GOLDEN.glob("*.yaml")} - {golden(case) for case in CASES}:
         stale.unlink()
