@@ -14,11 +14,12 @@ from collections.abc import Iterable
 
 from app.interfaces import Consumer
 from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
+from app.telemetry.light_event import AnyEvent, LightEvent
 
 OwnershipChange = Assigned | Revoked | Lost
 
 
-async def pause_for(event: asyncio.Event, longest: float) -> bool:
+async def pause_for(event: AnyEvent, longest: float) -> bool:
     """Wait until ``event`` is set, or for ``longest`` seconds. Return True if the event is set."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(longest):
@@ -40,14 +41,14 @@ class GroupMember(Consumer, ABC):
     """
 
     def __init__(self) -> None:
-        self._news = asyncio.Event()
+        self._news = LightEvent()
         self._changes: list[OwnershipChange] = []  # few; an empty deque is ten times as large
         self._returned: OwnershipChange | None = (
             None  # returned by the last poll, not yet handled by the caller
         )
         self._revoking: Revoked | None = None
-        # Set when the caller has handled ``_revoking``. None until the first revocation: a set of waiters is large.
-        self._handled: asyncio.Event | None = None
+        # Set when the caller has handled ``_revoking``. None until the first revocation.
+        self._handled: LightEvent | None = None
         self._failure: BaseException | None = None
         self._nudged = False
         self._closed = False
@@ -101,9 +102,9 @@ class GroupMember(Consumer, ABC):
         self._failure = error
         self._news.set()
 
-    def _revoke(self, revoked: Revoked) -> asyncio.Event:
+    def _revoke(self, revoked: Revoked) -> LightEvent:
         """Queue a revocation. Return an event that is set when the caller has handled it."""
-        self._revoking, self._handled = revoked, (handled := asyncio.Event())
+        self._revoking, self._handled = revoked, (handled := LightEvent())
         self._enqueue(revoked)
         if self._closed:
             handled.set()

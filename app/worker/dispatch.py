@@ -17,6 +17,7 @@ from app.interfaces import Consumer, RetryRequest, RetryResult, WaitingEvent
 from app.model.message import ConsumerEvent, Message
 from app.model.start import start_at
 from app.model.subscription_status import PAUSED_BY_CONFIGURATION, SubscriptionStatus
+from app.telemetry.light_event import LightEvent
 from app.telemetry.slices import Turns
 from app.worker.components import Components
 from app.worker.delivery import Delivery
@@ -50,7 +51,7 @@ class Dispatcher:
         self._turns = Turns()
         self._consumer: Consumer | None = None
         self._drain_time = components.hand_over
-        self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
+        self._stopping, self._stopped = LightEvent(), LightEvent()
         self._state = "starting"
         self._halt_overridden = (
             False  # by ``enable`` or ``pause``, which are newer than the store's answer

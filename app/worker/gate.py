@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from app.delivery.endpoint import BreakerState, Endpoint
 from app.errors import StoreUnavailable
 from app.interfaces import Halt, Notify
 from app.interfaces.notify import DISABLED
+from app.telemetry.light_event import LightEvent
 from app.worker.request_bounds import requests_in_flight
 from app.worker.shared import DispatcherContext, DispatcherPart
 
@@ -27,7 +27,7 @@ class EndpointState(DispatcherPart):
     def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
         self._disabling = 0  # writes of a 410 to the store that are in progress
-        self._closes = asyncio.Event()
+        self._closes = LightEvent()
         self.endpoint = Endpoint(requests_in_flight(shared.subscription), self._closes.set)
         self.halted = ""
 

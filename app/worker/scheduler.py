@@ -6,7 +6,6 @@ long as any is ready. All code runs on the event loop, so state changes only at 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -15,6 +14,7 @@ from app.delivery.endpoint import BreakerState
 from app.delivery.lanes import Lane, Lanes
 from app.interfaces import BatchSink, Sink, SinkAnswer
 from app.model.message import Partition
+from app.telemetry.light_event import LightEvent
 from app.worker.attempt_runner import AttemptRunner
 from app.worker.batching import BatchSender
 from app.worker.conclusions import Conclusions
@@ -60,7 +60,7 @@ class Scheduler(DispatcherPart):
             self._runner.batching = self._batching
         self._senders = 0  # tasks, and attempts without a task
         self._ended = False
-        self.concluded = asyncio.Event()
+        self.concluded = LightEvent()
         self._left_to_notify = 0
         sink.when_ready(self._sink_is_ready)
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetter, Parked
 from app.model.message import Partition
+from app.telemetry.light_event import LightEvent
 from app.worker.delivery import Delivery, DeliveryOrigin
 from app.worker.owned_partition import OwnedPartition, group_by_ownership
 from app.worker.shared import DispatcherContext, DispatcherPart
@@ -90,7 +91,7 @@ class StoredRows(DispatcherPart):
         self._task: asyncio.Task[None] | None = None
         self._leaving: dict[int, StoredRow] = {}  # by id of the row
         self.letters = shared.store.letters
-        self.deleted = asyncio.Event()
+        self.deleted = LightEvent()
 
     async def save(self, row: Parked, delivery: Delivery, due: float) -> None:
         """Write the delivery's steps, attempts and last cause to its row, due at ``due`` (monotonic seconds).

@@ -11,9 +11,10 @@ from app.delivery.rate import RateLimit
 from app.interfaces import Clock, Sink
 from app.model.rates import event_rate
 from app.model.subscription import Subscription
+from app.telemetry.light_event import AnyEvent, LightEvent
 
 
-async def wait_for_event(event: asyncio.Event, clock: Clock, seconds: float | None) -> bool:
+async def wait_for_event(event: AnyEvent, clock: Clock, seconds: float | None) -> bool:
     """Wait for the event, at most the given seconds (None: without limit). Return True if it was set."""
     if seconds is None:
         return await event.wait()
@@ -35,7 +36,7 @@ class Timekeeper:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._moment = inf
-        self._sooner = asyncio.Event()
+        self._sooner = LightEvent()
 
     async def run(self, act: Callable[[float], float | None]) -> None:
         """Call ``act`` with the monotonic time whenever something is due.

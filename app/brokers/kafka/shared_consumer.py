@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable
 from typing import Protocol, cast
 
@@ -16,6 +15,7 @@ from app.brokers.partition_reader import PartitionReader, PartitionReadingMember
 from app.errors import PositionOutOfRange
 from app.interfaces import ConsumerFilter
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
+from app.telemetry.light_event import LightEvent
 
 
 class SharedReader(PartitionReader):
@@ -104,11 +104,11 @@ class SharedConsumer(PartitionReadingMember[SharedReader]):
             reader.join()
         self._enqueue(Assigned(in_order(self._owned), epoch))
 
-    def start_revocation(self) -> asyncio.Event:
+    def start_revocation(self) -> LightEvent:
         """Stop reading. Return an event that is set when the caller has settled what is finished."""
         self._stop_reading()
         if not self._owned:
-            nothing = asyncio.Event()
+            nothing = LightEvent()
             nothing.set()
             return nothing
         return self._revoke(Revoked(in_order(self._owned), self._epoch))
