@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError
 from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from app.bindings.record import Record
@@ -56,6 +57,8 @@ class FakeKafkaClient:
     Attributes:
         asked: The fetch requests in order.
         ends: The first offset of each partition and the offset after its last record, as its leader states them.
+        views: By node: the leader that it names, and the replicas that it names as in sync. Other nodes are cut off.
+        stated: The ends that a node states, if they are not ``ends``.
     """
 
     def __init__(self) -> None:
@@ -63,6 +66,8 @@ class FakeKafkaClient:
         self.came = asyncio.Event()
         self.updates = 0
         self.ends = (0, 0)
+        self.views: dict[int, tuple[int, list[int]]] = {1: (1, [1])}
+        self.stated: dict[int, tuple[int, int]] = {}
         self.cluster = SimpleNamespace(leader_for_partition=lambda _: 1)
         self.closed = False
         self.away = False
@@ -77,10 +82,12 @@ class FakeKafkaClient:
         return updated
 
     async def send(
-        self, _node: int, request: FetchRequest | OffsetRequest, *, group: str = ""
+        self, node: int, request: FetchRequest | OffsetRequest | MetadataRequest, *, group: str = ""
     ) -> Any:
+        if isinstance(request, MetadataRequest):
+            return self._view(node, request)
         if isinstance(request, OffsetRequest):
-            return self._ends(request)
+            return self._ends(node, request)
         positions = {
             TopicPartition(topic, number): position
             for topic, partitions in request.topics
@@ -92,9 +99,19 @@ class FakeKafkaClient:
         self.came.set()
         return await answer
 
-    def _ends(self, request: OffsetRequest) -> Any:
+    def _view(self, node: int, request: MetadataRequest) -> Any:
+        if node not in self.views:
+            raise NodeNotReadyError(str(node))
+        leader, in_sync = self.views[node]
+        partition = {"partition": 0, "leader": leader, "isr": in_sync}
+        [topic] = request._topics or []
+        told = {"topics": [{"topic": topic, "partitions": [partition]}]}
+        return SimpleNamespace(to_object=lambda: told)
+
+    def _ends(self, node: int, request: OffsetRequest) -> Any:
         [(topic, [(number, time)])] = request._topics
-        offset = self.ends[0] if time == EARLIEST else self.ends[1]
+        ends = self.stated.get(node, self.ends)
+        offset = ends[0] if time == EARLIEST else ends[1]
         return SimpleNamespace(topics=[(topic, [(number, 0, 0, offset)])])
 
     async def next(self, number: int) -> PendingFetch:

@@ -21,6 +21,7 @@ from aiokafka.errors import (
 
 from app.brokers.aiokafka_adapter import client_of
 from app.brokers.kafka.connection import STOP_WITHIN, shut
+from app.brokers.kafka.leadership import confirmed_ends
 from app.brokers.kafka.questions import (
     ASK_AGAIN,
     EARLIEST,
@@ -209,6 +210,22 @@ class KafkaAdmin:
             earliest = _only(await offsets(client, leaders, EARLIEST), partition)
             latest = _only(await offsets(client, leaders, LATEST), partition)
         return earliest, latest
+
+    async def confirmed_ends(self, partition: Partition) -> tuple[int, int]:
+        """Return the same as ``ends``, from a leader that all replicas in sync confirm.
+
+        Raise LeaderNotAvailableError while they do not, for example if one of them is cut off.
+        """
+        async with self._client() as client:
+            leaders = await self._leader(client, partition)
+            place = TopicPartition(partition.topic, partition.number)
+            async with asyncio.timeout(self.patience):
+                ends = place in leaders and await confirmed_ends(
+                    client_of(client), place, leaders[place]
+                )
+        if not ends:
+            raise LeaderNotAvailableError(f"{partition} has no leader that its replicas confirm")
+        return ends
 
     async def offset_at(self, partition: Partition, time_ms: int) -> int:
         """Return the offset of the first record stored at ``time_ms`` or later.

@@ -191,7 +191,9 @@ class KafkaConsumer(ConsumerRebalanceListener, PartitionReadingMember[PartitionR
         new = [place for place in assigned if place not in committed]
         if new:
             started = {place.topic for place in await self._admin.committed(self._group)}
-            offsets = await resolve_new(self._consumer, new, started, self._joining.start)
+            offsets = await resolve_new(
+                self._admin, self._consumer, new, started, self._joining.start
+            )
             await self._consumer.commit({place: (offset, "") for place, offset in offsets.items()})
             committed |= await self._membership.committed(new)
         runs = {}

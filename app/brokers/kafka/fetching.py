@@ -26,7 +26,7 @@ from aiokafka.errors import (
 
 from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.fetch_request import PendingFetch, found_in, request_for
-from app.brokers.kafka.questions import EARLIEST, LATEST, offsets_of_leader
+from app.brokers.kafka.leadership import confirmed_ends
 from app.brokers.kafka.records import FetchedRecords
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.sharing import SingleFlight
@@ -216,7 +216,7 @@ class Fetcher:
         """Return records of the partition from ``position`` on, as soon as there are any.
 
         Raises the permanent errors in ``PERMANENT``, or a KafkaError of the client that is permanent. A position is
-        out of range only if the leader confirms it.
+        out of range only if the confirmed leader does not have it.
         """
         warned = False
         while not self._closed:
@@ -244,23 +244,20 @@ class Fetcher:
         raise BrokerUnavailable("this log is closing", broker=self._settings.name)
 
     async def _is_outside(self, place: TopicPartition, position: int) -> bool:
-        """Ask the leader of the partition whether this position is outside of the partition.
+        """Return True if the confirmed leader of the partition does not have this position.
 
-        A node that was the leader answers fetches as a follower too (KIP-392). After it was cut off, it may have fewer
-        records than the leader.
+        A node that was the leader answers fetches as a follower too (KIP-392), or still as the leader. After it was cut off,
+        it may have fewer records than the leader.
         """
         client: Any = self._client
         try:
             async with asyncio.timeout(self._settings.request_timeout):
                 await client.force_metadata_update()
-                leader = client.cluster.leader_for_partition(place)
-                first, end = [
-                    (await offsets_of_leader(client, leader, [place], time)).get(place)
-                    for time in (EARLIEST, LATEST)
-                ]
+                named = client.cluster.leader_for_partition(place)
+                ends = None if named is None else await confirmed_ends(client, place, named)
         except (KafkaError, OSError, TimeoutError):
             return False
-        return first is not None and end is not None and not first <= position <= end
+        return ends is not None and not ends[0] <= position <= ends[1]
 
     async def ask(self, node: int, request: Any, connection: str) -> Any:
         """Send another request to a node on the named connection. Raises KafkaError, OSError or

@@ -15,6 +15,7 @@ from app.brokers.kafka.fetching import Fetcher
 from app.brokers.positions import checked_offset, offset_of, out_of_range
 from app.errors import PositionOutOfRange
 from app.model.message import Message, Partition
+from app.model.position import is_offset
 
 
 async def read(
@@ -26,7 +27,7 @@ async def read(
     """
     place = TopicPartition(partition.topic, partition.number)
     try:
-        earliest, latest = await admin.ends(partition)
+        earliest, latest = await _ends(admin, partition, start, until)
         first = checked_offset(partition, start, earliest, latest)
         end = latest if until is None else min(offset_of(until), latest)
         while first < end:
@@ -41,6 +42,20 @@ async def read(
             first = found.next_fetch_offset  # skips gaps of compaction and transactions too
     finally:
         await fetching.close()
+
+
+async def _ends(
+    admin: KafkaAdmin, partition: Partition, start: str, until: str | None
+) -> tuple[int, int]:
+    """Return the first offset of a partition, and the offset after its last record.
+
+    If the range is not inside of them, they are those of the confirmed leader. A broker that was cut off has fewer records, and
+    a replay would end without the others.
+    """
+    earliest, latest = await admin.ends(partition)
+    asked = (start, until or start)
+    inside = all(is_offset(each) and earliest <= int(each) <= latest for each in asked)
+    return (earliest, latest) if inside else await admin.confirmed_ends(partition)
 
 
 def message_of(raw: Any, partition: Partition, epoch: int) -> Message:

@@ -191,7 +191,7 @@ class SharedStarts:
         self, places: Collection[TopicPartition], start: StartAt
     ) -> dict[Partition, int]:
         async with self._admin.reader() as consumer:
-            offsets = await resolve(consumer, places, start)
+            offsets = await resolve(self._admin, consumer, places, start)
         return {Partition(at.topic, at.partition): offset for at, offset in offsets.items()}
 
     def _still_running(self, group: str) -> BrokerUnavailable:

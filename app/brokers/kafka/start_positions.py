@@ -16,6 +16,7 @@ from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError
 from app.brokers.kafka.admin import KafkaAdmin
 from app.brokers.kafka.questions import ASK_AGAIN
 from app.brokers.positions import checked_offset
+from app.errors import PositionOutOfRange
 from app.model.message import Partition
 from app.model.start import EARLIEST, StartAt
 
@@ -34,7 +35,7 @@ async def prepare(admin: KafkaAdmin, group: str, topics: Sequence[str], start: S
     places = await admin.places(fresh)
     async with admin.reader(group_id=group, enable_auto_commit=False) as consumer:
         consumer.assign(places)
-        offsets = await resolve(consumer, places, start)
+        offsets = await resolve(admin, consumer, places, start)
         try:
             await consumer.commit({place: (offset, "") for place, offset in offsets.items()})
         except CommitFailedError:
@@ -42,9 +43,16 @@ async def prepare(admin: KafkaAdmin, group: str, topics: Sequence[str], start: S
 
 
 async def resolve(
-    consumer: AIOKafkaConsumer, places: Collection[TopicPartition], start: StartAt
+    admin: KafkaAdmin,
+    consumer: AIOKafkaConsumer,
+    places: Collection[TopicPartition],
+    start: StartAt,
 ) -> dict[TopicPartition, int]:
-    """Return the offset at which each partition begins."""
+    """Return the offset at which each partition begins.
+
+    Raises PositionOutOfRange only if the confirmed leader of a partition does not hold the position: a subscription does not
+    start again after it.
+    """
     earliest: Mapping[TopicPartition, int] = await consumer.beginning_offsets(places)
     latest: Mapping[TopicPartition, int] = await consumer.end_offsets(places)
     if start.kind == "earliest":
@@ -58,12 +66,20 @@ async def resolve(
     for place in places:
         text = start.positions.get(place.partition)
         if text is not None:
-            partition = Partition(place.topic, place.partition)
-            offsets[place] = checked_offset(partition, text, earliest[place], latest[place])
+            ends = earliest[place], latest[place]
+            offsets[place] = await _held(admin, Partition(*place), text, ends)
     return offsets
 
 
+async def _held(admin: KafkaAdmin, partition: Partition, text: str, ends: tuple[int, int]) -> int:
+    try:
+        return checked_offset(partition, text, *ends)
+    except PositionOutOfRange:
+        return checked_offset(partition, text, *await admin.confirmed_ends(partition))
+
+
 async def resolve_new(
+    admin: KafkaAdmin,
     consumer: AIOKafkaConsumer,
     places: Collection[TopicPartition],
     started: Collection[str],
@@ -76,8 +92,8 @@ async def resolve_new(
     """
     added = [place for place in places if place.topic in started]
     fresh = [place for place in places if place.topic not in started]
-    offsets = await resolve(consumer, added, EARLIEST) if added else {}
-    return offsets | (await resolve(consumer, fresh, start) if fresh else {})
+    offsets = await resolve(admin, consumer, added, EARLIEST) if added else {}
+    return offsets | (await resolve(admin, consumer, fresh, start) if fresh else {})
 
 
 async def _committed(admin: KafkaAdmin, group: str) -> Mapping[TopicPartition, int]:

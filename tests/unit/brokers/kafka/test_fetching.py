@@ -180,6 +180,40 @@ async def test_a_position_is_out_of_range_only_if_the_leader_says_so(
     assert client.updates == 1, "the next fetch goes to whoever leads now"
 
 
+@pytest.mark.parametrize(
+    "views",
+    [
+        {1: (1, [1, 2, 3]), 2: (2, [2, 3]), 3: (2, [2, 3])},
+        {1: (1, [1, 2]), 2: (3, [3]), 3: (3, [3])},
+        {1: (1, [1, 2, 3])},
+        {1: (-1, [1])},
+    ],
+    ids=["others have another leader", "two leaders later", "nobody else answers", "no leader"],
+)
+async def test_a_broker_that_still_believes_to_lead_does_not_end_a_subscription(
+    client: FakeKafkaClient, fetches: Fetcher, views: dict[int, tuple[int, list[int]]]
+) -> None:
+    """A leader that was cut off names itself, and its log ends too early. The subscription stopped for good (seen by
+    ``make proof ARGS="--scenario kafka-minority --seed 2"``)."""
+    client.ends, client.views = (0, 300), views
+    asking = asyncio.create_task(values_of(fetches, ONE, 338))
+    (await client.next(0)).tell({ONE: OffsetOutOfRangeError.errno})
+    (await client.next(1)).tell({ONE: values(338, b"x")})
+    assert await asking == [b"x"]
+
+
+async def test_a_position_that_the_confirmed_leader_does_not_have_is_told(
+    client: FakeKafkaClient, fetches: Fetcher
+) -> None:
+    """The answer of another broker does not count, even if it has the position."""
+    client.views = dict.fromkeys((1, 2, 3), (2, [1, 2, 3]))
+    client.ends, client.stated = (0, 338), {2: (0, 300)}
+    asking = asyncio.create_task(values_of(fetches, ONE, 338))
+    (await client.next(0)).tell({ONE: OffsetOutOfRangeError.errno})
+    with pytest.raises(OffsetOutOfRangeError):
+        await asking
+
+
 async def test_closing_ends_all(client: FakeKafkaClient, fetches: Fetcher) -> None:
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     await client.next(0)
