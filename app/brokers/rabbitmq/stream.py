@@ -21,13 +21,15 @@ from app.brokers.rabbitmq.owned_partition import OwnedQueue, message_of
 from app.brokers.rabbitmq.queue_ownership import QueueOwnership
 from app.brokers.rabbitmq.read_frames import Delivered
 from app.brokers.rabbitmq.settings import RabbitSettings
-from app.brokers.rabbitmq.stream_ends import consume_from, ends_of, offset_in
+from app.brokers.rabbitmq.stream_ends import consume_from, offset_in
 from app.brokers.rabbitmq.stream_positions import StreamPositions
+from app.brokers.rabbitmq.stream_replicas import StreamReplicas
 from app.brokers.rabbitmq.topology import Topology
 from app.delivery.offsets import FinishedRuns
 from app.errors import BrokerRefused, BrokerUnavailable, StaleOwner, StoreUnavailable
 from app.interfaces import Commit, OffsetStore
 from app.model.message import Message, Partition
+from app.model.position import is_offset
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +128,8 @@ class StreamConsumer(RabbitConsumer):
         self._offsets = offsets
         self._committing = asyncio.Lock()  # keeps an older commit from overwriting a newer one
         self._resting: asyncio.Task[None] | None = None
-        self._places = StreamPositions(settings.name, joining.group, offsets)
+        replicas = StreamReplicas(settings)
+        self._places = StreamPositions(settings.name, joining.group, offsets, replicas)
 
     async def settle(self, messages: Collection[Message]) -> None:
         """Mark messages as finished. They are committed soon if no message is unfinished, otherwise every
@@ -222,7 +225,8 @@ async def read(
 
     Without ``until``, reading ends at the current end of the stream.
     """
-    ends = await ends_of(connection, queue)
+    asked = [int(each) for each in (start, until) if each is not None and is_offset(each)]
+    ends = await StreamReplicas(settings).ends(connection, queue, max(asked, default=0))
     first = checked_offset(partition, start, *ends)
     end = ends.latest if until is None else min(offset_of(until), ends.latest)
     if first >= end:

@@ -14,8 +14,10 @@ from app.brokers.positions import checked_offset
 from app.brokers.rabbitmq.connection import RabbitConnection
 from app.brokers.rabbitmq.read_frames import Delivered
 from app.brokers.rabbitmq.stream_ends import ends_of, offset_at, offset_in, peek
+from app.brokers.rabbitmq.stream_replicas import StreamReplicas
 from app.interfaces import Commit, OffsetStore
 from app.model.message import Partition
+from app.model.position import is_offset
 from app.model.start import EARLIEST, StartAt
 
 log = logging.getLogger(__name__)
@@ -25,14 +27,17 @@ class StreamPositions:
     """The positions of one group in the streams of one broker.
 
     If a stream is deleted and created again, its offsets begin at 0 again. A position in the old stream must
-    not skip messages of the new stream. Methods raise StoreUnavailable, PositionOutOfRange, and the errors in
-    ``errors.EXPECTED``.
+    not skip messages of the new stream. Methods raise StoreUnavailable, PositionOutOfRange, the errors in
+    ``errors.EXPECTED``, and BrokerUnavailable if the connected node lacks messages that another node has.
     """
 
-    def __init__(self, broker: str, group: str, offsets: OffsetStore) -> None:
+    def __init__(
+        self, broker: str, group: str, offsets: OffsetStore, replicas: StreamReplicas
+    ) -> None:
         self._broker = broker
         self._group = group
         self._offsets = offsets
+        self._replicas = replicas
         self._vanished: set[Partition] = set()
         self._newest: dict[Partition, Delivered] = {}
 
@@ -58,7 +63,7 @@ class StreamPositions:
         begun = {place.topic for place in known}
         fresh = {
             place: Commit(
-                await _resolve(
+                await self._resolve(
                     connection, place, queue, EARLIEST if place.topic in begun else start
                 )
             )
@@ -78,6 +83,7 @@ class StreamPositions:
         """
         known = await self._offsets.own_offsets(self._broker, self._group, epoch, [partition])
         commit = known[partition]
+        await self._check_replica(connection, partition, queue, commit)
         if await self._is_another(connection, partition, queue, commit):
             log.warning(
                 "group %s: %s was replaced by another stream, which is read from its start",
@@ -92,6 +98,27 @@ class StreamPositions:
         self._vanished.discard(partition)
         self._newest.pop(partition, None)
         return commit
+
+    async def _check_replica(
+        self, connection: RabbitConnection, partition: Partition, queue: str, commit: Commit
+    ) -> None:
+        """Raise BrokerUnavailable if the connected node lacks messages before the commit that another node has."""
+        newest = self._newest.get(partition)
+        read = 0 if newest is None else offset_in(newest) + 1
+        if partition not in self._vanished:
+            await self._replicas.ends(connection, queue, max(commit.offset, read))
+
+    async def _resolve(
+        self, connection: RabbitConnection, partition: Partition, queue: str, start: StartAt
+    ) -> int:
+        if start.kind == "time":
+            return await offset_at(connection, queue, start.time_ms)
+        text = start.positions.get(partition.number) if start.kind == "position" else None
+        least = int(text) if text is not None and is_offset(text) else 0
+        ends = await self._replicas.ends(connection, queue, least)
+        if start.kind == "latest":
+            return ends.latest
+        return ends.earliest if text is None else checked_offset(partition, text, *ends)
 
     async def _is_another(
         self, connection: RabbitConnection, partition: Partition, queue: str, commit: Commit
@@ -123,15 +150,3 @@ async def _holds(connection: RabbitConnection, queue: str, newest: Delivered) ->
 
 def _identity(record: Record) -> tuple[object, ...]:
     return record.message_id, record.time_ms, record.content_type
-
-
-async def _resolve(
-    connection: RabbitConnection, partition: Partition, queue: str, start: StartAt
-) -> int:
-    if start.kind == "time":
-        return await offset_at(connection, queue, start.time_ms)
-    ends = await ends_of(connection, queue)
-    if start.kind == "latest":
-        return ends.latest
-    text = start.positions.get(partition.number) if start.kind == "position" else None
-    return ends.earliest if text is None else checked_offset(partition, text, *ends)
