@@ -21,6 +21,20 @@ def is_offset(text: str) -> bool:
     return _OFFSET.fullmatch(text) is not None and int(text) <= _LARGEST
 
 
+def is_before(position: str, other: str) -> bool:
+    """Return True if a position is before another one of the same partition. Return False if one of them is no position."""
+    places = [_place(text) for text in (position, other)]
+    return all(places) and places[0] < places[1]
+
+
+def _place(text: str) -> tuple[int, ...]:
+    """Return the numbers of a position in the order in which they count, or () if the text is no position."""
+    found = LEDGER_ENTRY.fullmatch(text)
+    if found is not None:
+        return tuple(int(number or 0) for number in found.groups())
+    return (int(text),) if is_offset(text) else ()
+
+
 def why_impossible(kind: str, number: int, text: str) -> str:
     """Return why no log of this kind has this position in partition ``number``, or "" if the position is possible."""
     if not 0 <= number <= LARGEST_PARTITION:

@@ -19,6 +19,7 @@ from app.delivery.replay_range import ReplayRange
 from app.errors import BrokerError, PositionOutOfRange, StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetters, Log, Replay
 from app.model.message import Message, Partition
+from app.model.position import is_before
 from app.telemetry.slices import Turns
 from app.worker.budget import MOST_HELD
 from app.worker.decode_and_filter import DeliveryReader
@@ -182,10 +183,14 @@ class ReplayRunner(DispatcherPart):
         self._runs.pop(run.row.id, None)
 
     def _skips_expired(self, run: ReplayedRange, error: PositionOutOfRange) -> bool:
-        """Move the replay to the earliest position that the log still has. Return False if that is no progress."""
-        _log.warning("%s: a replay skips messages that are gone: %s", run.row.subscription, error)
-        if error.earliest in ("", run.range.next):
+        """Move the replay on to the earliest position that the log still has. Return False if that is no progress.
+
+        A replay never moves back: a position after the last message means that the log has lost messages, or that a broker
+        does not have them yet.
+        """
+        if not is_before(run.range.next, error.earliest):
             return False
+        _log.warning("%s: a replay skips messages that are gone: %s", run.row.subscription, error)
         run.range = ReplayRange(error.earliest, run.range.done)
         return True
 

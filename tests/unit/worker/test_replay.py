@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.errors import StoreUnavailable
+from app.errors import PositionOutOfRange, StoreUnavailable
 from app.interfaces import Replay, SinkAnswer
 from waiting import until
 from worker_doubles import OK, an_event
@@ -219,3 +219,27 @@ async def test_nothing_of_it_is_sent_while_its_partition_is_handed_over(delivere
         await asyncio.sleep(0.002)
     assert rig.status.partitions, "it is being handed over still"
     assert rig.sink.ids == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("earliest", "expected"),
+    [("5", "56789"), ("0", "23456789")],
+    ids=["retention has dropped the first ones", "a broker does not have the last ones"],
+)
+async def test_it_never_goes_back(delivered, orders, monkeypatch, earliest, expected):
+    """A broker that was cut off has too few messages, so the position was out of its range. The replay went back to the
+    first message of the log."""
+    rig = delivered
+    whole = rig.log.read
+    refusals = [PositionOutOfRange("not here", earliest=earliest, latest="1")]
+
+    async def read(partition, start, until):
+        if refusals:
+            raise refusals.pop()
+        async for message in whole(partition, start, until):
+            yield message
+
+    monkeypatch.setattr(rig.log, "read", read)
+    await ask(rig, a_range(orders, 2, 10))
+    await over(rig)
+    assert sorted(map(int, rig.sink.answered)) == [*map(int, expected)]
