@@ -40,7 +40,12 @@ from app.libraries.versions import demand
 
 KNOWN = ("0.14",)
 
-FIND_COORDINATOR, HEARTBEAT, SYNC_GROUP = 10, 12, 14  # API keys of Kafka's protocol
+OFFSET_COMMIT, FIND_COORDINATOR, HEARTBEAT, SYNC_GROUP = (
+    8,
+    10,
+    12,
+    14,
+)  # API keys of Kafka's protocol
 _READ_COMMITTED = 1
 _ANY_REPLICA = -1
 _FORMAT = 2
@@ -131,6 +136,7 @@ def batch_builder(
 
 __all__: Sequence[str] = [
     "HEARTBEAT",
+    "OFFSET_COMMIT",
     "SYNC_GROUP",
     "batch_builder",
     "batches_of",

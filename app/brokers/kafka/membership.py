@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -13,6 +14,7 @@ from aiokafka.structs import OffsetAndMetadata
 from app.brokers.aiokafka_adapter import (
     FIND_COORDINATOR,
     HEARTBEAT,
+    OFFSET_COMMIT,
     SYNC_GROUP,
     client_of,
     coordinator_of,
@@ -139,6 +141,8 @@ class KafkaMembership:
     async def _observe(self, node: int, request: Any, **options: Any) -> Any:
         if self._beats is not None and request.API_KEY == HEARTBEAT:
             return await self._beat(self._beats, node, request, **options)
+        if request.API_KEY == OFFSET_COMMIT:
+            _drop_error_of(asyncio.current_task())
         if request.API_KEY == FIND_COORDINATOR:
             return await self._requests.ask_each(node, request)
         return await self._sent(self._requests.send(node, request, **options), request)
@@ -163,3 +167,12 @@ class KafkaMembership:
         if request.API_KEY in _SIGNS and answer.error_code in _ALIVE:
             self._sure_until = left + self._session_timeout
         return answer
+
+
+def _drop_error_of(commit: asyncio.Task[Any] | None) -> None:
+    """Let Python not report the error of a commit whose caller does not wait any more.
+
+    aiokafka shields a commit, so that it goes on in a task of its own when its caller gives it up.
+    """
+    if commit is not None:
+        commit.add_done_callback(lambda task: None if task.cancelled() else task.exception())
