@@ -192,11 +192,14 @@ class PulsarCluster:
     def settings(self, topic: str) -> Mapping[str, Any]:
         """Return the settings of the broker ``main``. The first process of the service makes the topic."""
         self._topic = topic
-        services = ",".join(f"{each.host.address}:{_SERVICE}" for each in self._brokers)
+        services, webs = (
+            ",".join(f"{each.host.address}:{port}" for each in self._brokers)
+            for port in (_SERVICE, _WEB)
+        )
         return {
             "kind": "pulsar",
             "service_url": f"pulsar://{services}",
-            "admin_url": self._brokers[0].admin,
+            "admin_url": f"http://{webs}",
             "topics": {"create": True, "partitions": PARTITIONS},
         }
 

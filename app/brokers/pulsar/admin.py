@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from app.brokers.pulsar.admin_requests import AdminRequests
 from app.brokers.pulsar.answers import (
     BrokerLookup,
     ErrorReason,
@@ -26,7 +27,6 @@ from app.brokers.pulsar.answers import (
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import Position, full_name, wire_name
 from app.brokers.pulsar.settings import PulsarSettings
-from app.brokers.pulsar.tokens import authentication
 from app.libraries.httpx_client import httpx
 
 S = TypeVar("S")
@@ -47,12 +47,10 @@ class PulsarAdmin:
 
     def __init__(self, settings: PulsarSettings) -> None:
         self._settings = settings
-        self._http: httpx.AsyncClient | None = None
+        self._requests = AdminRequests(settings)
 
     async def stop(self) -> None:
-        http, self._http = self._http, None
-        if http is not None:
-            await http.aclose()
+        await self._requests.close()
 
     async def probe(self) -> None:
         """Ask about the namespace, and raise unless the answer comes within two seconds."""
@@ -225,26 +223,12 @@ class PulsarAdmin:
     ) -> bytes:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if content is None else {"content-type": "application/json"}
-        answer = await self._client().request(
+        answer = await self._requests.send(
             method, path, content=content, headers=headers, params=query
         )
         if answer.is_success:
             return answer.content
         raise AdminError(answer.status_code, _message_of(answer))
-
-    def _client(self) -> httpx.AsyncClient:
-        if self._http is None:
-            settings = self._settings
-            secure = settings.admin_url.startswith("https://")
-            self._http = httpx.AsyncClient(
-                base_url=settings.admin_url,
-                auth=authentication(settings),
-                verify=settings.ssl_context() if secure or settings.oauth2 else False,
-                timeout=httpx.Timeout(settings.operation_timeout, connect=settings.connect_timeout),
-                follow_redirects=True,  # a broker redirects to the one that serves the topic
-                trust_env=False,
-            )
-        return self._http
 
 
 def _subscription(wire: str, group: str) -> str:

@@ -22,7 +22,7 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         service_url: ``pulsar://`` or ``pulsar+ssl://``, with several brokers separated by commas.
         admin_url: ``http://`` or ``https://`` of the administration, for topics, start positions and
-            owners.
+            owners, with several brokers separated by commas and tried in turn.
         namespace: The namespace of topics that name none.
         create_topics: Whether missing topics are created, with ``partitions``. Otherwise publishing to them
             fails.

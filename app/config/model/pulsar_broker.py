@@ -47,7 +47,7 @@ class PulsarBroker(Strict):
         str, Field(pattern=r"^https?://[^/?#@\s]+/?$"), AfterValidator(with_ports)
     ] = Field(
         description="URL of the admin API, for topics and owners: http://host:8080 or "
-        "https://host:8443"
+        "https://host:8443; several hosts joined by commas and tried in turn"
     )
     namespace: Annotated[str, Field(pattern=r"^[\w.=:-]+/[\w.=:-]+$")] = Field(
         "public/default", description="tenant/namespace of topics without one in their name"
