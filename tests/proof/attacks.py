@@ -84,11 +84,14 @@ class Attacks:
         return steps
 
     def worker_cut_from_log(self, dice: Random) -> list[Step]:
-        """A worker loses the brokers and still reaches the target, for longer than its lease."""
-        return [
-            Step(dice.choice(WORKERS), dice.choice(WAYS), *span, self._pattern)
-            for span in spans(dice, 3, (14, 24), (8, 12))
-        ]
+        """A worker loses the brokers and still reaches the target, for longer than its lease. Keys of a subscription wait until
+        the lease is over, so that the worker has something to deliver."""
+        steps = []
+        for begin, end in spans(dice, 3, (22, 28), (10, 14)):
+            worker, way = dice.choice(WORKERS), dice.choice(WAYS)
+            steps.append(Step("target", "answers", begin - 3, begin + 14, "moody refuse"))
+            steps.append(Step(worker, way, begin, end, self._pattern))
+        return steps
 
     def everything(self, minutes: float, more: Sequence[str] = ()) -> Draw:
         """Return a drawer of faults at all hosts, and at ``more`` of the cluster, for so many minutes."""
@@ -129,7 +132,7 @@ class Attacks:
             ),
             ("random", "All faults at random, for five minutes.", self.everything(5)),
         )
-        short = [
+        return [
             Scenario(
                 f"{self._cluster}-{name}",
                 self._cluster,
@@ -139,12 +142,6 @@ class Attacks:
             )
             for name, attack, draw in rows
         ]
-        long = "All faults at random, for half an hour."
-        name = f"{self._cluster}-random-long"
-        last = Scenario(
-            name, self._cluster, NOTHING_LOST, long, self.everything(30), at_length=True
-        )
-        return [*short, last]
 
 
 _CLAIMS = {"lease": "A worker that lost the brokers does not deliver beyond its lease."}

@@ -25,9 +25,9 @@ class Scenario(NamedTuple):
         attack: What happens, in words.
         draw: Return the table of a seed.
         changes: What differs in the settings, from the settings without changes.
+        gives_up: The promise that the service of a control gives up in its code (``proof.unsafe``); "" for none.
         convicts: The verdict of the checker that a control must have; "" for a scenario that must be clean.
         clocks: Whether the service runs with clocks that can be shifted.
-        at_length: Whether it runs only if it is named.
         resumes: Seconds within which each subscription must receive again, whatever happens; 0 for any.
     """
 
@@ -37,9 +37,9 @@ class Scenario(NamedTuple):
     attack: str
     draw: Callable[[Random], list[Step]]
     changes: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
+    gives_up: str = ""
     convicts: str = ""
     clocks: bool = False
-    at_length: bool = False
     resumes: float = 0.0
 
     def table(self, seed: int) -> list[Step]:

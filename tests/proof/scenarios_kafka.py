@@ -140,6 +140,12 @@ SCENARIOS: Sequence[Scenario] = (
         "Brokers and workers are killed.", ATTACKS.killed, unanswered, convicts="lost",
     ),
     Scenario(
+        "kafka-lease-unchecked", "kafka",
+        "Control: a worker that does not check its lease delivers at the same time as another one.",
+        "A worker is cut from the brokers, not from the target.", ATTACKS.worker_cut_from_log,
+        gives_up="lease", convicts="two owners",
+    ),
+    Scenario(
         "kafka-silent-unordered", "kafka",
         "Control: a subscription without order (`ordering: none`) breaks the order per key.",
         "Targets accept and never answer.", silent_target, unordered, convicts="out of order",

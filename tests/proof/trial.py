@@ -72,8 +72,13 @@ class Trial:
         self._folder.mkdir(parents=True)
         name = f"proof{int(time.time())}"  # noqa: TID251 - a name, not a time
         settings = self._settings(name)
+        scenario = self.scenario
         self._services = services(
-            self._laboratory.network, self._folder, settings, self.scenario.changes(settings)
+            self._laboratory.network,
+            self._folder,
+            settings,
+            scenario.changes(settings),
+            scenario.gives_up,
         )
         self._history = HistoryWriter(self._folder / "runner.jsonl")
         self._history.write(

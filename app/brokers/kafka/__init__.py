@@ -10,6 +10,7 @@
 - Shared groups: ``shared_group``, ``shared_consumer``, ``shared_ownership``, ``shared_positions`` and ``shared_starts`` let
   many subscriptions share one membership.
 - Administration: ``admin``, ``shared_admin`` and ``questions`` return metadata, offsets and lag, and create topics.
+  ``leadership`` confirms which broker leads a partition.
 - ``errors`` defines what errors mean. ``driver`` combines all modules for the portable log.
 """
 

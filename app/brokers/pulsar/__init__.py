@@ -5,7 +5,7 @@
 - Publishing: ``batchers``, ``topics`` and ``producer`` send records and resolve results.
 - Groups: ``start_positions``, ``ownership``, ``owned_partition`` and ``consumer`` are members of subscriptions.
   ``reader`` reads without a subscription.
-- Administration: ``admin``, ``tokens``, ``answers`` and ``catalogue`` use the REST administration.
+- Administration: ``admin``, ``admin_requests``, ``tokens``, ``answers`` and ``catalogue`` use the REST administration.
 - ``errors`` defines what errors mean. ``driver`` combines all modules for the portable log.
 """
 

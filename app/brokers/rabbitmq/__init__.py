@@ -7,7 +7,8 @@
   resolve results.
 - Groups: ``group_roster``, ``group_queues``, ``queue_ownership``, ``owned_partition`` and ``consumer`` share queues
   among members.
-- Streams: ``stream``, ``stream_ends`` and ``stream_positions`` do the same for queues that keep messages.
+- Streams: ``stream``, ``stream_ends``, ``stream_replicas`` and ``stream_positions`` do the same for queues that keep
+  messages.
 - Administration: ``admin`` returns metadata and depths, and creates topics.
 - ``errors`` defines what errors mean. ``driver`` combines all modules for the portable log.
 """

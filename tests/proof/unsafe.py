@@ -1,0 +1,36 @@
+"""The service with a promise given up in its code, for controls alone: no setting gives these promises up.
+
+::
+
+    python -m proof.unsafe confirms serve --config skybridge.yaml
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from app.brokers import rabbitmq
+from app.brokers.kafka.membership import KafkaMembership
+from app.cli import main
+
+
+def without_confirms() -> None:
+    """Acknowledge an event when it was written to RabbitMQ's connection."""
+    rabbitmq.RabbitSettings = partial(rabbitmq.RabbitSettings, confirms=False)  # type: ignore[misc, assignment]
+
+
+def without_lease() -> None:
+    """Let a worker deliver although Kafka may have given its partitions to other workers."""
+    KafkaMembership.has_lease = lambda _: True  # type: ignore[method-assign]
+
+
+GIVEN_UP: Mapping[str, Callable[[], None]] = {
+    "confirms": without_confirms,
+    "lease": without_lease,
+}
+
+if __name__ == "__main__":
+    GIVEN_UP[sys.argv.pop(1)]()
+    main()
