@@ -95,6 +95,10 @@ impacted: install ## run the tests whose imports reach a change since main (ARGS
 properties: install ## run every property with 100,000 examples, for hours (ARGS="-k headers")
 	$(PYTEST) tests/properties --hypothesis-profile=nightly --timeout=0 $(ARGS)
 
+.PHONY: fuzz
+fuzz: install ## change inputs of pure parsers until one fails (ARGS="--list", "--target cesql --seconds 300")
+	@PYTHONPATH=tests/support:tests $(PY) -m fuzz.run $(ARGS)
+
 .PHONY: check
 check: install ## check lint, format, types, import contracts, spelling, that all files name one version, and the site
 	$(BIN)/ruff check --no-cache .

@@ -34,7 +34,12 @@ class Gateway(NamedTuple):
 
 
 class Sender:
-    """The sender of one key."""
+    """The sender of one key.
+
+    Attributes:
+        next: The number of the next event. Another run of the same key continues with it.
+        pace: Seconds between two events, on average.
+    """
 
     def __init__(
         self,
@@ -43,18 +48,20 @@ class Sender:
         history: HistoryWriter,
         dice: random.Random,
         pace: float,
+        first: int = 0,
     ) -> None:
-        self._key, self._history, self._dice, self._pace = key, history, dice, pace
+        self._key, self._history, self._dice = key, history, dice
+        self.pace, self.next = pace, first
         self._gateways = list(gateways)
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Send until ``stopping``, an event in each ``pace`` seconds on average. Lost time is not made up for."""
+        """Send until ``stopping``. Lost time is not made up for."""
         for events in self._requests():
             while not await self._accepted(events):
                 self._gateways.append(self._gateways.pop(0))
                 await asyncio.sleep(PAUSE)
-            wait = self._pace * len(events) * self._dice.uniform(0.5, 1.5)
+            wait = self.pace * len(events) * self._dice.uniform(0.5, 1.5)
             with_time = asyncio.wait_for(stopping.wait(), wait)
             try:
                 await with_time
@@ -63,11 +70,10 @@ class Sender:
             return
 
     def _requests(self) -> Iterator[list[Sent]]:
-        number = 0
         while True:
             count = self._dice.randint(2, MOST) if self._dice.random() < BATCHES else 1
-            yield [self._event(number + each) for each in range(count)]
-            number += count
+            first, self.next = self.next, self.next + count
+            yield [self._event(first + each) for each in range(count)]
 
     def _event(self, number: int) -> Sent:
         filler = "".join(self._dice.choices(_WORDS, k=self._dice.randint(0, 30)))

@@ -57,7 +57,7 @@ def _write(page: Path, result: Result, version: str) -> None:
     known, _, after = rest.partition(END)
     rows = {match[1]: match[0] for match in _ROW.finditer(known)}
     seeds = _seeds_before(rows.get(result.scenario.name, ""), result)
-    rows[result.scenario.name] = row(result, seeds, _commit())
+    rows[result.scenario.name] = row(result, seeds, commit())
     remarks = _remarks(known)
     remarks[result.scenario.cluster] = f"- {result.scenario.cluster}: {version}."
     page.write_text(f"{before}{BEGIN}\n\n{table(rows, remarks)}\n{END}{after}", encoding="utf-8")
@@ -100,7 +100,7 @@ def attack(scenario: Scenario) -> str:
 def _seeds_before(known: str, result: Result) -> str:
     """Return the seeds of this row: those of the same commit and verdict, and the new one."""
     cells = [each.strip() for each in known.strip("|").split("|")]
-    same = len(cells) == len(HEADINGS) and cells[10].startswith(f"{_commit()},")
+    same = len(cells) == len(HEADINGS) and cells[10].startswith(f"{commit()},")
     before = cells[2].split(", ") if same and cells[7] == verdict(result) else []
     return ", ".join(dict.fromkeys([*before, str(result.seed)]))
 
@@ -109,7 +109,7 @@ def _remarks(known: str) -> dict[str, str]:
     return {match[1]: match[0] for match in re.finditer(r"^- ([\w-]+): .*$", known, re.MULTILINE)}
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the short name of the commit, marked if files of the service differ from it."""
     changed = git("status", "--porcelain", "--untracked-files=no", "--", "app")
     return git("rev-parse", "--short", "HEAD").strip() + (" with changes" if changed else "")

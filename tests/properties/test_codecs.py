@@ -22,21 +22,13 @@ from app.formats.json_columns import read_columns
 from app.formats.json_compact import read_compact
 from event_strategies import events, header_pairs, json_values, old_documents, texts
 from example_counts import READERS, examples
+from reading_checks import refused_with
 
 BINARY, STRUCTURED, BATCH = ContentMode.BINARY, ContentMode.STRUCTURED, ContentMode.BATCH
 
 
 def wire(message: http.HttpMessage) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode(), value.encode()) for name, value in message.headers]
-
-
-def refused_with(error: SenderError) -> None:
-    """The sender's fault, said so that it can be printed."""
-    assert 400 <= error.status < 500
-    assert str(error).encode()
-    assert all(
-        fault.rule and fault.detail.encode() and fault.at.isprintable() for fault in error.faults
-    )
 
 
 def not_json(name: str) -> None:

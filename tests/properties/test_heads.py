@@ -5,40 +5,24 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import httptools
 import pytest
 
 from app.access.caller import EventSender
 from app.access.quota import Quota
 from app.access.rights import Rights
-from app.bindings.headers import FIELD_NAMES
 from app.errors import SenderError
-from app.gateway.head_layout import HeadLayout, HeadLayouts
 from app.gateway.publish import Publisher, PublishPolicy
-from app.gateway.request import EventRequest, events_target
+from app.gateway.request import EventRequest
 from app.model.log_name import LogName
 from app.model.producer import May
 from app.model.route import Route
 from app.routing.plan import Router
 from app.routing.publications import PulsarProfile
 from app.telemetry import Counters
+from compiled_heads import SEEDS, ParsedRequests, learned
 from corrupted_requests import TOKENS, corrupted_bytes
-from raw_http import event, request
 from scripted_log import ScriptedLog
 
-BODY = b'{"a":1}'
-SEEDS = [
-    event(1, BODY, ce_time="2026-11-20T10:00:00Z", ce_partitionkey="k-1"),
-    event(1, BODY, ce_subject="s", ce_region="eu", user_agent="a client/1.0 (x; y)", x_own="a b"),
-    event(1, BODY, target="/events/named", authorization="Bearer abc", ce_partitionkey="k"),
-    event(1, b"", ce_time="2026-11-20T10:00:00.5+01:00", connection="keep-alive"),
-    event(1, BODY, ce_dataschema="https://x/y", traceparent="00-1-2-3").replace(b"ce-id", b"CE-Id"),
-    request(
-        body=BODY, headers=[("ce-specversion", "1.0"), ("ce-type", "t"), ("ce-id", "1"), ("ce-source", "/s")]
-    ),
-    event(1, BODY).replace(b"/json", b"/" + b"x" * 250),  # too long for RabbitMQ, as the name of the next one
-    event(1, BODY, **{"ce_" + "x" * 260: "v"}),
-]  # fmt: skip
 TEXTS = [
     b"1", b"0", b"", b"\t", b" x", b"x ", b"a b", b"a%20b", b"%", b'"q"', b"com.example.b", b"/x", b"://", b"1.0",
     b"0.3", b"2026-02-30T10:00:00Z", b"2026-11-20T10:00:00Z", b"a" * 300, b"\xc3\xa9", b"\xff", b"application/json",
@@ -85,29 +69,6 @@ RIGHTS = {"": May(), "shop": May(), "narrow": MAY}
 CASES = [(1, 10_000), pytest.param(2, 100_000, marks=pytest.mark.nightly)]
 
 
-class ParsedRequests:
-    """What httptools finds in the bytes of a connection."""
-
-    def __init__(self, data: bytes) -> None:
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.url = self.body = b""
-        self.complete = 0
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.feed_data(data)
-
-    def on_url(self, url: bytes) -> None:
-        self.url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((FIELD_NAMES[name], value.rstrip(b" \t")))
-
-    def on_body(self, body: bytes) -> None:
-        self.body += body
-
-    def on_message_complete(self) -> None:
-        self.complete += 1
-
-
 class PublishedEvents:
     """A publisher, and everything that it did."""
 
@@ -139,16 +100,6 @@ class PublishedEvents:
             answers.append((error.code, error.faults))
         made = [(one.topic, one.records, one.identities) for one in self.log.submits[begin:]]
         return [each for each in answers if each is not None], made
-
-
-def learned(data: bytes) -> HeadLayout:
-    """Return the layout of a request."""
-    seen = ParsedRequests(data)
-    line = b"POST %b HTTP/1.1" % seen.url
-    _, route = events_target(seen.url.decode())
-    layout = HeadLayouts(often=1).learn(data, line, seen.headers, route)
-    assert layout is not None
-    return layout
 
 
 def mutated(chance: random.Random, seed: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 
 import pytest
@@ -13,12 +12,11 @@ from app.bindings import http, rabbitmq
 from app.bindings.amqp_table import from_table
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.table import BINDINGS
-from app.bindings.transcode import PLAIN, EncodeOptions
 from app.errors import SenderError
-from app.event.validate import faults_of
 from app.formats import avro, json, protobuf
 from event_strategies import foreign_headers, instructions, mutated, natives, texts
 from example_counts import READERS, examples
+from reading_checks import KINDS, answered
 from valid_wire import DOCUMENTS, MESSAGES, REQUESTS, BinaryMessage
 
 TYPES = st.sampled_from(
@@ -30,42 +28,9 @@ TYPES = st.sampled_from(
      b"application/cloudevents+\xff", b"application/cloudevents+json; \x00"]
 )  # fmt: skip
 FORMATS = {"json": json, "protobuf": protobuf, "avro": avro}
-KINDS = ("kafka", "rabbitmq", "pulsar")
-AS_DOCUMENT = EncodeOptions(mode="structured")
 
 documents = st.binary(max_size=200) | st.builds(mutated, st.sampled_from(DOCUMENTS), instructions)
 """Arbitrary bytes, or a document of some format and version after a few changes."""
-
-
-def answered(read: Callable[[], list[Decoded]]) -> None:
-    """Valid events, which every binding can then write; or a fault that can be printed."""
-    try:
-        found = read()
-    except SenderError as error:
-        refused_with(error)
-        return
-    for decoded in found:
-        assert decoded.opaque or faults_of(decoded.event.attributes, str) == []
-        for kind in KINDS:
-            written(decoded, kind, PLAIN)
-        written(decoded, "kafka", AS_DOCUMENT)
-
-
-def written(decoded: Decoded, kind: str, writing: EncodeOptions) -> None:
-    try:
-        BINDINGS[kind].encode(decoded, writing, None)
-    except SenderError as error:  # too long a name for AMQP, say
-        refused_with(error)
-
-
-def refused_with(error: SenderError) -> None:
-    """The sender's fault, said so that it can be printed."""
-    assert 400 <= error.status < 500
-    assert str(error).encode()
-    for fault in error.faults:
-        assert fault.rule
-        assert fault.detail.encode()
-        assert fault.at.isprintable()
 
 
 @given(TYPES, documents, st.sampled_from(["forward", "refuse"]))

@@ -1,0 +1,123 @@
+"""A run in pieces: its folder has a history file for each piece, and what a piece leaves to the next one.
+
+A piece ends when every acknowledged event is delivered and the service has stopped in order. So the checker can judge
+the files of all pieces as one history. A piece that did not end has a file that ends in ``.part``, and its run cannot
+continue, because the next piece would not know which events are still to come.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from proof.history import Delivery, Fault, HistoryWriter, Record, Request, Terms
+
+
+class UnfinishedPiece(Exception):
+    """A piece of the run did not come to its end."""
+
+
+@dataclass
+class Totals:
+    """What all pieces of a run have done.
+
+    Attributes:
+        log: The kind of log.
+        seed: The seed of the run.
+        pieces: How many pieces have ended.
+        acknowledged: Acknowledged events.
+        faults: Faults by their names.
+        next: The number of the next event, by key.
+        seconds: The time that the pieces took.
+        rate: Events a second at which a run at half load sends; 0.0 while it is not known.
+    """
+
+    log: str
+    seed: int
+    pieces: int = 0
+    acknowledged: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    next: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    rate: float = 0.0
+
+
+class PieceHistory(HistoryWriter):
+    """The history of one piece, which counts what it takes.
+
+    Attributes:
+        totals: Those of the run, which grow with this piece.
+        requests: The requests of this piece.
+        acknowledged: The acknowledged events of this piece.
+        delivered: The ids of events that were delivered in this piece.
+    """
+
+    def __init__(self, path: Path, totals: Totals) -> None:
+        super().__init__(path)
+        self.totals = totals
+        self.acknowledged = self.requests = 0
+        self.delivered: set[str] = set()
+
+    def write(self, record: Record) -> None:
+        super().write(record)
+        if isinstance(record, Request):
+            self.requests += 1
+            accepted = len(record.events) if record.status == 202 else 0
+            self.acknowledged += accepted
+            self.totals.acknowledged += accepted
+        elif isinstance(record, Delivery) and record.status == 204:
+            self.delivered.update(each.id for each in record.events)
+        elif isinstance(record, Fault):
+            self.totals.faults[record.name] = self.totals.faults.get(record.name, 0) + 1
+
+
+class Pieces:
+    """The folder of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def totals(self, log: str, seed: int) -> Totals:
+        """Return what earlier pieces have done.
+
+        Raises:
+            UnfinishedPiece: A piece did not end.
+            ValueError: The folder has a run of another log or seed.
+        """
+        if unfinished := list(self.folder.glob("*.part")):
+            raise UnfinishedPiece(f"{unfinished[0]} did not end: begin again in another folder")
+        if not self._state.exists():
+            return Totals(log, seed)
+        found = Totals(**json.loads(self._state.read_text()))
+        if (found.log, found.seed) != (log, seed):
+            raise ValueError(f"{self.folder} has a run of {found.log} with seed {found.seed}")
+        return found
+
+    def begin(self, totals: Totals, terms: Terms) -> PieceHistory:
+        """Begin the history of the next piece. The first one has the terms of the run."""
+        history = PieceHistory(self._part(totals), totals)
+        if not totals.pieces:
+            history.write(terms)
+        return history
+
+    def end(self, history: PieceHistory, seconds: float) -> None:
+        """End a piece, so that the next one can begin."""
+        history.close()
+        totals = history.totals
+        self._part(totals).rename(self._part(totals).with_suffix(".jsonl"))
+        totals.pieces += 1
+        totals.seconds += seconds
+        self._state.write_text(json.dumps(asdict(totals)))
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.folder.glob("piece*.jsonl"))
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / "totals.json"
+
+    def _part(self, totals: Totals) -> Path:
+        return self.folder / f"piece{totals.pieces:03}.part"

@@ -1,0 +1,55 @@
+"""Write the judgement of a run in pieces into a page: a row of each log, between two markers of the program."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_install import one_at_a_time
+from proof.page import commit
+
+if TYPE_CHECKING:
+    from proof.checker import Judgement
+    from proof.pieces import Totals
+
+HEADINGS = (
+    "log", "acknowledged", "unknown", "faults", "attempts", "repeated, as allowed", "verdict", "pieces", "seconds",
+    "commit, date",
+)  # fmt: skip
+_ROW = re.compile(r"^\| (\w+) \|.*$", re.MULTILINE)
+
+
+def write(page: Path, program: str, totals: Totals, judgement: Judgement) -> None:
+    """Write a row into the page. It replaces the row of its log; all other rows stay.
+
+    Args:
+        page: The page, with the markers ``<!-- PROGRAM -->`` and ``<!-- end of PROGRAM -->``.
+        program: The name of the program.
+        totals: What the pieces have done.
+        judgement: The judgement of all pieces.
+    """
+    begin, end = f"<!-- {program} -->", f"<!-- end of {program} -->"
+    with one_at_a_time("proof-page"):
+        before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+        known, _, after = rest.partition(end)
+        rows = {match[1]: match[0] for match in _ROW.finditer(known) if match[1] != "log"}
+        rows[totals.log] = row(totals, judgement)
+        head = f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}\n"
+        lines = "".join(f"{rows[log]}\n" for log in sorted(rows))
+        page.write_text(f"{before}{begin}\n\n{head}{lines}\n{end}{after}", encoding="utf-8")
+
+
+def row(totals: Totals, judgement: Judgement) -> str:
+    """Return the row of a run."""
+    counts = judgement.counts
+    faults = ", ".join(f"{count} {name}" for name, count in sorted(totals.faults.items())) or "0"
+    repeats = ", ".join(f"{n:,} by {cause}" for cause, n in judgement.repeats.items()) or "0"
+    found = ", ".join(f"{count:,} {name}" for name, count in judgement.faults.items())
+    cells = (
+        totals.log, f"{counts['acknowledged']:,}", f"{counts['unknown']:,}", faults, f"{counts['attempts']:,}", repeats,
+        f"convicted: {found}" if found else "clean", f"{totals.pieces}", f"{totals.seconds:,.0f}",
+        f"{commit()}, {datetime.now(UTC):%Y-%m-%d}",
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
