@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -54,8 +54,11 @@ class Cluster(Protocol):
     def settings(self, topic: str) -> Mapping[str, Any]:
         """Return the settings of the broker ``main`` for a run with this topic, and make what must be there."""
 
-    def heal(self) -> None:
-        """Start and resume what does not run, and return when the cluster is whole again."""
+    def heal(self) -> Sequence[str]:
+        """Start and resume what does not run, and return when the cluster is whole again.
+
+        Return the hosts whose programs run, but were restarted because they did not find back to the others.
+        """
 
     def place(self, role: str) -> str:
         """Return the host that has a role at this moment, or the argument, if it is no role."""

@@ -133,8 +133,12 @@ class RabbitCluster:
             **queue,
         }
 
-    def heal(self) -> None:
-        """Return when all nodes run, and every queue of the topic has all its replicas."""
+    def heal(self) -> Sequence[str]:
+        """Return when all nodes run, and every queue of the topic has all its replicas.
+
+        Return the nodes that did not find back by themselves in ``ALONE`` seconds, and were restarted.
+        """
+        lost: Sequence[str] = ()
         for each in self.processes.values():
             each.resume()
             if not each.running:
@@ -142,12 +146,13 @@ class RabbitCluster:
         try:
             wait_until(self._whole, within=ALONE, turn=0.5)
         except TimeoutError:
-            self._restart_lost()
+            lost = self._restart_lost()
         wait_until(self._whole, "three nodes in one cluster", turn=0.5)
         wait_until(self._in_sync, "a leader and all replicas of every queue", turn=0.5)
+        return lost
 
-    def _restart_lost(self) -> None:
-        """Restart the nodes that do not find back after a cut by themselves, as an operator has to."""
+    def _restart_lost(self) -> Sequence[str]:
+        """Restart the nodes that do not find back after a cut by themselves, as an operator has to. Return their names."""
         lost = [each for each in self.processes.values() if self._running(each) < len(NAMES)]
         for each in lost:
             each.kill_if_running()
@@ -155,6 +160,7 @@ class RabbitCluster:
             each.begin()  # a node that starts may wait for another one
         for each in lost:
             each.wait_until_answering()
+        return [each.name for each in lost]
 
     def place(self, role: str) -> str:
         """Return the host of a role at this moment: ``leader`` leads the first queue of the topic."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -180,7 +181,9 @@ class Trial:
     def _heal(self) -> None:
         """Return when everything runs again."""
         self._laboratory.store.heal()
-        self._laboratory.cluster.heal()
+        for name in self._laboratory.cluster.heal():
+            self._report(f"{name} did not find back to its cluster, and was restarted")
+            self._keep_logs(name)
         for process in self._services.values():
             if not process.running:
                 self.result.remarks.append(f"{process.name} had ended by itself")
@@ -188,6 +191,12 @@ class Trial:
             process.resume()
         for process in self._services.values():
             process.wait_until_answering()
+
+    def _keep_logs(self, name: str) -> None:
+        """Copy the logs of a program of the cluster into the folder of this run."""
+        (self._folder / name).mkdir(exist_ok=True)
+        for log in self.process(name).folder.rglob("*.log"):
+            shutil.copy(log, self._folder / name)
 
     def _finish(self) -> None:
         """End the senders, wait until everything is delivered, and stop the service in order."""
