@@ -6,6 +6,7 @@ are reported at once, and a time stays text.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from app.config.load.finding import (
     problem_sentence,
     written,
 )
+from app.config.load.places import Places
 from app.config.load.yaml_core import CORE, compose
 from app.config.load.yaml_faults import explain_yaml_fault
 
@@ -40,16 +42,14 @@ class Document:
 
     def __init__(self) -> None:
         self.root: dict[str | int, Any] = {}
-        self.places: dict[Path, Location] = {}
+        self.places = Places()
         self.findings: list[Finding] = []
 
     def place(self, path: Path) -> Location:
         """Return the location of the setting, or of the nearest setting above it that is in the
         document.
         """
-        while path and path not in self.places:
-            path = path[:-1]
-        return self.places.get(path, Location())
+        return self.places.nearest(path)
 
     def add_error(self, path: Path, message: str, cure: str, place: Location | None = None) -> None:
         """Add an error about the setting at ``path``. If ``place`` is set, it is the location of
@@ -131,7 +131,8 @@ class _Reader:
         self._repeated = 0
 
     def value(self, node: Node, path: Path, above: tuple[int, ...]) -> Any:
-        self._document.places.setdefault(path, _place(node))
+        if path not in self._document.places:  # the place of its name is better
+            self._document.places.add(path, _place(node))
         self._count(node)
         if len(above) > DEEPEST:  # aliases can nest deeper than the text
             raise _too_deep(_place(node))
@@ -159,13 +160,13 @@ class _Reader:
                 continue
             key = self._key(key_node, path)
             if key in result:
-                first = self._document.places[*path, key].line
+                first = self._document.place((*path, key)).line
                 self._document.add_error(
                     (*path, key), f"The setting appears twice, for the first time in line {first}.", "Remove one of the two lines.",
                     _place(key_node),
                 )  # fmt: skip
                 continue
-            self._document.places[*path, key] = _place(key_node)
+            self._document.places.add((*path, key), _place(key_node))
             result[key] = self.value(value_node, (*path, key), above)
         for key_node, value_node in merged:  # own settings win over merged ones
             key = self._key(key_node, path)
@@ -219,7 +220,7 @@ class _Reader:
     def _key(self, node: Node, path: Path) -> str | int:
         key = self._scalar(node, path) if isinstance(node, ScalarNode) else None
         if isinstance(key, str) or type(key) is int:
-            return key
+            return sys.intern(key) if isinstance(key, str) else key
         self._document.add_error(
             path, "The name of a setting is not text.", "Put the name in quotes.", _place(node)
         )

@@ -70,7 +70,7 @@ class InvalidDocument(BadConfiguration):
 
 def _overridden(document: Document) -> set[Path]:
     """Return the paths of the values that come from environment variables."""
-    return {path for path, place in document.places.items() if place.variable}
+    return set(document.places.variables)
 
 
 class Loaded:
@@ -159,11 +159,8 @@ class Loaded:
 
 def _origins(document: Document, references: Mapping[Path, str]) -> dict[Path, str]:
     """Return the reference of every value that comes from a reference or an override."""
-    return dict(references) | {
-        path: f"${{env:{place.variable}}}"
-        for path, place in document.places.items()
-        if place.variable
-    }
+    variables = document.places.variables
+    return dict(references) | {path: f"${{env:{name}}}" for path, name in variables.items()}
 
 
 def _with_origins(value: Any, path: Path, origins: Mapping[Path, str]) -> Any:

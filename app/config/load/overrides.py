@@ -63,12 +63,9 @@ def _put(document: Document, variable: str, steps: list[str], value: Any) -> Pat
             break
         if isinstance(holder, dict) and not isinstance(holder.get(key), dict | list):
             holder[key] = [] if steps[n + 1] == "0" and n + 2 < len(steps) else {}
-            document.places[path] = place
+            document.places.add(path, place)
         holder = holder[key]
-    document.places = {
-        known: where for known, where in document.places.items() if known[: len(path)] != path
-    }
-    document.places[path] = place
+    document.places.override(path, variable)
     return path
 
 

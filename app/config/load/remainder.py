@@ -109,8 +109,8 @@ class Remainder:
         self.document.root = self._kept(self._whole.root, (), ())
         self.document.root.setdefault("version", 1)
         for here, origin in self.origins.items():
-            if origin in self._whole.places:
-                self.document.places[here] = self._whole.places[origin]
+            if place := self._whole.places.find(origin):
+                self.document.places.add(here, place)
 
     def _kept(self, value: Any, origin: Path, here: Path) -> Any:
         self.origins[here] = origin

@@ -56,10 +56,10 @@ def test_a_scalar_is_what_yaml_1_2_says(scalar: str, value: Any) -> None:
 def test_every_setting_has_its_line_and_column() -> None:
     """Errors point at what was written, also in flow style and in lists."""
     document = parse(b"version: 1\nroutes:\n  - name: a\n    to: {broker: b, topic: t}\n")
-    assert document.places["version",] == Location(1, 1)
-    assert document.places["routes", 0] == Location(3, 5)
-    assert document.places["routes", 0, "name"] == Location(3, 5)
-    assert document.places["routes", 0, "to", "topic"] == Location(4, 21)
+    assert document.places.find(("version",)) == Location(1, 1)
+    assert document.places.find(("routes", 0)) == Location(3, 5)
+    assert document.places.find(("routes", 0, "name")) == Location(3, 5)
+    assert document.places.find(("routes", 0, "to", "topic")) == Location(4, 21)
     assert document.place(("routes", 0, "key", "mapper")) == Location(
         3, 5
     )  # not written: what holds it
