@@ -20,7 +20,7 @@ _NO_LEADER = -1
 
 
 class LeaderView(NamedTuple):
-    """What one broker knows of a partition: its leader, and the replicas that are in sync."""
+    """The knowledge of one broker about a partition: its leader, and the replicas in sync."""
 
     leader: int
     in_sync: frozenset[int]
