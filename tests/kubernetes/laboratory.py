@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +81,28 @@ class Laboratory:
 
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(run, self.nodes))
+
+    @contextmanager
+    def paused(self, program: str) -> Iterator[None]:
+        """Stop a program of the first node by SIGSTOP during the block: connections stay open, and nothing answers."""
+        process = self._process(program)
+        os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+    def _process(self, program: str) -> int:
+        """Return the number that this machine gave to a program of the first node."""
+        own = str(self.first.place.folder).encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue  # the process has ended
+            if words[1:2] == [program.encode()] and any(own in word for word in words):
+                return int(folder.name)
+        raise RuntimeError(f"{program} does not run on {self.first.place.name}")
 
     def in_network(self, work: Callable[[], Value]) -> Value:
         """Run a function in a thread whose sockets are those of the first node."""

@@ -32,7 +32,9 @@ import scenarios_changes
 import scenarios_examples
 import scenarios_faults
 import scenarios_helm
+import scenarios_operator
 import scenarios_pods
+import scenarios_tenants
 from cluster import Cluster
 from laboratory import Laboratory, check_machine, laboratory
 from place import Site
@@ -51,6 +53,8 @@ _PARTS = (
     scenarios_changes,
     scenarios_backups,
     scenarios_examples,
+    scenarios_operator,
+    scenarios_tenants,
 )
 
 

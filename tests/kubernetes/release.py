@@ -104,8 +104,12 @@ class Release:
     def kill(self, pod: Pod) -> None:
         """End the first process of a pod's container by SIGKILL, and wait for the next start."""
         starts = restarts(pod)
-        os.kill(self._process(pod), signal.SIGKILL)
+        self.signal(pod, signal.SIGKILL)
         self.wait_restart(pod, starts)
+
+    def signal(self, pod: Pod, number: signal.Signals) -> None:
+        """Send a signal to the first process of a pod's container."""
+        os.kill(self._process(pod), number)
 
     def wait_restart(self, pod: Pod, starts: int) -> dict[str, Any]:
         """Wait until a pod is ready again with more restarts than before, and return it."""
