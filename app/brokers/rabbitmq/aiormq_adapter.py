@@ -32,7 +32,14 @@ from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
 from yarl import URL
 
-from app.brokers.rabbitmq.read_frames import Delivered, read_plain, record_of, size_of, tag_of
+from app.brokers.rabbitmq.read_frames import (
+    BadStruct,
+    Delivered,
+    read_plain,
+    record_of,
+    size_of,
+    tag_of,
+)
 
 __all__ = [
     "GUARD",
@@ -160,6 +167,12 @@ class DeliveryChannel(FastChannel):
         self._left = 0  # bytes of the body that are still to come
 
     def take(self, raw: bytes) -> bool:
+        try:
+            return self._take(raw)
+        except BadStruct as error:
+            raise amqp.InvalidFrameError(f"a damaged frame: {error}") from error
+
+    def _take(self, raw: bytes) -> bool:
         kind = raw[0]
         if raw[-1] != _END:
             _frame(raw)  # raises

@@ -7,6 +7,7 @@ whose properties and headers are of the usual kinds is read here; ``record_of`` 
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as BadStruct  # noqa: N812 - an exception
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -48,14 +49,14 @@ class Delivered(NamedTuple):
 
 
 def tag_of(raw: bytes) -> tuple[bytes, int]:
-    """Return consumer tag and delivery tag of the frame of a ``basic.deliver``."""
+    """Return consumer tag and delivery tag of the frame of a ``basic.deliver``. Raises BadStruct for a damaged frame."""
     at = _FRAME + _CLASS + 1
     end = at + raw[at - 1]
     return raw[at:end], _NUMBER.unpack_from(raw, end)[0]
 
 
 def size_of(raw: bytes) -> int:
-    """Return the bytes of the body that follows the frame of a content header."""
+    """Return the bytes of the body that follows the frame of a content header. Raises BadStruct for a damaged frame."""
     return int(_NUMBER.unpack_from(raw, _FRAME + _CLASS)[0])
 
 
@@ -66,37 +67,47 @@ class _Unusual(Exception):
 def read_plain(tag: int, raw: bytes, body: bytes) -> Delivered | None:
     """Return the message with this frame of its content header and this body.
 
-    Return None if the library must decode the header, because it has a rare property or kind of value."""
-    at = _FRAME + _CLASS
-    flags = _SIZE_AND_FLAGS.unpack_from(raw, at)[1]
-    if flags & _RARE:
-        return None
-    at += _SIZE_AND_FLAGS.size
-    content_type = message_id = time_ms = key = offset = None
-    headers: tuple[Header, ...] = ()
+    Return None if the library must decode the header, because it has a rare property or kind of value, or is
+    damaged."""
     try:
-        if flags & _CONTENT_TYPE:
-            end = at + 1 + raw[at]
-            content_type, at = _texts[raw[at + 1 : end]], end
-        if flags & _HEADERS:
-            end = at + 4 + int.from_bytes(raw[at : at + 4], "big")
-            headers, key, offset = _table(raw, at + 4, end)
-            at = end
-        at += (flags & _DELIVERY_MODE) // _DELIVERY_MODE
-        if flags & _MESSAGE_ID:
-            end = at + 1 + raw[at]
-            message_id, at = raw[at + 1 : end].decode(), end
-        if flags & _TIMESTAMP:
-            time_ms = _time_ms(raw, at)
-    except (_Unusual, UnicodeDecodeError, IndexError):
+        record, offset = _record(raw, body)
+    except (_Unusual, UnicodeDecodeError, IndexError, BadStruct):
         return None
-    record = Record(key, headers, body, content_type, NO_NATIVES, message_id, time_ms)
     return Delivered(tag, record, offset)
 
 
+def _record(raw: bytes, body: bytes) -> tuple[Record, int | None]:
+    """Return the record and its offset in a stream. Raises _Unusual, and UnicodeDecodeError, IndexError or BadStruct
+    for a damaged frame."""
+    at = _FRAME + _CLASS
+    flags = _SIZE_AND_FLAGS.unpack_from(raw, at)[1]
+    if flags & _RARE:
+        raise _Unusual
+    at += _SIZE_AND_FLAGS.size
+    content_type = message_id = time_ms = key = offset = None
+    headers: tuple[Header, ...] = ()
+    if flags & _CONTENT_TYPE:
+        end = at + 1 + raw[at]
+        content_type, at = _texts[raw[at + 1 : end]], end
+    if flags & _HEADERS:
+        end = at + 4 + int.from_bytes(raw[at : at + 4], "big")
+        headers, key, offset = _table(raw, at + 4, end)
+        at = end
+    at += (flags & _DELIVERY_MODE) // _DELIVERY_MODE
+    if flags & _MESSAGE_ID:
+        end = at + 1 + raw[at]
+        message_id, at = raw[at + 1 : end].decode(), end
+    if flags & _TIMESTAMP:
+        time_ms = _time_ms(raw, at)
+        at += _NUMBER.size
+    if at != len(raw) - 1:  # a value ends beyond the frame, or before its end
+        raise _Unusual
+    return Record(key, headers, body, content_type, NO_NATIVES, message_id, time_ms), offset
+
+
 def _table(raw: bytes, at: int, end: int) -> tuple[tuple[Header, ...], bytes | None, int | None]:
-    """Return the headers, the key and the offset in a header table. Raises _Unusual, and UnicodeDecodeError or
-    IndexError for a damaged table."""
+    """Return the headers, the key and the offset in a header table. Raises _Unusual, and UnicodeDecodeError,
+    IndexError or BadStruct for a damaged table."""
     found: dict[str, bytes | None] = {}
     numbers: dict[str, int] = {}
     count = 0

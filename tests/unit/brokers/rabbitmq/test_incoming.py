@@ -276,6 +276,41 @@ def test_a_publisher_may_set_a_header_of_the_broker_to_anything(offset: object) 
     assert read_plain(1, raw, b"abc") in (None, Delivered(1, record))
 
 
+def frame(kind: int, payload: bytes) -> bytes:
+    return struct.pack(">BHI", kind, HOT, len(payload)) + payload + b"\xce"
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(frame(1, b"\0\x3c\0\x3c\x03tag\0\0\0"), id="a delivery tag of 3 bytes"),
+        pytest.param(frame(1, b"\0\x3c\0\x3c"), id="a delivery without a tag"),
+    ],
+)
+async def test_a_damaged_delivery_is_an_invalid_frame(damaged: bytes) -> None:
+    """AMQP 4.2.3: the frame cannot be read, so the connection ends with a reason."""
+    arrived, error = await read([damaged], DeliveryChannel(Told().delivered))
+    assert arrived == []
+    assert isinstance(error, InvalidFrameError)
+
+
+async def test_a_content_header_without_a_size_is_an_invalid_frame() -> None:
+    deliver = marshal(Basic.Deliver("tag", 1, False, "e", "k"), HOT)
+    _, error = await read([deliver, frame(2, b"\0\x3c\0")], DeliveryChannel(Told().delivered))
+    assert isinstance(error, InvalidFrameError)
+
+
+@pytest.mark.parametrize("missing", [1, 2, 7, 8, 9, 20])
+def test_a_header_that_ends_too_early_is_left_to_the_library(missing: int) -> None:
+    """The end mark of the frame is no part of a value."""
+    found = Basic.Properties(
+        headers={"a": "b"}, message_id="12", timestamp=datetime(2026, 1, 1, tzinfo=UTC)
+    )
+    whole = marshal(ContentHeader(0, 3, found), HOT)[7:-1]
+    assert read_plain(1, frame(2, whole), b"abc") is not None
+    assert read_plain(1, frame(2, whole[:-missing]), b"abc") is None
+
+
 @given(st.binary(max_size=40), st.integers(0, 2**16 - 1))
 def test_damaged_properties_are_left_to_the_library(damage: bytes, flags: int) -> None:
     payload = struct.pack(">HHQH", 60, 0, 3, flags) + damage
