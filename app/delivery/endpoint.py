@@ -45,6 +45,8 @@ MOST = 0.8  # share of failed attempts that opens the breaker
 KEYS = 3  # different keys among the failed attempts
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds
 
+_NONE: deque[Hashable | None] = deque(maxlen=0)  # stays empty
+
 
 class BreakerState(enum.Enum):
     """The states of the circuit breaker."""
@@ -68,9 +70,9 @@ class Endpoint:
     def __init__(self, most: int = 64, on_pause: Callable[[], None] = lambda: None) -> None:
         self._most = most
         self._on_pause = on_pause
-        self._recent: deque[Hashable | None] = deque(
-            maxlen=RECENT
-        )  # key of a failure; None: answered
+        self._recent = (
+            _NONE  # keys of failures, and None for answers; most endpoints have no attempt for long
+        )
         self._failures_in_a_row = 0
         self._probes_failed = 0  # in a row
         self.flow = BreakerState.FLOWING
@@ -98,15 +100,20 @@ class Endpoint:
     def answered(self, *, probe: bool) -> None:
         """Note that the target processed a request, with any decision about the event. If the attempt was a
         probe, the pause ends."""
-        self._recent.append(None)
+        self._note(None)
         if probe:
-            self._recent.clear()
+            self._recent = _NONE
             self._failures_in_a_row = self._probes_failed = 0
             self._asked_until, self._earlier, self._requested = 0.0, None, None
             self.flow, self.cause = BreakerState.FLOWING, ""
             self.start_slowly()
         elif self.allowed is not None and self.flow is BreakerState.FLOWING:
             self._grow(self.allowed)
+
+    def _note(self, attempt: Hashable | None) -> None:
+        if self._recent is _NONE:
+            self._recent = deque(maxlen=RECENT)
+        self._recent.append(attempt)
 
     def failed(self, key: Hashable, code: str, now: float, jitter: float, *, probe: bool) -> bool:
         """Note a failed attempt. Return True if the endpoint is paused, so that the attempt uses no step of the
@@ -119,7 +126,7 @@ class Endpoint:
             jitter: a random number in [0, 1).
             probe: whether the attempt was the probe.
         """
-        self._recent.append(key)
+        self._note(key)
         self._probes_failed += probe and self._earlier is None
         if not probe and self.flow is BreakerState.FLOWING and not self._most_failed():
             return False

@@ -6,7 +6,6 @@ minute is compared: if it is greater in every minute than in the one before, del
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 SPAN = 60.0  # seconds of which the lowest lag counts
@@ -24,7 +23,9 @@ class LagTrend:
     """The lag of one group over time. Times are in seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._ended: deque[tuple[float, int]] = deque(maxlen=SPANS)  # begin and lowest lag
+        self._ended: list[
+            tuple[float, int]
+        ] = []  # begin and lowest lag; an empty deque is ten times as large
         self._begun, self._lowest = 0.0, -1
 
     def note(self, lag: int | None, now: float) -> None:
@@ -43,6 +44,7 @@ class LagTrend:
         if self._ended and self._lowest <= self._ended[-1][1]:
             self._ended.clear()
         self._ended.append((self._begun, self._lowest))
+        del self._ended[:-SPANS]
         self._begun, self._lowest = now, lag
 
     def growth(self, now: float) -> LagGrowth:
