@@ -14,7 +14,7 @@ from struct import Struct
 from struct import error as BadStruct  # noqa: N812 - an exception
 from typing import Any, NamedTuple
 
-from aiokafka.errors import CorruptRecordException
+from aiokafka.errors import CorruptRecordException, KafkaError
 
 from app.brokers.aiokafka_adapter import batches_of
 from app.formats.content_coding import DecodedTooLarge
@@ -22,6 +22,8 @@ from app.formats.kafka_compression import DamagedBatch, expand
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _BATCH_HEAD = Struct(">qi")  # base offset, length of the remaining bytes
+_SHORTEST = 14  # bytes of the shortest batch after its length: a message of format 0
+_MAGIC, _FORMAT = 16, 2  # place and number of the format of batches with headers
 _MARKER = Struct(">hh")  # key of a control record: version, kind
 _ABORT = 0
 _ATTRIBUTES, _FIRST_TIME, _LAST_TIME, _COUNT = 5, 7, 8, 12  # indexes of the header's fields
@@ -63,6 +65,14 @@ class FetchedRecords:
         return self._records
 
     def _read(self, raw: bytes) -> Iterator[Any]:
+        try:
+            yield from self._read_batches(raw)
+        except KafkaError:
+            raise
+        except Exception as error:  # aiokafka and its codecs raise many kinds
+            raise CorruptRecordException(f"a batch cannot be read: {error!r}") from error
+
+    def _read_batches(self, raw: bytes) -> Iterator[Any]:
         for data in _complete_batches(raw):
             for batch in batches_of(data):
                 if not batch.validate_crc():
@@ -89,7 +99,7 @@ class FetchedRecords:
         again leniently."""
         try:
             yield from self._from_position(batch)
-        except (UnicodeDecodeError, CorruptRecordException):
+        except Exception:  # noqa: BLE001 - as above; the lenient parser decides
             yield from self._from_position(_parse_leniently(data, batch.base_offset))
 
     def _from_position(self, records: Any) -> Iterator[Any]:
@@ -100,10 +110,15 @@ class FetchedRecords:
 
 
 def _complete_batches(raw: bytes) -> Iterator[bytes]:
-    """Yield the complete batches. A fetch may end with an incomplete batch, which is dropped."""
+    """Yield the complete batches. A fetch may end with an incomplete batch, which is dropped.
+
+    Raises CorruptRecordException for a length that no batch can have. A negative one would never end."""
     at, size = 0, len(raw)
     while size - at >= _BATCH_HEAD.size:
-        end = at + _BATCH_HEAD.size + _BATCH_HEAD.unpack_from(raw, at)[1]
+        length = _BATCH_HEAD.unpack_from(raw, at)[1]
+        if length < _SHORTEST:
+            raise CorruptRecordException(f"a batch of {length} bytes")
+        end = at + _BATCH_HEAD.size + length
         if end > size:
             return
         yield raw[at:end]
@@ -113,6 +128,8 @@ def _complete_batches(raw: bytes) -> Iterator[bytes]:
 def _parse_leniently(data: bytes, base: int) -> Iterator[LenientRecord]:
     """Yield the records of a batch of format 2. Header names may be any bytes. Batches of older formats need
     no such parsing, because they have no headers."""
+    if data[_MAGIC] != _FORMAT:
+        raise CorruptRecordException(f"a message of format {data[_MAGIC]} cannot be read")
     try:
         fields = _HEADER.unpack_from(data)
         codec = fields[_ATTRIBUTES] & _CODEC

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
 
 import kafka_raw
 from app.bindings.record import Record
@@ -68,5 +69,26 @@ def test_a_damaged_batch_is_still_called_damaged() -> None:
     """Patience is for names, not for bits that flipped."""
     raw = bytearray(batch(0, bad=True))
     raw[-1] ^= 1
+    with pytest.raises(CorruptRecordException):
+        read(bytes(raw))
+
+
+@pytest.mark.parametrize("length", [-(1 << 31), -12, -1, 0, 13])
+def test_a_length_that_no_batch_has_is_damage(length: int) -> None:
+    """A negative length would be read without end."""
+    raw = batch(0, bad=False)
+    with pytest.raises(CorruptRecordException):
+        read(raw + raw[:8] + length.to_bytes(4, "big", signed=True) + raw[12:])
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
+def test_compressed_data_that_no_codec_can_read_is_damage(codec: int) -> None:
+    """The checksum is right, so the producer wrote it so. Every codec raises errors of its own."""
+    raw = bytearray(
+        batch(0, bad=False)[:61] + b"\x82SNAPPY\0\0\0\0\1\0\0\0\1\0\0\0\x02ab" + bytes(20)
+    )
+    raw[8:12] = (len(raw) - 12).to_bytes(4, "big")
+    raw[22] = codec
+    raw[17:21] = calc_crc32c(bytes(raw[21:])).to_bytes(4, "big")
     with pytest.raises(CorruptRecordException):
         read(bytes(raw))
