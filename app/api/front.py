@@ -27,7 +27,12 @@ from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
 METRICS = "/metrics"
-_ROLES = {b"": None, b"role=gateway": "gateway", b"role=worker": "worker"}
+_ROLES = {
+    b"": None,
+    b"role=gateway": "gateway",
+    b"role=worker": "worker",
+    b"role=operator": "operator",
+}
 
 
 def create_app(

@@ -13,6 +13,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     explain,
     find,
     init,
+    operator,
     pipeline,
     plan,
     producers,
@@ -36,7 +37,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
 
 app = verbs.root
 verbs.SectionedGroup.sections = {
-    "Run": ("serve", "status", "demo"),
+    "Run": ("serve", "status", "demo", "operator"),
     "Send and receive": ("send", "receive", "tail", "pull", "topics", "verify"),
     "Subscriptions": ("subscriptions", "retry", "dead-letters", "parked"),
     "Investigate": ("find", "explain", "attempts", "alerts", "audit"),

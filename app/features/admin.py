@@ -100,6 +100,7 @@ def access_of(config: Config) -> AdminAccess:
             [text.get_secret_value() for text in (each.token, each.previous_token) if text],
             frozenset(each.scopes),
             TokenRestriction(each.subscriptions, each.topics, each.event_sources),
+            each.owner or "",
         )
         for each in admin.tokens
     ]

@@ -215,6 +215,7 @@ class StoredSubscription(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         version: A number that grows with each change, used as ETag.
         document: The JSON document as given, with encrypted credentials.
+        owner: ``kubernetes`` if an object of Kubernetes declares it, else "".
     """
 
     id: str
@@ -222,6 +223,7 @@ class StoredSubscription(msgspec.Struct, frozen=True, kw_only=True):
     document: bytes
     created_ms: int
     updated_ms: int
+    owner: str = ""
 
 
 class Halt(msgspec.Struct, frozen=True):

@@ -178,9 +178,16 @@ class SubscriptionRegistry(Protocol):
         """Return one subscription, or None."""
 
     async def put(
-        self, subscription: str, document: bytes, *, expected: int | None, now_ms: int
+        self,
+        subscription: str,
+        document: bytes,
+        *,
+        expected: int | None,
+        now_ms: int,
+        owner: str = "",
     ) -> kept.StoredSubscription:
-        """Store a subscription. Raises VersionConflict if its version is not ``expected`` (0: new, None: any)."""
+        """Store a subscription. Raises VersionConflict if its version is not ``expected`` (0: new, None: any).
+        ``owner`` applies to a new one; an existing one keeps its owner."""
 
     async def delete(self, subscription: str, *, expected: int | None) -> bool:
         """Delete a subscription with its halt, commands, consents, replays, parked and pulled rows. Dead letters

@@ -19,6 +19,7 @@ AdminCode = Literal[
     "invalid-configuration",
     "invalid-subscription",
     "made-by-file",
+    "made-by-object",
     "misdirected",
     "missing-scope",
     "needs-restart",
@@ -109,6 +110,11 @@ ADMIN: Mapping[AdminCode, ProblemKind] = {
         (409,),
         "The configuration file declares the subscription, so the API cannot change it.",
         "Change the subscription in the file. The API can pause and resume it.",
+    ),
+    "made-by-object": ProblemKind(
+        (409,),
+        "An object of Kubernetes declares the subscription, so the API cannot change it.",
+        "Change the object that the detail names. The API can pause and resume the subscription.",
     ),
     "misdirected": ProblemKind(
         (421,),

@@ -14,8 +14,21 @@ from sqlalchemy import Connection
 from app.errors import SetupError
 from app.store.tables import HASHED, OF_REDRIVEN, alembic_version, metadata, skybridge_schema
 
-HEAD = "0011"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", HEAD)
+HEAD = "0012"
+KNOWN = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+    "0009",
+    "0010",
+    "0011",
+    HEAD,
+)
 REFUSED_BY_OLD = 3  # in ``skybridge_schema``
 FIRST_RELEASE = "0000"  # tables of a release before Alembic, whatever their number
 

@@ -38,6 +38,7 @@ class SubscriptionRegistry(StorePart):
         *,
         expected: int | None,
         now_ms: int,
+        owner: str = "",
     ) -> StoredSubscription:
         version = revision.grow(connection)  # first, because its row lock serialises all changes
         found = _get(connection, subscription)
@@ -48,6 +49,7 @@ class SubscriptionRegistry(StorePart):
             document=document,
             created_ms=now_ms if found is None else found.created_ms,
             updated_ms=now_ms,
+            owner=owner if found is None else found.owner,
         )
         values = values_of(row, subscriptions, id=subscription)
         connection.execute(

@@ -180,6 +180,7 @@ subscriptions = Table(
     Column("version", BigInteger, nullable=False),
     Column("document", LargeBinary, nullable=False),
     *_filled(BigInteger, "created_ms", "updated_ms"),
+    Column("owner", Text, nullable=False, server_default=""),
 )
 
 # Why a subscription delivers nothing: paused by an operator, or disabled by its target's 410.

@@ -23,6 +23,7 @@ TaskName = Literal[
     "history",
     "named-files",
     "kafka-producer",
+    "kubernetes",
     "listener",
     "operator-events",
     "pulsar-lanes",

@@ -184,7 +184,13 @@ class SubscriptionRows:
         return self.rows.get(subscription)
 
     async def put(
-        self, subscription: str, document: bytes, *, expected: int | None, now_ms: int
+        self,
+        subscription: str,
+        document: bytes,
+        *,
+        expected: int | None,
+        now_ms: int,
+        owner: str = "",
     ) -> StoredSubscription:
         found = self.rows.get(subscription)
         self._check_version(subscription, expected)
@@ -194,6 +200,7 @@ class SubscriptionRows:
             document=document,
             created_ms=now_ms if found is None else found.created_ms,
             updated_ms=now_ms,
+            owner=owner if found is None else found.owner,
         )
         self.rows[subscription] = row
         return row

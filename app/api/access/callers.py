@@ -25,12 +25,14 @@ class AccessToken(msgspec.Struct, frozen=True):
     Attributes:
         texts: The token, and its predecessor while that is still accepted.
         binding: The subscriptions and topics to which the token is limited.
+        owner: The owner of the subscriptions that the token writes, or "" for the API.
     """
 
     name: str
     texts: Sequence[str]
     scopes: frozenset[Scope]
     binding: TokenRestriction = UNBOUND
+    owner: str = ""
 
 
 class AdminAccess(msgspec.Struct, frozen=True):
@@ -61,6 +63,7 @@ class AdminCaller:
         token: SHA-256 digest of the token. Empty if no token is needed.
         binding: The subscriptions and topics to which the caller is limited.
         targets: Webhooks to which the caller's subscriptions may deliver. None permits all.
+        owner: The owner of the subscriptions that the caller writes, or "" for the API.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class AdminCaller:
         token: bytes = b"",
         binding: TokenRestriction = UNBOUND,
         targets: tuple[str, ...] | None = None,
+        owner: str = "",
     ) -> None:
         self.name = name
         self.scopes = scopes
@@ -78,6 +82,7 @@ class AdminCaller:
         self.token = token
         self.binding = binding
         self.targets = targets
+        self.owner = owner
         self.entry: AuditEntry | None = None
 
     def annotate_audit(self, *, target: str | None = None, detail: str = "") -> None:
@@ -132,14 +137,15 @@ class CallerDirectory:
         return (
             now is not None
             and caller.scopes <= now.scopes
-            and now.binding == caller.binding
+            and (now.binding, now.owner) == (caller.binding, caller.owner)
             and now.shown.covers(caller.shown)
         )
 
     def _caller(self, token: AccessToken, digest: bytes) -> AdminCaller:
         whole = "data" in token.scopes
         shown, targets = (self._all, None) if whole else (self._part, self._targets)
-        return AdminCaller(token.name, token.scopes, shown, digest, token.binding, targets)
+        binding, owner = token.binding, token.owner
+        return AdminCaller(token.name, token.scopes, shown, digest, binding, targets, owner)
 
 
 def digest_of(token: bytes) -> bytes:

@@ -57,7 +57,9 @@ async def reachable_parts(given: ServiceParts, caller: AdminCaller | None) -> Re
 
 
 def _is_limited(caller: AdminCaller | None) -> TypeGuard[AdminCaller]:
-    return caller is not None and (caller.binding != UNBOUND or caller.targets is not None)
+    if caller is None:
+        return False
+    return caller.binding != UNBOUND or caller.targets is not None or bool(caller.owner)
 
 
 class AlertingWithin(LimitedView):
@@ -107,7 +109,8 @@ class SubscriptionsWithin(LimitedView):
 
 
 class RegistryWithin(LimitedView):
-    """A registry of subscriptions that shows and changes only those that the caller may access."""
+    """A registry of subscriptions that shows and changes only those that the caller may access. What the caller
+    writes belongs to the owner of its token."""
 
     async def entries(self) -> list[SubscriptionEntry]:
         return [each for each in await self._whole.entries() if self._reach.subscription(each.id)]
@@ -115,13 +118,17 @@ class RegistryWithin(LimitedView):
     async def make(self, document: Document) -> SubscriptionEntry:
         if isinstance(name := document.get("id", ""), str):
             self._reach.demand_subscriptions(name)
-        made: SubscriptionEntry = await self._whole.make(document, self._reach.demand_document)
+        demand, owner = self._reach.demand_document, self._reach.owner
+        made: SubscriptionEntry = await self._whole.make(document, demand, owner)
         return made
 
     async def change(self, entry: SubscriptionEntry, document: Document) -> SubscriptionEntry:
-        demand = self._reach.demand_document
-        changed: SubscriptionEntry = await self._whole.change(entry, document, demand)
+        demand, owner = self._reach.demand_document, self._reach.owner
+        changed: SubscriptionEntry = await self._whole.change(entry, document, demand, owner)
         return changed
+
+    async def remove(self, entry: SubscriptionEntry) -> None:
+        await self._whole.remove(entry, self._reach.owner)
 
 
 class CountersWithin(LimitedView):
@@ -186,4 +193,4 @@ _OF_BOUND: Mapping[type[Any], type[LimitedView]] = {
 }
 """The limited view of each kind of part for a caller with a bound token. Parts of other kinds are not
 limited. For any other caller only the Registry is limited, because the token may limit the targets of
-subscriptions."""
+subscriptions, or have an owner."""

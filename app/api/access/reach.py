@@ -50,6 +50,11 @@ class Reach:
         self._sources = sources
 
     @property
+    def owner(self) -> str:
+        """Return the owner of the subscriptions that the caller writes, or "" for the API."""
+        return self._caller.owner
+
+    @property
     def is_bound(self) -> bool:
         """Return True if the caller's token is limited to some subscriptions or topics."""
         return self._binding.is_bound

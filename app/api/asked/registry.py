@@ -14,12 +14,16 @@ Document = Mapping[str, Any]
 ``HIDDEN`` of ``model.secret``."""
 
 
+Origin = Literal["file", "api", "kubernetes"]
+
+
 class SubscriptionEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One subscription as the registry stores it.
 
     Attributes:
-        origin: ``file`` if the configuration file declares the subscription, ``api`` if the API created it.
-        place: The place in the file that declares the subscription, or "" for a subscription from the API.
+        origin: ``file`` if the configuration file declares the subscription, ``api`` if a caller of the API created
+            it, and ``kubernetes`` if an object of Kubernetes declares it.
+        place: The place in the file or the object that declares the subscription, or "" for one from the API.
         version: The version in the store, or 0 for a subscription from the file. ``etag`` is the version in
             quotes.
         subscription: The parsed document, or None if it no longer fits the model.
@@ -29,7 +33,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     document: Document
-    origin: Literal["file", "api"]
+    origin: Origin
     etag: str
     place: str = ""
     version: int = 0
@@ -63,18 +67,25 @@ class Registry(Protocol):
     async def entry(self, subscription: str) -> SubscriptionEntry | None:
         """Return the entry of a subscription id, or None if the id is unknown."""
 
-    async def make(self, document: Document, demand: Demand = accept_all) -> SubscriptionEntry:
-        """Store a new subscription. If the document has no id, the registry assigns one."""
+    async def make(
+        self, document: Document, demand: Demand = accept_all, owner: str = ""
+    ) -> SubscriptionEntry:
+        """Store a new subscription of an owner, which is "" for callers of the API. If the document has no id, the
+        registry assigns one."""
 
     async def change(
-        self, entry: SubscriptionEntry, document: Document, demand: Demand = accept_all
+        self,
+        entry: SubscriptionEntry,
+        document: Document,
+        demand: Demand = accept_all,
+        owner: str = "",
     ) -> SubscriptionEntry:
-        """Replace the document of a subscription. Raise VersionConflict if the version of ``entry`` is no
-        longer the stored one."""
+        """Replace the document of a subscription, which must be the owner's. Raise VersionConflict if the version
+        of ``entry`` is no longer the stored one."""
 
-    async def remove(self, entry: SubscriptionEntry) -> None:
-        """Delete the subscription and its waiting events. Raise VersionConflict if the version of ``entry``
-        is no longer the stored one."""
+    async def remove(self, entry: SubscriptionEntry, owner: str = "") -> None:
+        """Delete the subscription, which must be the owner's, and its waiting events. Raise VersionConflict if the
+        version of ``entry`` is no longer the stored one."""
 
     async def nudge(self) -> None:
         """Make the workers of this process read the store now instead of at their next interval."""

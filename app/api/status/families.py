@@ -50,6 +50,14 @@ def ready_families(roles: Mapping[str, RoleReadiness]) -> Iterator[Family]:
     yield _gauge("ready", "1 if the role is ready, else 0.", "role", ready)
 
 
+def operator_families(counts: Mapping[str, int], *, leads: bool) -> Iterator[Family]:
+    """Yield the metrics of the role operator. ``counts`` has the objects by the status of their condition Ready."""
+    yield Family("operator_leads", "1 if this process is the leader, else 0.", (), {(): leads})
+    text = "Kubernetes objects of kind Subscription, by their condition Ready."
+    ready = {status: float(counts.get(status, 0)) for status in ("True", "False", "Unknown")}
+    yield _gauge("operator_objects", text, "ready", ready)
+
+
 def broker_families(healths: Mapping[str, LogHealth]) -> Iterator[Family]:
     """Yield the health of each broker."""
     up = {name: health.healthy for name, health in healths.items()}

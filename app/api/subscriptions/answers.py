@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 
+from app.api.asked.registry import Origin
 from app.api.http.views import Attention, CopyingView, HealthView
 
 FILTER_ERRORS = (
@@ -108,10 +109,12 @@ class Standing(CopyingView):
     """The status of a subscription. It has everything that is not in the document of the subscription."""
 
     id: str = Field(description="id of the subscription")
-    origin: Literal["file", "api"] = Field(
-        description="where it was declared; a subscription of the file cannot be changed by the API"
+    origin: Origin = Field(
+        description="where it was declared; the API cannot change a subscription of the file or of a Kubernetes object"
     )
-    place: str = Field(description="its line in the file; empty for one from the API")
+    place: str = Field(
+        description="its line in the file, or its object; empty for one from the API"
+    )
     etag: str = Field(description="ETag of the document")
     created_ms: int | None = Field(
         description="time of creation, in ms since the epoch; null for one of the file"

@@ -58,7 +58,7 @@ def examine(
 
     No file is read and no network is used.
     """
-    read = [_read(document) for document in documents]
+    read = [read_document(document) for document in documents]
     valid = [each.subscription for each in read if each.subscription is not None]
     report = _PathReport(loaded.with_subscriptions((*valid, *others)), is_new)
     for check in CHECKS:
@@ -69,7 +69,8 @@ def examine(
     ]
 
 
-def _read(document: Mapping[str, Any]) -> Examined:
+def read_document(document: Mapping[str, Any]) -> Examined:
+    """Return the subscription of a document, or its faults of form. The rest of the configuration is not checked."""
     faults: list[Fault] = []
     plain = _literal(document, (), faults)
     try:

@@ -52,9 +52,10 @@ LIVE = (
     "log",
     "reload",
     "pipeline",
+    "operator",
 )
-"""The settings that a reload applies, with all settings inside them. ``pipeline`` is in the list
-because only the commands of the pipeline read it, not the service.
+"""The settings that a reload applies, with all settings inside them. ``pipeline`` and ``operator`` are in the
+list because only commands read them, not the service.
 """
 
 _WEBHOOKS = (

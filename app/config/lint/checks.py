@@ -14,6 +14,7 @@ from app.config.lint.ineffective import check_ineffective
 from app.config.lint.intakes import check_intakes
 from app.config.lint.kafka_listeners import check_kafka_listeners
 from app.config.lint.mirrors import check_mirrors
+from app.config.lint.operator import check_operator
 from app.config.lint.outlets import check_outlets
 from app.config.lint.producers import check_producers
 from app.config.lint.replies import check_replies
@@ -54,6 +55,7 @@ CHECKS = (
     check_mirrors,
     check_replies,
     check_operator_events,
+    check_operator,
     check_alerts,
     check_traces,
     check_pipeline,

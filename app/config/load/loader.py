@@ -4,7 +4,7 @@ BadConfiguration with all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import copy
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from app.config.derived.credentials import marks_as_read
 from app.config.load.document import Document, parse
 from app.config.load.finding import BadConfiguration, Finding, Location, Path
-from app.config.load.overrides import override
+from app.config.load.overrides import override, overrides_of
 from app.config.load.problems import findings_of
 from app.config.load.remainder import Remainder
 from app.config.load.secrets import escaped, resolve
@@ -248,6 +248,22 @@ def load_base(raw: bytes | None, environ: Mapping[str, str]) -> Config:
         return invalid.remainder.config or Config.model_validate(WITHOUT_FILE)
 
 
+def load_sections(
+    raw: bytes | None, sections: Collection[str], environ: Mapping[str, str]
+) -> Config:
+    """Return the settings of some sections, with ``WITHOUT_FILE`` for all others. References elsewhere are not
+    resolved, and variables that override other settings are not read.
+
+    Raises:
+        BadConfiguration: With every error of these sections at once.
+    """
+    document = _document(raw)
+    written = document.root
+    document.root = _copy(WITHOUT_FILE)
+    document.root |= {name: written[name] for name in sections if name in written}
+    return _loaded(document, "", environ, sections).config
+
+
 def content(path: FilePath) -> bytes:
     """Return the bytes of the file, or raise BadConfiguration if it cannot be read."""
     try:
@@ -273,9 +289,16 @@ def _copy(value: Any) -> Any:
     return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
-def _loaded(document: Document, source: str, environ: Mapping[str, str]) -> Loaded:
+def _loaded(
+    document: Document,
+    source: str,
+    environ: Mapping[str, str],
+    sections: Collection[str] | None = None,
+) -> Loaded:
+    """Return the configuration of a document. With ``sections``, variables override only settings in these."""
     references = resolve(document, environ)
-    hidden = set(references) | override(document, environ)
+    overriding = environ if sections is None else overrides_of(sections, environ)
+    hidden = set(references) | override(document, overriding)
     try:
         config = Config.model_validate(document.root)
     except ValidationError as error:

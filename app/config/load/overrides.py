@@ -9,7 +9,7 @@ Kubernetes and other programs set ``SKYBRIDGE_...`` too.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from app.config.load.document import Document
@@ -34,6 +34,15 @@ def override(document: Document, environ: Mapping[str, str]) -> set[Path]:
         if path is not None:
             paths.add(path)
     return paths
+
+
+def overrides_of(sections: Collection[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that override settings of some sections."""
+    return {
+        name: text
+        for name, text in environ.items()
+        if name.removeprefix(PREFIX).partition("__")[0].lower() in sections
+    }
 
 
 def _order(named: tuple[list[str], str]) -> tuple[object, ...]:

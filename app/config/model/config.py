@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from app.config.model.brokers import Broker
+from app.config.model.operator import Operator
 from app.config.model.parts import Port
 from app.config.model.parts import ServerTls as ServerTls  # noqa: PLC0414 - part of the model
 from app.config.model.pipeline import Pipeline
@@ -105,6 +106,11 @@ class AdminToken(Strict):
         None,
         description="topics that it reaches, also by a subscription: a name, BROKER/NAME, or a prefix with "
         "*; without it, any",
+    )
+    owner: Literal["kubernetes"] | None = Field(
+        None,
+        description="kubernetes: for the role operator; the subscriptions that it writes belong to Kubernetes "
+        "objects, and it changes no others",
     )
     event_sources: Patterns | None = Field(
         None,
@@ -366,6 +372,10 @@ class Config(Strict):
         (), description="channels to which Skybridge reports what needs a person"
     )
     webhooks: Webhooks = Field(Webhooks(), description="settings of all webhooks")
+    operator: Operator | None = Field(
+        None,
+        description="subscriptions as Kubernetes objects, which the process skybridge operator writes",
+    )
     pipeline: Pipeline = Field(
         Pipeline(), description="the data pipeline on Spark: events into a lake and out of it"
     )

@@ -158,11 +158,12 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         self._file, self._made, self._stored = prepared.file, prepared.made, prepared.stored
         self.revision = self.revision if is_present else UNREAD
 
-    async def put(self, name: str, document: bytes, expected: int) -> None:
+    async def put(self, name: str, document: bytes, expected: int, owner: str = "") -> None:
         """Store a document in place of the version ``expected``. Raise VersionConflict if another version is
-        stored."""
+        stored. A new subscription is the owner's."""
         now_ms = int(self._clock.now() * 1000)
-        await self._store.subscriptions.put(name, document, expected=expected, now_ms=now_ms)
+        put = self._store.subscriptions.put
+        await put(name, document, expected=expected, now_ms=now_ms, owner=owner)
 
     async def delete(self, name: str, expected: int) -> None:
         """Delete the version ``expected`` of a document. Raise VersionConflict if another version is stored."""
@@ -181,13 +182,18 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
 
     def _demand_distinct_ids(self, file: Mapping[str, SubscriptionEntry]) -> None:
         """Raise SetupError if the file and the store have a subscription with the same id."""
-        for name in self._made:
+        for name, made in self._made.items():
             if name in file:
+                other, cure = (
+                    "was also created by the API",
+                    f"skybridge subscriptions delete {name}",
+                )
+                if made.place:
+                    other, cure = f"is also in {made.place}", "kubectl delete"
                 raise SetupError(
-                    f"{name!r} is in {file[name].place} and was also created by the API",
+                    f"{name!r} is in {file[name].place} and {other}",
                     setting=f"subscriptions.{name}",
-                    cure="rename it in the file, start, and delete the other: skybridge "
-                    f"subscriptions delete {name}",
+                    cure=f"rename it in the file, start, and delete the other: {cure}",
                 )
 
     def _read(
@@ -233,7 +239,8 @@ def _entry_of(
     return SubscriptionEntry(
         id=stored.id,
         document=_without_secrets(_decode(stored)),
-        origin="api",
+        origin="kubernetes" if stored.owner else "api",
+        place=_object_of(stored.id) if stored.owner else "",
         etag=f'"{stored.version}.{stored.created_ms:x}"',
         version=stored.version,
         subscription=judged and judged.subscription,
@@ -242,6 +249,12 @@ def _entry_of(
         created_ms=stored.created_ms,
         updated_ms=stored.updated_ms,
     )
+
+
+def _object_of(name: str) -> str:
+    """Return the object that declares a subscription, as text. The name of a namespace has no dot."""
+    namespace, _, short = name.partition(".")
+    return f"the Kubernetes object {namespace}/{short} of kind Subscription"
 
 
 def _decode(stored: StoredSubscription) -> dict[str, Any]:

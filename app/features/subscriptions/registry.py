@@ -60,8 +60,10 @@ class ApiSubscriptionRegistry:
         await self._catalog.refresh()
         return self._catalog.entry(subscription)
 
-    async def make(self, document: Document, demand: Demand = accept_all) -> SubscriptionEntry:
-        """Check and store a new subscription. If the document has no id, one is generated."""
+    async def make(
+        self, document: Document, demand: Demand = accept_all, owner: str = ""
+    ) -> SubscriptionEntry:
+        """Check and store a new subscription of an owner. If the document has no id, one is generated."""
         named = with_secret_sink({"id": f"sub-{secrets.token_hex(6)}", **document})
         async with self._making:
             await self._catalog.refresh()
@@ -71,20 +73,23 @@ class ApiSubscriptionRegistry:
             demand(judged, None)
             await self._forget(judged)
             try:
-                return await self._store(named, judged, 0)
+                return await self._store(named, judged, 0, owner)
             except VersionConflict:
                 raise _id_taken(named["id"]) from None
 
     async def change(
-        self, entry: SubscriptionEntry, document: Document, demand: Demand = accept_all
+        self,
+        entry: SubscriptionEntry,
+        document: Document,
+        demand: Demand = accept_all,
+        owner: str = "",
     ) -> SubscriptionEntry:
-        """Check and store another document. Raise VersionConflict if the version of ``entry`` is no longer
-        the stored one."""
+        """Check and store another document, unless it equals the stored one. Raise VersionConflict if the version
+        of ``entry`` is no longer the stored one."""
         if (given := document.get("id", entry.id)) != entry.id:
             raise _invalid([Fault("other-id", f"is {given!r}, but the id cannot change", "/id")])
         current, before = self._catalog.entry(entry.id), self._catalog.decrypted(entry.id)
-        if entry.origin == "file":
-            raise refuse_file_change(entry)
+        _demand_owner(entry, owner)
         if current is None or before is None:
             raise VersionConflict(f"{entry.id} was deleted", 0)
         named = with_secret_sink({**document, "id": entry.id})
@@ -93,13 +98,14 @@ class ApiSubscriptionRegistry:
             raise _invalid(faults)
         judged = await self._check(kept, entry.id, before)
         demand(judged, current.subscription)
-        return await self._store(kept, judged, entry.version)
+        if kept == before and entry.version == current.version:
+            return current
+        return await self._store(kept, judged, entry.version, owner)
 
-    async def remove(self, entry: SubscriptionEntry) -> None:
-        """Delete a subscription of the API. Raise VersionConflict if the version of ``entry`` is no longer
+    async def remove(self, entry: SubscriptionEntry, owner: str = "") -> None:
+        """Delete a subscription of an owner. Raise VersionConflict if the version of ``entry`` is no longer
         the stored one."""
-        if entry.origin == "file":
-            raise refuse_file_change(entry)
+        _demand_owner(entry, owner)
         await self._catalog.delete(entry.id, entry.version)
         await self.nudge()
 
@@ -123,7 +129,7 @@ class ApiSubscriptionRegistry:
         """Raise Refused with 409 if the id is in use. An invalid id is reported later with all other faults."""
         taken = self._catalog.entry(name) if isinstance(name, str) else None
         if taken is not None:
-            raise refuse_file_change(taken) if taken.origin == "file" else _id_taken(taken.id)
+            raise _id_taken(taken.id) if taken.origin == "api" else refuse_change(taken)
 
     async def _check(
         self, document: Document, replaces: str | None, before: Document
@@ -165,13 +171,13 @@ class ApiSubscriptionRegistry:
                 )
 
     async def _store(
-        self, document: Document, valid: Subscription, expected: int
+        self, document: Document, valid: Subscription, expected: int, owner: str
     ) -> SubscriptionEntry:
         """Store a checked document with its secrets encrypted, and return the new entry."""
         sealed: Any = document
         for at in paths_of(FileSecret, valid):
             sealed = with_changed_value(sealed, at, self._catalog.vault.seal)
-        await self._catalog.put(valid.id, msgspec.json.encode(sealed), expected)
+        await self._catalog.put(valid.id, msgspec.json.encode(sealed), expected, owner)
         await self.nudge()
         entry = self._catalog.entry(valid.id)
         if entry is None:
@@ -250,11 +256,18 @@ def _id_taken(name: str) -> RequestRefused:
     )
 
 
-def refuse_file_change(entry: SubscriptionEntry) -> RequestRefused:
-    """Return the error for a change of a subscription that the file declares, which the API may not
+def _demand_owner(entry: SubscriptionEntry, owner: str) -> None:
+    """Raise Refused with 409 if the subscription is not the owner's."""
+    if entry.origin == (owner or "api"):
+        return
+    raise _id_taken(entry.id) if entry.origin == "api" else refuse_change(entry)
+
+
+def refuse_change(entry: SubscriptionEntry) -> RequestRefused:
+    """Return the error for a change of a subscription that the file or an object declares, which the API may not
     change."""
     return RequestRefused(
         409,
-        "made-by-file",
+        "made-by-file" if entry.origin == "file" else "made-by-object",
         f"subscription {entry.id} is in {entry.place}. Change it there; the API can only pause and resume it",
     )

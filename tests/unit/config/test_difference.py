@@ -189,6 +189,7 @@ def test_every_section_has_an_effect(section: str) -> None:
         "limits",
         "log",
         "pipeline",
+        "operator",
         "reload",
     }
     assert (effect_of(section) == "live") == (section in live)

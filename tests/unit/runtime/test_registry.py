@@ -374,3 +374,41 @@ async def test_one_that_a_variable_gives_as_a_whole_is_shown_by_its_id(tmp_path:
     (entry,) = SubscriptionCatalog(loaded, store, SystemClock(), Vault(())).entries
     reference = "${env:SKYBRIDGE_SUBSCRIPTIONS__0}"
     assert entry.document == {"id": "given", "source": reference, "sink": reference}
+
+
+async def test_what_an_object_declares_belongs_to_it_alone(process: Process) -> None:
+    """Callers of the API read it and change nothing; the operator changes nothing of theirs."""
+    registry = process.registry
+    owned = await registry.make({**DOCUMENT, "id": "team-a.billing"}, owner="kubernetes")
+    assert (owned.origin, owned.place) == (
+        "kubernetes",
+        "the Kubernetes object team-a/billing of kind Subscription",
+    )
+    mine = await registry.make({**DOCUMENT, "id": "mine"})
+    for step in (
+        registry.change(owned, {**DOCUMENT, "timeout": "3s"}),
+        registry.remove(owned),
+        registry.make({**DOCUMENT, "id": "team-a.billing"}),
+    ):
+        with pytest.raises(RequestRefused, match="team-a/billing") as refused:
+            await step
+        assert (refused.value.status, refused.value.code) == (409, "made-by-object")
+    for step in (
+        registry.change(mine, {**DOCUMENT, "timeout": "3s"}, owner="kubernetes"),
+        registry.remove(mine, "kubernetes"),
+        registry.make({**DOCUMENT, "id": "mine"}, owner="kubernetes"),
+    ):
+        with pytest.raises(RequestRefused) as refused:
+            await step
+        assert refused.value.code == "id-taken"
+    changed = await registry.change(owned, {**DOCUMENT, "timeout": "3s"}, owner="kubernetes")
+    assert (changed.origin, changed.document["timeout"]) == ("kubernetes", "3s")
+    await registry.remove(changed, "kubernetes")
+
+
+async def test_the_same_document_again_changes_nothing(process: Process) -> None:
+    """So that workers do not read it again, and its ETag stays."""
+    made = await process.registry.make(WITH_SECRET)
+    assert await process.registry.change(made, WITH_SECRET) == made
+    other = {**WITH_SECRET, "auth": {"kind": "bearer", "token": "hunter3"}}
+    assert (await process.registry.change(made, other)).version > made.version

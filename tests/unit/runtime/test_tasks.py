@@ -32,6 +32,9 @@ from app.features.subscriptions.component import SubscriptionsComponent
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.gateway.server import HttpServer
 from app.gateway.tls import Certificates
+from app.kubernetes.client import KubernetesUnavailable
+from app.kubernetes.lease import Leadership
+from app.kubernetes.role import OperatorRole
 from app.log.upkeep import LogUpkeep
 from app.runtime import service as services
 from app.runtime.clock import SystemClock
@@ -204,7 +207,24 @@ async def rabbitmq_confirms() -> AsyncIterator[None]:
     await asyncio.wait([task])
 
 
+@asynccontextmanager
+async def kubernetes() -> AsyncIterator[None]:
+    lease = SimpleNamespace(namespace="apart", name="one", seconds=10)
+    settings: Any = SimpleNamespace(lease=lease)
+
+    async def refuse(*_: Any) -> None:
+        raise KubernetesUnavailable("away")
+
+    client: Any = SimpleNamespace(get=refuse)
+    role = OperatorRole(settings, client, SimpleNamespace(), SystemClock())  # type: ignore[arg-type]
+    task = asyncio.create_task(role.run())
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
 ELSEWHERE: dict[str, tuple[Any, str]] = {
+    "kubernetes": (Leadership, "run"),
     "pulsar-owners": (pulsar_ownership.OwnershipChecker, "_run"),
     "pulsar-lanes": (pulsar_producer.PulsarPublisher, "_open_soon"),
     "rabbitmq-confirms": (rabbitmq_producer.RabbitPublisher, "_watch"),
@@ -219,6 +239,7 @@ async def test_a_task_that_needs_more_than_a_service_is_begun_again(
     FAILURES.counters = Counters()
     loops.fail(name, *ELSEWHERE[name])
     begin = {
+        "kubernetes": kubernetes,
         "pulsar-owners": pulsar_owners,
         "pulsar-lanes": pulsar_lanes,
         "rabbitmq-confirms": rabbitmq_confirms,
@@ -269,6 +290,7 @@ async def test_what_returns_is_done_and_what_is_cancelled_is_no_failure(loops: L
 WAITED_FOR = "whoever began it waits for it, or cancels it"
 RAISED_BY_POLL = "``poll`` raises its error, and the subscription begins again"
 OF_THE_SUBSCRIPTION = "of the subscription's task group, which it ends with its error"
+OF_THE_LEADER = "of the task group of the leader, which ends with its error and begins again"
 ENDS = "ends with what it does, and says itself what went wrong"
 COUNTS_ITSELF = "its failures are told where subscriptions are"
 
@@ -297,6 +319,10 @@ BARE = {
     "cli/pull_consumer.py": WAITED_FOR,
     "cli/demo/play.py": WAITED_FOR,
     "gateway/tls.py": WAITED_FOR,
+    "kubernetes/namespace.py": OF_THE_LEADER,
+    "kubernetes/reconciler.py": OF_THE_LEADER,
+    "kubernetes/role.py": OF_THE_LEADER,
+    "kubernetes/run.py": WAITED_FOR,
     "gateway/issuers.py": WAITED_FOR,
     "kafka_listener/connection.py": WAITED_FOR,
     "pipeline/replay/gateway.py": WAITED_FOR,

@@ -134,6 +134,8 @@ function Settings({ standing, document }: { standing: Standing; document: Docume
         It is in the configuration file at {standing.place}: change it there, then reload. The console cannot change the
         file.
       </>
+    ) : standing.origin === "kubernetes" ? (
+      <>It is declared by {standing.place}: change it there. The console cannot change the object.</>
     ) : (
       <>It was made by the API and is kept in the store.</>
     );

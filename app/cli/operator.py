@@ -1,0 +1,30 @@
+"""``skybridge operator`` keeps subscriptions in step with Kubernetes objects."""
+
+from __future__ import annotations
+
+from app.cli import printing
+from app.cli.options import ConfigFile
+from app.cli.verbs import verb
+
+
+@verb(
+    "operator",
+    "skybridge operator --config skybridge.yaml    # in a pod, or with KUBECONFIG",
+)
+def run(
+    config: ConfigFile = None,
+) -> None:
+    """Make a subscription of each Kubernetes object of kind Subscription, and report its state on the object.
+
+    The namespaces are under operator.namespaces. Subscriptions are written through the admin API at
+    operator.admin.url. Of several processes one is the leader. Events are delivered by others, so
+    the end of an operator disturbs no delivery.
+    """
+    try:
+        from app.kubernetes.run import serve
+    except ModuleNotFoundError as missing:
+        printing.fail(
+            f"The Python package {missing.name} is missing.",
+            cure="pip install 'skybridge-cloudevents[kubernetes]'",
+        )
+    serve(config)

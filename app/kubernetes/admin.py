@@ -1,0 +1,148 @@
+"""The admin API as the operator uses it: read all subscriptions, and create, replace and delete one."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from app.config.model.operator import OperatorAdmin
+from app.errors import SkybridgeError
+from app.libraries.httpx_client import httpx
+from app.model.outlet_rules import with_secret_sink
+from app.model.secret import HIDDEN
+from app.problems import problem_type
+
+Document = Mapping[str, Any]
+_WITHIN = 20.0  # seconds for an answer
+_PATH = "/v1/subscriptions"
+
+
+class AdminUnavailable(SkybridgeError):
+    """The admin API does not answer for now."""
+
+
+class AdminRefused(SkybridgeError):
+    """The admin API refused a request. ``code`` is the code of the problem."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class AdminApi:
+    """A client of the admin API with the operator's token."""
+
+    def __init__(
+        self, settings: OperatorAdmin, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        """Take the address and the token. ``transport`` replaces the network in tests."""
+        trust = ssl.create_default_context(cafile=settings.ca) if settings.ca else True
+        self._http = httpx.AsyncClient(
+            base_url=settings.url,
+            headers={"authorization": f"Bearer {settings.token.get_secret_value()}"},
+            timeout=httpx.Timeout(_WITHIN, connect=5),
+            limits=httpx.Limits(max_connections=32),
+            verify=trust,
+            trust_env=False,
+            transport=transport,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def subscriptions(self) -> dict[str, dict[str, Any]]:
+        """Return all subscriptions with document, ETag and state, by id."""
+        answer = await self._ask("GET", _PATH)
+        listed = msgspec.json.decode(answer.content)
+        return {each["id"]: each for each in listed}
+
+    async def create(self, document: Document) -> str:
+        """Create a subscription and return its ETag."""
+        answer = await self._ask("POST", _PATH, document)
+        return answer.headers["etag"]
+
+    async def replace(self, name: str, document: Document, etag: str) -> str:
+        """Replace the document of a subscription and return its ETag."""
+        answer = await self._ask("PUT", _path(name), document, {"if-match": etag})
+        return answer.headers["etag"]
+
+    async def delete(self, name: str) -> None:
+        """Delete a subscription. One that does not exist is no error."""
+        try:
+            await self._ask("DELETE", _path(name))
+        except AdminRefused as refused:
+            if refused.status != httpx.codes.NOT_FOUND:
+                raise
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        document: Document | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        sent = {**(headers or {})}
+        body = None
+        if document is not None:
+            body, sent["content-type"] = msgspec.json.encode(document), "application/json"
+        try:
+            answer = await self._http.request(method, path, content=body, headers=sent)
+        except httpx.TransportError as error:
+            raise AdminUnavailable(f"{self._http.base_url} does not answer: {error!r}") from None
+        if answer.is_success:
+            return answer
+        raise _refusal(answer)
+
+
+def _path(name: str) -> str:
+    return f"{_PATH}/{quote(name, safe='')}"
+
+
+def _refusal(answer: httpx.Response) -> SkybridgeError:
+    """Return the error of an answer. Its message has the faults that the admin API lists, which repeat no secret."""
+    try:
+        problem = msgspec.json.decode(answer.content, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        problem = {}
+    faults = [str(each.get("detail", "")) for each in problem.get("faults") or ()]
+    message = " ".join(faults) or str(problem.get("detail") or f"status {answer.status_code}")
+    if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR or answer.status_code in (
+        httpx.codes.TOO_MANY_REQUESTS,
+        httpx.codes.UNAUTHORIZED,
+    ):
+        return AdminUnavailable(message)
+    code = str(problem.get("type", "")).removeprefix(problem_type(""))
+    return AdminRefused(answer.status_code, code, message)
+
+
+def is_stored(shown: Document, wanted: Document) -> bool | None:
+    """Return True if a document is stored already, as the admin API shows it. Return None if only its hidden secrets
+    may differ."""
+    found = _same(shown, dict(with_secret_sink(wanted)))
+    return None if found and _hides(shown) else found
+
+
+def _same(shown: Any, wanted: Any) -> bool:
+    if shown == HIDDEN:
+        return isinstance(wanted, str)
+    if isinstance(shown, dict) and isinstance(wanted, dict):
+        return shown.keys() == wanted.keys() and all(
+            _same(shown[name], wanted[name]) for name in shown
+        )
+    if isinstance(shown, list) and isinstance(wanted, list):
+        return len(shown) == len(wanted) and all(map(_same, shown, wanted))
+    return bool(shown == wanted)
+
+
+def _hides(shown: Any) -> bool:
+    if isinstance(shown, dict):
+        return any(map(_hides, shown.values()))
+    if isinstance(shown, list):
+        return any(map(_hides, shown))
+    return bool(shown == HIDDEN)

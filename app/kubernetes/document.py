@@ -1,0 +1,137 @@
+"""Translate an object into the document of a subscription, as the admin API takes it.
+
+The three names that exist in an object alone are resolved: ``sink.service`` becomes a URL, ``secretRef`` the text of a
+secret, and ``onDelete`` goes. The text of a secret is in the document alone, which is sent to the admin API.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.config.load.secrets import escaped
+from app.kubernetes.names import subscription_id
+from app.kubernetes.outcome import NotAccepted
+from app.kubernetes.structural import SECRET_REF, is_secret, reference_name
+from app.model.webhook import ApiKey, Basic, Bearer, OAuth2, Signing
+
+Object = Mapping[str, Any]
+SecretText = Callable[[str, str], str]
+"""A function that returns the text of a key of a Secret of the namespace. It raises NotAccepted."""
+
+_BY_KIND: Mapping[str, type[BaseModel]] = {
+    "bearer": Bearer,
+    "basic": Basic,
+    "api_key": ApiKey,
+    "oauth2": OAuth2,
+}
+_PORTS = {False: 80, True: 443}
+
+
+def document_of(item: Object, secret: SecretText) -> dict[str, Any]:
+    """Return the document of an object.
+
+    Args:
+        item: The object, which the API server has checked against the definition.
+        secret: The reader of secrets of its namespace.
+
+    Raises:
+        NotAccepted: a secret cannot be used.
+    """
+    named = item["metadata"]
+    document: dict[str, Any] = deepcopy(dict(item["spec"]))
+    document.pop("onDelete", None)
+    document["sink"] = _sink(document["sink"], named["namespace"], secret)
+    if "signing" in document:
+        document["signing"] = _resolved(document["signing"], Signing, secret)
+    if "auth" in document:
+        document["auth"] = _resolved(document["auth"], _BY_KIND[document["auth"]["kind"]], secret)
+    if "headers" in document:
+        document["headers"] = {
+            name: _text(value[SECRET_REF], secret) if _is_reference(value) else value
+            for name, value in document["headers"].items()
+        }
+    if "request" in document:
+        document["request"] = _with_secrets(document["request"], secret)
+    return {"id": subscription_id(named["namespace"], named["name"]), **document}
+
+
+def service_of(item: Object) -> str:
+    """Return the name of the Service to which an object sends, or "" if its sink is another."""
+    return str(item["spec"]["sink"].get("service", {}).get("name", ""))
+
+
+def secrets_of(item: Object) -> frozenset[str]:
+    """Return the names of the Secrets to which an object refers."""
+    return frozenset(_names(item["spec"]))
+
+
+def _names(value: Any) -> set[str]:
+    if isinstance(value, list):
+        return {name for each in value for name in _names(each)}
+    if not isinstance(value, dict):
+        return set()
+    found = {name for each in value.values() for name in _names(each)}
+    references = (each for at, each in value.items() if at.endswith("ecretRef"))
+    return found | {each["name"] for each in references if _has_name(each)}
+
+
+def _has_name(reference: object) -> bool:
+    return isinstance(reference, dict) and isinstance(reference.get("name"), str)
+
+
+def _sink(sink: Object, namespace: str, secret: SecretText) -> Any:
+    if "service" in sink:
+        return _service_url(sink["service"], namespace)
+    if SECRET_REF in sink:
+        return {"url": _text(sink[SECRET_REF], secret), "secret": True}
+    return sink.get("url", dict(sink))
+
+
+def _service_url(service: Object, namespace: str) -> str:
+    tls = bool(service.get("tls", False))
+    port = service.get("port", _PORTS[tls])
+    scheme = "https" if tls else "http"
+    return f"{scheme}://{service['name']}.{namespace}.svc:{port}{service.get('path', '/')}"
+
+
+def _resolved(settings: Object, model: type[BaseModel], secret: SecretText) -> dict[str, Any]:
+    """Return settings of a model with the secrets in place of their references."""
+    found = dict(settings)
+    for reference, setting in _secret_settings(model).items():
+        if reference in found:
+            found[setting] = _text(found.pop(reference), secret)
+    return found
+
+
+@functools.cache
+def _secret_settings(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return the secret settings of a model, by the name of the reference that stands for each."""
+    properties = model.model_json_schema()["properties"]
+    return {reference_name(name): name for name, node in properties.items() if is_secret(node)}
+
+
+def _with_secrets(value: Any, secret: SecretText) -> Any:
+    """Return templates of a request with ``{secret: text}`` in place of each ``{secretRef: ...}``."""
+    if _is_reference(value):
+        return {"secret": _text(value[SECRET_REF], secret)}
+    if isinstance(value, dict):
+        return {name: _with_secrets(inner, secret) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_secrets(inner, secret) for inner in value]
+    return value
+
+
+def _is_reference(value: object) -> bool:
+    return isinstance(value, dict) and {*value} == {SECRET_REF}
+
+
+def _text(reference: Any, secret: SecretText) -> str:
+    """Return the text of a secret as a document has it, where ``$`` would begin a reference."""
+    if not _has_name(reference) or not isinstance(reference.get("key"), str):
+        raise NotAccepted("InvalidSpec", f"A {SECRET_REF} needs name and key.")
+    return escaped(secret(reference["name"], reference["key"]))

@@ -1,0 +1,74 @@
+"""The end of an object with ``onDelete: drain``: a finalizer holds it until its subscription has delivered.
+
+An object without ``onDelete: drain`` never has the finalizer. The wait has a limit, so that no namespace hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from app.interfaces import Clock
+from app.kubernetes import paths
+from app.kubernetes.client import CONFLICT, NOT_FOUND, KubernetesClient, KubernetesRefused
+from app.kubernetes.names import DRAIN_FINALIZER, GROUP, PLURAL
+
+
+class Drain:
+    """The finalizers of objects. ``within`` is the most seconds that a deleted object waits."""
+
+    def __init__(self, client: KubernetesClient, clock: Clock, within: float) -> None:
+        self._client = client
+        self._clock = clock
+        self._within = within
+
+    async def set_finalizer(self, item: Any) -> None:
+        """Add the finalizer to an object with ``onDelete: drain``, and remove it from any other."""
+        has = DRAIN_FINALIZER in item["metadata"].get("finalizers", ())
+        if (item["spec"].get("onDelete") == "drain") != has:
+            await self._patch(item, add=not has)
+
+    async def remove_finalizer(self, item: Any) -> None:
+        """Remove the finalizer of an object. One that is gone already is no error."""
+        if DRAIN_FINALIZER in item["metadata"].get("finalizers", ()):
+            await self._patch(item, add=False)
+
+    def why_not_yet(self, item: Any, entry: Mapping[str, Any] | None) -> str:
+        """Return why the subscription of a deleted object has to stay, or "" if it may go.
+
+        ``entry`` is the subscription as the admin API shows it, or None if it does not exist.
+        """
+        health = None if entry is None else entry.get("health")
+        if entry is None or self._over(item):
+            return ""
+        if health is None or health["lag"] is None:
+            return "It is not known whether all events are delivered"
+        left = health["lag"] + health["parked"]["rows"]
+        return f"{left} events are not delivered yet" if left else ""
+
+    def cure(self, item: Any) -> str:
+        """Return how a person ends the wait."""
+        named = item["metadata"]
+        return (
+            f"The wait ends by itself after {self._within:g} s. To end it now: kubectl patch {PLURAL}.{GROUP} "
+            f'-n {named["namespace"]} {named["name"]} --type merge -p \'{{"metadata":{{"finalizers":null}}}}\''
+        )
+
+    def _over(self, item: Any) -> bool:
+        deleted = datetime.fromisoformat(item["metadata"]["deletionTimestamp"]).timestamp()
+        return self._clock.now() - deleted >= self._within
+
+    async def _patch(self, item: Any, *, add: bool) -> None:
+        """Write the finalizers of exactly this version of the object. A newer version is looked at again anyway."""
+        named = item["metadata"]
+        others = [each for each in named.get("finalizers", ()) if each != DRAIN_FINALIZER]
+        finalizers = [*others, DRAIN_FINALIZER] if add else others
+        change = {
+            "metadata": {"finalizers": finalizers, "resourceVersion": named["resourceVersion"]}
+        }
+        try:
+            await self._client.patch(paths.subscription(named["namespace"], named["name"]), change)
+        except KubernetesRefused as refused:
+            if refused.status not in {CONFLICT, NOT_FOUND}:
+                raise

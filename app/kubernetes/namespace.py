@@ -1,0 +1,100 @@
+"""One listed namespace: its objects, labelled Secrets and Services, and its rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from app.config.model.operator import OperatorNamespace
+from app.kubernetes import paths
+from app.kubernetes.client import KubernetesClient
+from app.kubernetes.document import secrets_of, service_of
+from app.kubernetes.names import SECRET_LABEL, SECRET_USE
+from app.kubernetes.outcome import NotAccepted
+from app.kubernetes.rights import NamespaceRights
+from app.kubernetes.secret_texts import SecretTexts
+from app.kubernetes.watched import Watched
+
+_POINTS_ANYWHERE = "ExternalName"
+
+
+class Namespace:
+    """The copies of one namespace.
+
+    Attributes:
+        name: The name of the namespace.
+        rights: What its subscriptions may name.
+    """
+
+    def __init__(
+        self,
+        client: KubernetesClient,
+        settings: OperatorNamespace,
+        changed: Callable[[tuple[str, str]], None],
+    ) -> None:
+        """Take a function that is called with the key of each object that has to be looked at."""
+        self.name = settings.name
+        self.rights = NamespaceRights(settings)
+        self._changed = changed
+        labelled = {"labelSelector": f"{SECRET_LABEL}={SECRET_USE}"}
+        self._objects = Watched(client, paths.subscriptions(self.name), self._object_changed)
+        core = paths.core
+        self._secrets = Watched(client, core(self.name, "secrets"), self._secret_changed, labelled)
+        self._services = Watched(client, core(self.name, "services"), self._service_changed)
+
+    @property
+    def objects(self) -> Mapping[str, Any]:
+        """Return the objects by name."""
+        return self._objects.objects
+
+    @property
+    def troubles(self) -> list[str]:
+        """Return why the copies may be old."""
+        return [each.trouble for each in self._all if each.trouble]
+
+    @property
+    def _all(self) -> tuple[Watched, ...]:
+        return self._objects, self._secrets, self._services
+
+    async def run(self) -> None:
+        """Keep the copies up to date until the task is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for each in self._all:
+                group.create_task(each.run())
+
+    async def synced(self) -> None:
+        """Wait until all copies are complete."""
+        for each in self._all:
+            await each.synced.wait()
+
+    def secrets(self) -> SecretTexts:
+        """Return the reader of the labelled Secrets."""
+        return SecretTexts(self._secrets.objects)
+
+    def demand_service(self, name: str) -> None:
+        """Raise NotAccepted if a Service is a name for any other address. A missing Service may come later."""
+        found = self._services.objects.get(name)
+        if found is not None and found["spec"].get("type") == _POINTS_ANYWHERE:
+            raise NotAccepted(
+                "ServiceNotAllowed",
+                f"The Service {name} has the type {_POINTS_ANYWHERE}, which can point to any address. Cure: use a "
+                "Service with a selector, or sink.url.",
+            )
+
+    def replace(self, item: Any) -> None:
+        """Put a newer version of an object in the copy, before the watch has it."""
+        self._objects.objects[item["metadata"]["name"]] = item
+
+    def _object_changed(self, name: str) -> None:
+        self._changed((self.name, name))
+
+    def _secret_changed(self, name: str) -> None:
+        for each, item in self.objects.items():
+            if name in secrets_of(item):
+                self._changed((self.name, each))
+
+    def _service_changed(self, name: str) -> None:
+        for each, item in self.objects.items():
+            if service_of(item) == name:
+                self._changed((self.name, each))

@@ -1,0 +1,155 @@
+"""Write the status of objects, and Events about subscriptions that stop and about dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from app.interfaces import Clock
+from app.kubernetes import paths
+from app.kubernetes.client import NOT_FOUND, KubernetesClient, KubernetesRefused
+from app.kubernetes.names import API_VERSION, KIND, subscription_id
+from app.kubernetes.outcome import Outcome
+from app.kubernetes.status import Status, delivering, differs, status_of
+
+_COUNTS_EVERY = 20.0  # seconds between two writes of a status in which only numbers changed
+_STOPPED = frozenset({"Paused", "EndpointPaused", "Disabled"})
+
+_log = logging.getLogger(__name__)
+
+
+class _Reported(NamedTuple):
+    """What was last reported about an object."""
+
+    outcome: Outcome
+    generation: int
+    written: float  # monotonic time of the last write of the status
+
+
+class Reporter:
+    """The reports about all objects.
+
+    Attributes:
+        wanted: Set if the state of the subscriptions should be read soon.
+    """
+
+    def __init__(self, client: KubernetesClient, clock: Clock, identity: str) -> None:
+        self.wanted = asyncio.Event()
+        self._client = client
+        self._clock = clock
+        self._identity = identity
+        self._reported: dict[tuple[str, str], _Reported] = {}
+
+    def ready_counts(self) -> Mapping[str, int]:
+        """Return the number of objects by the status of their condition ``Ready``."""
+        found: dict[str, int] = {}
+        for each in self._reported.values():
+            found[each.outcome.status] = found.get(each.outcome.status, 0) + 1
+        return found
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """Drop what was reported about an object that is gone."""
+        self._reported.pop(key, None)
+
+    async def report(self, item: Any, outcome: Outcome, health: Mapping[str, Any] | None) -> None:
+        """Report what became of an object, and the state of its subscription."""
+        named = item["metadata"]
+        key = named["namespace"], named["name"]
+        earlier = self._reported.get(key)
+        await self._write_events(item, health)
+        written = await self._write_status(item, outcome, health, earlier)
+        self._reported[key] = _Reported(outcome, named["generation"], written)
+
+    async def report_health(self, item: Any, health: Mapping[str, Any] | None) -> None:
+        """Report the present state of the subscription of an object that was looked at before."""
+        named = item["metadata"]
+        earlier = self._reported.get((named["namespace"], named["name"]))
+        if earlier is not None and earlier.generation == named["generation"]:
+            await self.report(item, earlier.outcome, health)
+
+    async def _write_status(
+        self,
+        item: Any,
+        outcome: Outcome,
+        health: Mapping[str, Any] | None,
+        earlier: _Reported | None,
+    ) -> float:
+        """Write the status if it differs, and return when it was written last."""
+        named, before = item["metadata"], item.get("status") or {}
+        subscription = subscription_id(named["namespace"], named["name"])
+        status = status_of(
+            subscription, named["generation"], outcome, health, before, _rfc3339(self._clock.now())
+        )
+        now = self._clock.monotonic()
+        last = 0.0 if earlier is None else earlier.written
+        if not differs(before, status, counts=now - last >= _COUNTS_EVERY):
+            return last
+        await self._patch_status(item, status)
+        return now
+
+    async def _patch_status(self, item: Any, status: Status) -> None:
+        named = item["metadata"]
+        path = paths.subscription(named["namespace"], named["name"], "/status")
+        try:
+            await self._client.patch(path, {"status": status})
+        except KubernetesRefused as refused:
+            if refused.status != NOT_FOUND:  # deleted meanwhile
+                raise
+        item["status"] = status  # so that the next report knows it before the watch does
+
+    async def _write_events(self, item: Any, health: Mapping[str, Any] | None) -> None:
+        for reason, message in _news(item.get("status") or {}, health):
+            try:
+                await self._create_event(item, reason, message)
+            except KubernetesRefused as refused:
+                _log.warning("the Event %s cannot be written: %s", reason, refused)
+
+    async def _create_event(self, item: Any, reason: str, message: str) -> None:
+        named, at = item["metadata"], _rfc3339(self._clock.now())
+        kind = "Normal" if reason == "Resumed" else "Warning"
+        unique = hashlib.sha256(f"{named['uid']}{reason}{at}".encode()).hexdigest()[:16]
+        reference = {name: named[name] for name in ("name", "namespace", "uid", "resourceVersion")}
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{named['name']}.{unique}", "namespace": named["namespace"]},
+            "involvedObject": {"apiVersion": API_VERSION, "kind": KIND, **reference},
+            "reason": reason,
+            "message": message[:1024],
+            "type": kind,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+            "source": {"component": "skybridge-operator"},
+            "reportingComponent": "skybridge-operator",
+            "reportingInstance": self._identity,
+        }
+        await self._client.create(paths.core(named["namespace"], "events"), event)
+
+
+def _news(before: Mapping[str, Any], health: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Yield the reason and message of each Event about a change since the status of the object was written."""
+    if health is None:
+        return
+    now, letters = delivering(health), sum(health["dead_letters"].values())
+    conditions = {each["type"]: each for each in before.get("conditions", ())}
+    reason = conditions.get("Delivering", {}).get("reason", "")
+    if now.reason != reason:
+        if now.reason in _STOPPED:
+            yield now.reason, now.message or f"The subscription is {now.reason}."
+        elif reason in _STOPPED and now.status == "True":
+            yield "Resumed", "The subscription delivers again."
+    new = letters - before.get("deadLetters", 0)
+    if new > 0:
+        yield (
+            "DeadLetters",
+            f"{new} more dead letters; {letters} in all. See: skybridge dead-letters list",
+        )
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,98 @@
+"""A copy of the objects of one list, which a watch keeps up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from app.errors import SkybridgeError
+from app.kubernetes.client import GONE, KubernetesClient, KubernetesRefused
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds before a failed list is tried again
+
+_log = logging.getLogger(__name__)
+
+
+class Watched:
+    """The objects of one list by name. While the API server is away, the copy stays as it was.
+
+    Attributes:
+        objects: The objects by name.
+        synced: Set after the first complete list.
+        trouble: Why the copy may be old, or "".
+    """
+
+    def __init__(
+        self,
+        client: KubernetesClient,
+        path: str,
+        changed: Callable[[str], None],
+        query: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take the list and a function that is called with the name of each object that changed."""
+        self.objects: dict[str, Any] = {}
+        self.synced = asyncio.Event()
+        self.trouble = ""
+        self._client = client
+        self._path = path
+        self._changed = changed
+        self._query = query
+
+    async def run(self) -> None:
+        """Keep the copy until the task is cancelled."""
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                version = await self._list()
+                wait = _FIRST_WAIT
+                while version:
+                    version = await self._follow(version)
+            except SkybridgeError as error:
+                self._report(str(error))
+                await asyncio.sleep(wait)
+                wait = min(_LONGEST_WAIT, wait * 2)
+
+    async def _list(self) -> str:
+        """Read all objects, and return the resource version of the list."""
+        found, version = await self._client.list(self._path, self._query)
+        now = {each["metadata"]["name"]: each for each in found}
+        before, self.objects = self.objects, now
+        for name in {*before, *now}:
+            if _version(before.get(name)) != _version(now.get(name)):
+                self._changed(name)
+        self.trouble = ""
+        self.synced.set()
+        return version
+
+    async def _follow(self, version: str) -> str:
+        """Apply the changes after a version until the watch ends, and return the newest version. Return "" if the
+        list has to be read again."""
+        try:
+            async for kind, item in self._client.watch(self._path, version, self._query):
+                version = item["metadata"]["resourceVersion"]
+                if kind != "BOOKMARK":
+                    self._apply(kind, item)
+        except KubernetesRefused as refused:
+            if refused.status != GONE:
+                raise
+            return ""
+        return version
+
+    def _apply(self, kind: str, item: Any) -> None:
+        name = item["metadata"]["name"]
+        if kind == "DELETED":
+            self.objects.pop(name, None)
+        else:
+            self.objects[name] = item
+        self._changed(name)
+
+    def _report(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            _log.warning("%s cannot be read: %s. Known objects stay in force.", self._path, trouble)
+        self.trouble = trouble
+
+
+def _version(item: Any) -> str:
+    return "" if item is None else str(item["metadata"].get("resourceVersion"))
