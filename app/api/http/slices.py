@@ -65,6 +65,17 @@ class Slices(Turns):
                 break
         return found
 
+    async def array(self, items: Iterable[Item]) -> msgspec.Raw:
+        """Return the items as one JSON array. Thousands of rows in one buffer leave no gaps in the memory."""
+        text = bytearray(b"[")
+        for item in items:
+            row = encoded(item)
+            text += row
+            text += b","
+            await self.spend(ROW + (len(row) >> _KIB))
+        text[-1:] = b"]" if len(text) > 1 else b"[]"
+        return msgspec.Raw(text)
+
 
 def encoded(view: object) -> bytes:
     """Return a pydantic model, or a value that ``msgspec`` supports, as JSON."""

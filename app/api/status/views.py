@@ -54,7 +54,7 @@ async def status(parts: ReachableParts, shown: Redaction) -> msgspec.Raw:
     """Return the status as JSON. Its subscriptions are created and encoded in slices."""
     slices = Slices()
     found = await read_status(parts, shown, slices)
-    rows = await slices.rows(found.subscriptions, lambda each: each)
+    rows = await slices.array(found.subscriptions)
     members = found.model_copy(update={"subscriptions": []}).model_dump(mode="json")
     return msgspec.Raw(msgspec.json.encode({**members, "subscriptions": rows}))
 
