@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -20,10 +22,18 @@ def of_language(language: str) -> list[Block]:
 
 OF_TEST_README = {CHECKOUT / "README.md"}
 WITH_BASH = sorted({block.page for block in of_language("bash")} - OF_TEST_README)
+OF_THE_NIGHT = (
+    CHECKOUT / "docs" / "migrate"
+)  # pages of one form, of which the guides show every command
+
+
+def _param(page: Path) -> Any:
+    marks = [pytest.mark.nightly] if page.is_relative_to(OF_THE_NIGHT) else []
+    return pytest.param(page, marks=marks, id=page.relative_to(CHECKOUT).as_posix())
 
 
 @pytest.mark.timeout(1_800)  # a page starts a dozen programs, and the machine may be starved
-@pytest.mark.parametrize("page", WITH_BASH, ids=lambda page: page.relative_to(CHECKOUT).as_posix())
+@pytest.mark.parametrize("page", [_param(page) for page in WITH_BASH])
 def test_the_bash_blocks_of_a_page_run_as_pasted(page, running_anew):
     """What a newcomer pastes first must work (issue: README); a page is read from its top, and needs
     no other page's blocks."""

@@ -199,7 +199,10 @@ async def test_what_is_named_outside_is_refused(house: House) -> None:
 async def test_what_is_within_is_answered(house: House) -> None:
     mine = [each for each in of("team-a.fail").values() if each[0] in {"GET", "OPTIONS"}]
     mine += [("GET", f"{T}/orders{more}", {}) for more in ("", "/offsets", "/records")]
-    mine += [("POST", f"{S}/team-a.pull:receive", {}), ("POST", f"{S}/team-a.fail:pause", {})]
+    mine += [
+        ("POST", f"{S}/team-a.pull:receive", {"json": {"max_wait": 0}}),
+        ("POST", f"{S}/team-a.fail:pause", {}),
+    ]
     mine += [("POST", f"{S}/team-a.fail:resume", {}), ("GET", "/v1/history", {})]
     for name in BOUND:
         for step in mine:

@@ -11,7 +11,7 @@ import ast
 import importlib
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -62,11 +62,34 @@ class Use(NamedTuple):
     name: str
 
 
-def uses() -> list[Use]:
+class _Found(NamedTuple):
+    """What the modules of ``app`` use and patch."""
+
+    uses: tuple[Use, ...]
+    patched: tuple[Use, ...]
+
+
+def uses() -> tuple[Use, ...]:
     """Return every use of an undocumented name in ``app``, sorted by module and line."""
-    return sorted(
-        use for path in ROOT.rglob("*.py") for use in in_source(_module(path), path.read_text())
-    )
+    return _found().uses
+
+
+def patched() -> tuple[Use, ...]:
+    """Return the places where ``app`` replaces a name in the module of a library or adds to
+    ``sys.modules``."""
+    return _found().patched
+
+
+@cache
+def _found() -> _Found:
+    """Read all modules, once in a process: it takes seconds."""
+    used: list[Use] = []
+    replaced: list[Use] = []
+    for path in ROOT.rglob("*.py"):
+        module, nodes = _module(path), [*ast.walk(ast.parse(path.read_text()))]
+        used += _used(module, nodes)
+        replaced += _replaced(module, nodes)
+    return _Found(tuple(sorted(used)), tuple(replaced))
 
 
 def in_source(module: str, source: str) -> Iterator[Use]:
@@ -74,9 +97,13 @@ def in_source(module: str, source: str) -> Iterator[Use]:
 
     The module is imported if one of its classes may extend a class of a library.
     """
-    tree = ast.parse(source)
-    ours = _defined(tree)
-    for node in ast.walk(tree):
+    return _used(module, [*ast.walk(ast.parse(source))])
+
+
+def _used(module: str, nodes: Sequence[ast.AST]) -> Iterator[Use]:
+    """Yield the uses of undocumented names among the nodes of one module."""
+    ours = _defined(nodes)
+    for node in nodes:
         if isinstance(node, ast.ImportFrom | ast.Import):
             yield from _imported(module, node)
         elif isinstance(node, ast.Attribute) and _is_private(node.attr) and not _is_own(node, ours):
@@ -94,28 +121,27 @@ def in_source(module: str, source: str) -> Iterator[Use]:
             yield from _inherited(module, node)
 
 
-def patched() -> list[Use]:
-    """Return the places where ``app`` replaces a name in the module of a library or adds to
-    ``sys.modules``."""
-    found = []
-    for path in ROOT.rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        modules = set(_modules_in(tree))
-        for node in ast.walk(tree):
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            for each in targets:
-                if isinstance(each, ast.Attribute) and getattr(each.value, "id", "") in modules:
-                    found.append(Use(_module(path), each.lineno, each.value.id, each.attr))
-                if ast.unparse(each).startswith("sys.modules["):
-                    found.append(Use(_module(path), each.lineno, "sys", "modules"))
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "sys.modules.setdefault":
-                found.append(Use(_module(path), node.lineno, "sys", "modules"))
-    return found
+def _replaced(module: str, nodes: Sequence[ast.AST]) -> Iterator[Use]:
+    """Yield the assignments among the nodes of one module that patch a library."""
+    modules = set(_modules_in(nodes))
+    for node in nodes:
+        for each in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(each, ast.Attribute) and getattr(each.value, "id", "") in modules:
+                yield Use(module, each.lineno, each.value.id, each.attr)
+            if not isinstance(each, ast.Name) and ast.unparse(each).startswith("sys.modules["):
+                yield Use(module, each.lineno, "sys", "modules")
+        if isinstance(node, ast.Call) and _is_setdefault_of_modules(node.func):
+            yield Use(module, node.lineno, "sys", "modules")
 
 
-def _modules_in(tree: ast.Module) -> Iterator[str]:
+def _is_setdefault_of_modules(called: ast.expr) -> bool:
+    name = getattr(called, "attr", "")
+    return name == "setdefault" and ast.unparse(called) == "sys.modules.setdefault"
+
+
+def _modules_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Yield the names that a source file gives to imported modules of libraries."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names = [each.asname or each.name.partition(".")[0] for each in node.names]
             yield from (each for each in names if each not in sys.stdlib_module_names)
@@ -146,6 +172,8 @@ def _is_documented(library: str, module: str) -> bool:
 
 def _inherited(module: str, node: ast.ClassDef) -> Iterator[Use]:
     """Yield the private names of a library's base class that a class overrides or uses."""
+    if not node.bases:
+        return
     names = {
         each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
     }
@@ -157,7 +185,7 @@ def _inherited(module: str, node: ast.ClassDef) -> Iterator[Use]:
         and each.value.id == "self"
     }
     private = {each for each in names if _is_private(each)}
-    if not private or not node.bases:
+    if not private:
         return
     for base in _foreign_bases(module, node.name):
         library = base.__module__.partition(".")[0]
@@ -205,10 +233,10 @@ def _is_own(node: ast.Attribute, ours: frozenset[str]) -> bool:
     )
 
 
-def _defined(tree: ast.Module) -> frozenset[str]:
+def _defined(nodes: Sequence[ast.AST]) -> frozenset[str]:
     """Return the names that the classes and functions of a module define."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -227,4 +255,4 @@ def _module(path: Path) -> str:
 if __name__ == "__main__":
     for found in uses():
         print(f"{found.module}:{found.line} {found.library} {found.name}")
-    print(patched())
+    print([*patched()])

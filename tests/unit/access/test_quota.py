@@ -79,7 +79,7 @@ def test_ten_times_the_rate_gets_rate_and_burst_over_a_minute():
 
 
 @given(quotas, asks)
-@examples(300)
+@examples(60)
 def test_never_more_than_rate_and_burst(quota: Quota, asks: Asks):
     """Over every span of the run, not only from its beginning."""
     taken = []
@@ -95,7 +95,7 @@ def test_never_more_than_rate_and_burst(quota: Quota, asks: Asks):
 
 
 @given(quotas, asks)
-@examples(300)
+@examples(60)
 def test_the_told_wait_is_enough_and_not_too_long(quota: Quota, asks: Asks):
     allowance, now = Allowance(quota), 50.0
     for count, pause in asks:
@@ -114,7 +114,7 @@ def test_the_told_wait_is_enough_and_not_too_long(quota: Quota, asks: Asks):
 
 
 @given(quotas, asks)
-@examples(200)
+@examples(60)
 def test_what_remains_can_be_taken_and_no_more(quota: Quota, asks: Asks):
     for allowance, count, now in asking(quota, asks):
         allowance.take(count, now)
