@@ -18,6 +18,7 @@ from pyspark.sql import functions as f
 
 from app.errors import LakeUnavailable, SetupError
 from app.pipeline import decode, history, tables
+from app.pipeline.archive.checkpoints import keep_positions
 from app.pipeline.archive.lock import holding_all
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import PREFIX
@@ -108,6 +109,7 @@ def erase(
             _demand_listing(spark, lake, name)
         counts, found = dict[str, int](), list[Erased]()
         try:
+            keep_positions(spark, lake)
             for name, rows in chosen.items():
                 tell(name, "deleting")
                 count = _delete(spark, lake, name, rows)

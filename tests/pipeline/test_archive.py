@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 from uuid import uuid4
 
+import msgspec
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -209,6 +210,54 @@ def test_a_batch_that_a_kill_left_behind_is_told_by_its_rows(
     assert house.again().copied == (0 if stored else sent.records)
     raw = house.table("events_raw").select("topic", "partition", "offset")
     assert raw.count() == raw.distinct().count() == 200 + sent.records
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("lost", [None, "offsets"])
+@pytest.mark.usefixtures("spark")
+def test_a_batch_that_is_stored_is_not_written_again(
+    kafka: str, tmp_path: Path, lost: str | None
+) -> None:
+    """Its files would have the names of those that a snapshot names, if the numbers of the tasks are equal. A machine that
+    loses its power may lose the beginning of the batch too.
+    """
+    house = filled(tmp_path, kafka, 200)
+    produce(kafka, house.topic, 100, seed=4)
+    house.again()
+    checkpoint = max((tmp_path / "_checkpoints").iterdir(), key=lambda each: each.stat().st_mtime)
+    last = max(int(each.name) for each in (checkpoint / "commits").iterdir() if each.name.isdigit())
+    for folder in filter(None, ("commits", lost)):
+        for name in (f"{last}", f".{last}.crc"):
+            (checkpoint / folder / name).unlink(missing_ok=True)
+    more = produce(kafka, house.topic, 100, seed=5)
+    assert house.again().copied == more.records
+    raw = house.table("events_raw").select("topic", "partition", "offset")
+    assert raw.count() == raw.distinct().count() == 300 + more.records
+    named = house.session.table(f"{house.lake.table('events_raw')}.files").count()
+    assert len([*tmp_path.glob("skybridge/events_raw/data/**/*.parquet")]) == named
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("spark")
+def test_erased_records_that_were_not_decoded_stay_away(kafka: str, tmp_path: Path) -> None:
+    """They were the last ones of their partitions, so the rows that are left do not state the position."""
+    house = filled(tmp_path, kafka, 100)
+    producer = Producer({"bootstrap.servers": kafka})
+    event = [("ce_specversion", "1.0"), ("ce_type", "t"), ("ce_source", "/erased")]
+    for n in range(20):
+        producer.produce(house.topic, value=b"{}", headers=[*event, ("ce_id", f"s{n}")])
+    assert producer.flush(120) == 0
+
+    def die(moment: str) -> None:
+        if moment == "stream ended":
+            raise KeyboardInterrupt
+
+    plan = plan_for(house.lake, kafka, house.topic)
+    with pytest.raises(KeyboardInterrupt):
+        run.once(house.session, house.lake, plan, observe=die)
+    erase.erase(house.session, house.lake, "source", "/erased")
+    moved = msgspec.structs.replace(plan, checkpoints=f"{plan.checkpoints}-elsewhere")
+    assert run.once(house.session, house.lake, moved).copied == 0
 
 
 @pytest.mark.nightly  # the small form: tests/pipeline/test_verbs.py

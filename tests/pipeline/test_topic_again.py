@@ -13,7 +13,8 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from app.errors import SetupError
-from app.pipeline.archive import run, stream
+from app.pipeline.archive import run
+from app.pipeline.archive.checkpoints import CheckpointState
 from app.pipeline.archive.renewed import renewed, stored_names, with_current
 from app.pipeline.tables import broker_topic
 from app.spark.reroute import job as jobs
@@ -209,6 +210,6 @@ def test_a_state_without_ids_is_read() -> None:
     import msgspec
 
     state = msgspec.json.decode(
-        b'{"checkpoint":"c","topics":["a"],"starts":{}}', type=stream.CheckpointState
+        b'{"checkpoint":"c","topics":["a"],"starts":{}}', type=CheckpointState
     )
     assert state.ids == {}

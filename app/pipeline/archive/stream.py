@@ -15,14 +15,14 @@ from uuid import uuid4
 import msgspec
 
 from app.errors import SetupError
-from app.pipeline import history, tables
+from app.pipeline import tables
+from app.pipeline.archive import progress
+from app.pipeline.archive.checkpoints import CheckpointState, is_usable, keep, stored_state
 from app.pipeline.archive.lag import offsets
 from app.pipeline.archive.renewed import remove_misplaced, renewed, stored_names, with_current
-from app.pipeline.history import EPOCH, QUERY
 from app.pipeline.settings import Lake
 from app.spark import positions, source
 from app.spark.pulsar.options import SCHEME
-from app.spark.session import hadoop_file, read_file
 from app.spark.settings import KafkaPlace, PulsarPlace
 from app.spark.source import Offsets
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from app.pipeline.archive.ranges import DeriveRange
 
-_PROPERTY: Final = "skybridge.archive."
 _PER_TASK: Final = 64
 """The partitions that a task reads one after another, if a batch is small. Each costs some 10 ms."""
 
@@ -60,22 +59,6 @@ class ArchivePlan(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 200_000
     at_once: int = 500_000
     skip_lost: bool = False
-
-
-class CheckpointState(msgspec.Struct, frozen=True):
-    """The state of the stream, kept in a property of ``events_raw``.
-
-    Attributes:
-        checkpoint: The folder of the current checkpoint.
-        topics: The topics of the checkpoint.
-        starts: The first offset of each partition, with which the checkpoint began.
-        ids: The ids that each topic has had.
-    """
-
-    checkpoint: str
-    topics: tuple[str, ...]
-    starts: dict[str, dict[int, int]]
-    ids: dict[str, tuple[str, ...]] = {}
 
 
 class PreparedStream(msgspec.Struct, frozen=True):
@@ -130,7 +113,7 @@ def prepare(
         SetupError: Topics are missing, or retention deleted records before they were read.
     """
     broker = plan.place.broker
-    known = _stored_state(spark, lake, broker)
+    known = stored_state(spark, lake, broker)
     current = positions.topic_ids(spark, plan.place, plan.topics)
     with positions.open_positions(spark, plan.place) as kafka:
         first, end = kafka.at(plan.topics, "earliest"), kafka.at(plan.topics, "latest")
@@ -140,7 +123,8 @@ def prepare(
     if again:
         names = stored_names({topic: before[topic] for topic in again})
         remove_misplaced(spark, lake, plan.place, names, left.start, left.end)
-    here = left.end.get(broker, {})
+    erased = {} if known is None else known.erased
+    here = progress.merged(left.end, {broker: erased}).get(broker, {})
     known_starts: Offsets = {
         **({} if known is None else known.starts),
         **{topic: first[topic] for topic in again},
@@ -161,12 +145,13 @@ def prepare(
         or lost
         or ids != before
         or set(known.topics) != set(plan.topics)
-        or not _is_usable(spark, lake, f"{plan.checkpoints}/{known.checkpoint}")
+        or not is_usable(spark, lake, f"{plan.checkpoints}/{known.checkpoint}")
     ):
         name = f"{broker}-{uuid4().hex[:8]}"
         kept: Offsets = {**known_starts, **following}
-        known = CheckpointState(name, plan.topics, {t: dict(each) for t, each in kept.items()}, ids)
-        _keep(spark, lake, broker, known)
+        starts = {topic: dict(each) for topic, each in kept.items()}
+        known = CheckpointState(name, plan.topics, starts, ids, erased)
+        keep(spark, lake, broker, known)
     return PreparedStream(known, following, end, tuple(again))
 
 
@@ -258,49 +243,3 @@ def _are_records_lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Archi
             cure="archive more often or keep the topic for longer; --skip-lost continues after the gap",
         )
     return bool(gone)
-
-
-def _stored_state(spark: SparkSession, lake: Lake, broker: str) -> CheckpointState | None:
-    text = tables.properties(spark, lake, tables.RAW_TABLE).get(_PROPERTY + broker)
-    return None if text is None else msgspec.json.decode(text, type=CheckpointState)
-
-
-def _keep(spark: SparkSession, lake: Lake, broker: str, state: CheckpointState) -> None:
-    told = {_PROPERTY + broker: msgspec.json.encode(state).decode()}
-    table, listed = lake.table(tables.RAW_TABLE), tables.property_list(told)
-    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({listed})")
-
-
-def _is_usable(spark: SparkSession, lake: Lake, checkpoint: str) -> bool:
-    """Return True if the checkpoint can be used: every batch begun there has ended, or a snapshot
-    has its rows.
-
-    Rows of the batch may have been erased since. If the snapshot has expired, a new checkpoint
-    starts from the rows.
-    """
-    begun, ended = (_newest_batch(spark, f"{checkpoint}/{name}") for name in ("offsets", "commits"))
-    return begun is not None and (
-        begun == ended or _is_batch_stored(spark, lake, checkpoint, begun)
-    )
-
-
-def _is_batch_stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: int) -> bool:
-    """Return True if a snapshot of ``events_raw`` names the batch, in the property that Iceberg's
-    sink uses.
-    """
-    query = msgspec.json.decode(read_file(spark, f"{checkpoint}/metadata") or b"{}").get("id")
-    newest = (
-        int(each.summary[EPOCH])
-        for each in history.snapshots(spark, lake.table(tables.RAW_TABLE))
-        if each.summary.get(QUERY) == query and EPOCH in each.summary
-    )
-    return next(newest, -1) >= batch
-
-
-def _newest_batch(spark: SparkSession, folder: str) -> int | None:
-    """Return the number of the last batch in a folder of the checkpoint; None if there is none."""
-    system, path = hadoop_file(spark, folder)
-    if not system.exists(path):
-        return None
-    names = (each.getPath().getName() for each in system.listStatus(path))
-    return max((int(name) for name in names if name.isdigit()), default=None)
