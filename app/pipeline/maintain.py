@@ -22,6 +22,7 @@ from app.pipeline.archive.relayout import relayout as move_layout
 from app.pipeline.archive.relayout import waiting
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import PREFIX
+from app.spark.faults import REFUSALS, is_any
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -38,9 +39,6 @@ Iceberg requires a day too.
 """
 
 _TRIES: Final = 5
-_OVERTAKEN: Final = ("CommitFailedException", "ValidationException")
-"""The errors that Iceberg raises if the archive has rewritten the same manifests meanwhile."""
-
 _MARGIN: Final = 10  # snapshots kept beyond those needed: the archive may add some during the run
 
 
@@ -237,7 +235,7 @@ def _drop(spark: SparkSession, table: str, condition: str) -> int:
                 spark.sql(f"DELETE FROM {table} WHERE {condition}")  # noqa: S608 - only constant names
             break
         except Exception as error:
-            if not left or not any(words in str(error) for words in _OVERTAKEN):
+            if not left or not is_any(error, REFUSALS):
                 raise
     return count
 
@@ -252,7 +250,7 @@ def rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> int:
         try:
             [found] = _call(spark, lake, name, "rewrite_manifests")
         except Exception as error:
-            if not any(words in str(error) for words in _OVERTAKEN):
+            if not is_any(error, REFUSALS):
                 raise
         else:
             return int(found["rewritten_manifests_count"])

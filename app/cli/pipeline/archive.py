@@ -150,9 +150,10 @@ def _line(told: ArchiveProgress) -> None:
     """Print one line about a batch, in a form for log files."""
     _notice(told)
     if told.trouble:
-        printing.print_error(
-            f"Events could not be decoded: {told.trouble}", "None needed: the next batch retries."
+        what = (
+            "Records could not be copied" if told.step == "copy" else "Events could not be decoded"
         )
+        printing.print_error(f"{what}: {told.trouble}", "None needed: the archive tries again.")
     elif told.derived is not None:
         found = told.derived
         printing.text_line(

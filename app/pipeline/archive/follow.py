@@ -1,8 +1,9 @@
 """Run the archive until it is stopped.
 
 The stream writes small batches to one file each, and large ones, such as a backlog, to several at
-once. It is started again from its checkpoint when the size of its batches changes. Between
-batches, the archive merges small files of earlier ones.
+once. It is started again from its checkpoint when the size of its batches changes, and when a
+catalog or a storage that did not answer may answer again. Between batches, the archive merges small
+files of earlier ones.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from app.pipeline.archive.batches import Batch, StreamReports
 from app.pipeline.archive.derive import Derived, Observe
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.lag import Lag
+from app.pipeline.archive.lease import LakeHold
 from app.pipeline.archive.metrics import ArchiveMetrics
 from app.pipeline.archive.ranges import DeriveRange, empty_after, pending
 from app.pipeline.archive.renewed import ArchiveFailed, TopicsRenewed
@@ -45,7 +47,7 @@ from app.spark.session import first_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AGAIN: Final = 10.0  # seconds until a failed derivation is tried again
+AGAIN: Final = 10.0  # seconds until what failed is tried again
 FEW: Final = 50_000
 """The largest number of records of a batch that one file is worth. One task writes them in about a
 second.
@@ -67,17 +69,20 @@ def follow(
     """Archive records as they arrive, until ``stop`` is set and the current batch has ended.
 
     Records that are not derived by then are derived by the next run. An error during derivation is
-    reported and the derivation tried again, while the copy goes on. Raises the errors of ``once``.
+    reported and the derivation tried again, while the copy goes on. If the catalog or the storage
+    does not answer, that is reported and the stream started again later. Raises the errors of
+    ``once``.
     """
     seen = metrics or ArchiveMetrics(plan.topics)
     with archiving(spark, lake, tell) as held:
         seen.holds(held)
         derived, copied, known = Derived(), 0, IdentityCache()
-        following = FollowedStream(spark, lake, plan, tell, seen.lag)
+        following = FollowedStream(spark, lake, plan, tell, seen.lag, held)
         merger = FileMerger(spark, lake, seen)
         while not stop.wait(LOOK):
             merger.step()
             try:
+                following.resume()
                 found = following.new_batches()
                 copied += row_count(found)
                 for each in found:
@@ -93,27 +98,34 @@ def follow(
                 seen.derived(more, found)
                 following.finish(whole)
             except TopicsRenewed:
-                following.begin_again()
-            except (ArchiveFailed, LakeUnavailable):
-                raise
-            except Exception as error:
-                if ended := ended_fault(error):
-                    raise ended from error
-                tell(ArchiveProgress("derive", 0, trouble=first_line(error)))
-                seen.failed("derive")
-                following.retry_later()
+                following.end()
+            except Exception as error:  # noqa: BLE001 - raised again unless the step is tried again
+                failed = following.failed(error)
+                tell(failed)
+                seen.failed(failed.step)
         copied += row_count(stop_after_batch(following.seen))
     return result_of(copied, derived)
 
 
 class FollowedStream:
-    """A running stream, and the range that is not derived yet."""
+    """A stream, and the range that is not derived yet.
+
+    Attributes:
+        seen: The reports of the last stream that was started.
+        is_running: Whether that stream goes on, as far as is known.
+    """
 
     def __init__(
-        self, spark: SparkSession, lake: Lake, plan: ArchivePlan, tell: Tell, lag: Lag
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        plan: ArchivePlan,
+        tell: Tell,
+        lag: Lag,
+        held: LakeHold,
     ) -> None:
         self._spark, self._lake, self._plan, self._tell = spark, lake, plan, tell
-        self._lag = lag
+        self._lag, self._held = lag, held
         self._begin()
 
     def _begin(self) -> None:
@@ -130,16 +142,25 @@ class FollowedStream:
         query = stream.start(
             self._spark, self._lake, self._plan, self._ready, once=False, few_files=few
         )
-        self.seen = StreamReports(query)
+        self.seen, self.is_running = StreamReports(query), True
 
-    def begin_again(self) -> None:
-        """Start a new stream after topics were created again."""
-        self.seen.query.stop()
-        self._begin()
+    def end(self) -> None:
+        """End the stream, whose topics were created again. ``resume`` starts the next one."""
+        self.is_running, self._wait = False, time.monotonic()
+
+    def resume(self) -> None:
+        """Before something is tried again, check that this process still has the lock of the lake,
+        and start a stream if there is none. Raises the errors of ``once``, and those of Spark.
+        """
+        if self.is_due:
+            self._held.demand()
+            if not self.is_running:
+                self.seen.query.stop()
+                self._begin()
 
     @property
     def is_due(self) -> bool:
-        """Return True if a derivation is due without a new batch."""
+        """Return True if a stream is to be started, or a derivation is due without a new batch."""
         return self._wait != 0.0 and time.monotonic() >= self._wait
 
     def report_idle(self) -> None:
@@ -155,7 +176,10 @@ class FollowedStream:
             ArchiveFailed: The stream failed.
             LakeUnavailable: The stream failed, because the catalog or the storage is away.
         """
+        if not self.is_running:
+            return []
         if self.seen.query.exception() is not None:
+            self.is_running = False
             with same_topics(self._spark, self._plan, self._ready):
                 raise_if_failed(self.seen.query)
         found = self.seen.new_batches()
@@ -165,6 +189,7 @@ class FollowedStream:
 
     def _restart(self) -> list[Batch]:
         """Start the stream again with fewer or more tasks, and return the batches that ended."""
+        self.is_running = False
         try:
             ended = stop_after_batch(self.seen)
             self._start(few=not self._has_few)
@@ -195,5 +220,17 @@ class FollowedStream:
         """Record that a range is derived."""
         self._left, self._wait = empty_after(whole), 0.0
 
-    def retry_later(self) -> None:
+    def failed(self, error: Exception) -> ArchiveProgress:
+        """Return the report of the step that failed, which is tried again later. Raise an error that
+        ends the archive.
+        """
+        if isinstance(error, ArchiveFailed):
+            raise error
+        if ended := ended_fault(error):
+            raise ended from error
+        away = error if isinstance(error, LakeUnavailable) else lake_fault(error)
+        if away is None and not self.is_running:
+            raise error
         self._left, self._wait = None, time.monotonic() + AGAIN
+        step = "derive" if self.is_running else "copy"
+        return ArchiveProgress(step, 0, trouble=str(away or first_line(error)))

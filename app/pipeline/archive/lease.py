@@ -60,6 +60,9 @@ class LakeHold:
         """
         return math.inf
 
+    def demand(self) -> None:
+        """Raise SetupError if another process has taken the lock."""
+
 
 @contextlib.contextmanager
 def leased(spark: SparkSession, lake: Lake, right: LakeLock, tell: Tell) -> Iterator[LakeHold]:
@@ -113,6 +116,7 @@ class Lease(LakeHold):
         self.own = Holder(0, f"{me()} {uuid4().hex[:8]}")
         self._renewed = -math.inf  # by the monotonic clock
         self._seen, self._until = Holder(), 0.0
+        self._renewing = threading.Lock()  # ``holder`` keeps the state that ``_commit`` changes
 
     def seconds_left(self) -> float:
         return max(0.0, self._renewed + LASTS - time.monotonic())
@@ -154,14 +158,20 @@ class Lease(LakeHold):
 
     def renew(self) -> bool:
         """Renew the lease, and return whether this process still has it."""
-        for _ in range(_TRIES):
-            found = self.holder()
-            if found.name != self.own.name:
-                self._renewed = -math.inf
-                return False
-            if self._commit(found, msgspec.structs.replace(found, renewed=found.renewed + 1)):
-                break
+        with self._renewing:
+            for _ in range(_TRIES):
+                found = self.holder()
+                if found.name != self.own.name:
+                    self._renewed = -math.inf
+                    return False
+                if self._commit(found, msgspec.structs.replace(found, renewed=found.renewed + 1)):
+                    break
         return True
+
+    def demand(self) -> None:
+        """Renew the lease. Raise SetupError if another process has it."""
+        if not self.renew() or not self.seconds_left():
+            raise lock_error(self.holder().name)
 
     def release(self) -> None:
         """Release the lease, unless another process has it."""

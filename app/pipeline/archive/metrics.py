@@ -34,7 +34,7 @@ METRICS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
         (), "Events that were not added, because the lake had them.",
     ),
     "archive_failures_total": (
-        ("step",), "Steps that failed and are tried again, derive or merge.",
+        ("step",), "Steps that failed and are tried again: copy, derive or merge.",
     ),
     "archive_file_bytes": (("table",), "Bytes of the data files of the table."),
     "archive_files": (("table",), "Data files of the table."),
@@ -105,7 +105,7 @@ class ArchiveMetrics:
         for topic in topics:
             self._lag_seconds.labels(topic).set_function(partial(self._seconds_behind, topic))
             self._lag_records.labels(topic).set_function(partial(self._records_behind, topic))
-        for step in ("derive", "merge"):
+        for step in ("copy", "derive", "merge"):
             self._failures.labels(step)  # 0 from the start, so that Prometheus sees the first one
 
     def holds(self, lock: LakeHold) -> None:

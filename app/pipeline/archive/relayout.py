@@ -8,6 +8,7 @@ again. If the move is killed, the next one finds the files that are left.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
@@ -30,8 +31,8 @@ _TRIES: Final = 5
 def waiting(spark: SparkSession, lake: Lake) -> int:
     """Return the number of files of ``events`` that ``relayout`` would write again."""
     table = history.iceberg_table(spark, lake.table(tables.EVENTS_TABLE))
-    current = table.spec().specId() if _has_layout(table, lake) else -1
-    return len(_old_files(table, current))
+    files, deleted = _old_files(table, table.spec().specId() if _has_layout(table, lake) else -1)
+    return len(files) + deleted
 
 
 def relayout(spark: SparkSession, lake: Lake, tell: Callable[[str], None]) -> int:
@@ -39,24 +40,27 @@ def relayout(spark: SparkSession, lake: Lake, tell: Callable[[str], None]) -> in
     than 1. Return the number of files that were written again.
 
     Raises:
-        SetupError: A file has deleted rows, or the table has a column of an unknown type.
+        SetupError: A file is not Parquet, or the table has a column of an unknown type.
     """
     name = lake.table(tables.EVENTS_TABLE)
     table = history.iceberg_table(spark, name)
     if not _has_layout(table, lake):
         _change_partitioning(spark, table, lake)
     moved, refused = 0, 0
-    while group := _next_group(table := history.iceberg_table(spark, name)):
+    while True:
+        table = history.iceberg_table(spark, name)
+        files, deleted = _old_files(table, table.spec().specId())
+        if not files and not deleted:
+            return moved
         try:
-            _replace(spark, lake, group, table)
+            done = _apply_deletes(spark, lake) if deleted else _replace(spark, lake, files, table)
         except Exception as error:
             refused += 1
             if refused == _TRIES or not is_any(error, REFUSALS):
                 raise
             continue  # another program has replaced some of the files meanwhile
-        moved, refused = moved + len(group), 0
+        moved, refused = moved + done, 0
         tell(f"moved {moved} files")
-    return moved
 
 
 def _has_layout(table: Any, lake: Lake) -> bool:
@@ -80,41 +84,51 @@ def _change_partitioning(spark: SparkSession, table: Any, lake: Lake) -> None:
     change.commit()
 
 
-def _next_group(table: Any) -> list[StoredFile]:
-    group: list[StoredFile] = []
-    size = 0
-    for each in _old_files(table, table.spec().specId()):
-        if group and size + each.size > TOGETHER:
-            break
-        group.append(each)
-        size += each.size
-    return group
-
-
-def _old_files(table: Any, current: int) -> list[StoredFile]:
-    found = []
+def _old_files(table: Any, current: int) -> tuple[list[StoredFile], int]:
+    """Return the files of older partitionings, and how many more have deleted rows."""
+    found, deleted = [], 0
     tasks = table.newScan().planFiles()
     try:
         for task in tasks.iterator():
             file = task.file()
             if file.specId() == current:
                 continue
-            if file.format().name() != "PARQUET" or len(task.deletes()):
+            if file.format().name() != "PARQUET":
                 raise SetupError(
-                    f"{file.location()} has deleted rows, or is not Parquet, and cannot be moved",
+                    f"{file.location()} is not Parquet, and cannot be moved",
                     setting="pipeline.lake",
-                    cure="CALL lake.system.rewrite_data_files(table => '...', options => map('delete-file-threshold', '1'))",
+                    cure="CALL lake.system.rewrite_data_files(table => '...', options => map('rewrite-all', 'true'))",
                 )
-            found.append(StoredFile(file.fileSizeInBytes(), str(file.location()), file))
+            if len(task.deletes()):
+                deleted += 1
+            else:
+                found.append(StoredFile(file.fileSizeInBytes(), str(file.location()), file))
     finally:
         tasks.close()
-    return found
+    return found, deleted
 
 
-def _replace(spark: SparkSession, lake: Lake, group: list[StoredFile], table: Any) -> None:
-    by_path = {each.path: each for each in group}
+def _apply_deletes(spark: SparkSession, lake: Lake) -> int:
+    """Write the files with deleted rows again without these rows, in the present partitioning.
+    Return the number of files that were written again.
+
+    Only Iceberg's own procedure can do this, because Arrow does not know the deleted rows.
+    """
+    [found] = spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{lake.namespace}.{tables.EVENTS_TABLE}',"
+        " options => map('delete-file-threshold', '1'))"
+    ).collect()
+    return int(found["rewritten_data_files_count"])
+
+
+def _replace(spark: SparkSession, lake: Lake, files: list[StoredFile], table: Any) -> int:
+    """Write the first files again, and return their number: about ``TOGETHER`` bytes at most."""
+    sizes = accumulate(each.size for each in files)
+    count = max(1, sum(size <= TOGETHER for size in sizes))
+    by_path = {each.path: each for each in files[:count]}
     cores = spark.sparkContext.defaultParallelism
-    each_core = shares([(each.size, each.path) for each in group], cores)
+    each_core = shares([(each.size, each.path) for each in files[:count]], cores)
     groups = [[by_path[path] for path in paths] for paths in each_core]
     since = int(table.currentSnapshot().snapshotId())
     replace_files(spark, lake, tables.EVENTS_TABLE, groups, since)
+    return count

@@ -1,15 +1,19 @@
-"""An archive that follows writes small batches to one file, and large ones by several tasks: no Spark."""
+"""The stream of an archive that follows, without Spark: small batches are written to one file and large ones by several
+tasks, and a stream that the store or the catalog ended is started again."""
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from app.errors import LakeUnavailable, SetupError
 from app.pipeline.archive import follow, stream
 from app.pipeline.archive.follow import FEW, MANY
 from app.pipeline.archive.lag import Lag
+from app.pipeline.archive.lease import LakeHold, lock_error
 
 NOTHING: Any = None
 
@@ -19,9 +23,13 @@ class Query:
 
     def __init__(self, few: bool) -> None:
         self.few, self.ended = few, list[int]()
+        self.error: Exception | None = None
 
-    def exception(self) -> None:
-        return None
+    def exception(self) -> Exception | None:
+        return self.error
+
+    def stop(self) -> None:
+        self.ended = []
 
 
 class Reports:
@@ -33,6 +41,16 @@ class Reports:
     def new_batches(self) -> list[dict[str, int]]:
         ended, self.query.ended = self.query.ended, []
         return [{"numInputRows": rows} for rows in ended]
+
+
+class Hold(LakeHold):
+    """A lock, which another process may have taken."""
+
+    lost = False
+
+    def demand(self) -> None:
+        if self.lost:
+            raise lock_error("another")
 
 
 class House:
@@ -47,7 +65,10 @@ class House:
         monkeypatch.setattr(follow, "StreamReports", Reports)
         monkeypatch.setattr(stream, "start", self._start)
         monkeypatch.setattr(follow, "stop_after_batch", self._stop)
-        self.following = follow.FollowedStream(NOTHING, NOTHING, NOTHING, NOTHING, self.lag)
+        self.held = Hold()
+        self.following = follow.FollowedStream(
+            NOTHING, NOTHING, NOTHING, NOTHING, self.lag, self.held
+        )
 
     def _start(self, *_: Any, once: bool, few_files: bool) -> Query:
         assert not once
@@ -57,6 +78,13 @@ class House:
     def _stop(self, seen: Reports) -> list[dict[str, int]]:
         seen.query.ended.append(7)
         return seen.new_batches()
+
+    def fail(self) -> None:
+        """Fail in a step, as the storage does not answer."""
+        with contextlib.suppress(LakeUnavailable):
+            self.following.new_batches()
+        found = self.following.failed(LakeUnavailable("the storage does not answer"))
+        assert (found.step, found.trouble) == ("copy", "the storage does not answer")
 
     def batch(self, *rows: int) -> list[int]:
         self.streams[-1].ended += rows
@@ -84,3 +112,49 @@ def test_the_stream_is_started_again_when_batches_change(monkeypatch: pytest.Mon
     assert house.batch(MANY + 1) == [MANY + 1, 7]
     assert house.batch(MANY) == [MANY]
     assert [each.few for each in house.streams] == [False, True, False]
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> House:
+    """A house whose storage does not answer any more."""
+    monkeypatch.setattr(follow, "same_topics", lambda *_: contextlib.nullcontext())
+
+    def fail(query: Query) -> None:
+        assert query.error is not None
+        raise query.error
+
+    monkeypatch.setattr(follow, "raise_if_failed", fail)
+    house = House(monkeypatch, 0)
+    house.following.finish(SimpleNamespace(end={}, typed={}))  # type: ignore[arg-type]
+    house.streams[-1].error = LakeUnavailable("the storage does not answer")
+    house.fail()
+    return house
+
+
+def test_a_stream_that_the_storage_ended_is_started_again_later(
+    away: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "AGAIN", 1_000)
+    away.fail()
+    for _ in range(2):
+        away.following.resume()
+        assert away.batch() == []
+        assert not away.following.is_running
+    assert len(away.streams) == 1
+    monkeypatch.setattr(follow, "AGAIN", 0)
+    away.fail()
+    away.following.resume()
+    assert away.batch(5) == [5]
+    assert len(away.streams) == 2
+
+
+def test_no_stream_is_started_if_another_process_has_the_lake(
+    away: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease is not renewed while the catalog does not answer."""
+    monkeypatch.setattr(follow, "AGAIN", 0)
+    away.fail()
+    away.held.lost = True
+    with pytest.raises(SetupError, match="another"):
+        away.following.resume()
+    assert len(away.streams) == 1

@@ -9,10 +9,9 @@ import pytest
 from app.pipeline.maintain import rewrite_manifests
 from app.pipeline.settings import Lake
 from app.spark.settings import LakeCatalog
+from java_throwables import throwable, wrapped
 
-OVERTAKEN = (
-    "org.apache.iceberg.exceptions.ValidationException: Deleted manifest m1.avro could not be found"
-)
+OVERTAKEN = wrapped(throwable("org.apache.iceberg.exceptions.ValidationException"))
 
 
 class Found:
@@ -23,7 +22,7 @@ class Found:
 class Session:
     """Spark, whose first answers to a procedure are errors."""
 
-    def __init__(self, *errors: str) -> None:
+    def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
         self.asked = 0
 
@@ -31,7 +30,7 @@ class Session:
         assert procedure == "CALL lake.system.rewrite_manifests(table => 'skybridge.events')"
         self.asked += 1
         if self.errors:
-            raise RuntimeError(self.errors.pop(0))
+            raise self.errors.pop(0)
         return Found()
 
 
@@ -51,6 +50,6 @@ def test_a_table_without_a_pause_keeps_them_until_the_next_upkeep() -> None:
 
 
 def test_another_error_is_told() -> None:
-    session: Any = Session("disk full")
-    with pytest.raises(RuntimeError, match="disk"):
+    session: Any = Session(OSError("the disk is full: no ValidationException"))
+    with pytest.raises(OSError, match="disk"):
         rewrite_manifests(session, LAKE, "events")

@@ -14,31 +14,12 @@ from pyspark import SparkContext
 
 from app.spark import pyspark_adapter
 from app.spark.faults import ended_fault, lake_fault, stream_fault
+from java_throwables import throwable, wrapped
 
 S3 = ("software.amazon.awssdk.services.s3.model.S3Exception",
       "software.amazon.awssdk.awscore.exception.AwsServiceException")  # fmt: skip
 CLIENT = ("software.amazon.awssdk.core.exception.SdkClientException",)
 ICEBERG = "org.apache.iceberg.exceptions."
-
-
-def class_of(names: tuple[str, ...]) -> Any:
-    rest = names[1:]
-    return SimpleNamespace(
-        getName=lambda: names[0], getSuperclass=lambda: class_of(rest) if rest else None
-    )
-
-
-def throwable(*names: str, cause: Any = None, status: int = 0, code: str | None = None) -> Any:
-    details = None if code is None else SimpleNamespace(errorCode=lambda: code)
-    return SimpleNamespace(
-        getClass=lambda: class_of(names), getMessage=lambda: "why\nat length", getCause=lambda: cause,
-        statusCode=lambda: status, awsErrorDetails=lambda: details,
-    )  # fmt: skip
-
-
-def wrapped(java: Any) -> Any:
-    """Return the error that Py4J raises for a throwable that a job of Spark failed with."""
-    return SimpleNamespace(java_exception=throwable("org.apache.spark.SparkException", cause=java))
 
 
 @pytest.mark.parametrize(
