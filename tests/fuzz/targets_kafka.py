@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 
-from aiokafka.errors import CorruptRecordException
+from aiokafka.errors import CorruptRecordException, KafkaError
 from crc32c import crc32c
 
 from app.bindings.record import Record
-from app.brokers.kafka.produce_request import NEWEST, OLDEST, produce_answers, produce_version
+from app.brokers.kafka.produce_request import (
+    NEWEST,
+    OLDEST,
+    identity_answer,
+    produce_answers,
+    produce_version,
+)
 from app.brokers.kafka.records import FetchedRecords
 from app.kafka_listener.apis import OFFERED
 from app.kafka_listener.batches import CHECKED, CRC, HEADER, LENGTH_END, ProducedBatch, read_batch
@@ -77,9 +84,11 @@ def check_answer(data: bytes) -> None:
             produce_answers(data, version)
         except _UNREADABLE:
             continue
+    with suppress(KafkaError):
+        identity_answer(data)
     try:
         chosen = produce_version(data)
-    except _UNREADABLE:
+    except KafkaError:
         return
     assert chosen is None or OLDEST <= chosen <= NEWEST
 

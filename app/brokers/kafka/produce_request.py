@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from struct import Struct
+from struct import error as BadStruct  # noqa: N812 - an exception
 from typing import NamedTuple
+
+from aiokafka.errors import KafkaError
 
 from app.brokers.kafka.errors import KafkaRefusal
 
@@ -117,10 +120,13 @@ def _answer(code: int, offset: int, named: Mapping[int, str], words: str) -> Ans
 
 def produce_version(answer: bytes) -> int | None:
     """Return the newest version of Produce that both sides have, from an answer to ApiVersions of version 0.
-    Return None if they have none in common."""
+    Return None if they have none in common. Raises KafkaError for other data."""
     reader = _Reader(answer)
-    reader.take(_SHORT)
-    ranges = [reader.take(_VERSIONS) for _ in range(reader.integer())]
+    try:
+        reader.take(_SHORT)
+        ranges = [reader.take(_VERSIONS) for _ in range(reader.integer())]
+    except BadStruct as error:
+        raise KafkaError(f"the answer to ApiVersions cannot be read: {error}") from error
     oldest, newest = next((pair for api, *pair in ranges if api == PRODUCE), (0, 0))
     return min(NEWEST, newest) if oldest <= NEWEST and newest >= OLDEST else None
 
@@ -131,8 +137,11 @@ def identity_request() -> list[bytes]:
 
 
 def identity_answer(data: bytes) -> tuple[int, ProducerId]:
-    """Return the error code, and the new identity if the code is 0."""
-    _, code, producer, epoch = _IDENTITY.unpack_from(data)
+    """Return the error code, and the new identity if the code is 0. Raises KafkaError for other data."""
+    try:
+        _, code, producer, epoch = _IDENTITY.unpack_from(data)
+    except BadStruct as error:
+        raise KafkaError(f"the answer to InitProducerId cannot be read: {error}") from error
     return code, ProducerId(producer, epoch)
 
 

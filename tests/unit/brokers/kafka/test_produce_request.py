@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaError
 from aiokafka.protocol import produce
 from aiokafka.protocol.admin import ApiVersionResponse_v0
 from aiokafka.protocol.transaction import InitProducerIdRequest_v0, InitProducerIdResponse_v0
@@ -66,6 +67,9 @@ def test_an_answer_is_that_of_the_schema(version: int) -> None:
 def test_what_is_no_answer_is_an_error(data: bytes) -> None:
     with pytest.raises((struct.error, UnicodeDecodeError)):
         produce_answers(data, 8)
+    for read in (produce_version, identity_answer):
+        with pytest.raises(KafkaError):  # opening a connection knows only these errors
+            read(data[:7])
 
 
 @pytest.mark.parametrize(
