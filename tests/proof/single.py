@@ -20,6 +20,7 @@ from proof.history import Fault
 from proof.load import Gateway, Sender
 from proof.pieces import PieceHistory
 from proof.target import Target
+from rabbitmq_server import RabbitServer
 from server_process import ServerProcess
 from service_process import ServiceProcess, free_ports
 from waiting import until
@@ -110,6 +111,10 @@ async def single_service(folder: Path, history: PieceHistory) -> AsyncIterator[S
         )
         ended.enter_context(process.ended())
         await asyncio.to_thread(process.start)
+        if isinstance(broker, RabbitServer):
+            await asyncio.to_thread(
+                broker.remember
+            )  # it writes declarations to the disk seconds later
         yield SingleService(process, broker, target, history)
 
 

@@ -1,0 +1,129 @@
+"""Send at half load for an hour while something fails each minute, in pieces of ten minutes, and judge the history.
+
+::
+
+    PYTHONPATH=tests/support:tests python -m proof.endurance --log kafka --folder /tmp/endurance --minutes 9
+    ... the same again         continues with the next piece
+    ... --judge --write docs/proof.md      judges all pieces, and writes their row into the page
+
+The first seconds of the first piece measure the full load. A fault is drawn from the seed: the service or its broker is
+killed, the service stands still, or the webhook refuses some events or all, is silent, or closes the connection.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from proof.brokers import LOGS
+from proof.checker import judge, report
+from proof.history import Fault, Terms
+from proof.pieces import Pieces
+from proof.runs_page import write
+from proof.single import ATTEMPT, PACE, STALLED, SUBSCRIPTION, TOPIC, SingleService, single_service
+from waiting import until
+
+FULL = 20.0  # seconds of full load, to know what half of it is
+EVERY = 60.0  # seconds from fault to fault
+LASTS = 8.0  # seconds of a fault that is not a kill
+COMMIT, SETTLE = 5.0, 15.0  # seconds: ``proof.history.Terms``
+MODES = {"refused": "refuse", "refused all": "refuse-all", "silent": "silent", "closed": "close"}
+
+
+async def fail(service: SingleService, name: str) -> None:
+    """Let one fault happen, from its begin to its end, and write it into the history."""
+    start = time.monotonic()
+    if name == "killed":
+        await service.kill()
+        return
+    if name == "broker killed":
+        assert service.broker is not None
+        service.broker.kill()
+        service.broker.begin()  # by the main thread, so that it ends with this process
+        await asyncio.to_thread(service.broker.wait_until_answering)
+    elif name == "paused":
+        service.process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(LASTS)
+        service.process.send_signal(signal.SIGCONT)
+    else:
+        service.target.modes[SUBSCRIPTION] = MODES[name]
+        await asyncio.sleep(LASTS)
+        del service.target.modes[SUBSCRIPTION]
+    service.history.write(Fault(name, "service", start, time.monotonic()))
+
+
+async def answered(service: SingleService) -> None:
+    """Return when one more event is acknowledged."""
+    seen, count = service.history, service.history.acknowledged
+    await until(lambda: seen.acknowledged > count, "an answer", STALLED)
+
+
+async def measure(service: SingleService) -> float:
+    """Return half of the events a second that are acknowledged at full load."""
+    before, begun = service.history.acknowledged, time.monotonic()
+    await asyncio.sleep(FULL)
+    return (service.history.acknowledged - before) / (time.monotonic() - begun) / 2
+
+
+async def fail_each_minute(service: SingleService, seconds: float, dice: random.Random) -> None:
+    """Let a fault happen each minute, until the time is over."""
+    names = ["killed", "paused", *MODES, *(["broker killed"] if service.broker else [])]
+    over = time.monotonic() + seconds
+    while (left := over - time.monotonic()) > EVERY:
+        await asyncio.sleep(EVERY / 2)
+        name = dice.choice(names)
+        await fail(service, name)
+        seen = service.history
+        print(f"{left:.0f} s left: {name}, {seen.acknowledged:,} acknowledged", flush=True)
+        await answered(service)
+        await asyncio.sleep(EVERY / 2)
+
+
+async def piece(pieces: Pieces, asked: argparse.Namespace) -> None:
+    """Run the next piece."""
+    begun = time.monotonic()
+    totals = pieces.totals(asked.log, asked.seed)
+    history = pieces.begin(
+        totals, Terms({SUBSCRIPTION: TOPIC}, commit=COMMIT, settle=SETTLE, timeout=ATTEMPT)
+    )
+    async with single_service(pieces.folder, history) as service:
+        service.send(asked.keys, asked.keys / totals.rate if totals.rate else PACE)
+        if not totals.rate:
+            totals.rate = await measure(service)
+            for sender in service.senders:
+                sender.pace = asked.keys / totals.rate
+        dice = random.Random(f"{asked.seed} {totals.pieces}")
+        await fail_each_minute(service, asked.minutes * 60, dice)
+        await service.finish()
+    pieces.end(history, time.monotonic() - begun)
+    print(f"{totals.acknowledged:,} acknowledged in {totals.pieces} pieces, {totals.faults}")
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="endurance", description=__doc__.partition("\n")[0])
+    parser.add_argument("--log", choices=LOGS, default="embedded")
+    parser.add_argument("--folder", type=Path, required=True, help="history and log of the run")
+    parser.add_argument("--minutes", type=float, default=9.0, help="of a piece, without its ends")
+    parser.add_argument("--keys", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--judge", action="store_true", help="run nothing, and judge all pieces")
+    parser.add_argument("--write", type=Path, help="with --judge: the page of the row")
+    asked = parser.parse_args(words)
+    pieces = Pieces(asked.folder)
+    if not asked.judge:
+        asyncio.run(piece(pieces, asked))
+        return 0
+    judgement = judge(pieces.files)
+    print(report(judgement, pieces.files))
+    if asked.write:
+        write(asked.write, "endurance", pieces.totals(asked.log, asked.seed), judgement)
+    return judgement.code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
