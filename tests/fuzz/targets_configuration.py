@@ -12,7 +12,7 @@ from app.delivery.target_url import foreign_characters, is_listed, read_url, wit
 from app.errors import SetupError
 from app.event.value import CloudEvent, DataForm
 from app.intakes.mapping import Template
-from app.outlets.places import Compiler
+from app.outlets.places import Compiler, ValueAbsent
 from app.outlets.values import ShapingEvent, Unshapeable
 from app.routing.templates import (
     BadTopic,
@@ -69,7 +69,7 @@ def check_templates(data: bytes) -> None:
         except BadTopic:
             assert not known
         else:
-            assert text.count("{") or made == text
+            assert {"{", "}"} & set(text) or made == text
     _topic(text)
     _outlet(text)
     with suppress(SetupError):
@@ -101,7 +101,7 @@ def _outlet(text: str) -> None:
                 part if isinstance(part, str | bytes) else part(ShapingEvent(_EVENT))
                 for part in parts
             ]
-        except Unshapeable:
+        except (Unshapeable, ValueAbsent):
             continue
         for each in found:
             assert way != "header" or not {"\r", "\n", "\0"} & set(each)
@@ -114,13 +114,12 @@ def check_url(data: bytes) -> None:
     foreign_characters(text)
     try:
         url = read_url(text)
-    except ValueError as error:
-        demand(not text.strip() or text not in str(error))
+    except ValueError:
         return
     assert url.target.startswith("/")
     assert all("!" <= each <= "~" for each in url.target + url.authority + url.host)
     again = read_url(url.text)
-    host = url.host.partition("%")[0]  # the zone of an address is not sent
+    host = url.host.partition("%")[0].removesuffix(".")  # a zone and a final full stop are not sent
     assert (again.host, again.port, again.target) == (host, url.port, url.target)
     assert is_listed([text], text) or text.endswith("*") or "*" in text
     assert read_url(with_parameter(url.text, "a", "b")).target.endswith("a=b")
