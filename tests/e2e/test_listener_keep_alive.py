@@ -233,7 +233,7 @@ async def test_a_client_that_stays_is_closed_after_a_while():
 
 
 async def test_tls_connections_end_too(tmp_path):
-    authority, trusting = trustme.CA(), ssl.create_default_context()
+    authority, trusting = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(trusting)
     issued = authority.issue_cert("localhost")
     issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "pair.pem")

@@ -30,7 +30,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def trusting(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(context)
     return context
 
@@ -124,7 +124,7 @@ async def test_other_authorities_of_clients_count_for_new_connections(
     other = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     authority.issue_cert("client@example.com").configure_cert(trusting)
-    others = ssl.create_default_context()
+    others = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(others)
     other.issue_cert("client@example.com").configure_cert(others)
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
@@ -151,7 +151,10 @@ async def test_a_reload_makes_client_certificates_optional_and_mandatory_again(
     issue(authority, tmp_path)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
-    known, foreign = ssl.create_default_context(), ssl.create_default_context()
+    known, foreign = (
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    )
     for client, signer in ((known, authority), (foreign, trustme.CA())):
         authority.configure_trust(client)
         signer.issue_cert("client@example.com").configure_cert(client)

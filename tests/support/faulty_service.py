@@ -181,7 +181,7 @@ class FaultyService:
         request = urllib.request.Request(
             f"https://localhost:{self.house.events}/events", b"{}", headers
         )
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._authority.configure_trust(context)
         try:
             with urllib.request.urlopen(request, timeout=WITHIN, context=context) as answer:
