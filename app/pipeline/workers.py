@@ -4,7 +4,7 @@
 Spark puts zip files with its own Python code and a jar first on the path, and each task reads their
 lists again. That costs 0.1 s of CPU. This process imports pyspark from its installed location. The
 modules that tasks need are imported before the fork and excluded from the garbage collection that
-follows each task.
+follows each task. Pandas, which no task needs, is not imported.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import gc
 import runpy
 import sys
 from importlib.machinery import PathFinder
+
+from app.pipeline.no_pandas import hide_pandas
 
 _SPARKS = ("pyspark.zip", "-src.zip", ".jar")
 
@@ -29,6 +31,7 @@ def without_archives() -> None:
 
 if __name__ == "__main__":
     without_archives()
+    hide_pandas()
     import app.pipeline.archive.files  # noqa: F401 - also imports the decoder
 
     gc.freeze()

@@ -57,6 +57,20 @@ def test_one_piece_of_work_does_without_the_second_compiler() -> None:
     assert own[JVM] == "-XX:TieredStopAtLevel=1 -XX:TieredStopAtLevel=4 -Dx=y"
 
 
+def test_a_long_job_keeps_the_heap_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the operator has chosen a garbage collector: Java refuses two."""
+    default = "spark.driver.defaultJavaOptions"
+    assert told()[default].startswith("-XX:+UseSerialGC ")
+    assert default not in told(brief=True)
+    assert default not in told("spark://h:7077")
+    assert told(spark_driver_defaultJavaOptions="-Dx=y")[default].endswith(
+        "MaxHeapFreeRatio=30 -Dx=y"
+    )
+    assert told(spark_driver_extraJavaOptions="-XX:+UseG1GC")[default] == ""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseZGC")
+    assert told(spark_driver_defaultJavaOptions="-Dx=y")[default] == "-Dx=y"
+
+
 def test_a_jvm_that_runs_already_is_told_nothing_of_its_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
