@@ -32,6 +32,7 @@ from app.errors import BrokerRefused
 log = logging.getLogger(__name__)
 
 CONSUME_WITHIN = 2.0  # seconds
+DOUBTED = 3  # times ``metadata_age``: how long an owned queue may show no consumer
 
 
 class QueueOwnership:
@@ -42,6 +43,7 @@ class QueueOwnership:
         self._settings = settings
         self._topology = topology
         self._unguarded = False  # True if guards cannot be created
+        self._alone_since: dict[str, float] = {}  # by queue: when it first showed no consumer
 
     async def take(self, connection: RabbitConnection, owned: OwnedQueue, queue: str) -> bool:
         """Try to become the owner of a queue. Return True on success; ``owned`` then has a channel.
@@ -61,11 +63,22 @@ class QueueOwnership:
         return True
 
     async def still_owned(self, connection: RabbitConnection, queue: str) -> bool:
-        """Return False if an owned queue no longer has a consumer, or was deleted."""
+        """Return False if an owned queue was deleted, or has shown no consumer for a while.
+
+        A queue without a leader shows none. Its consumers stay, and the next leader sends messages to them.
+        """
+        now = asyncio.get_running_loop().time()
         try:
-            return await self._occupied(connection, queue)
+            occupied = await self._occupied(connection, queue)
         except BrokerRefused:
-            return False
+            occupied, since = False, float("-inf")
+        else:
+            since = self._alone_since.get(queue, now)
+        self._alone_since.pop(queue, None)
+        if occupied or now - since >= DOUBTED * self._settings.metadata_age:
+            return occupied
+        self._alone_since[queue] = since
+        return True
 
     async def _occupied(self, connection: RabbitConnection, queue: str) -> bool:
         """Return True if the queue has an active consumer. The broker does not count waiting consumers."""
