@@ -14,7 +14,7 @@ from struct import Struct
 from struct import error as BadStruct  # noqa: N812 - an exception
 from typing import Any, NamedTuple
 
-from aiokafka.errors import CorruptRecordException, KafkaError
+from aiokafka.errors import CorruptRecordException
 
 from app.brokers.aiokafka_adapter import batches_of
 from app.formats.content_coding import DecodedTooLarge
@@ -67,7 +67,7 @@ class FetchedRecords:
     def _read(self, raw: bytes) -> Iterator[Any]:
         try:
             yield from self._read_batches(raw)
-        except KafkaError:
+        except CorruptRecordException:
             raise
         except Exception as error:  # aiokafka and its codecs raise many kinds
             raise CorruptRecordException(f"a batch cannot be read: {error!r}") from error

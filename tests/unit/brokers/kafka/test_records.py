@@ -81,14 +81,16 @@ def test_a_length_that_no_batch_has_is_damage(length: int) -> None:
         read(raw + raw[:8] + length.to_bytes(4, "big", signed=True) + raw[12:])
 
 
+@pytest.mark.parametrize("control", [0x00, 0x20], ids=["data", "control"])
 @pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
-def test_compressed_data_that_no_codec_can_read_is_damage(codec: int) -> None:
+def test_compressed_data_that_no_codec_can_read_is_damage(codec: int, control: int) -> None:
     """The checksum is right, so the producer wrote it so. Every codec raises errors of its own."""
     raw = bytearray(
         batch(0, bad=False)[:61] + b"\x82SNAPPY\0\0\0\0\1\0\0\0\1\0\0\0\x02ab" + bytes(20)
     )
     raw[8:12] = (len(raw) - 12).to_bytes(4, "big")
-    raw[22] = codec
+    raw[22] = codec | control
+    raw[43:51] = bytes(8)  # a producer id, as transactions have
     raw[17:21] = calc_crc32c(bytes(raw[21:])).to_bytes(4, "big")
     with pytest.raises(CorruptRecordException):
         read(bytes(raw))
