@@ -79,8 +79,7 @@ async def partitions(*hosts: str, times: int = 1, token: str | None = None) -> i
 async def test_a_broker_that_does_not_answer_is_followed_by_the_next(
     brokers: Sequence[Broker], silent: str
 ) -> None:
-    """Workers delivered nothing while the one broker that they asked was away (seen by ``make proof ARGS="--scenario
-    pulsar-killed"``)."""
+    """Workers delivered nothing while the one broker that they asked was away."""
     assert await partitions(silent, brokers[0].address, times=3) == 4
     assert brokers[0].asked == 3
 
