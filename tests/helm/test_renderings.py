@@ -124,9 +124,10 @@ def _closed(schema: Any) -> Any:
 
 @every_case
 def test_every_pod_is_confined(case):
-    """Not root, nothing to write to but its volumes, no rights, no token of Kubernetes, memory bounded."""
+    """Not root, nothing to write to but its volumes, memory bounded; no token of Kubernetes but for the operator."""
     for spec in filter(None, map(_pod, chart.documents(chart.rendered(case)))):
-        assert spec["automountServiceAccountToken"] is False
+        account = spec.get("serviceAccountName", "")
+        assert spec["automountServiceAccountToken"] is account.endswith(_SPEAK_TO_KUBERNETES)
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in spec["containers"]:
@@ -135,6 +136,10 @@ def test_every_pod_is_confined(case):
             assert context["allowPrivilegeEscalation"] is False
             assert context["capabilities"] == {"drop": ["ALL"]}
             assert container["resources"]["limits"]["memory"]
+
+
+_SPEAK_TO_KUBERNETES = ("-operator", "-definition")
+"""The ends of the service accounts whose pods have a token; tests/helm/test_operator.py holds their rights."""
 
 
 def _pod(document: dict[str, Any]) -> dict[str, Any] | None:
@@ -180,7 +185,8 @@ def test_a_network_policy_guards_the_admin_listener(case):
     """In a pod it is off loopback: it is guarded unless the values say otherwise."""
     refused = "networkPolicy: {enabled: false}" in case.read_text()
     policies = chart.of_kind(chart.rendered(case), "NetworkPolicy")
-    assert len(policies) == (0 if refused else 1)
+    operator = "\noperator:" in case.read_text()
+    assert len(policies) == (0 if refused else 1 + operator)
     for policy in policies:
         (admin,) = (
             rule for rule in policy["spec"]["ingress"] if rule["ports"] == [{"port": "admin"}]

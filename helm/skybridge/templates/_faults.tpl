@@ -19,6 +19,7 @@ here stands what takes two values, or the configuration, to see.
 {{- end -}}
 {{- $faults = concat $faults (include "skybridge.faultsOfDoors" (dict "root" . "facts" $facts) | fromJsonArray) -}}
 {{- $faults = concat $faults (include "skybridge.faultsOfNames" . | fromJsonArray) -}}
+{{- $faults = concat $faults (include "skybridge.faultsOfOperator" (dict "root" . "facts" $facts) | fromJsonArray) -}}
 {{- range $name := .Values.prometheusRule.without -}}
 {{- if not (regexMatch (printf "(?m)^- alert: %s$" $name) ($.Files.Get "files/alerts.yaml")) -}}
 {{- $faults = append $faults (printf "prometheusRule.without names %s, which is not an alert. Cure: take a name from files/alerts.yaml." $name) -}}

@@ -29,9 +29,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* Of a role: dict "root" $ "role" "gateway" | "worker" | "single" */}}
+{{/*
+Of a role: dict "root" $ "role" "gateway" | "worker" | "single" | "operator". The operator has a name of its own, so that
+Services and policies of the other roles do not find its pods.
+*/}}
 {{- define "skybridge.roleSelector" -}}
+{{- if eq .role "operator" -}}
+app.kubernetes.io/name: {{ include "skybridge.operatorName" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+{{- else -}}
 {{ include "skybridge.selector" .root }}
+{{- end }}
 app.kubernetes.io/component: {{ .role }}
 {{- end -}}
 

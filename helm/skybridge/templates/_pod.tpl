@@ -1,4 +1,4 @@
-{{/* The pod of a role. dict "root" $ "role" "single" | "gateway" | "worker" "facts" facts "resources" resources */}}
+{{/* The pod of a role. dict "root" $ "role" "single" | "gateway" | "worker" | "operator" "facts" facts "resources" resources */}}
 
 {{- define "skybridge.podSecurity" -}}
 runAsNonRoot: true
@@ -23,9 +23,9 @@ capabilities: {drop: [ALL]}
 {{- toJson (dict "spec" $spec) -}}
 {{- end -}}
 
-{{/* What the pods of all jobs share. */}}
+{{/* What the pods of all jobs share. The argument: $, or dict "Values" values "token" whether it speaks to the API server */}}
 {{- define "skybridge.jobPod" -}}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ default false .token }}
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
@@ -139,8 +139,10 @@ topologySpreadConstraints:
 
 {{- define "skybridge.podSpec" -}}
 {{- $values := .root.Values -}}
-serviceAccountName: {{ include "skybridge.serviceAccount" .root }}
-automountServiceAccountToken: false
+{{- $operator := eq .role "operator" -}}
+{{- $takes := has .role (list "single" "gateway") -}}
+serviceAccountName: {{ ternary (include "skybridge.operatorName" .root) (include "skybridge.serviceAccount" .root) $operator }}
+automountServiceAccountToken: {{ $operator }}
 enableServiceLinks: false
 {{- with $values.imagePullSecrets }}
 imagePullSecrets:
@@ -149,8 +151,12 @@ imagePullSecrets:
 securityContext:
   {{- include "skybridge.podSecurity" .root | nindent 2 }}
 {{- $spools := and (eq .role "gateway") (not (empty .facts.spools)) }}
+{{- if $operator }}
+terminationGracePeriodSeconds: 30
+{{- else }}
 # preStopSeconds, {{ if $spools }}gateway.drainSeconds, {{ end }}timeouts.not_ready, three steps of timeouts.drain and 5 s each, 5 s for the node
 terminationGracePeriodSeconds: {{ add .facts.grace (ternary $values.gateway.drainSeconds 0 $spools | int) }}
+{{- end }}
 {{- with include "skybridge.placement" . | trim }}
 {{ . }}
 {{- end }}
@@ -159,15 +165,15 @@ containers:
     image: {{ include "skybridge.image" .root | quote }}
     imagePullPolicy: {{ $values.image.pullPolicy }}
     args:
-      {{- $args := list "serve" "--config" "/etc/skybridge/skybridge.yaml" }}
-      {{- if ne .role "single" }}{{ $args = concat $args (list "--role" .role) }}{{ end }}
+      {{- $args := list (ternary "operator" "serve" $operator) "--config" "/etc/skybridge/skybridge.yaml" }}
+      {{- if has .role (list "gateway" "worker") }}{{ $args = concat $args (list "--role" .role) }}{{ end }}
       {{- toYaml $args | nindent 6 }}
     env:
       {{- include "skybridge.podEnvironment" . | trim | nindent 6 }}
       # A pod whose configuration is refused waits for a corrected file, and is not ready meanwhile.
       - {name: SKYBRIDGE_WAIT_FOR_CONFIG, value: "true"}
     ports:
-      {{- if ne .role "worker" }}
+      {{- if $takes }}
       - {name: events, containerPort: {{ .facts.eventsPort }}}
       {{- end }}
       - {name: admin, containerPort: {{ .facts.adminPort }}}
@@ -179,7 +185,7 @@ containers:
     # Until the spools are empty, or the time is over: what is left is drained by the next pod of this name.
     lifecycle:
       preStop: {exec: {command: [sh, -c, "sleep {{ $values.preStopSeconds }}; exec skybridge status --drained {{ $values.gateway.drainSeconds }}"]}}
-    {{- else if and (ne .role "worker") $values.preStopSeconds }}
+    {{- else if and $takes $values.preStopSeconds }}
     lifecycle:
       preStop: {exec: {command: [sleep, "{{ $values.preStopSeconds }}"]}}
     {{- end }}
@@ -189,7 +195,7 @@ containers:
       {{- toYaml .resources | nindent 6 }}
     volumeMounts:
       {{- include "skybridge.mounts" .root | nindent 6 }}
-      {{- if or (eq .role "single") .facts.spools }}
+      {{- if and (not $operator) (or (eq .role "single") .facts.spools) }}
       - {name: data, mountPath: /var/lib/skybridge}
       {{- end }}
 volumes:
@@ -236,6 +242,7 @@ volumes:
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 {{- end }}
 {{- end }}
+{{- include "skybridge.operatorEnvironment" . }}
 {{- include "skybridge.environmentOf" (dict "root" .root "optional" (default false .optional)) }}
 {{- end -}}
 
@@ -274,7 +281,7 @@ livenessProbe:
   failureThreshold: {{ $probes.failureThreshold }}
 # A subscription that restarts takes no pod out of the Service of events.
 readinessProbe:
-  httpGet: {path: "/readyz?role={{ ternary "worker" "gateway" (eq .role "worker") }}", port: admin, scheme: {{ $scheme }}}
+  httpGet: {path: {{ get (dict "worker" "/readyz?role=worker" "operator" "/readyz") .role | default "/readyz?role=gateway" | quote }}, port: admin, scheme: {{ $scheme }}}
   periodSeconds: {{ $probes.periodSeconds }}
   timeoutSeconds: 5
   failureThreshold: {{ $probes.failureThreshold }}

@@ -1,0 +1,169 @@
+# ruff: noqa: INP001, T201 - a program of its own, in a pod that has nothing else
+"""Change objects of Kubernetes for the hooks of the chart, with the service account of the pod.
+
+python kubernetes.py define FILE: creates or changes the definition in FILE. A cluster may have several
+releases, so an older one leaves the definition of a newer one as it is.
+
+python kubernetes.py end --deployment NAME --component LABELS NAMESPACE...: ends the operator, waits until
+none of its pods is left, and takes its finalizer from the Subscriptions of these namespaces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+GROUP = "skybridge.example.org"
+FINALIZER = f"{GROUP}/drain"
+VERSION = f"{GROUP}/version"
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+WITHIN = 150.0  # seconds for the last pod of the operator to end
+MERGED = "application/merge-patch+json"
+APPLIED = "application/apply-patch+yaml"
+FORBIDDEN, MISSING = 403, 404
+Object = dict[str, Any]
+
+
+class Api:
+    """The API server of the cluster.
+
+    Args:
+        url: Its address.
+        account: The folder with the token and the authority of a service account.
+    """
+
+    def __init__(self, url: str, account: Path) -> None:
+        self._url, self._account = url, account
+        self._trust = ssl.create_default_context(cafile=str(account / "ca.crt"))
+
+    @property
+    def namespace(self) -> str:
+        """Return the namespace of the pod."""
+        return (self._account / "namespace").read_text()
+
+    def ask(
+        self, path: str, method: str = "GET", body: Object | None = None, kind: str = ""
+    ) -> Object | None:
+        """Return the answer. None: there is no such object.
+
+        Args:
+            path: The path of the object.
+            method: GET or PATCH.
+            body: What is sent.
+            kind: The media type of the body.
+
+        Raises:
+            HTTPError: Another answer than 2xx and 404.
+        """
+        token = (self._account / "token").read_text()
+        headers = {"authorization": f"Bearer {token}", "content-type": kind or "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)  # noqa: S310 - of the pod
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=self._trust) as answer:  # noqa: S310
+                return dict(json.load(answer))
+        except urllib.error.HTTPError as error:
+            if error.code == MISSING:
+                return None
+            raise
+
+    def items(self, path: str) -> list[Object]:
+        """Return the objects of a list. None of them: the kind or the namespace does not exist."""
+        return list((self.ask(path) or {}).get("items", []))
+
+
+def define(api: Api, definition: Object) -> None:
+    """Create or change a definition, unless a newer release has made the one that is there."""
+    path = (
+        f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+    )
+    found = api.ask(path)
+    if found is not None and _version(found) > _version(definition):
+        print(f"The definition is of version {_text(found)}, which is newer. It stays.")
+        return
+    api.ask(f"{path}?fieldManager=skybridge-chart&force=true", "PATCH", definition, APPLIED)
+    print(f"The definition is of version {_text(definition)} now.")
+
+
+def _text(definition: Object) -> str:
+    return str(definition["metadata"].get("annotations", {}).get(VERSION, ""))
+
+
+def _version(definition: Object) -> list[int]:
+    """Return the numbers of the version, such as [0, 1, 0]; what follows a hyphen or a plus has no order here."""
+    plain = _text(definition).partition("-")[0].partition("+")[0]
+    return [int(each) for each in plain.split(".") if each.isdigit()]
+
+
+def end(api: Api, deployment: str, component: str, namespaces: list[str]) -> None:
+    """End the operator, which would set its finalizers again, then remove them."""
+    here = f"/apis/apps/v1/namespaces/{api.namespace}/deployments/{deployment}/scale"
+    api.ask(here, "PATCH", {"spec": {"replicas": 0}}, MERGED)
+    _await_end(api, component)
+    for each in namespaces:
+        try:
+            count = _release(api, f"/apis/{GROUP}/v1alpha1/namespaces/{each}/subscriptions")
+        except urllib.error.HTTPError as error:
+            if error.code != FORBIDDEN:
+                raise
+            print(f"{each}: not read; the namespace has been deleted, with the rights in it")
+        else:
+            print(f"{each}: {count} finalizers removed")
+
+
+def _release(api: Api, path: str) -> int:
+    """Remove the finalizers of all Subscriptions of a namespace, and return their count."""
+    held = [each for each in api.items(path) if FINALIZER in each["metadata"].get("finalizers", [])]
+    for each in held:
+        api.ask(f"{path}/{each['metadata']['name']}", "PATCH", _released(each), MERGED)
+    return len(held)
+
+
+def _released(found: Object) -> Object:
+    """Return the change that takes our finalizer from an object. Another writer's change makes it fail."""
+    metadata = found["metadata"]
+    others = [each for each in metadata["finalizers"] if each != FINALIZER]
+    return {"metadata": {"finalizers": others, "resourceVersion": metadata["resourceVersion"]}}
+
+
+def _await_end(api: Api, component: str) -> None:
+    """Wait until no pod of the operator is left. A pod on a lost node is not waited for longer than WITHIN."""
+    deadline = time.monotonic() + WITHIN
+    path = f"/api/v1/namespaces/{api.namespace}/pods?labelSelector={component}"
+    while api.items(path) and time.monotonic() < deadline:
+        time.sleep(1)
+
+
+def main(words: list[str]) -> int:
+    """Run one of both commands and return the exit code."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("define").add_argument("file", type=Path)
+    ending = commands.add_parser("end")
+    ending.add_argument("--deployment", required=True)
+    ending.add_argument("--component", required=True)
+    ending.add_argument("namespaces", nargs="+")
+    asked = parser.parse_args(words)
+    host, port = (os.environ[f"KUBERNETES_SERVICE_{each}"] for each in ("HOST", "PORT"))
+    api = Api(f"https://{f'[{host}]' if ':' in host else host}:{port}", ACCOUNT)
+    try:
+        if asked.command == "define":
+            define(api, json.loads(asked.file.read_text()))
+        else:
+            end(api, asked.deployment, asked.component, asked.namespaces)
+    except urllib.error.HTTPError as error:
+        print(f"{error.url}: {error.code} {error.read(2000).decode(errors='replace')}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

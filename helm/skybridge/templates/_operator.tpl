@@ -1,0 +1,104 @@
+{{/* The operator of Subscriptions: its names, its settings and its rights. */}}
+
+{{/* The group of the objects, which app/… names too; a test compares both. */}}
+{{- define "skybridge.group" -}}
+skybridge.example.org
+{{- end -}}
+
+{{- define "skybridge.operatorName" -}}
+{{ include "skybridge.fullname" . }}-operator
+{{- end -}}
+
+{{/*
+Settings of the operator, which are in the values alone. Every pod gets the operator's token for the admin API; the operator
+and the check of the configuration get the rest too. The arguments are those of skybridge.podEnvironment.
+*/}}
+{{- define "skybridge.operatorEnvironment" -}}
+{{- $values := .root.Values.operator -}}
+{{- if $values.enabled }}
+{{- $optional := ternary ", optional: true" "" (default false .optional) }}
+{{- $token := printf "{secretKeyRef: {name: %q, key: %q%s}}" (default .root.Values.adminToken.existingSecret $values.token.existingSecret) $values.token.key $optional }}
+{{- if or (eq .role "operator") .check }}
+{{- $namespaces := list }}
+{{- range $values.namespaces }}
+{{- $namespaces = append $namespaces (dict "name" .name "topics" (.topics | default list) "reply_routes" (.replyRoutes | default list) "hosts" (.hosts | default list)) }}
+{{- end }}
+- {name: SKYBRIDGE_OPERATOR__NAMESPACES, value: {{ toJson $namespaces | quote }}}
+- {name: SKYBRIDGE_OPERATOR__LEASE__NAME, value: {{ include "skybridge.operatorName" .root }}}
+- {name: SKYBRIDGE_OPERATOR__LEASE__SECONDS, value: {{ $values.leaseSeconds | quote }}}
+- {name: SKYBRIDGE_OPERATOR__DRAIN_TIMEOUT, value: {{ $values.drainTimeout | quote }}}
+- {name: SKYBRIDGE_OPERATOR__ADMIN__URL, value: "{{ .facts.adminScheme }}://{{ include "skybridge.fullname" .root }}-api:{{ .facts.adminPort }}"}
+{{- with $values.adminCA }}
+- {name: SKYBRIDGE_OPERATOR__ADMIN__CA, value: {{ . | quote }}}
+{{- end }}
+- name: SKYBRIDGE_OPERATOR__ADMIN__TOKEN
+  valueFrom: {{ $token }}
+{{- end }}
+{{- $setting := printf "SKYBRIDGE_SERVER__ADMIN__TOKENS__%d__" (add .facts.adminTokens (ternary 1 0 .root.Values.serviceMonitor.enabled)) }}
+- {name: {{ $setting }}NAME, value: kubernetes}
+- {name: {{ $setting }}OWNER, value: kubernetes}
+- {name: {{ $setting }}SCOPES, value: '["read", "configure"]'}
+- name: {{ $setting }}TOKEN
+  valueFrom: {{ $token }}
+{{- end }}
+{{- end -}}
+
+{{/* The sections of the configuration that the operator reads, as JSON. */}}
+{{- define "skybridge.operatorSections" -}}
+{{- $config := include "skybridge.configText" . | fromYaml -}}
+{{- toJson (dict "ca" .Values.operator.adminCA "config" (pick $config "installation" "server" "limits" "timeouts" "log")) -}}
+{{- end -}}
+
+{{/* A RoleBinding of the operator. dict "root" $ "namespace" namespace "role" name of the Role */}}
+{{- define "skybridge.operatorBinding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ .role }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "skybridge.labels" .root | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .role }}}
+subjects: [{kind: ServiceAccount, name: {{ include "skybridge.operatorName" .root }}, namespace: {{ .root.Release.Namespace }}}]
+{{- end -}}
+
+{{/* The container of a Job that speaks to the API server. dict "root" $ "arguments" words of files/kubernetes.py */}}
+{{- define "skybridge.operatorJob" -}}
+- name: kubernetes
+  image: {{ include "skybridge.image" .root | quote }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  command: [python, /programs/kubernetes.py]
+  args:
+    {{- toYaml .arguments | nindent 4 }}
+  securityContext:
+    {{- include "skybridge.containerSecurity" .root | nindent 4 }}
+  resources:
+    {{- toYaml .root.Values.operator.resources | nindent 4 }}
+  volumeMounts:
+    - {name: programs, mountPath: /programs, readOnly: true}
+{{- end -}}
+
+{{- define "skybridge.faultsOfOperator" -}}
+{{- $faults := list -}}
+{{- $config := include "skybridge.configText" .root | fromYaml -}}
+{{- $operator := .root.Values.operator -}}
+{{- if $operator.enabled -}}
+{{- if not $operator.namespaces -}}
+{{- $faults = append $faults "operator.namespaces is empty: the operator would have no Subscription to read. Cure: {name: team-billing, topics: [orders], hosts: [\"*.team-billing.svc\"]}." -}}
+{{- end -}}
+{{- if $config.operator -}}
+{{- $faults = append $faults "operator is in the configuration, and operator.enabled of the values too: the chart needs the list of namespaces for its Roles. Cure: leave it out of the configuration." -}}
+{{- end -}}
+{{- if and (eq .facts.adminScheme "https") (not $operator.adminCA) -}}
+{{- $faults = append $faults (printf "operator.adminCA is empty, and the admin listener serves https. Cure: the path of the authority of its certificate, a file of secretFiles or extraVolumes. The certificate has to name %s-api." (include "skybridge.fullname" .root)) -}}
+{{- end -}}
+{{- $names := list -}}
+{{- range $operator.namespaces -}}
+{{- if has .name $names -}}
+{{- $faults = append $faults (printf "operator.namespaces has %s twice. Cure: one entry for a namespace." .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $faults -}}
+{{- end -}}
