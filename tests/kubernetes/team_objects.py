@@ -10,6 +10,7 @@ from place import Space
 from release import Values, merged
 
 from app.kubernetes.names import API_VERSION, KIND, PLURAL, SECRET_LABEL, SECRET_USE
+from app.store.encryption import new_key
 from waiting import wait_until
 
 Spec = Mapping[str, Any]
@@ -23,10 +24,17 @@ def declared(space: Space, values: Values, *others: Mapping[str, Any]) -> Values
 
     The operator reads the namespace of the release, and the listed ones.
     """
-    space.site.cluster.apply(objects.secret(space.name, "skybridge-operator", operator=_TOKEN))
+    secrets = objects.secret(space.name, "skybridge-operator", operator=_TOKEN, store=new_key())
+    space.site.cluster.apply(secrets)
+    key = {"name": "STORE_KEY", "existingSecret": "skybridge-operator", "key": "store"}
     own = {"name": space.name, "topics": [space.name]}
     changes = {
-        "config": {"subscriptions": [], "webhooks": {"allow_private": ["*.svc"]}},
+        "secretEnv": [*values.get("secretEnv", []), key],
+        "config": {
+            "subscriptions": [],
+            "store": {"encryption": {"key": "${env:STORE_KEY}"}},
+            "webhooks": {"allow_private": ["*.svc"]},
+        },
         "operator": {
             "enabled": True,
             "namespaces": [own, *others],

@@ -1,0 +1,134 @@
+"""The program of the chart's hooks, and the rights that the chart gives, against a real API server."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from api_server import ApiServer
+
+import chart
+from app.kubernetes.names import API_VERSION, DRAIN_FINALIZER, KIND
+
+pytestmark = pytest.mark.nightly
+
+SPACE, TENANTS = "shops", ("team-billing", "team-stock")
+NAME, HOOK = "bridge-skybridge-operator", "bridge-skybridge-definition"
+CRD = "subscriptions.skybridge.example.org"
+PROGRAM = SimpleNamespace(**runpy.run_path(str(chart.CHART / "files" / "kubernetes.py")))
+RIGHTS = {"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+
+
+@pytest.fixture(scope="module")
+def cluster(api: ApiServer) -> ApiServer:
+    """Return the API server with what Helm installs in it, of rights and workloads."""
+    for each in (SPACE, *TENANTS):
+        api.add_namespace(each)
+    wanted = {*RIGHTS, "Deployment"}
+    documents = chart.documents(chart.rendered(chart.case("kafka-operator")))
+    for each in documents:
+        if each["kind"] in wanted:
+            each["metadata"].setdefault("namespace", SPACE)
+            api.cluster.apply(each)
+    return api
+
+
+def program(api: ApiServer, account: str, folder: Path) -> Any:
+    """Return the program's client with the token of a service account."""
+    token = api.cluster.kubectl("-n", SPACE, "create", "token", account)
+    (folder / "token").write_text(token.strip())
+    (folder / "namespace").write_text(SPACE)
+    (folder / "ca.crt").write_bytes(Path(api.authority.path("ca.crt")).read_bytes())
+    return PROGRAM.Api(api.url, folder)
+
+
+def definition(version: str, **more: Any) -> dict[str, Any]:
+    """Return the definition as a chart of this version has it."""
+    made: dict[str, Any] = yaml.safe_load(chart.DEFINITION.read_text())
+    made["metadata"]["annotations"] = {PROGRAM.VERSION: version, **more}
+    return made
+
+
+def annotations(api: ApiServer) -> dict[str, str]:
+    (found,) = api.cluster.get("crd", CRD)
+    return found["metadata"]["annotations"]
+
+
+def test_a_definition_is_installed_and_upgraded_and_never_goes_back(cluster, tmp_path, capsys):
+    """Several releases of different versions share it."""
+    hook = program(cluster, HOOK, tmp_path)
+    PROGRAM.define(hook, definition("0.9.0"))
+    cluster.cluster.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s")
+    assert cluster.cluster.kubectl("-n", TENANTS[0], "get", "subscriptions") == ""
+    PROGRAM.define(hook, definition("0.10.0", new="true"))
+    assert annotations(cluster)["new"] == "true"
+    PROGRAM.define(hook, definition("0.9.0"))
+    assert annotations(cluster)[PROGRAM.VERSION] == "0.10.0"
+    assert "which is newer" in capsys.readouterr().out
+
+
+def held(api: ApiServer, namespace: str) -> list[list[str]]:
+    found = api.cluster.get("subscriptions", "-n", namespace)
+    return [each["metadata"].get("finalizers", []) for each in found]
+
+
+def test_the_end_takes_its_finalizer_and_leaves_those_of_others(cluster, tmp_path, capsys):
+    """Also where a listed namespace is gone, with the Role in it."""
+    cluster.add_definition(definition("1.0.0"))
+    spec = {
+        "source": {"broker": "main", "topics": ["orders"]},
+        "sink": {"url": "https://a.example/"},
+    }
+    for namespace, finalizers in (
+        (TENANTS[0], [DRAIN_FINALIZER, "example.com/other"]),
+        (TENANTS[1], []),
+    ):
+        metadata = {"name": "billing", "namespace": namespace, "finalizers": finalizers}
+        cluster.cluster.apply(
+            {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+        )
+    PROGRAM.end(program(cluster, NAME, tmp_path), NAME, "app=none", [*TENANTS, "team-gone"])
+    assert held(cluster, TENANTS[0]) == [["example.com/other"]]
+    assert held(cluster, TENANTS[1]) == [[]]
+    (deployment,) = cluster.cluster.get("deployment", NAME, "-n", SPACE)
+    assert deployment["spec"]["replicas"] == 0
+    assert "team-gone: not read" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "may"),
+    [
+        (("list", "secrets", "-n", TENANTS[0]), True),
+        (("watch", "subscriptions", "-n", TENANTS[1]), True),
+        (("patch", "subscriptions", "--subresource=status", "-n", TENANTS[1]), True),
+        (("create", "events", "-n", TENANTS[0]), True),
+        (("update", f"leases/{NAME}", "-n", SPACE), True),
+        (("list", "secrets", "-n", SPACE), False),
+        (("list", "secrets", "-n", "kube-system"), False),
+        (("list", "secrets", "--all-namespaces"), False),
+        (("create", "secrets", "-n", TENANTS[0]), False),
+        (("delete", "subscriptions", "-n", TENANTS[0]), False),
+        (("update", "leases/another", "-n", SPACE), False),
+        (("patch", "customresourcedefinitions"), False),
+        (("create", "pods", "-n", SPACE), False),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each),
+)
+def test_the_account_of_the_operator_may_what_it_needs_and_no_more(cluster, words, may):
+    """As the API server decides, by the Roles that the chart renders (issue 46)."""
+    account = f"--as=system:serviceaccount:{SPACE}:{NAME}"
+    assert may_do(cluster, *words, account) is may
+
+
+def may_do(api: ApiServer, *words: str) -> bool:
+    """Return the answer of ``kubectl auth can-i``, which ends with 1 after "no"."""
+    try:
+        return api.cluster.kubectl("auth", "can-i", *words).strip() == "yes"
+    except RuntimeError as refusal:
+        if not str(refusal).rstrip().endswith("no"):
+            raise
+        return False
