@@ -1,4 +1,4 @@
-"""The listener's tests run on both loops it may meet: asyncio's own and uvloop."""
+"""The listener's tests run on both loops it may meet: on uvloop, as in production, and at night on asyncio's own."""
 
 from __future__ import annotations
 
@@ -40,3 +40,17 @@ def pytest_asyncio_loop_factories(
     own = {"asyncio": asyncio.new_event_loop}
     both = {**own, "uvloop": uvloop.new_event_loop}
     return both if item.path.name.startswith("test_listener") else own
+
+
+@pytest.hookimpl(tryfirst=True)  # before ``-m`` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the tests of the listener on asyncio's own loop to the night."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and "asyncio" in _variant(item):
+            item.add_marker(pytest.mark.nightly)
+
+
+def _variant(item: pytest.Item) -> list[str]:
+    """Return the names of the parameters of a test. That of the loop is there if several loops are."""
+    called = getattr(item, "callspec", None)
+    return [] if called is None else called.id.split("-")

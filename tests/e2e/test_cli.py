@@ -346,6 +346,7 @@ async def test_the_demo_keeps_its_account(tmp_path: Path) -> None:
     assert any(429 in way["answers"]["busy"] for way in ways)
 
 
+@pytest.mark.nightly
 async def test_a_demo_that_stays_can_be_looked_at_until_it_is_ended(tmp_path: Path) -> None:
     """Its account is told first; Ctrl+C then ends the service in order."""
     words = ("demo", "--generated", "--count", "20", "--json", "--stay")

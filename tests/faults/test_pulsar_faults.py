@@ -42,7 +42,11 @@ from contract_tools import (
 from pulsar_readback import read_back, send_batch
 from pulsar_server import PulsarServer
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.fault]
+pytestmark = [
+    pytest.mark.nightly,  # a Pulsar of its own takes longer to start than the test
+    pytest.mark.pulsar,
+    pytest.mark.fault,
+]
 
 PARTITIONS = 4
 KEYS = 32  # enough for every partition
@@ -58,9 +62,7 @@ async def open_started(server: PulsarServer, bounds: PublishBounds) -> PortableL
 
 
 class TestABrokerThatIsKilled:
-    @pytest.mark.parametrize(
-        ("kills", "events"), [(1, 1_000), pytest.param(3, 20_000, marks=[pytest.mark.nightly])]
-    )
+    @pytest.mark.parametrize(("kills", "events"), [(1, 1_000), (3, 20_000)])
     async def test_nothing_acknowledged_is_lost_and_nothing_refused_is_sent_later(
         self, own_pulsar: PulsarServer, kills: int, events: int
     ) -> None:
@@ -95,7 +97,6 @@ class TestABrokerThatIsKilled:
         with pytest.raises(AssertionError, match="an acknowledged event is lost"):
             verify(careless, stored, outages)
 
-    @pytest.mark.nightly
     async def test_who_consumes_goes_on_with_what_is_unfinished(
         self, own_pulsar: PulsarServer
     ) -> None:
@@ -125,9 +126,8 @@ class TestABrokerThatIsKilled:
         await log.stop()
 
 
-@pytest.mark.nightly
 class TestABrokerThatStalls:
-    @pytest.mark.parametrize("seconds", [3.0, pytest.param(20.0, marks=[pytest.mark.nightly])])
+    @pytest.mark.parametrize("seconds", [3.0, 20.0])
     async def test_answers_and_memory_stay_bounded_and_it_recovers(
         self, own_pulsar: PulsarServer, seconds: float
     ) -> None:
@@ -178,7 +178,6 @@ def resident() -> int:
     return pages * resource.getpagesize()
 
 
-@pytest.mark.nightly
 class TestAMemberThatVanishes:
     async def test_its_partitions_and_open_messages_go_to_another(
         self, own_pulsar: PulsarServer
@@ -205,7 +204,6 @@ class TestAMemberThatVanishes:
             await log.stop()
 
 
-@pytest.mark.nightly
 class TestABrokerThatNobodyTuned:
     """``own_pulsar`` does not acknowledge within batches, as a broker by default does not."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -89,9 +90,19 @@ def notes(values: Any) -> str:
 
 
 def documents(text: str) -> list[dict[str, Any]]:
-    """Parse rendered documents as Kubernetes does: as YAML 1.1. A repeated key is an error."""
+    """Parse rendered documents as Kubernetes does: as YAML 1.1. A repeated key is an error.
+
+    The caller may change what is returned.
+    """
+    found: list[dict[str, Any]] = pickle.loads(_parsed(text))
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> bytes:
+    """Parse a rendering once: many tests read the same, and to unpickle takes a fortieth of the time."""
     found = yaml.load_all(text, Loader=_Strict)
-    return [each for each in found if each]
+    return pickle.dumps([each for each in found if each])
 
 
 def of_kind(text: str, kind: str) -> list[dict[str, Any]]:

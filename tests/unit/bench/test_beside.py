@@ -36,6 +36,7 @@ def _module(name: str) -> Any:
     return importlib.import_module(name)
 
 
+@pytest.mark.nightly
 def test_a_peer_is_measured_in_turns_with_skybridge_and_stopped(tmp_path: Path):
     beside, (port,) = _module("beside"), free_ports(1)
     url = f"http://127.0.0.1:{port}/any/path?of=it"

@@ -45,8 +45,10 @@ async def passed(rig, seconds, each=0.25):
         await rig.clock.advance(each)
 
 
-@pytest.mark.parametrize("answer", [*(SinkAnswer(None, each) for each in sorted(UNSENT)), LATE])
-@pytest.mark.parametrize("hold", [0, 1])
+@pytest.mark.parametrize(
+    ("answer", "hold"),
+    [*((SinkAnswer(None, each), 0) for each in sorted(UNSENT)), (LATE, 0), (LATE, 1)],
+)
 async def test_one_key_of_a_target_that_cannot_be_reached_makes_no_dead_letter(rig, answer, hold):
     """The schedule has one wait: two attempts that were sent would use it up."""
     rig.sink.default = answer
