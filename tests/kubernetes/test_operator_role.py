@@ -298,6 +298,44 @@ async def test_an_object_with_drain_stays_until_its_events_are_delivered(cluster
     assert bridge.shown(f"{TEAM}.drained") is None
 
 
+async def test_an_event_of_the_object_says_why_nothing_is_delivered(cluster, bridge, target):
+    """Also what is delivered late: dead letters (issue 46)."""
+    target.answer = lambda one: status(410 if one.id == "gone" else 400)
+    cluster.rest.subscription(TEAM, "told", spec(target))
+    await until(is_ready(cluster, "told"), "told is ready")
+
+    def told() -> set[str]:
+        events = cluster.rest.items(paths.core(TEAM, "events"))
+        return {each["reason"] for each in events if each["involvedObject"]["name"] == "told"}
+
+    bridge.service.send("refused")
+    await until(lambda: "DeadLetters" in told(), "an Event about a dead letter")
+    bridge.service.send("gone")
+    await until(lambda: "Disabled" in told(), "an Event about the endpoint")
+    await until(
+        lambda: condition(cluster, "told", "Delivering").get("reason") == "Disabled", "status"
+    )
+    found = cluster.rest.ask("GET", paths.subscription(TEAM, "told"))
+    assert found["status"]["deadLetters"] == 1
+    cluster.rest.delete(paths.subscription(TEAM, "told"))
+
+
+async def test_text_of_an_object_is_no_reference_to_a_secret_of_the_service(
+    cluster, bridge, target
+):
+    """References to variables and files belong to the configuration: here they are text, or refused."""
+    for number, text in enumerate(("${env:HOME}", "${file:/etc/hostname}")):
+        cluster.rest.subscription(TEAM, f"text{number}", spec(target, headers={"x-text": text}))
+        await until(
+            lambda name=f"text{number}": condition(cluster, name).get("reason"), "looked at"
+        )
+        bridge.service.send(f"text{number}")
+        if condition(cluster, f"text{number}")["status"] == "True":
+            await until(lambda: target.received, "a delivery")
+            assert target.received[-1].header("x-text") == text
+        cluster.rest.delete(paths.subscription(TEAM, f"text{number}"))
+
+
 async def test_the_admin_api_changes_no_subscription_of_an_object(cluster, bridge, target):
     """One owner a subscription: the problem names the object."""
     cluster.rest.subscription(TEAM, "owned", spec(target))
