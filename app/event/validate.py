@@ -118,6 +118,11 @@ def _names_and_characters(
         for name in attributes
         if name not in version.rules and not version.is_name(name)
     ]
+    found += [
+        _half_name(name, locate(name))
+        for name in attributes
+        if version.is_name(name) and not _is_encodable(name)
+    ]
     for name, value in attributes.items():
         index = forbidden_character(value)
         if index is not None:
@@ -181,6 +186,19 @@ def _bad_name(name: str, at: str, version: Version) -> Fault:
             "data."
         )
     return Fault("bad-attribute-name", detail, at, "core 1.2")
+
+
+def _is_encodable(name: str) -> bool:
+    """Return False if a name has half of a surrogate pair, so that no document in UTF-8 can hold it."""
+    try:
+        return name.isascii() or name.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _half_name(name: str, at: str) -> Fault:
+    detail = f"{shorten(name)} holds half of a surrogate pair, which is not allowed in a string."
+    return Fault("forbidden-character", detail, at, "core 1.3")
 
 
 def _forbidden(name: str, text: str, index: int, at: str) -> Fault:
