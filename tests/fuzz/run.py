@@ -118,15 +118,11 @@ def _inside(name: str, flags: Sequence[str]) -> None:
     corpus = Path(flags[-1])
     for number, seed in enumerate([*chosen.seeds, *kept(name)]):
         (corpus / f"seed{number}").write_bytes(seed)
-    dictionary = corpus.with_suffix(".dict")
-    dictionary.write_text("".join(f'"{_escaped(token)}"\n' for token in chosen.tokens))
-    words = [
-        "fuzz",
-        *flags,
-        f"-max_len={LONGEST}",
-        f"-rss_limit_mb={MEMORY}",
-        f"-dict={dictionary}",
-    ]
+    words = ["fuzz", *flags, f"-max_len={LONGEST}", f"-rss_limit_mb={MEMORY}"]
+    if chosen.tokens:
+        dictionary = corpus.with_suffix(".dict")
+        dictionary.write_text("".join(f'"{_escaped(token)}"\n' for token in chosen.tokens))
+        words.append(f"-dict={dictionary}")
     atheris.Setup([*words, "-print_final_stats=1", "-verbosity=0"], check)
     atheris.Fuzz()
 

@@ -22,6 +22,7 @@ from app.routing.templates import (
     is_topic,
     placeholders,
 )
+from app.telemetry.printable import printable
 from fuzz.target import Target, demand
 from pages import CHECKOUT
 
@@ -52,7 +53,9 @@ def check_yaml(data: bytes) -> None:
 
 
 def _are_printable(error: BadConfiguration) -> bool:
-    return bool(error.findings) and all(str(each).isprintable() for each in error.findings)
+    return bool(error.findings) and all(
+        printable(str(each)) == str(each) for each in error.findings
+    )
 
 
 def check_templates(data: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from httptools import HttpParserError
+from httptools import HttpParserError, HttpParserUpgrade
 
 from app.bindings import http
 from compiled_heads import SEEDS, ParsedRequests, learned
@@ -47,7 +47,7 @@ def check_event(data: bytes) -> None:
     """Return events of a request, or refuse it by the sender's fault."""
     try:
         parsed = ParsedRequests(data)
-    except HttpParserError:
+    except (HttpParserError, HttpParserUpgrade):
         return
     for strict in (False, True):
         answered(lambda: http.decode(parsed.headers, parsed.body, strict_percent=strict))  # noqa: B023
