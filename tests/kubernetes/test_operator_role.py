@@ -271,6 +271,9 @@ async def test_a_tenant_is_refused_with_a_reason(cluster, bridge, target, name, 
     found = await refused(cluster, name)
     assert found["reason"] == reason, found
     assert SECRETS[0] not in json.dumps(found)
+    if reason == "IdTaken":  # both places
+        assert f"{TEAM}/taken" in found["message"]
+        assert f"{bridge.service.file}, line" in found["message"]
     after = bridge.shown(f"{TEAM}.{name}")
     assert (after is None) is (before is None)
     assert after is None or after["origin"] == "file"
