@@ -57,7 +57,7 @@ def check_header(data: bytes) -> None:
 
 
 async def _read(pieces: list[bytes]) -> tuple[list[object], bytes, str]:
-    """Return what channels took of these pieces, what is left for the library, and the fault."""
+    """Return what channels took of these pieces, what is left for the library, and the kind of fault."""
     seen: list[object] = []
     incoming = FrameReader()
     incoming.hot[_CONFIRMS] = ConfirmChannel(
@@ -71,7 +71,7 @@ async def _read(pieces: list[bytes]) -> tuple[list[object], bytes, str]:
     try:
         await incoming.readexactly(1)
     except amqp.InvalidFrameError as error:
-        return seen, left, str(error)
+        return seen, left, type(error).__name__
     except asyncio.IncompleteReadError:
         return seen, left, ""
     raise AssertionError("bytes after the end")

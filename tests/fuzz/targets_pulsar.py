@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from app.brokers.pulsar.wire import commands
-from app.brokers.pulsar.wire.commands import BrokerLogin, SendReceipt, framed, read, read_receipt
+from app.brokers.pulsar.wire.commands import BrokerLogin, SendReceipt, framed, read_receipt
 from app.brokers.pulsar.wire.connection import WireConnection
 from app.brokers.pulsar.wire.protobuf import MalformedMessage, fields, integer, text
 from fuzz.loop import run
@@ -74,14 +74,17 @@ def check_answers(data: bytes) -> None:
 
 
 def _check_receipt(command: bytes) -> None:
-    """Read a receipt by the fast way as by the general one."""
+    """Read a receipt by the fast way as by the general one, if the command holds nothing else."""
     fast = read_receipt(command)
     if fast is None:
         return
     try:
-        content = read(command).content
+        whole = fields(command)[commands.SEND_RECEIPT]
+        content = fields(whole)
         position = fields(content[3])
     except (MalformedMessage, KeyError, TypeError):
+        return
+    if command != integer(1, commands.SEND_RECEIPT) + text(commands.SEND_RECEIPT, whole):
         return
     general = (content.get(1), content.get(2), position.get(1), position.get(2))
     assert general == tuple(fast) or max(fast) >= 1 << 64
