@@ -8,7 +8,7 @@ import pytest
 
 from app.store import open_shared_store, open_store
 from memory_store import MemoryStore
-from postgres_server import fresh_database
+from postgres_server import delete_rows, fresh_database
 from store_contract import LettersContract, OwnersContract, RedriveContract
 from store_contract_messages import ParkedContract, PulledContract
 from store_contract_tables import (
@@ -57,13 +57,18 @@ class TestSqlite(StoreContract):
             yield house
 
 
+@pytest.fixture(scope="module")
+def dsn(postgres):
+    return fresh_database(postgres)
+
+
 @pytest.mark.postgres
 class TestPostgresql(StoreContract):
     @pytest.fixture
-    async def house(self, postgres):
-        dsn = fresh_database(postgres)
+    async def house(self, dsn):
         async with store_factory(partial(open_shared_store, dsn, timeout=PATIENT)) as house:
             yield house
+        delete_rows(dsn)
 
 
 class TestMemory(StoreContract):

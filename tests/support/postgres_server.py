@@ -123,6 +123,23 @@ def fresh_database(dsn: str) -> str:
     return f"{dsn}?options=-csearch_path%3D{name}"
 
 
+def delete_rows(dsn: str) -> None:
+    """Delete all rows of the store in the schema of ``dsn``, and restart its numbers.
+
+    It takes less than half of the time of a new schema.
+    """
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        names = connection.execute(_TABLES).fetchall()
+        tables = ", ".join(name for (name,) in names)
+        connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")  # type: ignore[arg-type]
+
+
+_TABLES = """
+    SELECT tablename FROM pg_tables
+    WHERE schemaname = current_schema() AND tablename NOT IN ('alembic_version', 'skybridge_schema')
+"""
+
+
 def unprivileged() -> str | None:
     """Return the user to run as if the tests run as root, else None."""
     if os.getuid() != 0:
