@@ -56,13 +56,17 @@ def of_sink() -> list[Rule]:
     ]
 
 
+_WITHOUT_RULE = frozenset({"tls", "headers"})
+"""Settings that no rule can name: objects have no ``tls``, and the values of ``headers`` have no one type."""
+
+
 def of_spec() -> list[Rule]:
     """Return the rules between the settings of a subscription."""
     return [
         *(
             _rule(f"{WEBHOOK} || {_unset(name)}", f"{name} is only for webhooks")
             for name in OF_WEBHOOKS
-            if name != "tls"
+            if name not in _WITHOUT_RULE
         ),
         *(
             _rule(
