@@ -20,6 +20,7 @@ from app.log.groups.membership import GroupMembership, GroupTimes, HeartbeatTime
 from app.log.groups.positions import CommittedOffset
 from app.log.groups.protocol import Code
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
+from app.telemetry.light_event import LightEvent
 
 _log = logging.getLogger(__name__)
 
@@ -128,11 +129,11 @@ class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
         if partitions:
             self._enqueue(Assigned(tuple(partitions), epoch))
 
-    def revoking(self) -> asyncio.Event:
+    def revoking(self) -> LightEvent:
         self._stop_reading()
         if self._owned:
             return self._revoke(Revoked(tuple(self._owned), self._membership.generation))
-        done = asyncio.Event()
+        done = LightEvent()
         done.set()
         return done
 

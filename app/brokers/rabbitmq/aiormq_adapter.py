@@ -18,6 +18,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from struct import Struct
+from struct import error as BadStruct  # noqa: N812 - an exception
 from typing import Any
 
 from aiormq import TransportFactory
@@ -33,7 +34,6 @@ from pamqp.heartbeat import Heartbeat
 from yarl import URL
 
 from app.brokers.rabbitmq.read_frames import (
-    BadStruct,
     Delivered,
     read_plain,
     record_of,

@@ -23,6 +23,7 @@ from app.log.groups.coordinator import Coordinator
 from app.log.groups.protocol import Code, GroupJoinRequest, GroupJoinResult
 from app.log.partitions import LogTopic
 from app.model.message import Partition
+from app.telemetry.light_event import LightEvent
 
 End = Literal["rebalance", "lost"]
 _log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class MembershipListener(Protocol):
 
     def gained(self, partitions: Sequence[Partition], epoch: int) -> None: ...
 
-    def revoking(self) -> asyncio.Event:
+    def revoking(self) -> LightEvent:
         """Notify the consumer's user of the revocation. The returned event is set when the user is done."""
 
     async def released(self) -> None:
