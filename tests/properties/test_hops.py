@@ -63,7 +63,7 @@ def known(event: CloudEvent) -> dict[str, str]:
 
 
 @given(decoded_events(), hops)
-@examples(120)
+@examples(60)
 def test_ten_hops_change_nothing(decoded: Decoded, way: list[Hop]) -> None:
     """Whatever bindings, modes and formats it passes: attributes, every byte of data, foreign headers.
 
@@ -89,7 +89,7 @@ def test_ten_hops_change_nothing(decoded: Decoded, way: list[Hop]) -> None:
 
 
 @given(decoded_events(newest_only=True), hops)
-@examples(120)
+@examples(60)
 def test_a_document_that_is_kept_is_the_same_object_after_ten_hops(
     decoded: Decoded, way: list[Hop]
 ) -> None:
