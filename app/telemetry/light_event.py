@@ -1,4 +1,4 @@
-"""An event like that of asyncio which needs little memory as long as nobody waits for it.
+"""An event like that of asyncio which needs little memory until a task waits for it.
 
 ``asyncio.Event`` has a deque of 760 bytes from the start. A subscription has seven events, and a process may have
 thousands of subscriptions (ADR 0055).

@@ -1,7 +1,7 @@
 """The places of a document's settings: line and column, or the environment variable that overrides the file.
 
 A configuration may have a hundred thousand settings, and a service keeps their places as long as it runs. So a
-place is one number until somebody asks for it.
+place is one number until it is looked up.
 """
 
 from __future__ import annotations
