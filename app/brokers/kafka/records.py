@@ -79,7 +79,7 @@ class FetchedRecords:
                     raise CorruptRecordException("the checksum of a batch is wrong")
                 if not self._is_hidden(batch):
                     yield from self._records_of(batch, data)
-                self.next_fetch_offset = batch.next_offset
+                self.next_fetch_offset = max(self.next_fetch_offset, batch.next_offset)
 
     def _is_hidden(self, batch: Any) -> bool:
         """Return True for a control batch, and for a batch of an aborted transaction."""

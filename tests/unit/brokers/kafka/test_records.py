@@ -94,3 +94,13 @@ def test_compressed_data_that_no_codec_can_read_is_damage(codec: int, control: i
     raw[17:21] = calc_crc32c(bytes(raw[21:])).to_bytes(4, "big")
     with pytest.raises(CorruptRecordException):
         read(bytes(raw))
+
+
+def test_a_batch_that_names_too_small_a_last_offset_moves_nothing_back() -> None:
+    """Otherwise its last records would be read again without end."""
+    raw = bytearray(batch(0, bad=False))
+    raw[23:27] = bytes(4)  # the last offset, as a difference to the first one
+    raw[17:21] = calc_crc32c(bytes(raw[21:])).to_bytes(4, "big")
+    records = FetchedRecords(bytes(raw), None, 0)
+    assert [record.offset for record in records] == [0, 1, 2]
+    assert records.next_fetch_offset == 3
