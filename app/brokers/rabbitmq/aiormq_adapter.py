@@ -19,7 +19,6 @@ import ssl
 from collections.abc import Callable
 from struct import Struct
 from struct import error as BadStruct  # noqa: N812 - an exception
-from struct import error as BadStruct  # noqa: N812 - an exception
 from typing import Any
 
 from aiormq import TransportFactory
