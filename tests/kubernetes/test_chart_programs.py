@@ -34,6 +34,7 @@ def cluster(api: ApiServer) -> ApiServer:
         if each["kind"] in wanted:
             each["metadata"].setdefault("namespace", SPACE)
             api.cluster.apply(each)
+    api.add_definition(definition("0.1.0"))
     return api
 
 
@@ -60,6 +61,7 @@ def annotations(api: ApiServer) -> dict[str, str]:
 
 def test_a_definition_is_installed_and_upgraded_and_never_goes_back(cluster, tmp_path, capsys):
     """Several releases of different versions share it."""
+    cluster.cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
     hook = program(cluster, HOOK, tmp_path)
     PROGRAM.define(hook, definition("0.9.0"))
     cluster.cluster.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s")
@@ -97,21 +99,25 @@ def test_the_end_takes_its_finalizer_and_leaves_those_of_others(cluster, tmp_pat
     (deployment,) = cluster.cluster.get("deployment", NAME, "-n", SPACE)
     assert deployment["spec"]["replicas"] == 0
     assert "team-gone: not read" in capsys.readouterr().out
+    free = '{"metadata": {"finalizers": null}}'
+    cluster.cluster.kubectl(
+        "-n", TENANTS[0], "patch", CRD, "billing", "--type=merge", "--patch", free
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "may"),
     [
         (("list", "secrets", "-n", TENANTS[0]), True),
-        (("watch", "subscriptions", "-n", TENANTS[1]), True),
-        (("patch", "subscriptions", "--subresource=status", "-n", TENANTS[1]), True),
+        (("watch", CRD, "-n", TENANTS[1]), True),
+        (("patch", CRD, "--subresource=status", "-n", TENANTS[1]), True),
         (("create", "events", "-n", TENANTS[0]), True),
         (("update", f"leases/{NAME}", "-n", SPACE), True),
         (("list", "secrets", "-n", SPACE), False),
         (("list", "secrets", "-n", "kube-system"), False),
         (("list", "secrets", "--all-namespaces"), False),
         (("create", "secrets", "-n", TENANTS[0]), False),
-        (("delete", "subscriptions", "-n", TENANTS[0]), False),
+        (("delete", CRD, "-n", TENANTS[0]), False),
         (("update", "leases/another", "-n", SPACE), False),
         (("patch", "customresourcedefinitions"), False),
         (("create", "pods", "-n", SPACE), False),
