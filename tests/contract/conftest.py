@@ -1,4 +1,4 @@
-"""A log of whatever harness the module makes, and a topic of it."""
+"""A log of whatever harness the module makes, and a topic of it. Some cases run at night."""
 
 from __future__ import annotations
 
@@ -25,3 +25,12 @@ async def topic(log: PortableLog) -> str:
     name = f"t-{uuid4().hex[:12]}"
     await log.create_topic(name, 1)
     return name
+
+
+@pytest.hookimpl(tryfirst=True)  # before ``-m`` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the night the cases of the classes that a broker names in ``at_night``."""
+    for item in items:
+        cases = getattr(getattr(item, "cls", None), "at_night", ())
+        if any(item.originalname in vars(part) for part in cases):
+            item.add_marker(pytest.mark.nightly)

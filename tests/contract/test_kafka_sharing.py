@@ -13,11 +13,18 @@ from contract_tools import closing
 from kafka_sharing import SharingKafkaHarness
 
 
+@pytest.fixture
+async def harness(kafka: str) -> AsyncIterator[SharingKafkaHarness]:
+    async with closing(SharingKafkaHarness(kafka)) as harness:
+        yield harness
+
+
 @pytest.mark.kafka
-class TestKafkaSharing(GroupCases, PlaceCases):
+class TestKafkaSharing(GroupCases):
     test_a_group_can_read_several_topics = None  # ``sharing: topic`` needs one topic
 
-    @pytest.fixture
-    async def harness(self, kafka: str) -> AsyncIterator[SharingKafkaHarness]:
-        async with closing(SharingKafkaHarness(kafka)) as harness:
-            yield harness
+
+@pytest.mark.kafka
+@pytest.mark.nightly
+class TestKafkaSharingPlaces(PlaceCases):
+    """Positions, which ``sharing`` hardly concerns."""

@@ -17,7 +17,8 @@ from app.errors import BrokerRefused
 from app.model.message import Message
 from app.model.start import EARLIEST, LATEST
 from broker_contract import BrokerContract
-from contract_running import OutageCase
+from contract_positions import PlaceCases
+from contract_running import OutageCase, RunningCases
 from contract_tools import PATIENCE, bodies, closing, fresh_group, publish, text, until_healthy
 from contract_topics import ForeignTopicCases
 from pulsar_harness import PulsarHarness
@@ -33,7 +34,7 @@ async def harness(pulsar: tuple[str, str]) -> AsyncIterator[PulsarHarness]:
 
 @pytest.mark.pulsar
 class TestPulsar(BrokerContract):
-    pass
+    at_night = (PlaceCases, RunningCases)
 
 
 @pytest.mark.pulsar

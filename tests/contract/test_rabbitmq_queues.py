@@ -41,7 +41,7 @@ QUEUES = {"x-queue-type": "quorum", "x-single-active-consumer": True}
 STREAMS = {"x-queue-type": "stream"}
 
 
-@pytest.fixture(params=["quorum", "stream"])
+@pytest.fixture(params=["quorum", pytest.param("stream", marks=pytest.mark.nightly)])
 async def harness(
     request: pytest.FixtureRequest, rabbitmq: str, tmp_path: Path
 ) -> AsyncIterator[RabbitHarness]:
@@ -167,7 +167,9 @@ async def test_a_gap_hides_nothing_behind_it(harness: RabbitHarness) -> None:
     await consumer.close()
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize(
+    "number", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 2))]
+)
 async def test_a_queue_that_vanished_is_made_again_where_the_settings_say_so(
     harness: RabbitHarness, number: int
 ) -> None:

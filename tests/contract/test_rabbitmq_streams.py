@@ -15,6 +15,7 @@ from app.model.message import Partition
 from app.model.start import EARLIEST, LATEST, StartAt
 from app.store import SqlStore
 from broker_contract import BrokerContract
+from contract_records import RecordCases
 from contract_running import OutageCase
 from contract_tools import (
     assigned,
@@ -40,6 +41,8 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
 @pytest.mark.rabbitmq
 class TestRabbitStreams(BrokerContract):
     """The same cases on streams: groups with places of their own, kept by us."""
+
+    at_night = (RecordCases,)  # records are written as to queues
 
     @pytest.fixture
     async def harness(self, rabbitmq: str, store: SqlStore) -> AsyncIterator[StreamHarness]:

@@ -97,6 +97,7 @@ async def test_a_queue_that_appears_is_read_by_a_worker_that_runs(
     await service.stop()
 
 
+@pytest.mark.nightly
 async def test_a_queue_that_vanished_is_named_and_read_when_it_is_there_again(
     house: Given, kind: str, ledger: Ledger
 ) -> None:

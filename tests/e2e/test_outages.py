@@ -196,7 +196,7 @@ def _remember(server: ServerProcess, posting: subprocess.Popen[bytes]) -> None:
     ("server", "course"),
     [
         pytest.param("own_kafka", KILLED, marks=[pytest.mark.kafka, pytest.mark.nightly]),
-        pytest.param("own_kafka", BOTH_KILLED, marks=pytest.mark.kafka),
+        pytest.param("own_kafka", BOTH_KILLED, marks=[pytest.mark.kafka, pytest.mark.nightly]),
         pytest.param("own_rabbitmq", KILLED, marks=[pytest.mark.rabbitmq, pytest.mark.nightly]),
         pytest.param("own_pulsar", KILLED, marks=[pytest.mark.pulsar, pytest.mark.nightly]),
         *(

@@ -213,6 +213,7 @@ async def test_a_mended_target_gets_every_letter_once_in_order_by_the_same_subsc
     await _counts_add_up(house, len(expected))
 
 
+@pytest.mark.nightly
 async def test_an_unreachable_target_makes_no_dead_letter_of_a_single_key(
     house: House, account: Account, target: WebhookTarget
 ) -> None:
@@ -240,7 +241,7 @@ async def test_an_unreachable_target_makes_no_dead_letter_of_a_single_key(
     assert {each["number"] for each in await unsent()} == {1}
 
 
-@pytest.mark.parametrize("commands", [1, 2])
+@pytest.mark.parametrize("commands", [1, pytest.param(2, marks=pytest.mark.nightly)])
 async def test_letters_of_a_key_keep_their_order_through_a_retry(
     house: House, account: Account, commands: int
 ) -> None:
@@ -339,6 +340,7 @@ def rows_left(house: House) -> int:
     return int(count)
 
 
+@pytest.mark.nightly
 async def test_a_redrive_survives_the_kill_of_its_worker(house: House, account: Account) -> None:
     """SIGKILL, twice, while letters are on their way: lost 0, order per key kept, repeats only of what was
     in flight, and of what was delivered and had its row still (rule 2: a row goes after its delivery). How

@@ -32,7 +32,7 @@ KINDS = [
     pytest.param("kafka", marks=pytest.mark.kafka),
     pytest.param("rabbitmq", marks=pytest.mark.rabbitmq),
     pytest.param("streams", marks=[pytest.mark.rabbitmq, pytest.mark.nightly]),
-    pytest.param("pulsar", marks=pytest.mark.pulsar),
+    pytest.param("pulsar", marks=[pytest.mark.pulsar, pytest.mark.nightly]),
 ]
 PARTITIONS = 2
 TESTS = 5  # each uses up a topic

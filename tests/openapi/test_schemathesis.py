@@ -21,7 +21,7 @@ from configuration import configuration, route
 from sending import event_headers
 from service_process import serving
 
-EXAMPLES = int(os.environ.get("SKYBRIDGE_SCHEMATHESIS_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("SKYBRIDGE_SCHEMATHESIS_EXAMPLES", "6"))
 STREAMS = r"^/events|/tail$|/events$|/live$"  # the other listener; what goes on for ever
 CHECKED = (
     checks.not_a_server_error,

@@ -16,6 +16,8 @@ from kafka_install import Missing
 from pages import CHECKOUT
 from skipping import skip_or_fail
 
+pytestmark = pytest.mark.nightly
+
 CONFIG = {
     "version": 1,
     "brokers": {
@@ -66,7 +68,6 @@ def test_the_openapi_document_has_no_finding(spectral):
     assert findings(spectral, CHECKOUT / "openapi" / "openapi.json") == []
 
 
-@pytest.mark.nightly
 def test_an_asyncapi_document_has_no_finding(spectral, tmp_path):
     """Of the kinds of channel that its rules look at."""
     file = tmp_path / "asyncapi.json"
@@ -74,7 +75,6 @@ def test_an_asyncapi_document_has_no_finding(spectral, tmp_path):
     assert findings(spectral, file) == []
 
 
-@pytest.mark.nightly
 def test_it_finds_what_is_wrong(spectral, tmp_path):
     """A linter that says nothing to anything proves nothing."""
     file = tmp_path / "asyncapi.json"

@@ -78,9 +78,8 @@ def shuffled(chance: random.Random, count: int, names: int) -> Iterator[tuple[fl
         )
 
 
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 8))]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(1, 8))
 def test_many_duplicates_leave_what_a_plain_loop_leaves(
     house: HandMadeLake, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

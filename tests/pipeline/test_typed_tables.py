@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -26,6 +26,9 @@ from app.pipeline.typed.schema import columns_of
 from hand_made_lake import HandMadeLake
 from lake_folders import read_table
 from replay_records import binary_record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
@@ -58,6 +61,12 @@ def order(name: str, data: str | None = None, **attributes: str) -> tuple[float,
 @pytest.fixture
 def house(tmp_path: Path) -> HandMadeLake:
     return HandMadeLake(tmp_path, [orders()])
+
+
+@pytest.fixture(scope="module")
+def refusing(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> HandMadeLake:
+    """A lake for all tests in which a table is refused: it stays as it is."""
+    return HandMadeLake(tmp_path_factory.mktemp("refusing"), [orders()])
 
 
 def rows(house: HandMadeLake, table: str = "orders", *names: str) -> dict[str, Any]:
@@ -262,20 +271,20 @@ def test_events_that_were_dropped_by_hand_are_derived_again(house: HandMadeLake)
     ],
 )  # fmt: skip
 def test_what_rows_would_not_fit_is_refused(
-    house: HandMadeLake, more: dict[str, Any], words: str
+    refusing: HandMadeLake, more: dict[str, Any], words: str
 ) -> None:
     schema = {name: part for name, part in {**PROPERTIES, **more}.items() if part is not None}
     text = json.dumps({"properties": schema}).encode()
     changed = TypedTable(ORDER, "orders", columns_of(text, "schema"))
     with pytest.raises(SetupError, match=words) as refused:
-        house.has(changed)
+        refusing.has(changed)
     assert refused.value.setting == "pipeline.tables.orders.schema"
 
 
-def test_a_table_of_another_type_is_refused(house: HandMadeLake) -> None:
+def test_a_table_of_another_type_is_refused(refusing: HandMadeLake) -> None:
     other = msgspec.structs.replace(orders(), type="com.example.other")
     with pytest.raises(SetupError, match=r"is the table of com\.example\.order\.created"):
-        house.has(other)
+        refusing.has(other)
 
 
 @pytest.mark.nightly

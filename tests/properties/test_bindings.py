@@ -20,7 +20,7 @@ from event_strategies import decoded_events, events
 from example_counts import examples
 
 OTHER_FORMATS = ("protobuf", "avro")
-ROUNDS = 50
+ROUNDS = 25
 
 
 def over_http(decoded: Decoded, writing: EncodeOptions) -> Decoded:

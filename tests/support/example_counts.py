@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 
 NIGHTLY = 100_000
-READERS = 300  # examples of cheap properties that hold for any input
+READERS = 100  # examples of cheap properties that hold for any input
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
