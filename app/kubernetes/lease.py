@@ -57,19 +57,22 @@ class Leadership:
     async def run(self) -> None:
         """Become the leader when the place is free, and renew the Lease, until the task is cancelled."""
         while True:
-            begun = self._clock.monotonic()
-            try:
-                async with asyncio.timeout(self._seconds / 2):
-                    if await self._try():
-                        self._renewed = begun
-                        self._change(leads=True)
-                    else:
-                        self._change(leads=False)
-            except (SkybridgeError, TimeoutError) as error:
-                _log.warning("the Lease %s cannot be renewed: %s", self._name, error)
-            if self.leads.is_set() and not self.holds():
-                self._change(leads=False)
+            await self.turn()
             await self._clock.sleep(self._seconds / _RENEWALS)
+
+    async def turn(self) -> bool:
+        """Renew the Lease or take it, once. Return True if this process is the leader."""
+        begun = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(self._seconds / 2):
+                won = await self._try()
+            self._renewed = begun if won else self._renewed
+            self._change(leads=won)
+        except (SkybridgeError, TimeoutError) as error:
+            _log.warning("the Lease %s cannot be renewed: %s", self._name, error)
+        if not self.holds():
+            self._change(leads=False)
+        return self.leads.is_set()
 
     def holds(self) -> bool:
         """Return True if no other process can be the leader now."""

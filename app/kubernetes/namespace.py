@@ -63,10 +63,10 @@ class Namespace:
             for each in self._all:
                 group.create_task(each.run())
 
-    async def synced(self) -> None:
-        """Wait until all copies are complete."""
-        for each in self._all:
-            await each.synced.wait()
+    @property
+    def is_complete(self) -> bool:
+        """Return True if each copy was complete once. Before, a missing object may only be unknown."""
+        return all(each.complete for each in self._all)
 
     def secrets(self) -> SecretTexts:
         """Return the reader of the labelled Secrets."""

@@ -31,6 +31,7 @@ Entry = Mapping[str, Any]
 
 _AT_ONCE = 16  # keys in work
 _PRECONDITION_FAILED = 412
+_SOON = 0.2  # seconds until a key is looked at that has to wait for something
 _AGAIN = 2.0  # seconds until a key whose work failed is tried again
 _REFUSALS: Mapping[str, Any] = {
     "id-taken": "IdTaken",
@@ -106,12 +107,20 @@ class Reconciler:
             if entry["origin"] != OWNER:
                 continue
             namespace, _, short = name.partition(".")
-            if namespace in self._namespaces:
-                if short not in self._namespaces[namespace].objects:
-                    self.add((namespace, short))
-            elif not entry["document"].get("paused"):
-                _log.warning("%s is paused: operator.namespaces has no %s", name, namespace)
-                await self._pause(name)
+            place = self._namespaces.get(namespace)
+            if place is None:
+                await self._pause_unlisted(name, namespace)
+            elif place.is_complete and short not in place.objects:
+                self.add((namespace, short))
+
+    async def _pause_unlisted(self, name: str, namespace: str) -> None:
+        if self.known[name]["document"].get("paused") or not self._holds():
+            return
+        try:
+            await self._pause(name)
+            _log.warning("%s was paused: operator.namespaces has no %s", name, namespace)
+        except SkybridgeError as error:
+            _log.warning("%s cannot be paused: %s", name, error)
 
     async def report_health(self) -> None:
         """Report the state of each subscription on its object, and try again what the stored configuration did not
@@ -129,7 +138,7 @@ class Reconciler:
             key = await self._queue.get()
             self._queued.discard(key)
             if key in self._busy:
-                self._later(key, 0.1)
+                self._later(key, _SOON)
                 continue
             self._busy.add(key)
             try:
@@ -151,6 +160,9 @@ class Reconciler:
         """Bring one subscription in step with its object."""
         namespace, name = key
         place = self._namespaces[namespace]
+        if not place.is_complete:
+            self._later(key, _SOON)
+            return
         item = place.objects.get(name)
         subscription = subscription_id(namespace, name)
         if item is None:

@@ -24,6 +24,7 @@ from app.kubernetes.settings import own_namespace
 from app.telemetry.tasks import keep, stop_task
 
 _EVERY = 5.0  # seconds between two readings of all subscriptions
+_FEW = 20  # objects in work
 _SOON = 0.3  # seconds until a reading after a change, so that several changes share it
 
 _log = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ class _Term:
         leadership: Leadership,
     ) -> None:
         self._clock = clock
-        self._trouble = "the first reading of all objects and subscriptions is not complete"
+        self._trouble = "the first reading of all subscriptions is not complete"
         self.reporter = Reporter(client, clock, identity)
         drain = Drain(client, clock, settings.drain_timeout)
         self._namespaces = {
@@ -131,15 +132,12 @@ class _Term:
             group.create_task(self._follow())
 
     async def _begin(self) -> None:
-        """Wait for the first readings. Changes of objects wait in the queue until then."""
+        """Wait for the first reading of all subscriptions. Changes of objects wait in the queue until then."""
         while True:
             with contextlib.suppress(SkybridgeError):
                 await self._reconciler.refresh()
                 break
             await self._clock.sleep(1.0)
-        for each in self._namespaces.values():
-            await each.synced()
-        await self._reconciler.remove_orphans()
         self._trouble = ""
 
     async def _follow(self) -> None:
@@ -148,7 +146,7 @@ class _Term:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_EVERY):
                     await self.reporter.wanted.wait()
-                await self._clock.sleep(_SOON)
+                await self._quiet()
             self.reporter.wanted.clear()
             try:
                 await self._reconciler.refresh()
@@ -159,6 +157,13 @@ class _Term:
                 if self._trouble != str(error):
                     _log.warning("the state of subscriptions cannot be reported: %s", error)
                 self._trouble = str(error)
+
+    async def _quiet(self) -> None:
+        """Wait until few objects are in work, because a reading of all subscriptions takes long."""
+        begun = self._clock.monotonic()
+        await self._clock.sleep(_SOON)
+        while self._reconciler.waiting > _FEW and self._clock.monotonic() - begun < _EVERY:
+            await self._clock.sleep(_SOON)
 
     def _changed(self, key: Key) -> None:
         self._reconciler.add(key)

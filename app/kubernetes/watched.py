@@ -20,7 +20,7 @@ class Watched:
 
     Attributes:
         objects: The objects by name.
-        synced: Set after the first complete list.
+        complete: True after the first complete list.
         trouble: Why the copy may be old, or "".
     """
 
@@ -33,7 +33,7 @@ class Watched:
     ) -> None:
         """Take the list and a function that is called with the name of each object that changed."""
         self.objects: dict[str, Any] = {}
-        self.synced = asyncio.Event()
+        self.complete = False
         self.trouble = ""
         self._client = client
         self._path = path
@@ -63,7 +63,7 @@ class Watched:
             if _version(before.get(name)) != _version(now.get(name)):
                 self._changed(name)
         self.trouble = ""
-        self.synced.set()
+        self.complete = True
         return version
 
     async def _follow(self, version: str) -> str:

@@ -19,9 +19,11 @@ from app.config.load.finding import Path, cure_sentence, problem_sentence
 from app.config.load.loader import Loaded
 from app.config.load.problems import describe_error
 from app.config.load.secrets import Unresolved, without_references
+from app.config.model.brokers import RabbitBroker
 from app.errors import Fault
 from app.model.places import paths_of
-from app.model.subscription import Subscription
+from app.model.route import Exchange, Target
+from app.model.subscription import IGNORE, Subscription
 
 SECTION = "subscriptions"
 
@@ -53,20 +55,30 @@ def examine(
     Args:
         loaded: The configuration of the running service.
         documents: The subscriptions as JSON documents.
-        others: The subscriptions that run already. A loop of mirrors is reported at the first document in it.
+        others: The subscriptions that run already. A loop of mirrors is reported at the first document in it. Only
+            those matter that ``affects_others`` names.
         is_new: Which settings are new. Some values are an error in a new setting and a warning in an old one.
 
     No file is read and no network is used.
     """
     read = [read_document(document) for document in documents]
     valid = [each.subscription for each in read if each.subscription is not None]
-    report = _PathReport(loaded.with_subscriptions((*valid, *others)), is_new)
+    connected = [each for each in others if affects_others(loaded, each)]
+    report = _PathReport(loaded.with_subscriptions((*valid, *connected)), is_new)
     for check in CHECKS:
         check(report)
     numbers = iter(range(len(valid)))
     return [
         each if each.subscription is None else _judged(each, report, next(numbers)) for each in read
     ]
+
+
+def affects_others(loaded: Loaded, subscription: Subscription) -> bool:
+    """Return True if the checks of other subscriptions depend on this one: it publishes events, or its queues on
+    RabbitMQ may be those of others."""
+    publishes = isinstance(subscription.sink, Target | Exchange) or subscription.reply != IGNORE
+    broker = loaded.config.brokers.get(subscription.source.broker)
+    return publishes or broker is None or isinstance(broker, RabbitBroker)
 
 
 def read_document(document: Mapping[str, Any]) -> Examined:

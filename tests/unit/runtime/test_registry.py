@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from app.api.http.problems import RequestRefused
+from app.config.check.candidate import examine
 from app.config.load.loader import Loaded, load
 from app.errors import SenderError, SetupError, VersionConflict
 from app.features.subscriptions.catalog import SubscriptionCatalog
@@ -412,3 +413,27 @@ async def test_the_same_document_again_changes_nothing(process: Process) -> None
     assert await process.registry.change(made, WITH_SECRET) == made
     other = {**WITH_SECRET, "auth": {"kind": "bearer", "token": "hunter3"}}
     assert (await process.registry.change(made, other)).version > made.version
+
+
+async def test_a_change_is_checked_alone_unless_others_depend_on_it(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand subscriptions would else be checked for each of a thousand changes."""
+    checked: list[int] = []
+
+    def counting(loaded: Loaded, documents: Any, *more: Any) -> Any:
+        checked.append(len(documents))
+        return examine(loaded, documents, *more)
+
+    monkeypatch.setattr("app.features.subscriptions.catalog.examine", counting)
+    for name in ("one", "two"):
+        await process.registry.make({**DOCUMENT, "id": name})
+    assert checked == [1, 1]
+    await process.registry.make(
+        {**DOCUMENT, "id": "three", "sink": {"broker": "log", "topic": "t"}}
+    )
+    assert checked[2:] == [1, 3], "a mirror feeds others"
+    mirror = await process.registry.entry("three")
+    assert mirror is not None
+    await process.registry.remove(mirror)
+    assert checked[4:] == [2]
