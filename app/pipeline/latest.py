@@ -16,6 +16,11 @@ SUFFIX: Final = "_latest"
 """The end of a view's name: ``events_latest`` is the view of ``events``."""
 
 
+_ROW: Final = f"{PREFIX}row"
+_RANK: Final = f"{PREFIX}rank"
+"""Names that differ from those of all columns: no property of a typed table has the prefix."""
+
+
 def latest_rows(
     table: str, *, prefix: str = "", without: Literal["EXCEPT", "EXCLUDE"] = "EXCEPT"
 ) -> str:
@@ -27,15 +32,15 @@ def latest_rows(
         prefix: The prefix of the columns that the table has from the event.
         without: The word with which the engine leaves a column out of ``*``.
     """
-    of = f"e.{prefix}"
+    of = f"{_ROW}.{prefix}"
     order = (
         f"coalesce({of}time, {of}record_time)",
         *(f"{of}{name}" for name in ("record_time", "broker", "topic", "partition", "offset")),
     )
     newest = ", ".join(f"{each} DESC" for each in order)
     rank = f"row_number() OVER (PARTITION BY {of}source, {of}subject ORDER BY {newest})"
-    ranked = f"SELECT e.*, {rank} AS rank_of_row FROM {table} e"  # noqa: S608 - only names of tables
-    return f"SELECT * {without} (rank_of_row) FROM ({ranked}) WHERE rank_of_row = 1"  # noqa: S608
+    ranked = f"SELECT {_ROW}.*, {rank} AS {_RANK} FROM {table} {_ROW}"  # noqa: S608 - only names of tables
+    return f"SELECT * {without} ({_RANK}) FROM ({ranked}) WHERE {_RANK} = 1"  # noqa: S608
 
 
 def create_views(spark: SparkSession, lake: Lake) -> list[str]:

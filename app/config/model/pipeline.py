@@ -14,6 +14,8 @@ from app.model.start import Start, StartSetting
 
 _NAMESPACE = r"^[a-z][a-z0-9_]{0,62}$"
 _OWN_TABLES = {"events", "events_raw", "leases", "quarantine"}
+_DERIVED = ("latest", "snapshots", "history", "files", "partitions", "manifests")
+"""The ends of the names of tables that ``query`` derives from each table."""
 
 
 class Catalog(Strict):
@@ -186,7 +188,9 @@ class Pipeline(Strict):
                 raise ValueError(
                     f"The {name} {again[0]} is in two tables. Cure: Give each table a {name} of its own."
                 )
-        if taken := sorted({each.table for each in self.tables} & _OWN_TABLES):
+        names = {each.table for each in self.tables}
+        derived = {f"{name}_{end}" for name in names | _OWN_TABLES for end in _DERIVED}
+        if taken := sorted(names & (_OWN_TABLES | derived)):
             raise ValueError(
                 f"The table {taken[0]} is one of the lake's own. Cure: Name another table."
             )

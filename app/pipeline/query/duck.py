@@ -142,7 +142,7 @@ def answer_from(rows: Mapping[str, LakeDataset | pa.Table], sql: str, *, limit: 
         for name in rows.keys() - {tables.RAW_TABLE, tables.QUARANTINE_TABLE}:
             if _names(sql, name + SUFFIX):
                 prefix = "" if name == tables.EVENTS_TABLE else PREFIX
-                newest = latest_rows(name, prefix=prefix, without="EXCLUDE")
+                newest = latest_rows(f'"{name}"', prefix=prefix, without="EXCLUDE")
                 connection.execute(f"CREATE TEMP VIEW {name}{SUFFIX} AS {newest}")
         connection.execute("SET lock_configuration = true")
         try:

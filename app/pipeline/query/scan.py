@@ -133,9 +133,10 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
     @cached_property
     def _has_own_names(self) -> bool:
         """Return True if all files have the names of the columns. Iceberg writes other names for those
-        with characters that Avro does not permit."""
+        with characters that Avro does not permit. Only the first schema has the number 0: earlier ones
+        may have been removed with their snapshots."""
         names = self.table.schema().column_names
-        return len(self.table.metadata.schemas) == 1 and all(
+        return [each.schema_id for each in self.table.metadata.schemas] == [0] and all(
             _AVRO_NAME.fullmatch(step) for name in names for step in name.split(".")
         )
 

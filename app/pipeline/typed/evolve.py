@@ -50,9 +50,9 @@ def changes(
     """
     match kind:
         case Properties(fields=fields) if pa.types.is_struct(there):
-            names = {field.name.lower(): field for field in there}
+            names = {field.name.casefold(): field for field in there}
             for field in fields:
-                known, inner = names.get(field.name.lower()), (*path, field.name)
+                known, inner = names.get(field.name.casefold()), (*path, field.name)
                 if known is None:
                     yield Change(inner, field.kind)
                 elif known.name != field.name:

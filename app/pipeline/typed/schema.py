@@ -11,18 +11,11 @@ import json
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
+from urllib.parse import unquote
 
 from app.errors import SetupError
-from app.pipeline.kinds import (
-    MOST_DIGITS,
-    Exact,
-    Field,
-    Items,
-    Kind,
-    Leaf,
-    Members,
-    Properties,
-)
+from app.pipeline.kinds import Field, Items, Kind, Leaf, Members, Properties
+from app.pipeline.typed import number_kinds
 
 PREFIX: Final = "ce_"
 """The prefix of the columns that a typed table has from the event. No property may begin with it."""
@@ -40,10 +33,21 @@ _UNNAMEABLE: Final = frozenset('.`"\\')
 backquotes, and msgspec reads no member with one of the others in its name."""
 _JSON: Final = Leaf("json")
 _FORMATS: Final = {"date-time": Leaf("instant"), "date": Leaf("date")}
-_INT: Final = (-(2**31), 2**31 - 1)
-_LONG: Final = (-(2**63), 2**63 - 1)
 _CHOICES: Final = ("anyOf", "oneOf")
+_SCALARS: Final = frozenset({"string", "boolean", "integer", "number"})
+_CONDITIONS: Final = frozenset(
+    {
+        "$comment", "dependentRequired", "description", "maxProperties", "minProperties", "not",
+        "required", "title",
+    }
+)  # fmt: skip
+"""The keywords of choices that state no columns."""
 _DEEPEST: Final = 32
+MOST_COLUMNS: Final = 5_000
+"""The most columns of a table, inner ones too. Types that contain each other may describe millions."""
+
+_Parts = tuple[tuple[Any, tuple[str, ...]], ...]
+"""The parts of a schema that apply to one value, each with the references that led to it."""
 
 
 def columns_of(text: bytes, at: str) -> Properties:
@@ -58,11 +62,13 @@ def columns_of(text: bytes, at: str) -> Properties:
             properties have names that columns cannot have.
     """
     try:
-        document = json.loads(text.decode(json.detect_encoding(text)), parse_float=Decimal)
+        document = json.loads(
+            text.decode(json.detect_encoding(text)), parse_float=number_kinds.read
+        )
     except (ValueError, RecursionError) as error:
         raise SetupError(f"is not JSON: {error}", setting=at, cure="repair the file") from error
     reader = _Reader(document, at)
-    found = reader.kind(document, ())
+    found = reader.kind(((document, ()),))
     if isinstance(found, Properties):
         reader.demand_free(field.name for field in found.fields)
         return found
@@ -77,27 +83,36 @@ class _Reader:
     def __init__(self, document: Any, at: str) -> None:
         self._document = document
         self._at = at
+        self._columns = 0
 
-    def kind(self, schema: Any, within: tuple[str, ...]) -> Kind:
-        """Return the kind of a part of the schema. ``within`` has the references that led to it: a
-        part that contains itself has no columns."""
-        whole = self._whole(schema, within)
-        if whole is None:
-            return _JSON
-        merged, followed = whole
-        match _type(merged):
+    def kind(self, parts: _Parts) -> Kind:
+        """Return the kind of the values to which all of these parts of the schema apply."""
+        self._columns += 1
+        if self._columns > MOST_COLUMNS:
+            self._refuse(f"describes more than {MOST_COLUMNS} columns")
+        schema: dict[str, Any] = {}
+        for part, within in parts:
+            found = self._whole(part, within)
+            if found is None:
+                return _JSON
+            schema = _merged(schema, found)
+        return self._of(schema)
+
+    def _of(self, schema: Mapping[str, Any]) -> Kind:
+        """Return the kind of a merged part of the schema."""
+        match _type(schema):
             case "string":
-                return _FORMATS.get(str(merged.get("format")), Leaf("string"))
+                return _FORMATS.get(str(schema.get("format")), Leaf("string"))
             case "boolean":
                 return Leaf("boolean")
             case "integer":
-                return _integer(merged)
+                return number_kinds.of_integer(schema)
             case "number":
-                return _number(merged)
+                return number_kinds.of_number(schema)
             case "array":
-                return self._array(merged, followed)
+                return self._array(schema)
             case "object":
-                return self._object(merged, followed)
+                return self._object(schema)
         return _JSON
 
     def demand_free(self, names: Iterable[str]) -> None:
@@ -108,28 +123,28 @@ class _Reader:
             if name.lower() in RESERVED:
                 self._refuse(f"has the property {name}, which is a column of Iceberg")
 
-    def _array(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> Kind:
+    def _array(self, schema: Mapping[str, Any]) -> Kind:
         items = schema.get("items")
-        if "prefixItems" in schema or not isinstance(items, dict):
+        if "prefixItems" in schema or not isinstance(items, tuple):
             return _JSON
-        return Items(self.kind(items, within))
+        return Items(self.kind(items))
 
-    def _object(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> Kind:
+    def _object(self, schema: Mapping[str, Any]) -> Kind:
         properties = schema.get("properties")
         if isinstance(properties, dict) and properties:
             self._demand_names(properties)
             return Properties(
-                tuple(Field(name, self.kind(part, within)) for name, part in properties.items())
+                tuple(Field(name, self.kind(parts)) for name, parts in properties.items())
             )
         others = schema.get("additionalProperties")
-        if "patternProperties" in schema or not isinstance(others, dict) or not others:
+        if "patternProperties" in schema or not isinstance(others, tuple) or others[0][0] == {}:
             return _JSON
-        return Members(self.kind(others, within))
+        return Members(self.kind(others))
 
     def _demand_names(self, names: Iterable[str]) -> None:
         seen: dict[str, str] = {}
         for name in names:
-            before = seen.setdefault(name.lower(), name)
+            before = seen.setdefault(name.casefold(), name)
             if before != name:
                 self._refuse(f"has the properties {before} and {name}, which are one column in SQL")
             if not name.isprintable() or not name or _UNNAMEABLE.intersection(name):
@@ -139,30 +154,26 @@ class _Reader:
         cure = "use a schema without this property: the table events keeps the whole data"
         raise SetupError(fault, setting=self._at, cure=cure)
 
-    def _whole(
-        self, schema: Any, within: tuple[str, ...]
-    ) -> tuple[dict[str, Any], tuple[str, ...]] | None:
-        """Return a part with its references, ``allOf`` and its only choice merged, and the references
-        that were followed; None if it has no columns."""
+    def _whole(self, schema: Any, within: tuple[str, ...]) -> dict[str, Any] | None:
+        """Return a part merged with its references, ``allOf`` and its only choice; None if it has no
+        columns. Its inner parts become ``_Parts``.
+
+        ``within`` has the references that led to the part: a part that contains itself has no columns.
+        """
         if not isinstance(schema, dict) or len(within) > _DEEPEST:
             return None
-        own = {
-            name: value
-            for name, value in schema.items()
-            if name not in {"$ref", "allOf", *_CHOICES}
-        }
-        followed = within
+        merged: dict[str, Any] = {}
         for part, reference in self._parts(schema):
             if reference in within:
                 return None
-            found = self._whole(part, (*followed, reference) if reference else followed)
+            found = self._whole(part, (*within, reference) if reference else within)
             if found is None:
                 return None
-            own, followed = _merged(found[0], own), tuple({*followed, *found[1]})
-        return own, followed
+            merged = _merged(merged, found)
+        return _merged(merged, _with_parts(schema, within))
 
     def _parts(self, schema: Mapping[str, Any]) -> list[tuple[Any, str]]:
-        """Return the parts that hold as well, each with its reference."""
+        """Return the schemas that apply as well, each with its reference."""
         found: list[tuple[Any, str]] = []
         if "$ref" in schema:
             found.append((self._target(schema["$ref"]), str(schema["$ref"])))
@@ -170,7 +181,10 @@ class _Reader:
         for choice in _CHOICES:
             if choice in schema:
                 others = [each for each in _listed(schema[choice]) if not _is_null(each)]
-                found.append((others[0] if len(others) == 1 else None, ""))
+                if len(others) == 1:
+                    found.append((others[0], ""))
+                elif not _only_conditions(schema, others):
+                    found.append((None, ""))
         return found
 
     def _target(self, reference: Any) -> Any:
@@ -182,7 +196,7 @@ class _Reader:
             )
         found = self._document
         for step in str(reference)[1:].split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
             if isinstance(found, list) and name.isdecimal() and int(name) < len(found):
                 found = found[int(name)]
             elif isinstance(found, dict) and name in found:
@@ -206,11 +220,35 @@ def _is_null(schema: Any) -> bool:
     )
 
 
+def _with_parts(schema: Mapping[str, Any], within: tuple[str, ...]) -> dict[str, Any]:
+    """Return the keywords of a schema but those that ``_Reader`` merges, with ``_Parts`` inside."""
+    own = {name: part for name, part in schema.items() if name not in {"$ref", "allOf", *_CHOICES}}
+    for name in ("items", "additionalProperties"):
+        if isinstance(own.get(name), dict):
+            own[name] = ((own[name], within),)
+    if isinstance(own.get("properties"), dict):
+        own["properties"] = {name: ((each, within),) for name, each in own["properties"].items()}
+    return own
+
+
+def _only_conditions(schema: Mapping[str, Any], choices: Iterable[Any]) -> bool:
+    """Return True if choices add no columns: each only states which members a value must have, or
+    the value is no object or list."""
+    return _type(schema) in _SCALARS or all(
+        isinstance(each, dict) and each.keys() <= _CONDITIONS for each in choices
+    )
+
+
 def _merged(base: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both schemas as one. The properties of both remain."""
+    """Return both schemas as one. Parts and properties of both apply; otherwise ``more`` counts."""
     found = {**base, **more}
+    for name in ("items", "additionalProperties"):
+        if isinstance(base.get(name), tuple) and isinstance(more.get(name), tuple):
+            found[name] = base[name] + more[name]
     if isinstance(base.get("properties"), dict) and isinstance(more.get("properties"), dict):
         found["properties"] = {**base["properties"], **more["properties"]}
+        for name in base["properties"].keys() & more["properties"].keys():
+            found["properties"][name] = base["properties"][name] + more["properties"][name]
     return found
 
 
@@ -219,10 +257,11 @@ def _type(schema: Mapping[str, Any]) -> str:
     named = schema.get("type")
     if named is None:
         return _implied(schema)
-    types = {named} if isinstance(named, str) else set(_listed(named)) - {"null"}
+    listed = [named] if isinstance(named, str) else _listed(named)
+    types = {str(each) for each in listed} - {"null"}
     if types == {"integer", "number"}:
         return "number"
-    return str(types.pop()) if len(types) == 1 else ""
+    return types.pop() if len(types) == 1 else ""
 
 
 def _implied(schema: Mapping[str, Any]) -> str:
@@ -235,42 +274,3 @@ def _implied(schema: Mapping[str, Any]) -> str:
     types = {type(each) for each in given if each is not None}
     found = {str: "string", bool: "boolean", int: "integer", Decimal: "number"}
     return found.get(types.pop(), "") if len(types) == 1 else ""
-
-
-def _integer(schema: Mapping[str, Any]) -> Kind:
-    low, high = _bounds(schema)
-    if schema.get("format") == "int32":
-        return Leaf("int")
-    if low is not None and high is not None and _INT[0] <= low and high <= _INT[1]:
-        return Leaf("int")
-    beyond = (low is not None and low < _LONG[0]) or (high is not None and high > _LONG[1])
-    return Exact(_precision(low, high, 0), 0) if beyond else Leaf("long")
-
-
-def _number(schema: Mapping[str, Any]) -> Kind:
-    """Return a decimal if ``multipleOf`` states how many digits follow the point, else a double."""
-    step = schema.get("multipleOf")
-    if isinstance(step, bool) or not isinstance(step, int | Decimal) or step <= 0:
-        return Leaf("double")
-    scale = max(0, -int(Decimal(step).normalize().as_tuple().exponent))
-    precision = _precision(*_bounds(schema), scale)
-    return Exact(precision, scale) if scale <= precision else Leaf("double")
-
-
-def _precision(low: Decimal | None, high: Decimal | None, scale: int) -> int:
-    if low is None or high is None:
-        return MOST_DIGITS
-    whole = len(str(int(max(abs(low), abs(high)))))
-    return min(MOST_DIGITS, whole + scale)
-
-
-def _bounds(schema: Mapping[str, Any]) -> tuple[Decimal | None, Decimal | None]:
-    """Return the least and greatest value; None where the schema has no bound."""
-
-    def bound(*names: str) -> Decimal | None:
-        found = [
-            Decimal(schema[name]) for name in names if isinstance(schema.get(name), int | Decimal)
-        ]
-        return found[0] if found else None
-
-    return bound("minimum", "exclusiveMinimum"), bound("maximum", "exclusiveMaximum")

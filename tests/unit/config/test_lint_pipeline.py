@@ -75,6 +75,10 @@ def test_what_cannot_work_is_named_with_its_setting(
             "{tables: [{type: a, schema: s, table: leases}]}",
             "The table leases is one of the lake's own",
         ),
+        (
+            "{tables: [{type: a, schema: s, table: t}, {type: b, schema: s, table: t_latest}]}",
+            "The table t_latest is one of the lake's own",
+        ),
         ("{tables: [{type: a, schema: s, table: A}]}", "pipeline.tables[0].table"),
         (
             "{tables: [{type: a, schema: s, table: t}, {type: b, schema: s, table: t}]}",

@@ -33,7 +33,8 @@ def test_the_columns_of_a_typed_table_have_their_prefix() -> None:
         memory.execute(ROWS)
         columns = memory.sql("SELECT * FROM events").columns
         renamed = ", ".join(f'"{each}" AS "ce_{each}"' for each in columns)
-        memory.execute(f"CREATE TABLE orders AS SELECT {renamed}, 1 AS total FROM events")
+        more = "2 AS rank_of_row, {'ce_time': 'text'} AS e"
+        memory.execute(f"CREATE TABLE orders AS SELECT {renamed}, {more} FROM events")
         found = memory.sql(latest_rows("orders", prefix="ce_", without="EXCLUDE"))
-        assert found.columns == [*(f"ce_{each}" for each in columns), "total"]
+        assert found.columns == [*(f"ce_{each}" for each in columns), "rank_of_row", "e"]
         assert len(found) == 4

@@ -55,13 +55,28 @@ NODE = {
         ({"$ref": "#/properties/b"}, "BOOLEAN"),
         ({"allOf": [{"properties": {"x": {"type": "string"}}}], "properties": {"y": {"type": "string"}}},
          "STRUCT<`x`: STRING, `y`: STRING>"),
+        ({"allOf": [{"properties": {"x": {"type": "boolean"}}}], "properties": {"x": {"title": "X"}}},
+         "STRUCT<`x`: BOOLEAN>"),
+        ({"allOf": [{"$ref": "#/$defs/base"}, {"allOf": [{"$ref": "#/$defs/base"}]}]}, "STRUCT<`n`: BIGINT>"),
+        ({"allOf": [{"$ref": "#/$defs/base"}], "properties": {"of": {"$ref": "#/$defs/base"}}},
+         "STRUCT<`n`: BIGINT, `of`: STRUCT<`n`: BIGINT>>"),
+        ({"$ref": "#/$defs/with%20space"}, "BOOLEAN"),
+        ({"properties": {"x": {"type": "integer"}}, "oneOf": [{"required": ["x"]}, {"required": ["y"]}]},
+         "STRUCT<`x`: BIGINT>"),
+        ({"properties": {"x": {}}, "oneOf": [{"properties": {"y": {}}}, {"required": ["z"]}]}, "STRING"),
+        ({"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}, "STRING"),
+        ({"type": "integer", "anyOf": [{"minimum": 5}, {"const": 0}]}, "BIGINT"),
+        ({"type": [{}]}, "STRING"),
         ({"properties": {"ce_id": {}, "_file": {}}}, "STRUCT<`ce_id`: STRING, `_file`: STRING>"),
         (NODE, "STRUCT<`next`: STRUCT<`next`: STRING, `n`: BIGINT>, `n`: BIGINT>"),
         (True, "STRING"),
     ],
 )  # fmt: skip
 def test_each_part_of_a_schema_has_its_type(part: Any, sql: str) -> None:
-    found = columns(a=part, b={"type": "boolean"})
+    base = {"properties": {"n": {"type": "integer"}}}
+    defs = {"base": base, "with space": {"type": "boolean"}}
+    whole = {"properties": {"a": part, "b": {"type": "boolean"}}, "$defs": defs}
+    found = columns_of(json.dumps(whole).encode(), "at")
     assert sql_type(found.fields[0].kind) == sql
 
 
@@ -73,6 +88,7 @@ def test_each_part_of_a_schema_has_its_type(part: Any, sql: str) -> None:
         ('{"type": "array", "items": {"type": "string"}}', "does not describe an object"),
         ('{"properties": {"a": {}, "A": {}}}', "a and A, which are one column"),
         ('{"properties": {"a.b": {}}}', "cannot be the name of a column"),
+        ('{"properties": {"\u00b5": {}, "\u03bc": {}}}', "which are one column"),
         ('{"properties": {"": {}}}', "cannot be the name of a column"),
         ('{"properties": {"a": {"properties": {"\\"": {}}}}}', "cannot be the name of a column"),
         ('{"properties": {"a\\\\b": {}}}', "cannot be the name of a column"),
@@ -93,6 +109,28 @@ def test_a_schema_that_contains_itself_without_end_has_columns() -> None:
     for _ in range(200):
         deep = {"type": "array", "items": deep}
     assert columns(a=deep, b={"$ref": "#"}).fields[1].kind is not None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "sql"),
+    [
+        ('"type": "integer", "minimum": 0, "maximum": 1e9999', "BIGINT"),
+        ('"type": "integer", "minimum": 0, "maximum": 1e30', "DECIMAL(31, 0)"),
+        ('"type": "number", "multipleOf": 0.5, "minimum": 0, "maximum": 0.5', "DECIMAL(2, 1)"),
+        ('"type": "number", "multipleOf": 1e9999999999999999999', "DOUBLE"),
+    ],
+)
+def test_numbers_of_a_schema_may_be_far(bounds: str, sql: str) -> None:
+    text = f'{{"properties": {{"a": {{{bounds}}}}}}}'
+    assert sql_type(columns_of(text.encode(), "at").fields[0].kind) == sql
+
+
+def test_types_that_contain_each_other_many_times_are_refused() -> None:
+    names = [f"t{n}" for n in range(12)]
+    every = {name: {"$ref": f"#/$defs/{name}"} for name in names}
+    schema = {"properties": every, "$defs": {name: {"properties": every} for name in names}}
+    with pytest.raises(SetupError, match="more than 5000 columns"):
+        columns_of(json.dumps(schema).encode(), "at")
 
 
 LONG, INT = {"type": "integer"}, {"type": "integer", "format": "int32"}
