@@ -89,7 +89,7 @@ class Attacks:
         steps = []
         for begin, end in spans(dice, 3, (22, 28), (10, 14)):
             worker, way = dice.choice(WORKERS), dice.choice(WAYS)
-            steps.append(Step("target", "answers", begin - 3, begin + 14, "moody refuse"))
+            steps.append(Step("target", "answers", begin - 3, begin + 18, "moody refuse"))
             steps.append(Step(worker, way, begin, end, self._pattern))
         return steps
 

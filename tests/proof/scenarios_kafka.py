@@ -140,10 +140,10 @@ SCENARIOS: Sequence[Scenario] = (
         "Brokers and workers are killed.", ATTACKS.killed, unanswered, convicts="lost",
     ),
     Scenario(
-        "kafka-lease-unchecked", "kafka",
-        "Control: a worker that does not check its lease delivers at the same time as another one.",
+        "kafka-lease-unfenced", "kafka",
+        "Control: a worker that keeps its partitions, and a store that does not fence it, deliver beyond the lease.",
         "A worker is cut from the brokers, not from the target.", ATTACKS.worker_cut_from_log,
-        gives_up="lease", convicts="two owners",
+        gives_up="fence", convicts="two owners",
     ),
     Scenario(
         "kafka-silent-unordered", "kafka",

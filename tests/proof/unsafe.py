@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from app.brokers import rabbitmq
+from app.brokers.kafka.consumer import KafkaConsumer
 from app.brokers.kafka.membership import KafkaMembership
+from app.brokers.kafka.shared_group import SharedGroup
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.cli import main
+from app.errors import StaleOwner
+from app.store import owners, progress
 
 
 class UnconfirmedSettings(RabbitSettings, frozen=True, kw_only=True):
@@ -27,14 +33,28 @@ def without_confirms() -> None:
     rabbitmq.RabbitSettings = UnconfirmedSettings  # type: ignore[misc]
 
 
-def without_lease() -> None:
-    """Let a worker deliver although Kafka may have given its partitions to other workers."""
+def without_fence() -> None:
+    """Let a worker keep its partitions of Kafka although it has lost its lease, and let the store accept what it writes."""
     KafkaMembership.has_lease = lambda _: True  # type: ignore[assignment, method-assign]
+    for member in (KafkaConsumer, SharedGroup):
+        member.on_partitions_revoked = _keep  # type: ignore[assignment, method-assign]
+    fence, raise_floor = owners._fence, progress._raise_floor
+    progress._raise_floor = lambda *row: raise_floor(*row) or True
+
+    def accept(*row: Any) -> None:
+        with suppress(StaleOwner):
+            fence(*row)
+
+    owners._fence = accept  # type: ignore[assignment]
+
+
+async def _keep(_member: object, _revoked: object) -> None:
+    """Keep partitions that were revoked until others are assigned."""
 
 
 GIVEN_UP: Mapping[str, Callable[[], None]] = {
     "confirms": without_confirms,
-    "lease": without_lease,
+    "fence": without_fence,
 }
 
 if __name__ == "__main__":
