@@ -110,7 +110,7 @@ def _resolved(settings: Object, model: type[BaseModel], secret: SecretText) -> d
 
 @functools.cache
 def _secret_settings(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the secret settings of a model, by the name of the reference that stands for each."""
+    """Return the secret settings of a model, by the name of the reference to each."""
     properties = model.model_json_schema()["properties"]
     return {reference_name(name): name for name, node in properties.items() if is_secret(node)}
 

@@ -8,7 +8,7 @@ Reason = Literal[
     "Accepted", "Draining", "InvalidSpec", "NotAllowed", "SecretMissing", "SecretNotLabelled", "ServiceNotAllowed",
     "IdTaken", "LimitReached", "CannotRun", "ServiceRefused", "ServiceUnavailable",
 ]  # fmt: skip
-"""Why an object is ready, or is not."""
+"""The reasons of the condition ``Ready``."""
 DENIED: frozenset[Reason] = frozenset({"NotAllowed", "SecretNotLabelled", "ServiceNotAllowed"})
 """The reasons for which a subscription that exists already is paused: its namespace has no right to it."""
 

@@ -59,7 +59,7 @@ class Reconciler:
         drain: Drain,
         holds: Callable[[], bool],
     ) -> None:
-        """Take the parts. ``holds`` tells whether this process is still the leader; without it nothing is written."""
+        """Take the parts. ``holds`` returns True while this process is the leader; otherwise nothing is written."""
         self.known: dict[str, dict[str, Any]] = {}
         self._admin = admin
         self._namespaces = namespaces

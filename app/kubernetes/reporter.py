@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Reported(NamedTuple):
-    """What was last reported about an object."""
+    """The last report about an object."""
 
     outcome: Outcome
     generation: int

@@ -1,4 +1,4 @@
-"""What the subscriptions of a namespace may name: topics, routes of replies, and hosts. The installation decides."""
+"""The rights of a namespace: topics, routes of replies, and hosts that its subscriptions may name."""
 
 from __future__ import annotations
 

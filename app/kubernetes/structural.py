@@ -88,7 +88,7 @@ class Structural:
         return {_OPEN: True, **_text(node)}
 
     def _by_kind(self, node: Node, forms: Sequence[Node], seen: tuple[str, ...]) -> Node:
-        """Return the union of mappings that a property such as ``kind`` tells apart, with a rule for each kind."""
+        """Return the union of mappings that differ by a property such as ``kind``, with a rule for each kind."""
         selector = node["discriminator"]["propertyName"]
         made = {each["properties"][selector]["const"]: self._object(each, seen) for each in forms}
         properties: Node = {}
@@ -108,7 +108,7 @@ class Structural:
 
 
 def reference_name(setting: str) -> str:
-    """Return the name of the reference that stands for a secret setting in an object."""
+    """Return the name of the reference that an object has in place of a secret setting."""
     return PREVIOUS_SECRET_REF if setting.startswith("previous_") else SECRET_REF
 
 
