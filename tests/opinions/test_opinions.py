@@ -11,7 +11,7 @@ from opinion_skybridge import Skybridge
 from opinion_verdicts import judged, opinions_of
 
 KNOWN = listed()
-BUILT_AT_LENGTH = {"go"}  # a minute of CPU: Go compiles its library too
+BUILT_AT_LENGTH = {"go", "java"}  # Go compiles its library too, and Maven fetches for half a minute
 every_sdk = pytest.mark.parametrize(
     "sdk",
     [

@@ -16,8 +16,8 @@ _SECTION = """
 ## CloudEvents SQL
 
 The engine of the Java SDK ({release}) is given the {asked} expressions of the project's own
-[table](../tests/corpus/README.md), each with its event, and expressions made by chance: 1,000 in `make test`, 20,000
-in `make nightly`. Compared are the value, or the first error. On the table it agrees in {agreeing}; each of the
+[table](../tests/corpus/README.md), each with its event, and 20,000 expressions made by chance. `make nightly` runs
+this. Compared are the value, or the first error. On the table it agrees in {agreeing}; each of the
 others belongs to a class below, with the clause of the specification that decides. A test fails when it
 disagrees in a way that no class explains, or no longer does where the list has a class.
 

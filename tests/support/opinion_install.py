@@ -106,12 +106,8 @@ SPECTRAL = Sdk(
 """The linter of OpenAPI and AsyncAPI documents."""
 
 
-OF_MAVEN = (SDKS["java"], CESQL)
-OF_NPM = (SDKS["javascript"], SIGNATURES, SPECTRAL)
-"""The drivers from npm. ``make test`` runs these drivers and those from Maven.
-
-The nightly tests build the drivers in Go that they run.
-"""
+OF_NPM = (SDKS["javascript"], SIGNATURES)
+"""The drivers that ``make test`` runs. The nightly tests build the others, and install the linter."""
 
 
 def installed(sdk: Sdk) -> Path:

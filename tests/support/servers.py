@@ -70,10 +70,6 @@ SERVERS: Mapping[str, Server] = {
 MAVENS: Sequence[Part] = (  # one after the other, because the Maven cache allows one writer
     SERVERS["kafka"].part,
     SERVERS["pulsar"].part,
-    *(
-        Part(sdk.release, partial(opinion_install.installed, sdk))
-        for sdk in opinion_install.OF_MAVEN
-    ),
 )
 OTHERS: Sequence[Part] = (
     SERVERS["rabbitmq"].part,
