@@ -26,6 +26,7 @@ from proof.result import Result
 from proof.scenario import Scenario
 from proof.scenarios import SCENARIOS, scenario
 from proof.target import Target
+from proof.unsafe import GIVEN_UP
 from skipping import skip_or_fail
 from waiting import until, wait_until
 
@@ -63,6 +64,13 @@ def test_a_host_has_one_fault_of_its_process_at_a_time(each: Scenario) -> None:
             if step.fault in {"paused", "killed", "restarted"}:
                 assert step.begin >= until.get(step.host, 0)
                 until[step.host] = step.end
+
+
+def test_what_a_control_gives_up_is_known_and_must_be_convicted() -> None:
+    for each in SCENARIOS:
+        if each.gives_up:
+            assert each.gives_up in GIVEN_UP
+            assert each.convicts
 
 
 def test_names_of_hosts_are_patterns() -> None:
