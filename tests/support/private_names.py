@@ -63,7 +63,7 @@ class Use(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What the modules of ``app`` use and patch."""
+    """The uses and the patches of libraries in ``app``."""
 
     uses: tuple[Use, ...]
     patched: tuple[Use, ...]
