@@ -75,16 +75,24 @@ def page() -> str:
         "A running archive of the [data pipeline](../pipeline.md) serves its own metrics at the address "
         f"`pipeline.archive.metrics`. The buckets of its histogram end at {_seconds(BUCKETS)} s."
     )
+    operator = [(each.name, each.labels, each.text) for each in _of_operator()]
     parts = {
         "Counters": ("A counter counts from the start of its process.", counters),
         "Histograms": (buckets, histograms),
         "Gauges": ("A gauge has the value of now.", others),
         "The archive": (archive, [(name, *each) for name, each in METRICS.items()]),
+        "The operator": (
+            f"The process `skybridge operator` also has `skybridge_ready`. {_OPERATOR}",
+            operator,
+        ),
     }
     sections = [
         f"## {heading}\n\n{text}\n\n{_table(rows)}" for heading, (text, rows) in parts.items()
     ]
     return "\n".join([HEAD, *sections])
+
+
+_OPERATOR = "See [subscriptions as objects](../guides/deploy.md#subscriptions-as-objects)."
 
 
 def _table(rows: Sequence[tuple[str, Sequence[str], str]]) -> str:
@@ -105,6 +113,10 @@ def _guide(name: str) -> str:
 
 def _seconds(bounds: Sequence[float]) -> str:
     return ", ".join(f"{each:g}" for each in bounds)
+
+
+def _of_operator() -> Iterator[Family]:
+    yield from families.operator_families({}, leads=False)
 
 
 def _measured() -> Iterator[Family]:
