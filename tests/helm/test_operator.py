@@ -153,14 +153,14 @@ def test_the_operator_has_no_secret_of_brokers_store_and_targets():
 
 
 def test_the_operator_asks_pods_that_serve_the_admin_api():
-    """It has no address of its own, and leads to ready pods of the role that takes events."""
+    """It has no address of its own, and leads to ready pods that know how deliveries go: a gateway says ``elsewhere``."""
     text = chart.rendered(CASE)
     url = environ(text, NAME)["SKYBRIDGE_OPERATOR__ADMIN__URL"]
     host, _, port = url.removeprefix("http://").partition(":")
     (service,) = (
         each for each in chart.of_kind(text, "Service") if each["metadata"]["name"] == host
     )
-    assert service["spec"]["selector"]["app.kubernetes.io/component"] == "gateway"
+    assert service["spec"]["selector"]["app.kubernetes.io/component"] == "worker"
     assert "publishNotReadyAddresses" not in service["spec"]
     assert [each["port"] for each in service["spec"]["ports"]] == [int(port)]
 
