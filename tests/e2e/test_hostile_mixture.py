@@ -178,6 +178,7 @@ def demand_met(slices: Sequence[dict[str, Any]], met: Mapping[str, set[str]]) ->
         assert statuses & seen, (name, seen)
 
 
+@pytest.mark.nightly  # it takes all processors that there are
 def test_good_senders_are_served_beside_the_hostile_mixture(tmp_path: Path) -> None:
     """Some seconds of it."""
     found = one_slice(tmp_path, 4.0)
