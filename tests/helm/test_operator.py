@@ -256,6 +256,12 @@ def test_the_operator_knows_the_authority_of_the_admin_listener():
         chart.rendered_with(values)
 
 
+def test_the_notes_say_which_secret_pods_wait_for():
+    """All pods read it, and not the operator alone."""
+    assert "Secret shop-operator, key kubernetes. Pods wait" in chart.notes(VALUES)
+    assert "The token of the operator" not in chart.notes({})
+
+
 def test_the_guide_has_the_way_by_hand():
     """For who applies the definition himself, and for who ends a finalizer."""
     guide = (CHECKOUT / "docs" / "guides" / "deploy.md").read_text()
