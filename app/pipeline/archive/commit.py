@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+import pyarrow as pa
+
 from app.errors import SetupError
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
@@ -29,6 +31,7 @@ from app.pipeline.archive.storage import create_file, delete_file
 from app.pipeline.history import Snapshot
 from app.pipeline.kinds import TypedTable
 from app.pipeline.settings import Lake
+from app.pipeline.typed.evolve import changes
 from app.pipeline.typed.rows import COLUMNS as EVENT_COLUMNS
 from app.spark.columns import column_names
 from app.spark.faults import REFUSALS, UNKNOWN, is_any
@@ -89,16 +92,31 @@ def _layout(table: Any, shown: str, name: str, typed: TypedTable | None) -> Tabl
         columns = column_names(tables.COLUMNS[name])
     else:
         columns = [*EVENT_COLUMNS, *(each.name for each in typed.data.fields)]
+    found = schema(table, shown, columns)
+    if typed is not None:
+        demand_inner(found, shown, typed)
     return TableLayout(
         name=name,
         folder=properties.get("write.data.path") or f"{table.location()}/data",
-        schema=schema(table, shown, columns),
+        schema=found,
         spec=table.spec().specId(),
         parts=_parts(table, shown, _PARTITIONS.get(name, _TYPED_PARTITIONS)),
         codec="none" if codec == "uncompressed" else codec,
         level=_level(codec, properties.get("write.parquet.compression-level")),
         access=access(table),
     )
+
+
+def demand_inner(found: pa.Schema, shown: str, typed: TypedTable) -> None:
+    """Raise SetupError if a typed table has lost a column inside another one. Rows would silently lack
+    its values."""
+    missing = changes(typed.data, pa.struct(list(found)), frozenset())
+    if gone := [".".join(each.path) for each in missing if not each.refused]:
+        raise SetupError(
+            f"{shown} has lost columns: {', '.join(gone)}",
+            setting="pipeline.tables",
+            cure="start the archive again, which adds them; a column that was renamed keeps its old rows",
+        )
 
 
 _PARTITIONS: Final = {

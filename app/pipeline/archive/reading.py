@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from app.pipeline.archive.nested import FIELD_ID, aligned
 from app.pipeline.archive.storage import open_file
 
 ROWS: Final = 10_000
@@ -18,7 +19,6 @@ OCTETS: Final = 1 << 25
 a time.
 """
 
-FIELD_ID: Final = b"PARQUET:field_id"
 _LARGE: Final = "value"
 """The column whose repeated values Spark stores once."""
 
@@ -41,7 +41,7 @@ def batches(
     Args:
         path: The URI of the file.
         access: The storage properties of the table.
-        wanted: The columns, which are found by Iceberg's ids.
+        wanted: The columns, which are found by Iceberg's ids, also inside other columns.
         skip: Chooses row groups that are not read.
         complete: Whether the file must have all columns. Otherwise a column that was added to the
             table later is null.
@@ -72,6 +72,7 @@ def _batches(
     source: Any, plain: pq.ParquetFile, names: list[str | None], wanted: pa.Schema, skip: Skip
 ) -> Iterator[pa.RecordBatch]:
     read = [name for name in names if name is not None]
+    types = {field.name: field.type for field in plain.schema_arrow}
     own = dict(zip(wanted.names, names, strict=True))
     large = own.get(_LARGE)
     coded = plain
@@ -88,7 +89,9 @@ def _batches(
         rows = max(1, min(ROWS, OCTETS // row))
         for batch in file.iter_batches(rows, row_groups=[group], columns=read):
             found = [
-                pa.nulls(len(batch), field.type) if name is None else batch.column(name)
+                pa.nulls(len(batch), field.type)
+                if name is None
+                else aligned(batch.column(name), types[name], field.type)
                 for name, field in zip(names, wanted, strict=True)
             ]
             yield from _split(pa.RecordBatch.from_arrays(found, wanted.names))
