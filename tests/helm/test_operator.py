@@ -63,9 +63,6 @@ def test_the_rights_are_those_of_the_listed_namespaces():
     }
     for namespace in ("team-billing", "team-stock"):
         assert found[namespace, f"{NAME}-objects"] == {
-            (names.GROUP, names.PLURAL, ""): {*READ, "patch", "update"},
-            (names.GROUP, f"{names.PLURAL}/status", ""): {"get", "patch", "update"},
-            (names.GROUP, f"{names.PLURAL}/finalizers", ""): {"update"},
             ("", "secrets", ""): READ,
             ("", "services", ""): READ,
             ("", "events", ""): {"create", "patch"},
@@ -73,20 +70,39 @@ def test_the_rights_are_those_of_the_listed_namespaces():
     assert ("", "secrets", "") not in found["shops", NAME]
 
 
-def test_no_right_of_the_whole_cluster_outlives_the_hook_that_installs_the_definition():
-    """Only a hook has a ClusterRole. It names one definition, and no Secret."""
+def test_in_the_whole_cluster_the_operator_has_rights_on_subscriptions_alone():
+    """A deleted namespace takes its Roles with it, and the finalizers in it have to go all the same."""
+    text = chart.rendered(CASE)
+    (role,) = (each for each in chart.of_kind(text, "ClusterRole") if not _is_hook(each))
+    assert rights(role) == {
+        (names.GROUP, names.PLURAL, ""): {*READ, "patch", "update"},
+        (names.GROUP, f"{names.PLURAL}/status", ""): {"get", "patch", "update"},
+        (names.GROUP, f"{names.PLURAL}/finalizers", ""): {"update"},
+    }
+    (binding,) = (each for each in chart.of_kind(text, "ClusterRoleBinding") if not _is_hook(each))
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": NAME, "namespace": "shops"}]
+
+
+def _is_hook(item: dict[str, Any]) -> bool:
+    return "helm.sh/hook" in item["metadata"].get("annotations", {})
+
+
+def test_the_right_to_install_the_definition_ends_with_its_hook():
+    """It names one definition, and no Secret."""
     text = chart.rendered(CASE)
     for kind in ("ClusterRole", "ClusterRoleBinding"):
-        (found,) = chart.of_kind(text, kind)
+        (found,) = filter(_is_hook, chart.of_kind(text, kind))
         policy = found["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
         assert policy == "before-hook-creation,hook-succeeded"
-    (role,) = chart.of_kind(text, "ClusterRole")
+    (role,) = filter(_is_hook, chart.of_kind(text, "ClusterRole"))
     definitions = ("apiextensions.k8s.io", "customresourcedefinitions")
     assert rights(role) == {
         (*definitions, ""): {"create"},
         (*definitions, f"{names.PLURAL}.{names.GROUP}"): {"get", "patch"},
     }
-    assert not chart.of_kind(chart.rendered(chart.case("single-operator")), "ClusterRole")
+    by_hand = chart.rendered(chart.case("single-operator"))
+    assert not [*filter(_is_hook, chart.of_kind(by_hand, "ClusterRole"))]
 
 
 def test_every_binding_leads_from_the_operator_to_a_role_of_its_namespace():

@@ -4,7 +4,7 @@
 
     with api_server() as api:
         api.cluster.apply(...)                     # as an administrator
-        api.grant("tenant", "team-billing", [...])  # a user with rights in one namespace
+        api.grant("tenant", [...], "team-billing")  # a user with rights in one namespace
         api.kubeconfig("tenant")                   # the file with which this user speaks
 
 The programs are those of the laboratory, which ``make kubernetes`` builds. Root is not needed.
@@ -201,22 +201,22 @@ class ApiServer(ServerProcess):
         environ = ("env", f"KUBECONFIG={self.kubeconfig(user)}", f"HOME={self.folder}")
         return Cluster({"kubectl": [*environ, str(self._node), "kubectl"]})
 
-    def grant(self, user: str, namespace: str, rules: Sequence[Object]) -> None:
-        """Give a user the rights of these rules in one namespace, by a Role of his own."""
-        name = user.replace(":", ".")
-        named = {"namespace": namespace, "name": name}
+    def grant(self, user: str, rules: Sequence[Object], namespace: str = "") -> None:
+        """Give a user the rights of these rules in one namespace, or in all namespaces."""
         group = "rbac.authorization.k8s.io"
+        kind = "Role" if namespace else "ClusterRole"
+        named = {"name": user.replace(":", "."), **({"namespace": namespace} if namespace else {})}
         role = {
             "apiVersion": f"{group}/v1",
-            "kind": "Role",
+            "kind": kind,
             "metadata": named,
             "rules": list(rules),
         }
         binding = {
             "apiVersion": f"{group}/v1",
-            "kind": "RoleBinding",
+            "kind": f"{kind}Binding",
             "metadata": named,
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
+            "roleRef": {"apiGroup": group, "kind": kind, "name": named["name"]},
             "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
         }
         self.cluster.apply(role, binding)

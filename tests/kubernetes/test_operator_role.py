@@ -32,7 +32,7 @@ SECRETS = (
     "whsec_c2Vjb25kLXNlY3JldC1vZi10aGUtdGVzdHM=",
 )
 AUTHORIZED = {"authorization": f"Bearer {ADMIN}"}
-LEASE = {"name": "operator-of-the-tests", "namespace": TEAM, "seconds": 5}
+LEASE = {"name": "bridge-skybridge-operator", "namespace": TEAM, "seconds": 5}
 
 
 class Cluster:
@@ -62,7 +62,9 @@ def _real(_: Path) -> Iterator[Cluster]:
         server.add_definition(chart.documents(chart.DEFINITION.read_text())[0])
         for each in (TEAM, OTHER):
             server.add_namespace(each)
-            server.grant(user, each, _rules())
+            server.grant(user, _rules("Role"), each)
+        server.grant(user, _rules("ClusterRole", "bridge-skybridge-operator"))
+        server.start_controllers()
         trust = ssl.create_default_context(cafile=server.authority.path("ca.crt"))
         trust.load_cert_chain(
             server.authority.path("user0.crt"), server.authority.path("user0.key")
@@ -70,12 +72,14 @@ def _real(_: Path) -> Iterator[Cluster]:
         yield Cluster(Rest(server.url, trust), server.kubeconfig(user), server)
 
 
-def _rules() -> list[dict[str, Any]]:
-    """Return the rules of the Roles that the chart renders, with the Lease of the tests."""
-    roles = chart.of_kind(chart.rendered(chart.case("kafka-operator")), "Role")
-    rules = [rule for role in roles for rule in role["rules"]]
+def _rules(kind: str, end: str = "") -> list[dict[str, Any]]:
+    """Return the rules of the Roles that the chart renders, or of the ClusterRole whose name has this end.
+
+    They name the Lease of the chart, and so does the operator of the tests.
+    """
+    roles = chart.of_kind(chart.rendered(chart.case("kafka-operator")), kind)
     return [
-        {name: each for name, each in rule.items() if name != "resourceNames"} for rule in rules
+        rule for role in roles if role["metadata"]["name"].endswith(end) for rule in role["rules"]
     ]
 
 
@@ -337,6 +341,29 @@ async def test_text_of_an_object_is_no_reference_to_a_secret_of_the_service(
             await until(lambda: target.received, "a delivery")
             assert target.received[-1].header("x-text") == text
         cluster.rest.delete(paths.subscription(TEAM, f"text{number}"))
+
+
+@pytest.mark.nightly
+async def test_a_deleted_namespace_is_gone_after_its_objects_have_drained(cluster, bridge, target):
+    """It takes the Role of the operator with it, and must not wait for an operator without rights (issue 46)."""
+    if isinstance(cluster.server, FakeApiServer):
+        pytest.skip("the API server in memory has no namespaces")
+    pull = {
+        "source": {"broker": "log", "topics": ["of-others"]},
+        "sink": {"pull": {}},
+        "onDelete": "drain",
+    }
+    cluster.rest.subscription(OTHER, "pulled", pull)
+    await until(
+        lambda: condition(cluster, "pulled", namespace=OTHER).get("status") == "True", "ready"
+    )
+    cluster.rest.delete(f"/api/v1/namespaces/{OTHER}")
+
+    def spaces() -> list[str]:
+        return [each["metadata"]["name"] for each in cluster.rest.items("/api/v1/namespaces")]
+
+    await until(lambda: OTHER not in spaces(), "the namespace is gone", within=100, turn=0.5)
+    assert bridge.shown(f"{OTHER}.pulled") is None
 
 
 async def test_the_admin_api_changes_no_subscription_of_an_object(cluster, bridge, target):
