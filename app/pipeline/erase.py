@@ -9,7 +9,7 @@ and ``maintain`` cannot run at the same time, because both locks are held.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -32,6 +32,14 @@ if TYPE_CHECKING:
 
 Attribute = Literal["subject", "source"]
 
+_SHORT: Final = {
+    '"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t",
+}  # fmt: skip
+"""The characters that JSON may escape with a single character."""
+_MAIN: Final = "main"
+"""The branch that each table of Iceberg has."""
+_ESCAPED: Final = frozenset('"\\')
+"""The characters that JSON always escapes."""
 
 _ANY_AGE: Final = 1 << 52  # ms since 1970, later than every file
 
@@ -93,8 +101,8 @@ def erase(
     no other process writes to the lake meanwhile.
 
     Raises:
-        SetupError: The lake does not exist, its files cannot be listed, or an archive or upkeep is
-            running. Nothing is erased then.
+        SetupError: The lake does not exist, its files cannot be listed, a table has branches or tags,
+            or an archive or upkeep is running. Nothing is erased then.
         ErasureIncomplete: A step failed. The message names the tables that are left.
     """
 
@@ -106,6 +114,7 @@ def erase(
         history.demand_clock(spark, lake.table(tables.RAW_TABLE))
         chosen = _rows_to_erase(spark, lake, attribute, text)
         for name in chosen:
+            _demand_no_refs(spark, lake, name)
             _demand_listing(spark, lake, name)
         counts, found = dict[str, int](), list[Erased]()
         try:
@@ -155,9 +164,27 @@ def _typed(
 def _mentions(text: str) -> Column:
     """Return a condition that the text is the value of a header or a string in a JSON document."""
     found = f.exists("headers", lambda header: header["value"].eqNullSafe(f.lit(text.encode())))
-    for each in {json.dumps(text), json.dumps(text, ensure_ascii=False)}:
-        found |= f.coalesce(f.contains("value", f.lit(each.encode())), f.lit(False))
+    found |= f.coalesce(f.col("value").cast("string").rlike(json_pattern(text)), f.lit(False))
     return f.coalesce(found, f.lit(False))
+
+
+def json_pattern(text: str) -> str:
+    """Return a pattern of all spellings that a text may have as a string in JSON (RFC 8259, 7).
+
+    Writers differ: PHP escapes the slash, .NET and Go also escape some signs and letters.
+    """
+    return f'"{"".join(map(_spellings, text))}"'
+
+
+def _spellings(character: str) -> str:
+    units = memoryview(character.encode("utf-16-be", "surrogatepass")).tolist()
+    codes = "".join(f"{high << 8 | low:04x}" for high, low in zip(*[iter(units)] * 2, strict=True))
+    digits = [f"[{each}{each.upper()}]" if each.isalpha() else each for each in codes]
+    escaped = "".join(r"\\u" + "".join(digits[at : at + 4]) for at in range(0, len(digits), 4))
+    short = _SHORT.get(character)
+    plain = [] if character in _ESCAPED else [re.escape(character)]
+    more = [] if short is None else [r"\\" + re.escape(short)]
+    return f"(?:{'|'.join((*plain, *more, escaped))})"
 
 
 def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
@@ -189,6 +216,20 @@ def _rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> None:
     rewriting.commit()
 
 
+def _demand_no_refs(spark: SparkSession, lake: Lake, name: str) -> None:
+    """Raise SetupError if a table has branches or tags. Their snapshots do not expire, and so the files
+    of these would keep the rows."""
+    table = lake.table(name)
+    refs = dict(history.iceberg_table(spark, table).refs())
+    if found := sorted(refs.keys() - {_MAIN}):
+        kind = "BRANCH" if refs[found[0]].isBranch() else "TAG"
+        raise SetupError(
+            f"{table} has branches or tags that would keep the rows, so nothing was erased: {', '.join(found)}",
+            setting="pipeline.lake",
+            cure=f"ALTER TABLE {table} DROP {kind} `{found[0]}`, and so on",
+        )
+
+
 def _demand_listing(spark: SparkSession, lake: Lake, name: str) -> None:
     """Raise SetupError if Iceberg cannot list the files of a table, and so could not remove them."""
     loaded = history.iceberg_table(spark, lake.table(name))
@@ -211,15 +252,16 @@ def _remove_old_files(spark: SparkSession, lake: Lake, name: str, count: int) ->
     """
     table = lake.table(name)
     loaded = history.iceberg_table(spark, table)
-    made = [each.made for each in history.snapshots(spark, table)]
-    edge = max(made) + 1  # clocks of writers differ: an older snapshot may have a later time
+    # Those that were rolled back too. Clocks of writers differ: an older one may have a later time.
+    made = [each.timestampMillis() for each in loaded.snapshots()]
+    edge = max(made) + 1
     # Iceberg's procedure refuses to remove snapshots younger than a day, so its actions are called
     actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(java_session(spark))
     expired = actions.expireSnapshots(loaded).expireOlderThan(edge).retainLast(1).execute()
     orphans = _remove_unnamed(actions, loaded)
     if again := _remove_unnamed(actions, loaded):
         raise OSError(f"{len(again)} files of {table} are not deleted, such as {again[0]}")
-    left = sum(1 for _ in history.snapshots(spark, table))
+    left = len(history.iceberg_table(spark, table).snapshots())
     files = expired.deletedDataFilesCount() + len(orphans)
     return Erased(name, count, len(made) - left, files)
 

@@ -296,7 +296,8 @@ def _orphans(
 
 
 def _call(spark: SparkSession, lake: Lake, name: str, procedure: str, *more: str) -> list[Row]:
-    arguments = ", ".join((f"table => '{lake.namespace}.{name}'", *more))
+    table = lake.table(name).removeprefix("lake.").replace("'", "\\'")
+    arguments = ", ".join((f"table => '{table}'", *more))
     return spark.sql(f"CALL lake.system.{procedure}({arguments})").collect()
 
 

@@ -4,13 +4,17 @@ brokers.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from app.pipeline.kinds import TypedTable
 from app.spark.settings import LakeCatalog
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def folder_of(uri: str) -> Path | None:
@@ -37,4 +41,7 @@ class Lake(msgspec.Struct, frozen=True):
     window: float | None = None
 
     def table(self, name: str) -> str:
-        return f"lake.{self.namespace}.{name}"
+        """Return the name of a table as Spark's SQL takes it. Other programs may have created tables
+        with names that need quotation marks."""
+        shown = name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"
+        return f"lake.{self.namespace}.{shown}"

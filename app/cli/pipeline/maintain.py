@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from app.pipeline.settings import Lake
     from app.spark.session import SparkSession
 
-Age = Annotated[float, option("Keep replaced snapshots readable for this many days.", min=0)]
+Age = Annotated[
+    float, option("Keep replaced snapshots readable for this many days.", min=0, max=3_650)
+]
 OrphanAge = Annotated[
-    float, option("Remove files that belong to no snapshot after this many days.", min=1)
+    float,
+    option("Remove files that belong to no snapshot after this many days.", min=1, max=3_650),
 ]
 
 
