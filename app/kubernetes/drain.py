@@ -34,15 +34,18 @@ class Drain:
         if DRAIN_FINALIZER in item["metadata"].get("finalizers", ()):
             await self._patch(item, add=False)
 
-    def why_not_yet(self, item: Any, entry: Mapping[str, Any] | None) -> str:
+    def why_not_yet(self, item: Any, entry: Mapping[str, Any] | None, *, is_new: bool) -> str:
         """Return why the subscription of a deleted object has to stay, or "" if it may go.
 
-        ``entry`` is the subscription as the admin API shows it, or None if it does not exist.
+        Args:
+            item: The object.
+            entry: The subscription as the admin API showed it, or None if it does not exist.
+            is_new: Whether ``entry`` was read after the deletion.
         """
         health = None if entry is None else entry.get("health")
         if entry is None or self._over(item):
             return ""
-        if health is None or health["lag"] is None:
+        if not is_new or health is None or health["lag"] is None:
             return "It is not known whether all events are delivered"
         left = health["lag"] + health["parked"]["rows"]
         return f"{left} events are not delivered yet" if left else ""

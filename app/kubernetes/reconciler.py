@@ -72,6 +72,10 @@ class Reconciler:
         self._written: dict[str, bytes] = {}  # digest of the last document of this process, by id
         self._changes: dict[str, int] = {}  # number of the last change by this process, by id
         self._count = 0
+        # readings of all subscriptions that have begun, and the last complete one
+        self._begun = self._complete = 0
+        # the first reading that counts for the end of a subscription, by id
+        self._ending: dict[str, int] = {}
 
     def add(self, key: Key) -> None:
         """Look at an object soon."""
@@ -93,6 +97,8 @@ class Reconciler:
     async def refresh(self) -> None:
         """Read all subscriptions from the admin API. What this process has changed meanwhile stays as it is."""
         before = self._count
+        self._begun += 1
+        reading = self._begun
         found = await self._admin.subscriptions()
         for name, number in self._changes.items():
             if number > before:
@@ -100,6 +106,7 @@ class Reconciler:
                 if name in self.known:
                     found[name] = self.known[name]
         self.known = found
+        self._complete = reading
 
     async def remove_orphans(self) -> None:
         """Look at each subscription of an object that is gone, and pause those of namespaces that are not listed."""
@@ -180,7 +187,9 @@ class Reconciler:
         if DRAIN_FINALIZER not in item["metadata"].get("finalizers", ()):
             return  # another finalizer holds the object; its deletion comes later
         entry = self.known.get(subscription)
-        left = self._drain.why_not_yet(item, self._own(entry))
+        first = self._ending.setdefault(subscription, self._begun + 1)
+        is_new = self._complete >= first  # else it may lack events from before the deletion
+        left = self._drain.why_not_yet(item, self._own(entry), is_new=is_new)
         if left:
             message = f"{left}. {self._drain.cure(item)}"
             await self._reporter.report(
@@ -191,6 +200,7 @@ class Reconciler:
             return
         await self._delete(subscription)
         await self._drain.remove_finalizer(item)
+        self._ending.pop(subscription, None)
 
     async def _outcome(self, place: Namespace, item: Any, subscription: str) -> Outcome:
         """Write the subscription of an object, and return the condition ``Ready``."""

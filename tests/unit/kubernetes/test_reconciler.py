@@ -1,0 +1,225 @@
+"""The work on one object: what is written, paused, kept and deleted, with an admin API in memory."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from app.config.model.operator import OperatorNamespace
+from app.kubernetes.admin import AdminRefused
+from app.kubernetes.drain import Drain
+from app.kubernetes.names import DRAIN_FINALIZER
+from app.kubernetes.namespace import Namespace
+from app.kubernetes.reconciler import Reconciler
+from app.kubernetes.status import delivering, differs, status_of
+
+HEALTH = {
+    "state": "running", "cause": "", "paused_for": None, "last_error": "", "lag": 0,
+    "dead_letters": {}, "parked": {"rows": 0},
+}  # fmt: skip
+
+
+class Admin:
+    """The subscriptions by id, each with its ETag."""
+
+    def __init__(self):
+        self.entries, self.calls = {}, []
+
+    async def subscriptions(self):
+        await asyncio.sleep(0)
+        return {name: dict(each) for name, each in self.entries.items()}
+
+    async def create(self, document):
+        name = document["id"]
+        if name in self.entries:
+            owned = self.entries[name]["origin"] == "kubernetes"
+            raise AdminRefused(409, "made-by-object" if owned else "id-taken", "it exists")
+        return self._put("create", name, document)
+
+    async def replace(self, name, document, etag):
+        if self.entries[name]["etag"] != etag:
+            raise AdminRefused(412, "precondition-failed", "other version")
+        return self._put("replace", name, document)
+
+    async def delete(self, name):
+        self.calls.append(("delete", name))
+        self.entries.pop(name)
+
+    def _put(self, call, name, document):
+        self.calls.append((call, name))
+        etag = str(len(self.calls))
+        self.entries[name] = {
+            "id": name, "origin": "kubernetes", "document": document, "etag": etag, "faults": [], "health": HEALTH,
+        }  # fmt: skip
+        return etag
+
+
+class Reporter:
+    def __init__(self):
+        self.wanted, self.outcomes = asyncio.Event(), {}
+
+    def forget(self, key):
+        self.outcomes.pop(key, None)
+
+    async def report(self, item, outcome, health):
+        self.outcomes["team", item["metadata"]["name"]] = outcome
+
+
+class Cluster:
+    def __init__(self):
+        self.patches = []
+
+    async def patch(self, path, change):
+        self.patches.append((path, change))
+
+
+def an_object(name="a", *, url="https://a.example.com/", **metadata):
+    named = {"namespace": "team", "name": name, "resourceVersion": "1", "generation": 1}
+    source = {"broker": "main", "topics": ["orders"]}
+    return {"metadata": {**named, **metadata}, "spec": {"source": source, "sink": {"url": url}}}
+
+
+class House:
+    """A reconciler of one namespace, whose copies are complete."""
+
+    def __init__(self):
+        self.admin, self.reporter, self.cluster = Admin(), Reporter(), Cluster()
+        rights = OperatorNamespace(name="team", topics=("orders",), hosts=("a.example.com",))
+        self.place = Namespace(self.cluster, rights, lambda _: None)
+        self.objects = self.place.objects
+        for each in (self.place._objects, self.place._secrets, self.place._services):
+            each.complete = True
+        self.now = SimpleNamespace(at=0.0)
+        self.leads = True
+        drain = Drain(self.cluster, SimpleNamespace(now=lambda: self.now.at), 60)
+        self.work = Reconciler(
+            self.admin, {"team": self.place}, self.reporter, drain, lambda: self.leads
+        )
+
+    async def look(self, name="a"):
+        await self.work._look(("team", name))
+        return self.reporter.outcomes.get(("team", name))
+
+
+@pytest.fixture
+def house():
+    return House()
+
+
+async def test_an_object_is_written_once_and_deleted_with_it(house):
+    house.objects["a"] = an_object()
+    assert (await house.look()).reason == "Accepted"
+    assert (await house.look()).reason == "Accepted"
+    house.objects["a"] = an_object(url="https://a.example.com/other")
+    await house.look()
+    del house.objects["a"]
+    await house.look()
+    assert [call for call, _ in house.admin.calls] == ["create", "replace", "delete"]
+
+
+async def test_before_the_copies_are_complete_nothing_is_deleted(house):
+    house.objects["a"] = an_object()
+    await house.look()
+    del house.objects["a"]
+    house.place._objects.complete = False
+    await house.look()
+    await house.work.remove_orphans()
+    assert "team.a" in house.admin.entries
+    assert house.work.waiting == 0
+
+
+async def test_a_new_leader_writes_nothing_that_is_stored(house):
+    house.objects["a"] = an_object()
+    await house.look()
+    other = House()
+    other.admin, other.work._admin = house.admin, house.admin
+    other.objects["a"] = an_object()
+    await other.work.refresh()
+    assert (await other.look()).reason == "Accepted"
+    assert len(house.admin.calls) == 1
+
+
+async def test_the_id_of_another_is_a_condition_with_both_places(house):
+    house.admin.entries["team.a"] = {"id": "team.a", "origin": "api", "document": {}, "etag": "1"}
+    await house.work.refresh()
+    house.objects["a"] = an_object()
+    outcome = await house.look()
+    assert (outcome.reason, outcome.status) == ("IdTaken", "False")
+    assert "team/a" in outcome.message
+    del house.objects["a"]
+    await house.look()
+    assert "team.a" in house.admin.entries, "it is not the object's"
+
+
+async def test_who_loses_a_right_is_paused_and_keeps_its_position(house):
+    house.objects["a"] = an_object()
+    await house.look()
+    house.objects["a"] = an_object(url="https://elsewhere.example/")
+    assert (await house.look()).reason == "NotAllowed"
+    document = house.admin.entries["team.a"]["document"]
+    assert (document["paused"], document["sink"]) == (True, "https://a.example.com/")
+    house.objects["a"] = an_object()
+    assert (await house.look()).reason == "Accepted"
+    assert "paused" not in house.admin.entries["team.a"]["document"]
+
+
+async def test_a_namespace_that_is_not_listed_any_more_is_paused(house):
+    house.objects["a"] = an_object()
+    await house.look()
+    house.work._namespaces = {}
+    await house.work.refresh()
+    await house.work.remove_orphans()
+    assert house.admin.entries["team.a"]["document"]["paused"] is True
+
+
+async def test_a_reading_that_is_older_than_a_change_does_not_undo_it(house):
+    house.objects["a"] = an_object()
+    reading = asyncio.create_task(house.work.refresh())
+    await asyncio.sleep(0)
+    await house.look()
+    await reading
+    assert "team.a" in house.work.known
+    await house.look()
+    assert [call for call, _ in house.admin.calls] == ["create"]
+
+
+async def test_a_deleted_object_with_the_finalizer_waits_for_its_events_and_not_for_ever(house):
+    house.objects["a"] = an_object()
+    await house.look()
+    await house.work.refresh()
+    deleted = {"deletionTimestamp": "1970-01-01T00:00:10Z", "finalizers": [DRAIN_FINALIZER]}
+    house.objects["a"] = an_object(**deleted)
+    assert (await house.look()).reason == "Draining", "the last reading is older than the deletion"
+    house.admin.entries["team.a"]["health"] = {**HEALTH, "lag": 3}
+    await house.work.refresh()
+    outcome = await house.look()
+    assert "3 events" in outcome.message
+    assert "kubectl patch" in outcome.message
+    house.now.at = 71.0
+    await house.look()
+    assert "team.a" not in house.admin.entries
+    assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == []
+
+
+@pytest.mark.parametrize(
+    ("health", "expected"),
+    [
+        ({}, ("True", "Running")),
+        ({"state": "paused", "paused_for": 3.0, "last_error": "503"}, ("False", "EndpointPaused")),
+        ({"state": "paused", "cause": "by ana"}, ("False", "Paused")),
+        ({"state": "disabled"}, ("False", "Disabled")),
+        ({"state": "elsewhere"}, ("Unknown", "Elsewhere")),
+        ({"state": "restarting", "cause": "x"}, ("False", "Restarting")),
+    ],
+)
+def test_the_condition_delivering_is_the_state_of_the_subscription(health, expected):
+    assert delivering({**HEALTH, **health})[:2] == expected
+
+
+def test_a_condition_keeps_its_time_and_numbers_alone_may_wait():
+    outcome = SimpleNamespace(status="True", reason="Accepted", message="")
+    first = status_of("team.a", 1, outcome, HEALTH, {}, "t1")
+    later = status_of("team.a", 1, outcome, {**HEALTH, "lag": 4}, first, "t2")
+    assert {each["lastTransitionTime"] for each in later["conditions"]} == {"t1"}
+    assert not differs(first, later, counts=False)
+    assert differs(first, later, counts=True)
