@@ -20,6 +20,7 @@ from app.kubernetes.admin import AdminApi, AdminRefused, AdminUnavailable, is_st
 from app.kubernetes.client import NOT_FOUND
 from app.kubernetes.document import document_of, service_of
 from app.kubernetes.drain import Drain
+from app.kubernetes.known import Entry, KnownSubscriptions
 from app.kubernetes.names import DRAIN_FINALIZER, OWNER, subscription_id
 from app.kubernetes.namespace import Namespace
 from app.kubernetes.outcome import DENIED, NotAccepted, Outcome
@@ -27,7 +28,6 @@ from app.kubernetes.reporter import Reporter
 from app.model.subscription import Subscription
 
 Key = tuple[str, str]
-Entry = Mapping[str, Any]
 
 _AT_ONCE = 16  # keys in work
 _PRECONDITION_FAILED = 412
@@ -45,22 +45,19 @@ _log = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """The queue of keys, and the work on each one.
-
-    Attributes:
-        known: The subscriptions as the admin API last showed them, by id.
-    """
+    """The queue of keys, and the work on each one."""
 
     def __init__(
         self,
         admin: AdminApi,
+        known: KnownSubscriptions,
         namespaces: Mapping[str, Namespace],
         reporter: Reporter,
         drain: Drain,
         holds: Callable[[], bool],
     ) -> None:
         """Take the parts. ``holds`` returns True while this process is the leader; otherwise nothing is written."""
-        self.known: dict[str, dict[str, Any]] = {}
+        self._known = known
         self._admin = admin
         self._namespaces = namespaces
         self._reporter = reporter
@@ -70,10 +67,6 @@ class Reconciler:
         self._queued: set[Key] = set()
         self._busy: set[Key] = set()
         self._written: dict[str, bytes] = {}  # digest of the last document of this process, by id
-        self._changes: dict[str, int] = {}  # number of the last change by this process, by id
-        self._count = 0
-        # readings of all subscriptions that have begun, and the last complete one
-        self._begun = self._complete = 0
         # the first reading that counts for the end of a subscription, by id
         self._ending: dict[str, int] = {}
 
@@ -94,23 +87,9 @@ class Reconciler:
             for _ in range(_AT_ONCE):
                 group.create_task(self._work())
 
-    async def refresh(self) -> None:
-        """Read all subscriptions from the admin API. What this process has changed meanwhile stays as it is."""
-        before = self._count
-        self._begun += 1
-        reading = self._begun
-        found = await self._admin.subscriptions()
-        for name, number in self._changes.items():
-            if number > before:
-                found.pop(name, None)
-                if name in self.known:
-                    found[name] = self.known[name]
-        self.known = found
-        self._complete = reading
-
     async def remove_orphans(self) -> None:
         """Look at each subscription of an object that is gone, and pause those of namespaces that are not listed."""
-        for name, entry in list(self.known.items()):
+        for name, entry in list(self._known.entries.items()):
             if entry["origin"] != OWNER:
                 continue
             namespace, _, short = name.partition(".")
@@ -121,7 +100,7 @@ class Reconciler:
                 self.add((namespace, short))
 
     async def _pause_unlisted(self, name: str, namespace: str) -> None:
-        if self.known[name]["document"].get("paused") or not self._holds():
+        if self._known.entries[name]["document"].get("paused") or not self._holds():
             return
         try:
             await self._pause(name)
@@ -137,7 +116,7 @@ class Reconciler:
                 if item["metadata"].get("deletionTimestamp"):
                     self.add((place.name, name))
                     continue
-                health = self._health(subscription_id(place.name, name))
+                health = self._known.health(subscription_id(place.name, name))
                 await self._reporter.report_health(item, health)
 
     async def _work(self) -> None:
@@ -180,20 +159,20 @@ class Reconciler:
         else:
             await self._drain.set_finalizer(item)
             outcome = await self._outcome(place, item, subscription)
-            await self._reporter.report(item, outcome, self._health(subscription))
+            await self._reporter.report(item, outcome, self._known.health(subscription))
 
     async def _end(self, item: Any, subscription: str) -> None:
         """Delete the subscription of a deleted object as soon as it may go."""
         if DRAIN_FINALIZER not in item["metadata"].get("finalizers", ()):
             return  # another finalizer holds the object; its deletion comes later
-        entry = self.known.get(subscription)
-        first = self._ending.setdefault(subscription, self._begun + 1)
-        is_new = self._complete >= first  # else it may lack events from before the deletion
-        left = self._drain.why_not_yet(item, self._own(entry), is_new=is_new)
+        entry = self._known.own(subscription)
+        first = self._ending.setdefault(subscription, self._known.begun + 1)
+        is_new = self._known.complete >= first  # else it may lack events from before the deletion
+        left = self._drain.why_not_yet(item, entry, is_new=is_new)
         if left:
             message = f"{left}. {self._drain.cure(item)}"
             await self._reporter.report(
-                item, Outcome("Draining", message), self._health(subscription)
+                item, Outcome("Draining", message), self._known.health(subscription)
             )
             self._later((item["metadata"]["namespace"], item["metadata"]["name"]), 1.0)
             self._reporter.wanted.set()
@@ -209,7 +188,7 @@ class Reconciler:
             place.rights.demand(wanted, own_service=bool(service_of(item)))
             return await self._write(subscription, document)
         except NotAccepted as refused:
-            if refused.outcome.reason in DENIED and self._own(self.known.get(subscription)):
+            if refused.outcome.reason in DENIED and self._known.own(subscription):
                 await self._pause(subscription)
             return refused.outcome
         except AdminUnavailable as error:
@@ -240,25 +219,23 @@ class Reconciler:
     async def _write(self, subscription: str, document: Mapping[str, Any]) -> Outcome:
         """Store a document, unless it is stored already. Return whether it can run."""
         digest = hashlib.sha256(msgspec.json.encode(document, order="deterministic")).digest()
-        entry = self.known.get(subscription)
-        if self._own(entry) is None:
+        entry = self._known.own(subscription)
+        if entry is None:
             etag = await self._created(subscription, document)
         elif not self._is_written(entry, document, digest):
-            etag = await self._replaced(subscription, document, str(entry and entry["etag"]))
+            etag = await self._replaced(subscription, document, entry["etag"])
         else:
             etag = ""
         self._written[subscription] = digest
         if etag:
-            before = self.known.get(subscription, {"id": subscription, "faults": []})
+            before = self._known.entries.get(subscription, {"id": subscription, "faults": []})
             self._remember(
                 subscription, {**before, "origin": OWNER, "document": document, "etag": etag}
             )
-        faults = (self.known.get(subscription) or {}).get("faults")
+        faults = (self._known.own(subscription) or {}).get("faults")
         return Outcome("CannotRun", " ".join(faults)) if faults else Outcome("Accepted")
 
-    def _is_written(self, entry: Entry | None, document: Mapping[str, Any], digest: bytes) -> bool:
-        if entry is None:
-            return False
+    def _is_written(self, entry: Entry, document: Mapping[str, Any], digest: bytes) -> bool:
         stored = is_stored(entry["document"], document)
         return bool(stored) if stored is not None else self._written.get(str(entry["id"])) == digest
 
@@ -269,9 +246,9 @@ class Reconciler:
         except AdminRefused as refused:
             if refused.code != "made-by-object":
                 raise
-        await self.refresh()
+        await self._known.refresh()
         return await self._admin.replace(
-            subscription, document, str(self.known[subscription]["etag"])
+            subscription, document, self._known.entries[subscription]["etag"]
         )
 
     async def _replaced(self, subscription: str, document: Mapping[str, Any], etag: str) -> str:
@@ -281,25 +258,20 @@ class Reconciler:
         except AdminRefused as refused:
             if refused.status not in {NOT_FOUND, _PRECONDITION_FAILED}:
                 raise
-        await self.refresh()
-        entry = self.known.get(subscription)
+        await self._known.refresh()
+        entry = self._known.own(subscription)
         if entry is None:
             return await self._admin.create(document)
         return await self._admin.replace(subscription, document, entry["etag"])
 
-    def _remember(self, subscription: str, entry: dict[str, Any] | None) -> None:
-        """Remember what this process has changed, until all subscriptions are read again, which soon follows."""
-        self._count += 1
-        self._changes[subscription] = self._count
-        if entry is None:
-            self.known.pop(subscription, None)
-        else:
-            self.known[subscription] = entry
+    def _remember(self, subscription: str, entry: Entry | None) -> None:
+        """Remember what was written, and have all subscriptions read again soon."""
+        self._known.remember(subscription, entry)
         self._reporter.wanted.set()
 
     async def _pause(self, subscription: str) -> None:
         """Pause a subscription whose namespace has no right to it. It keeps its position."""
-        entry = self.known[subscription]
+        entry = self._known.entries[subscription]
         if entry["document"].get("paused"):
             return
         document = {**entry["document"], "paused": True}
@@ -308,16 +280,8 @@ class Reconciler:
         self._remember(subscription, {**entry, "document": document, "etag": etag})
 
     async def _delete(self, subscription: str) -> None:
-        if self._own(self.known.get(subscription)) is None:
+        if self._known.own(subscription) is None:
             return
         await self._admin.delete(subscription)
         self._written.pop(subscription, None)
         self._remember(subscription, None)
-
-    def _own(self, entry: Entry | None) -> Entry | None:
-        """Return the entry if an object owns it, else None."""
-        return entry if entry is not None and entry["origin"] == OWNER else None
-
-    def _health(self, subscription: str) -> Mapping[str, Any] | None:
-        entry = self._own(self.known.get(subscription))
-        return None if entry is None else entry.get("health")

@@ -16,6 +16,7 @@ from app.interfaces import Clock
 from app.kubernetes.admin import AdminApi
 from app.kubernetes.client import KubernetesClient
 from app.kubernetes.drain import Drain
+from app.kubernetes.known import KnownSubscriptions
 from app.kubernetes.lease import Leadership
 from app.kubernetes.namespace import Namespace
 from app.kubernetes.reconciler import Key, Reconciler
@@ -112,8 +113,9 @@ class _Term:
         self._namespaces = {
             each.name: Namespace(client, each, self._changed) for each in settings.namespaces
         }
+        self._known = KnownSubscriptions(admin)
         self._reconciler = Reconciler(
-            admin, self._namespaces, self.reporter, drain, leadership.holds
+            admin, self._known, self._namespaces, self.reporter, drain, leadership.holds
         )
 
     @property
@@ -135,7 +137,7 @@ class _Term:
         """Wait for the first reading of all subscriptions. Changes of objects wait in the queue until then."""
         while True:
             with contextlib.suppress(SkybridgeError):
-                await self._reconciler.refresh()
+                await self._known.refresh()
                 break
             await self._clock.sleep(1.0)
         self._trouble = ""
@@ -149,7 +151,7 @@ class _Term:
                 await self._quiet()
             self.reporter.wanted.clear()
             try:
-                await self._reconciler.refresh()
+                await self._known.refresh()
                 await self._reconciler.remove_orphans()
                 await self._reconciler.report_health()
                 self._trouble = ""

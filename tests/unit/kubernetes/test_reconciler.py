@@ -8,6 +8,7 @@ import pytest
 from app.config.model.operator import OperatorNamespace
 from app.kubernetes.admin import AdminRefused
 from app.kubernetes.drain import Drain
+from app.kubernetes.known import KnownSubscriptions
 from app.kubernetes.names import DRAIN_FINALIZER
 from app.kubernetes.namespace import Namespace
 from app.kubernetes.reconciler import Reconciler
@@ -92,8 +93,9 @@ class House:
         self.now = SimpleNamespace(at=0.0)
         self.leads = True
         drain = Drain(self.cluster, SimpleNamespace(now=lambda: self.now.at), 60)
+        self.known = KnownSubscriptions(self.admin)
         self.work = Reconciler(
-            self.admin, {"team": self.place}, self.reporter, drain, lambda: self.leads
+            self.admin, self.known, {"team": self.place}, self.reporter, drain, lambda: self.leads
         )
 
     async def look(self, name="a"):
@@ -132,16 +134,16 @@ async def test_a_new_leader_writes_nothing_that_is_stored(house):
     house.objects["a"] = an_object()
     await house.look()
     other = House()
-    other.admin, other.work._admin = house.admin, house.admin
+    other.work._admin = other.known._admin = house.admin
     other.objects["a"] = an_object()
-    await other.work.refresh()
+    await other.known.refresh()
     assert (await other.look()).reason == "Accepted"
     assert len(house.admin.calls) == 1
 
 
 async def test_the_id_of_another_is_a_condition_with_both_places(house):
     house.admin.entries["team.a"] = {"id": "team.a", "origin": "api", "document": {}, "etag": "1"}
-    await house.work.refresh()
+    await house.known.refresh()
     house.objects["a"] = an_object()
     outcome = await house.look()
     assert (outcome.reason, outcome.status) == ("IdTaken", "False")
@@ -167,18 +169,18 @@ async def test_a_namespace_that_is_not_listed_any_more_is_paused(house):
     house.objects["a"] = an_object()
     await house.look()
     house.work._namespaces = {}
-    await house.work.refresh()
+    await house.known.refresh()
     await house.work.remove_orphans()
     assert house.admin.entries["team.a"]["document"]["paused"] is True
 
 
 async def test_a_reading_that_is_older_than_a_change_does_not_undo_it(house):
     house.objects["a"] = an_object()
-    reading = asyncio.create_task(house.work.refresh())
+    reading = asyncio.create_task(house.known.refresh())
     await asyncio.sleep(0)
     await house.look()
     await reading
-    assert "team.a" in house.work.known
+    assert "team.a" in house.known.entries
     await house.look()
     assert [call for call, _ in house.admin.calls] == ["create"]
 
@@ -186,12 +188,12 @@ async def test_a_reading_that_is_older_than_a_change_does_not_undo_it(house):
 async def test_a_deleted_object_with_the_finalizer_waits_for_its_events_and_not_for_ever(house):
     house.objects["a"] = an_object()
     await house.look()
-    await house.work.refresh()
+    await house.known.refresh()
     deleted = {"deletionTimestamp": "1970-01-01T00:00:10Z", "finalizers": [DRAIN_FINALIZER]}
     house.objects["a"] = an_object(**deleted)
     assert (await house.look()).reason == "Draining", "the last reading is older than the deletion"
     house.admin.entries["team.a"]["health"] = {**HEALTH, "lag": 3}
-    await house.work.refresh()
+    await house.known.refresh()
     outcome = await house.look()
     assert "3 events" in outcome.message
     assert "kubectl patch" in outcome.message

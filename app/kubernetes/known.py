@@ -1,0 +1,61 @@
+"""The subscriptions as the admin API last showed them, with what this process has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.kubernetes.admin import AdminApi
+from app.kubernetes.names import OWNER
+
+Entry = Mapping[str, Any]
+
+
+class KnownSubscriptions:
+    """A copy of all subscriptions.
+
+    Attributes:
+        entries: The subscriptions by id, as the admin API lists them.
+        begun: The number of readings that have begun.
+        complete: The number of the last complete reading.
+    """
+
+    def __init__(self, admin: AdminApi) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.begun = self.complete = 0
+        self._admin = admin
+        self._changes: dict[str, int] = {}  # number of the last change by this process, by id
+        self._count = 0
+
+    async def refresh(self) -> None:
+        """Read all subscriptions. What this process changes meanwhile stays as it is."""
+        before = self._count
+        self.begun += 1
+        reading = self.begun
+        found: dict[str, Entry] = {**await self._admin.subscriptions()}
+        for name, number in self._changes.items():
+            if number > before:
+                found.pop(name, None)
+                if name in self.entries:
+                    found[name] = self.entries[name]
+        self.entries = found
+        self.complete = reading
+
+    def remember(self, subscription: str, entry: Entry | None) -> None:
+        """Take over what this process has written. None means that the subscription was deleted."""
+        self._count += 1
+        self._changes[subscription] = self._count
+        if entry is None:
+            self.entries.pop(subscription, None)
+        else:
+            self.entries[subscription] = entry
+
+    def own(self, subscription: str) -> Entry | None:
+        """Return a subscription that an object declares, or None."""
+        entry = self.entries.get(subscription)
+        return entry if entry is not None and entry["origin"] == OWNER else None
+
+    def health(self, subscription: str) -> Entry | None:
+        """Return the state of a subscription that an object declares, or None if it is unknown."""
+        entry = self.own(subscription)
+        return None if entry is None else entry.get("health")
