@@ -162,6 +162,15 @@ def _level(codec: str, given: str | None) -> int | None:
     return int(given) if given is not None and codec in _LEVELS else None
 
 
+def one_task_each(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return rows as a frame that Spark works on with a task for each row. They go to Java by Arrow: a
+    list of Python's objects would need further processes of Python.
+    """
+    return spark.createDataFrame(
+        pa.Table.from_batches(rows.to_batches(max_chunksize=1), rows.schema)
+    )
+
+
 def run_tasks(told: DataFrame) -> list[DataFile]:
     """Run the tasks of ``told``, which write files, and return these files. Each row of ``told``
     describes one file in the columns ``FILES``."""
@@ -193,12 +202,8 @@ def append(
             commit.appendFile(each)
         for name, text in {progress.PROPERTY: progress.as_text(ends), **more}.items():
             commit.set(name, text)
-    try:
+    with _removing_if_refused(spark, table, added):
         _commit(table, commit, reports)
-    except Exception as why:
-        if is_any(why, REFUSALS) and not is_any(why, UNKNOWN):
-            remove_files(spark, table, added)
-        raise
     return next(history.changes_of(loaded))
 
 
@@ -233,13 +238,26 @@ def replace(
             change.deleteFile(each)
         for each in made:
             change.addFile(each)
-    try:
+    with _removing_if_refused(spark, table, added):
         _commit(table, change, reports)
+    return made
+
+
+@contextlib.contextmanager
+def _removing_if_refused(
+    spark: SparkSession, table: str, added: Iterable[DataFile]
+) -> Iterator[None]:
+    """Remove these files if Iceberg refuses the commit inside the context.
+
+    After any other error a snapshot may name the files. For example, a database may have stored the
+    commit before its connection ended.
+    """
+    try:
+        yield
     except Exception as why:
-        if not is_any(why, UNKNOWN):
+        if is_any(why, REFUSALS) and not is_any(why, UNKNOWN):
             remove_files(spark, table, added)
         raise
-    return made
 
 
 def _reporting(spark: SparkSession, loaded: Any) -> Any:
