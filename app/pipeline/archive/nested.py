@@ -52,8 +52,12 @@ def _pairs(there: pa.DataType, wanted: pa.DataType) -> Iterator[tuple[pa.Field |
     if pa.types.is_struct(wanted):
         known = {_id(field): field for field in there}
         yield from ((known.get(_id(field)), field) for field in wanted)
-    elif pa.types.is_list(wanted) or pa.types.is_map(wanted):
+    elif _has_items(wanted):
         yield _item(there), _item(wanted)
+
+
+def _has_items(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
 
 
 def _item(kind: pa.DataType) -> pa.Field:
@@ -76,7 +80,7 @@ def _rebuilt(column: pa.Array, there: pa.DataType, wanted: pa.DataType) -> pa.Ar
             for own, field in _pairs(there, wanted)
         ]
         return pa.StructArray.from_arrays(children, fields=list(wanted), mask=column.is_null())
-    if pa.types.is_list(wanted) or pa.types.is_map(wanted):
+    if _has_items(wanted):
         return _with_items(column, there, wanted)
     return column.cast(wanted)
 
@@ -85,10 +89,11 @@ def _with_items(column: pa.Array, there: pa.DataType, wanted: pa.DataType) -> pa
     """Return a list or a map whose items are rebuilt. A slice has no offsets of its own, so it is
     copied."""
     whole = column.take(pa.array(range(len(column)), pa.int32()))
-    own, field = _item(there), _item(wanted)
-    if pa.types.is_list(wanted):
-        items = _rebuilt(whole.values, own.type, field.type)
-        return pa.ListArray.from_arrays(whole.offsets, items, wanted, mask=whole.is_null())
-    items = _rebuilt(whole.items, own.type, field.type)
-    keys = whole.keys.cast(wanted.key_type)
-    return pa.MapArray.from_arrays(whole.offsets, keys, items, wanted, mask=whole.is_null())
+    field = _item(wanted)
+    inner = whole.items if pa.types.is_map(wanted) else whole.values
+    items, absent = _rebuilt(inner, _item(there).type, field.type), whole.is_null()
+    if pa.types.is_map(wanted):
+        keys = whole.keys.cast(wanted.key_type)
+        return pa.MapArray.from_arrays(whole.offsets, keys, items, wanted, mask=absent)
+    found = pa.ListArray.from_arrays(whole.offsets, items, pa.list_(field), mask=absent)
+    return found.cast(wanted)

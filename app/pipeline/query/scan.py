@@ -2,8 +2,8 @@
 
 DuckDB passes a dataset of Arrow the columns and the conditions of a query. Iceberg keeps the least
 and greatest value of each column, so files that cannot match are not opened. From the others Arrow
-reads only the columns. Files with deleted rows or with an older schema are read by PyIceberg, which
-holds one file's columns in memory.
+reads only the columns, which it finds by Iceberg's ids. Files with deleted rows are read by PyIceberg,
+which holds one file's columns in memory.
 
 The threads of DuckDB pull the batches one at a time, and each batch is read when it is pulled. A
 scanner of Arrow would read ahead on its own threads. These continue after the answer and abort the
@@ -31,6 +31,7 @@ from pyiceberg.manifest import FileFormat
 from pyiceberg.types import NestedField, PrimitiveType
 
 from app.errors import SetupError
+from app.pipeline.archive.nested import FIELD_ID, aligned
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -124,11 +125,8 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
             raise
 
     def _can_arrow_read(self, task: FileScanTask) -> bool:
-        """Return True if the file has the rows and the column names of the table, so that Arrow can
-        read it.
-        """
-        parquet = task.file.file_format == FileFormat.PARQUET
-        return parquet and not task.delete_files and self._has_own_names
+        """Return True if the file has the rows of the table, so that Arrow can read it."""
+        return task.file.file_format == FileFormat.PARQUET and not task.delete_files
 
     @cached_property
     def _has_own_names(self) -> bool:
@@ -140,19 +138,34 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
             _AVRO_NAME.fullmatch(step) for name in names for step in name.split(".")
         )
 
+    @cached_property
+    def _by_id(self) -> pa.Schema:
+        """Return the columns with their ids."""
+        return schema_to_pyarrow(self.table.schema(), include_field_ids=True)
+
     def _by_arrow(
         self, task: FileScanTask, columns: pa.Schema, condition: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
         """Read a file with Arrow, leaving out row groups whose bounds exclude the condition."""
         with self.table.io.new_input(task.file.file_path).open() as file:
             whole = ds.ParquetFileFormat().make_fragment(file)
-            kept = whole if condition is None else whole.subset(condition, schema=self._schema)
+            prunable = condition is not None and self._has_own_names
+            kept = whole.subset(condition, schema=self._schema) if prunable else whole
+            found = [(self._by_id.field(name), self._stored(whole, name)) for name in columns.names]
+            read = [own.name for _, own in found if own is not None]
             # Read ahead only in native files: Arrow's threads must not use a Python file after the pull.
             with pq.ParquetFile(
                 file, metadata=whole.metadata, pre_buffer=isinstance(file, pa.NativeFile)
             ) as rows:
                 for group in kept.row_groups:
-                    yield from rows.iter_batches(_BATCH, [group.id], columns.names)
+                    for batch in rows.iter_batches(_BATCH, [group.id], read):
+                        yield _named(batch, found, columns)
+
+    def _stored(self, file: ds.ParquetFileFragment, name: str) -> pa.Field | None:
+        """Return the column of a file that has the id of a column of the table; None if there is none."""
+        wanted = self._by_id.field(name).metadata[FIELD_ID]
+        there = (each for each in file.physical_schema if each.metadata)
+        return next((each for each in there if each.metadata.get(FIELD_ID) == wanted), None)
 
     def _by_iceberg(
         self, task: FileScanTask, columns: pa.Schema, _: pc.Expression | None
@@ -196,6 +209,19 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
         column = pc.field(field.name)
         within = (column >= low) & (column <= high)
         return within if file.null_value_counts.get(at) == 0 else within | column.is_null()
+
+
+def _named(
+    batch: pa.RecordBatch, found: Sequence[tuple[pa.Field, pa.Field | None]], columns: pa.Schema
+) -> pa.RecordBatch:
+    """Return the columns of the table, each from that of the file; null if the file has none."""
+    arrays = [
+        pa.nulls(len(batch), wanted.type)
+        if own is None
+        else aligned(batch.column(own.name), own.type, wanted.type)
+        for wanted, own in found
+    ]
+    return pa.RecordBatch.from_arrays(arrays, columns.names)
 
 
 def _snapshot_at(table: Table, at: datetime) -> int:

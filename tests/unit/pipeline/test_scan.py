@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
-from pyiceberg.types import StringType
+from pyiceberg.types import LongType, StringType
 
 from app.pipeline.query.duck import answer_from
 from app.pipeline.query.scan import LakeDataset
@@ -46,6 +47,29 @@ def test_files_of_a_schema_that_another_program_removed_are_read(catalog: SqlCat
     dataset = LakeDataset(StaticTable(table.name(), metadata, "", table.io, table.catalog))
     found = answer_from({"orders": dataset}, "SELECT * FROM orders WHERE new = 'b'", limit=0)
     assert found.rows == [(2, "b", None)]
+
+
+def test_null_stays_null_in_files_of_an_older_schema(catalog: SqlCatalog) -> None:
+    """MUST (Iceberg, Schema Evolution): inner columns are found by ids; a new one is null in old rows."""
+    inner = pa.struct([("n", pa.int32()), ("old", pa.string())])
+    kinds = {"s": inner, "l": pa.list_(inner), "m": pa.map_(pa.string(), inner)}
+    value = {"n": 1, "old": "x"}
+    values = {"s": [value, None], "l": [[value], None], "m": [[("k", value)], None]}
+    rows = pa.table({name: pa.array(values[name], kind) for name, kind in kinds.items()})
+    table = catalog.create_table("skybridge.orders", schema=rows.schema)
+    table.append(rows)
+    [task] = table.scan().plan_files()
+    with table.io.new_output(task.file.file_path).create(overwrite=True) as file:
+        pq.write_table(rows.cast(table.schema().as_arrow()), file)  # PyIceberg wrote empty lists
+    with table.update_schema() as change:
+        for path in (("s",), ("l", "element"), ("m", "value")):
+            change.add_column((*path, "more"), StringType())
+            change.update_column((*path, "n"), LongType())
+            change.rename_column((*path, "old"), "new")
+    table = catalog.load_table("skybridge.orders")
+    found = answer_from({"orders": LakeDataset(table)}, "SELECT * FROM orders", limit=0).rows
+    now = {"n": 1, "new": "x", "more": None}
+    assert found == [(now, [now], {"k": now}), (None, None, None)]
 
 
 def test_the_newest_rows_of_a_table_that_is_named_like_a_word_of_sql(catalog: SqlCatalog) -> None:
