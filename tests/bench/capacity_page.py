@@ -85,7 +85,7 @@ def worked(accept: In, out: Out, rows: Rows, steady: Steady) -> str:
     behind = events * outage
     spare = 1e6 / out.cost - events * webhooks
     drained = (
-        f"a core of its own drains it in {behind / spare / 60:,.0f} minutes"
+        f"a core of its own drains it in {behind / spare:,.0f} s"
         if spare > 0
         else "it is never caught up on one core: give the subscription more processes"
     )
