@@ -221,6 +221,19 @@ class ApiServer(ServerProcess):
         }
         self.cluster.apply(role, binding)
 
+    def may(self, user: str, *words: str) -> bool:
+        """Return the answer of ``kubectl auth can-i`` about a user, which ends with 1 after "no"."""
+        try:
+            return self.cluster.kubectl("auth", "can-i", *words, f"--as={user}").strip() == "yes"
+        except RuntimeError as refusal:
+            if ": no\n" not in str(refusal):
+                raise
+            return False
+
+    def wait_until_may(self, user: str, *words: str) -> None:
+        """Wait until the API server, which reads new Roles a little later, gives a user this right."""
+        wait_until(lambda: self.may(user, *words), f"{user} may {' '.join(words)}", 60, turn=0.2)
+
     def add_namespace(self, name: str) -> None:
         """Make a namespace."""
         self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

@@ -65,6 +65,7 @@ def _real(_: Path) -> Iterator[Cluster]:
             server.grant(user, _rules("Role"), each)
         server.grant(user, _rules("ClusterRole", "bridge-skybridge-operator"))
         server.start_controllers()
+        server.wait_until_may(user, "watch", f"{paths.PLURAL}.{paths.GROUP}", "-n", OTHER)
         trust = ssl.create_default_context(cafile=server.authority.path("ca.crt"))
         trust.load_cert_chain(
             server.authority.path("user0.crt"), server.authority.path("user0.key")
