@@ -74,6 +74,7 @@ if _profile in {"default", "ci"}:  # and not the one of `make properties`
 
 BRIEF = "tests/unit/"
 SPARK = "tests/pipeline/"
+CONSOLE = "tests/console/"
 
 
 Server = TypeVar("Server", bound=ServerProcess)
@@ -213,11 +214,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Streams(LoadScopeScheduling):
-    """A file is a unit of work for one stream, and so is the folder whose tests share a Spark: it is started once."""
+    """A file is a unit of work for one stream, and so are the folders whose tests share a Spark or a browser."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return SPARK if file.startswith(SPARK) else file
+        return next((each for each in (SPARK, CONSOLE) if file.startswith(each)), file)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -232,7 +233,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _uses_spark(item):
             item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
-    items.sort(key=lambda item: (item.nodeid.startswith(BRIEF), not item.nodeid.startswith(SPARK)))
+    items.sort(key=lambda item: _order(item.nodeid))
+
+
+def _order(nodeid: str) -> tuple[bool, ...]:
+    """Return the place of a test in the run: the folders that are one unit are first, and moments are last."""
+    return nodeid.startswith(BRIEF), not nodeid.startswith(SPARK), not nodeid.startswith(CONSOLE)
 
 
 @pytest.hookimpl(wrapper=True)

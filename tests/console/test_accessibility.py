@@ -50,6 +50,7 @@ def test_no_page_has_a_serious_fault(
     assert found == {}
 
 
+@pytest.mark.nightly
 def test_dialogs_have_no_serious_fault(stage: Stage, pages: Pages) -> None:
     page = pages.open(stage.service, "#/letters")
     for button, there in (("Redrive all", "Dry run"), ("Discard all", "deleted for good")):

@@ -16,7 +16,7 @@ from kafka_away import kafka_with
 from kafka_server import KafkaServer
 from waiting import wait_until
 
-pytestmark = [pytest.mark.kafka]
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly]  # a Kafka of its own
 WITHIN = WITHIN_MS / 1000
 
 

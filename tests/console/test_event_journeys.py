@@ -51,6 +51,7 @@ def test_find_why_an_event_did_not_arrive(stage: Shop, pages: Pages) -> None:
     expect(item(page, "audit")).to_contain_text("delivered")
 
 
+@pytest.mark.nightly
 def test_no_filter_explains_the_fixed_route_of_an_intake(stage: Shop, pages: Pages) -> None:
     """The filter of the route matches, but it was not evaluated."""
     assert stage.post("by-partner", f"{ORDERS}paid", path="/in/partner")[0] == 202
@@ -103,6 +104,7 @@ def let_go(page: Page, path: str, held: list[Route]) -> None:
     page.evaluate("path => fetch(path).then(answer => answer.text())", path)
 
 
+@pytest.mark.nightly
 def test_topics_that_come_late_take_back_nothing_that_was_typed(stage: Shop, pages: Pages) -> None:
     """The page asks the brokers for them, which may take seconds."""
     stage.send(2, "cancelled")
@@ -116,6 +118,7 @@ def test_topics_that_come_late_take_back_nothing_that_was_typed(stage: Shop, pag
     expect(page.get_by_label("Type")).to_have_value(f"{ORDERS}re*")
 
 
+@pytest.mark.nightly
 def test_an_event_that_comes_late_to_explain_takes_back_no_choice(
     stage: Shop, pages: Pages
 ) -> None:
@@ -177,6 +180,7 @@ def test_the_copied_command_posts_the_event(stage: Shop, pages: Pages) -> None:
     assert "-H 'content-type: application/cloudevents+json'" in command
 
 
+@pytest.mark.nightly
 def test_data_that_no_number_of_a_browser_holds_is_shown_and_sent_again_as_it_came(
     stage: Shop, pages: Pages
 ) -> None:
@@ -235,6 +239,7 @@ def test_a_faulty_event_shows_every_fault_while_it_is_written(stage: Shop, pages
         expect(problem.get_by_role("listitem").filter(has_text=fault).first).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_a_sample_that_comes_late_replaces_nothing_that_was_written(
     stage: Shop, pages: Pages
 ) -> None:
@@ -250,6 +255,7 @@ def test_a_sample_that_comes_late_replaces_nothing_that_was_written(
     expect(text).to_have_value("{")
 
 
+@pytest.mark.nightly
 def test_producers_show_what_is_refused_and_the_audit_who_did_it(stage: Shop, pages: Pages) -> None:
     assert stage.post("1", "org.other")[0] == 403
     page = pages.open(stage.service, "#/producers")

@@ -60,6 +60,7 @@ def test_the_flow_shows_every_part_with_its_rate_and_leads_to_it(
         expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_a_rate_is_drawn_where_it_was_counted(stage: Stage, pages: Pages) -> None:
     """Deliveries are counted at the target: between a topic and a subscription nothing is counted."""
     page = pages.open(stage.service, "#/flow")
@@ -69,6 +70,7 @@ def test_a_rate_is_drawn_where_it_was_counted(stage: Stage, pages: Pages) -> Non
     )
 
 
+@pytest.mark.nightly
 def test_an_intake_with_a_fixed_route_leads_to_that_route_only(stage: Stage, pages: Pages) -> None:
     page = pages.open(stage.service, "#/flow")
     expect(line(page, "/in/parcel-service to parcels")).to_be_attached()
@@ -86,6 +88,7 @@ def test_a_failing_target_has_the_colour_of_failure_beside_lag_and_parked_events
     expect(target).to_have_class(re.compile("failing"))
 
 
+@pytest.mark.nightly
 def test_events_that_wait_to_be_pulled_are_no_failure(stage: Stage, pages: Pages) -> None:
     page = pages.open(stage.service, "#/flow")
     reports = node(page, "Subscription reports")
@@ -100,6 +103,7 @@ def _queued(stage: Stage) -> int:
     return waiting
 
 
+@pytest.mark.nightly
 def test_at_400_pixels_the_flow_shows_all_five_columns(stage: Stage, pages: Pages) -> None:
     page = pages.open(stage.service, "#/flow", viewport={"width": 400, "height": 800})
     for title in ("Senders", "Routes", "Topics", "Subscriptions", "Targets"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.console.files import WEB, read
-from console import demand_console
+from console import SHARED_BROWSER, demand_console
 from console_pictures import LARGEST, PICTURES, SCHEMES, file_of, make, pictured_pages
 from kafka_install import CHECKOUT
 
@@ -36,6 +36,7 @@ def test_the_guide_shows_every_page_in_light_and_dark() -> None:
 def test_pictures_are_made(tmp_path: Path) -> None:
     """As ``python -m console_pictures`` makes them, with less traffic before."""
     demand_console()
+    SHARED_BROWSER.close()  # the pictures are made by another one
     pages, pictures = pictured_pages(), tmp_path / "pictures"
     pictures.mkdir()
     make(tmp_path, pictures, pages, warm=10.0, seen=5.0)

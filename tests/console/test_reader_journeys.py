@@ -62,6 +62,7 @@ def test_a_master_is_offered_them(stage: Stage, pages: Pages) -> None:
     expect(page.get_by_role("button", name=re.compile("^Redrive all"))).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_a_reader_sees_the_status_of_the_answer_and_no_command_that_it_may_not_run(
     stage: Stage, pages: Pages
 ) -> None:

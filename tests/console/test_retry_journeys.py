@@ -72,6 +72,7 @@ def test_try_now_on_the_event_on_parked_and_on_the_subscription(stage: Shop, pag
     _until_parked(stage)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("stage", [True], indirect=True)
 def test_a_reader_is_not_offered_it(stage: Shop, pages: Pages) -> None:
     stage.target.status = BAD

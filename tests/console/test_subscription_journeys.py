@@ -108,6 +108,7 @@ def test_pause_replay_resume(stage: Stage, pages: Pages) -> None:
     assert stage.service.ask("GET", "/v1/subscriptions/tracking/replays")[1] == []
 
 
+@pytest.mark.nightly
 def test_the_charts_of_a_subscription_begin_with_the_history_of_the_service(
     stage: Stage, pages: Pages
 ) -> None:
@@ -182,6 +183,7 @@ def keeping_secrets(tmp_path: Path) -> Iterator[Stage]:
         yield found
 
 
+@pytest.mark.nightly
 def test_a_new_subscription_picks_topics_signs_and_groups_its_filters(
     keeping_secrets: Stage, pages: Pages
 ) -> None:
@@ -254,6 +256,7 @@ def test_a_subscription_is_changed_and_deleted_by_its_typed_name(
     assert console.ask("GET", "/v1/subscriptions/short-lived")[0] == 404
 
 
+@pytest.mark.nightly
 @pytest.mark.rabbitmq
 def test_a_broker_that_goes_and_comes_back_is_seen_within_three_seconds(
     rabbitmq: str, tmp_path: Path, pages: Pages
@@ -282,6 +285,7 @@ def healthy(service: ConsoleService, broker: str) -> bool:
     return found
 
 
+@pytest.mark.nightly
 def test_a_session_that_only_reads_sees_no_button_that_changes(
     tmp_path: Path, pages: Pages
 ) -> None:

@@ -56,6 +56,7 @@ def test_four_pages_name_the_same_problem(
     expect(page.get_by_text(button, exact=True).first).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_a_pull_subscription_shows_what_waits_to_be_pulled(stage: Stage, pages: Pages) -> None:
     """It said "waiting for the first event", and a lag of 0."""
     wait_until(lambda: "queue-full" in verdicts_of(stage.service, "queue"), "a full queue")

@@ -4,8 +4,8 @@
     def test_a_page(console, page): ...          # both fixtures come with tests/console/conftest.py
         page.goto(console.url("#/subscriptions"))
 
-The browser lives for one module, because Playwright's event loop cannot run while tests that are
-coroutines run.
+The browser lives for the tests of the folder, and no longer: Playwright's event loop cannot run
+while tests that are coroutines run.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from skipping import skip_or_fail
 WITHIN_MS = 60_000.0  # an expectation waits this long: on a busy machine a browser is slow
 TOKEN = "the-token-of-the-console-tests"
 READER = "the-token-that-may-only-read"
+FAILED = pytest.StashKey[bool]()
+"""The key by which ``tests/console/conftest.py`` notes whether the body of a test has failed."""
 
 
 class ConsoleService(ReloadService):
@@ -134,13 +136,15 @@ class Pages:
         page.goto(service.url(fragment))
         return page
 
-    def end(self, *, name: str) -> None:
-        """Save a picture of each open page as ``<tmp>/<name>-<n>.png``, assert that no page did
-        wrong, and close all.
+    def end(self, *, name: str, failed: bool) -> None:
+        """Assert that no page did wrong, and close all.
+
+        After a failure, save a picture of each open page as ``<tmp>/<name>-<n>.png``. A picture
+        takes longer than many tests.
         """
         try:
             for number, (page, watch) in enumerate(self._open):
-                if not page.is_closed():
+                if (failed or watch.faults) and not page.is_closed():
                     page.screenshot(path=self._folder / f"{name}-{number}.png")
                 assert watch.faults == []
         finally:
@@ -155,11 +159,33 @@ def log_in(context: BrowserContext, service: ConsoleService, token: str) -> None
     assert answer.ok, answer.text()
 
 
+class SharedBrowser:
+    """A browser for tests that follow each other: it takes longer to start than most of them."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._browser: Browser | None = None
+
+    def open(self, folder: Path) -> Browser:
+        """Return the browser, and start it if it does not run. ``folder`` is its home."""
+        if self._browser is None or not self._browser.is_connected():
+            self.close()
+            self._browser = self._stack.enter_context(browsing(folder))
+        return self._browser
+
+    def close(self) -> None:
+        self._browser = None
+        self._stack.close()
+
+
+SHARED_BROWSER = SharedBrowser()
+
+
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
+    """Return the browser that ``tests/console/conftest.py`` closes after the last test of the folder."""
     demand_console()
-    with browsing(tmp_path_factory.mktemp("browser")) as found:
-        yield found
+    return SHARED_BROWSER.open(tmp_path_factory.mktemp("browser"))
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +203,8 @@ def pages(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> I
     """Open pages for one test. At the end of the test, the rules of ``PageWatch`` are checked for each page."""
     found = Pages(browser, tmp_path)
     yield found
-    found.end(name=re.sub(r"\W+", "-", request.node.name))
+    failed = request.node.stash.get(FAILED, True)
+    found.end(name=re.sub(r"\W+", "-", request.node.name), failed=failed)
 
 
 @pytest.fixture
