@@ -11,7 +11,7 @@ from typing import Any
 
 from app.interfaces import Clock
 from app.kubernetes import paths
-from app.kubernetes.client import CONFLICT, NOT_FOUND, KubernetesClient, KubernetesRefused
+from app.kubernetes.client import NOT_FOUND, KubernetesClient, KubernetesRefused
 from app.kubernetes.names import DRAIN_FINALIZER, GROUP, PLURAL
 
 
@@ -63,7 +63,8 @@ class Drain:
         return self._clock.now() - deleted >= self._within
 
     async def _patch(self, item: Any, *, add: bool) -> None:
-        """Write the finalizers of exactly this version of the object. A newer version is looked at again anyway."""
+        """Write the finalizers of exactly this version of the object. Raise KubernetesRefused with 409 if it has a
+        newer one."""
         named = item["metadata"]
         others = [each for each in named.get("finalizers", ()) if each != DRAIN_FINALIZER]
         finalizers = [*others, DRAIN_FINALIZER] if add else others
@@ -73,5 +74,5 @@ class Drain:
         try:
             await self._client.patch(paths.subscription(named["namespace"], named["name"]), change)
         except KubernetesRefused as refused:
-            if refused.status not in {CONFLICT, NOT_FOUND}:
+            if refused.status != NOT_FOUND:
                 raise

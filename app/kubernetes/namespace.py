@@ -19,6 +19,13 @@ from app.kubernetes.watched import Watched
 _POINTS_ANYWHERE = "ExternalName"
 
 
+def _without_status(item: Any) -> object:
+    """Return what of an object the operator does not write itself."""
+    named = item["metadata"]
+    ends = named.get("deletionTimestamp"), named.get("finalizers")
+    return named["uid"], named["generation"], ends
+
+
 class Namespace:
     """The copies of one namespace.
 
@@ -38,7 +45,9 @@ class Namespace:
         self.rights = NamespaceRights(settings)
         self._changed = changed
         labelled = {"labelSelector": f"{SECRET_LABEL}={SECRET_USE}"}
-        self._objects = Watched(client, paths.subscriptions(self.name), self._object_changed)
+        self._objects = Watched(
+            client, paths.subscriptions(self.name), self._object_changed, shape=_without_status
+        )
         core = paths.core
         self._secrets = Watched(client, core(self.name, "secrets"), self._secret_changed, labelled)
         self._services = Watched(client, core(self.name, "services"), self._service_changed)
@@ -62,6 +71,12 @@ class Namespace:
         async with asyncio.TaskGroup() as group:
             for each in self._all:
                 group.create_task(each.run())
+
+    @property
+    def knows_objects(self) -> bool:
+        """Return True if the copy of the objects was complete once. It is enough to delete a subscription: the Secrets
+        of a namespace that ends cannot be read."""
+        return self._objects.complete
 
     @property
     def is_complete(self) -> bool:

@@ -96,7 +96,7 @@ class Reconciler:
             place = self._namespaces.get(namespace)
             if place is None:
                 await self._pause_unlisted(name, namespace)
-            elif place.is_complete and short not in place.objects:
+            elif place.knows_objects and short not in place.objects:
                 self.add((namespace, short))
 
     async def _pause_unlisted(self, name: str, namespace: str) -> None:
@@ -146,10 +146,11 @@ class Reconciler:
         """Bring one subscription in step with its object."""
         namespace, name = key
         place = self._namespaces[namespace]
-        if not place.is_complete:
+        item = place.objects.get(name)
+        is_deleted = item is None or bool(item["metadata"].get("deletionTimestamp"))
+        if not (place.knows_objects if is_deleted else place.is_complete):
             self._later(key, _SOON)
             return
-        item = place.objects.get(name)
         subscription = subscription_id(namespace, name)
         if item is None:
             await self._delete(subscription)

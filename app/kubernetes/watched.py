@@ -15,6 +15,10 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds before a failed list is tried a
 _log = logging.getLogger(__name__)
 
 
+def _version(item: Any) -> object:
+    return item["metadata"].get("resourceVersion")
+
+
 class Watched:
     """The objects of one list by name. While the API server is away, the copy stays as it was.
 
@@ -30,8 +34,10 @@ class Watched:
         path: str,
         changed: Callable[[str], None],
         query: Mapping[str, str] | None = None,
+        shape: Callable[[Any], object] = _version,
     ) -> None:
-        """Take the list and a function that is called with the name of each object that changed."""
+        """Take the list and a function that is called with the name of each object that changed. An object has
+        changed if its ``shape`` has."""
         self.objects: dict[str, Any] = {}
         self.complete = False
         self.trouble = ""
@@ -39,6 +45,7 @@ class Watched:
         self._path = path
         self._changed = changed
         self._query = query
+        self._shape = shape
 
     async def run(self) -> None:
         """Keep the copy until the task is cancelled."""
@@ -60,7 +67,7 @@ class Watched:
         now = {each["metadata"]["name"]: each for each in found}
         before, self.objects = self.objects, now
         for name in {*before, *now}:
-            if _version(before.get(name)) != _version(now.get(name)):
+            if self._differs(before.get(name), now.get(name)):
                 self._changed(name)
         self.trouble = ""
         self.complete = True
@@ -82,17 +89,18 @@ class Watched:
 
     def _apply(self, kind: str, item: Any) -> None:
         name = item["metadata"]["name"]
-        if kind == "DELETED":
-            self.objects.pop(name, None)
-        else:
-            self.objects[name] = item
-        self._changed(name)
+        before, now = self.objects.pop(name, None), None if kind == "DELETED" else item
+        if now is not None:
+            self.objects[name] = now
+        if self._differs(before, now):
+            self._changed(name)
+
+    def _differs(self, before: Any, now: Any) -> bool:
+        if before is None or now is None:
+            return before is not now
+        return self._shape(before) != self._shape(now)
 
     def _report(self, trouble: str) -> None:
         if trouble != self.trouble:
             _log.warning("%s cannot be read: %s. Known objects stay in force.", self._path, trouble)
         self.trouble = trouble
-
-
-def _version(item: Any) -> str:
-    return "" if item is None else str(item["metadata"].get("resourceVersion"))

@@ -130,6 +130,15 @@ async def test_before_the_copies_are_complete_nothing_is_deleted(house):
     assert house.work.waiting == 0
 
 
+async def test_the_end_of_an_object_needs_no_secrets(house):
+    """A namespace that ends has none any more, and must not hang on the finalizer."""
+    house.place._secrets.complete = False
+    deleted = {"deletionTimestamp": "1970-01-01T00:00:10Z", "finalizers": [DRAIN_FINALIZER]}
+    house.objects["a"] = an_object(**deleted)
+    await house.look()
+    assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == []
+
+
 async def test_a_new_leader_writes_nothing_that_is_stored(house):
     house.objects["a"] = an_object()
     await house.look()
