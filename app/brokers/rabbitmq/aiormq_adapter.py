@@ -220,6 +220,7 @@ class FrameReader(asyncio.StreamReader):
         self._rest = b""  # an incomplete frame
         self._fault: Exception | None = None  # raised after all frames before it were read
         self._greeted = False
+        self._is_greeting = False  # the server has another version, and says so instead of a frame
         self._passed = asyncio.get_running_loop().time()  # time of the last frame for the library
 
     def at_eof(self) -> bool:
@@ -254,7 +255,8 @@ class FrameReader(asyncio.StreamReader):
     def _cut(self, data: bytes, left: list[bytes]) -> bool:
         """Take all complete frames. Append those of the library to ``left``. Return False if one is invalid."""
         at, size = 0, len(data)
-        if not self._greeted and data.startswith(_GREETING):
+        if not self._greeted and (self._is_greeting or data.startswith(_GREETING)):
+            self._is_greeting = True
             left.append(data)
             self._rest = b""
             return True

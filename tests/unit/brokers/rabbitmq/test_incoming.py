@@ -357,3 +357,14 @@ async def test_blocked_publishers_are_told_here_alone_and_a_refused_login_says_w
     assert noticed == [True, True, False]
     assert changes == ["low on memory", ""]
     assert str(transport.refusal()) == str(ConnectionClosed(530, "vhost x not found"))
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+async def test_a_greeting_of_another_version_reaches_the_library_whole(cut: int) -> None:
+    """AMQP 4.2.2: a server of another version sends its protocol header, and closes the connection."""
+    greeting = b"AMQP\0\0\x09\1"
+    incoming = FrameReader()
+    incoming.feed_data(greeting[:cut])
+    incoming.feed_data(greeting[cut:])
+    incoming.feed_eof()
+    assert await incoming.read() == greeting
