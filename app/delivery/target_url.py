@@ -69,7 +69,9 @@ def read_url(text: str) -> TargetUrl:
         port = url.port
     except (ValueError, IndexError):  # yarl's, of a bracket before an empty host
         raise ValueError("not a URL to post to") from None
-    host = url.raw_host or ""
+    host, authority = url.raw_host or "", url.host_port_subcomponent or ""
+    if ":" not in host:  # the zone of an address may have capital letters
+        host, authority = host.lower(), authority.lower()  # yarl leaves some beside a foreign label
     if url.scheme not in {"http", "https"} or not port or not _HOST.fullmatch(host):
         raise ValueError("not a URL to post to")
     if fault := _fault_of_host(host, bracketed="[" in _split(text)[1]):
@@ -79,7 +81,7 @@ def read_url(text: str) -> TargetUrl:
         scheme=url.scheme,
         host=host.replace("%25", "%", 1) if ":" in host else host,
         port=port,
-        authority=_ZONE.sub("", url.host_port_subcomponent or ""),
+        authority=_ZONE.sub("", authority),
         target=_encoded(_FOREIGN_PATH, path or "/", "%20") + _encoded(_FOREIGN_QUERY, query, "+"),
         login=None if login is None else _login(login),
     )

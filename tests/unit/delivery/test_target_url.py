@@ -53,6 +53,7 @@ def test_what_is_of_rfc_3986_is_not_touched(rest: str) -> None:
         ("https://h.example./", "h.example.", 443, "h.example", None),
         ("https://a_b.-c.example", "a_b.-c.example", 443, "a_b.-c.example", None),
         ("https://\uff11\uff12\uff17.0.0.1/", "127.0.0.1", 443, "127.0.0.1", None),
+        ("https://\u02fc.U:1", "xn--gsa.u", 1, "xn--gsa.u:1", None),  # no name of IDNA 2008
         ("https://u:p%40@h", "h", 443, "h", b"u:p@"),
         ("https://@h", "h", 443, "h", None),
     ],
