@@ -69,9 +69,7 @@ def read_url(text: str) -> TargetUrl:
         port = url.port
     except (ValueError, IndexError):  # yarl's, of a bracket before an empty host
         raise ValueError("not a URL to post to") from None
-    host, authority = url.raw_host or "", url.host_port_subcomponent or ""
-    if ":" not in host:  # the zone of an address may have capital letters
-        host, authority = host.lower(), authority.lower()  # yarl leaves some beside a foreign label
+    host = _small(url.raw_host or "")
     if url.scheme not in {"http", "https"} or not port or not _HOST.fullmatch(host):
         raise ValueError("not a URL to post to")
     if fault := _fault_of_host(host, bracketed="[" in _split(text)[1]):
@@ -81,10 +79,17 @@ def read_url(text: str) -> TargetUrl:
         scheme=url.scheme,
         host=host.replace("%25", "%", 1) if ":" in host else host,
         port=port,
-        authority=_ZONE.sub("", authority),
+        authority=_small(_ZONE.sub("", url.host_port_subcomponent or "")),
         target=_encoded(_FOREIGN_PATH, path or "/", "%20") + _encoded(_FOREIGN_QUERY, query, "+"),
         login=None if login is None else _login(login),
     )
+
+
+def _small(host: str) -> str:
+    """Return a host name in small letters. yarl leaves capital ones beside a label that IDNA 2008 does not have.
+
+    An IPv6 address stays as it is, because its zone may have capital letters."""
+    return host if ":" in host.rpartition(":")[0] else host.lower()
 
 
 def _fault_of_host(host: str, *, bracketed: bool) -> str:
