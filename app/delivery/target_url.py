@@ -86,7 +86,7 @@ def read_url(text: str) -> TargetUrl:
 
 
 def _small(host: str) -> str:
-    """Return a host name in small letters. yarl leaves capital ones beside a label that IDNA 2008 does not have.
+    """Return a host name in small letters. yarl keeps capital ones if another label is not of IDNA 2008.
 
     An IPv6 address stays as it is, because its zone may have capital letters."""
     return host if ":" in host.rpartition(":")[0] else host.lower()

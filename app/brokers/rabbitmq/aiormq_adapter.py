@@ -220,7 +220,9 @@ class FrameReader(asyncio.StreamReader):
         self._rest = b""  # an incomplete frame
         self._fault: Exception | None = None  # raised after all frames before it were read
         self._greeted = False
-        self._is_greeting = False  # the server has another version, and says so instead of a frame
+        self._is_greeting = (
+            False  # the server has another version, and sends this instead of a frame
+        )
         self._passed = asyncio.get_running_loop().time()  # time of the last frame for the library
 
     def at_eof(self) -> bool:
