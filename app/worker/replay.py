@@ -185,8 +185,8 @@ class ReplayRunner(DispatcherPart):
     def _skips_expired(self, run: ReplayedRange, error: PositionOutOfRange) -> bool:
         """Move the replay on to the earliest position that the log still has. Return False if that is no progress.
 
-        A replay never moves back: a position after the last message means that the log has lost messages, or that a broker
-        does not have them yet.
+        A replay never moves back. A position after the last message means that the log has lost messages, or that a
+        broker does not have them yet.
         """
         if not is_before(run.range.next, error.earliest):
             return False

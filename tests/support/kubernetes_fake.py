@@ -87,7 +87,7 @@ class Objects:
     def change(
         self, collection: str, name: str, part: str, change: Callable[[Object], Object]
     ) -> Object:
-        """Store what ``change`` makes of an object, or of its status alone if ``part`` says so."""
+        """Store what ``change`` makes of an object, or of its status alone if ``part`` is its path."""
         before = self.get(collection, name)
         wanted = change(copy.deepcopy(before))
         asked = wanted["metadata"].get("resourceVersion", "")
@@ -312,7 +312,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing of a client that has gone."""
+        """Ignore a client that has gone."""
 
 
 class FakeApiServer:

@@ -21,8 +21,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One subscription as the registry stores it.
 
     Attributes:
-        origin: ``file`` if the configuration file declares the subscription, ``api`` if a caller of the API created
-            it, and ``kubernetes`` if an object of Kubernetes declares it.
+        origin: ``file``, ``api`` or ``kubernetes``: what declares the subscription.
         place: The place in the file or the object that declares the subscription, or "" for one from the API.
         version: The version in the store, or 0 for a subscription from the file. ``etag`` is the version in
             quotes.
