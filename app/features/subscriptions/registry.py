@@ -107,12 +107,17 @@ class ApiSubscriptionRegistry:
         the stored one."""
         _demand_owner(entry, owner)
         await self._catalog.delete(entry.id, entry.version)
-        await self.nudge()
+        await self._follow_change(owner)
 
     async def nudge(self) -> None:
         """Make the workers of this process read the store now."""
         await self._catalog.refresh()
         await self._look()
+
+    async def _follow_change(self, owner: str) -> None:
+        """Make the workers of this process read a change now. An owner such as Kubernetes changes a thousand at
+        once: workers then take the changes of a second together, as those of other processes do."""
+        await (self._catalog.refresh() if owner else self.nudge())
 
     def _demand_below_limit(self) -> None:
         """Raise Refused with 409 if the API has created as many subscriptions as allowed."""
@@ -178,7 +183,7 @@ class ApiSubscriptionRegistry:
         for at in paths_of(FileSecret, valid):
             sealed = with_changed_value(sealed, at, self._catalog.vault.seal)
         await self._catalog.put(valid.id, msgspec.json.encode(sealed), expected, owner)
-        await self.nudge()
+        await self._follow_change(owner)
         entry = self._catalog.entry(valid.id)
         if entry is None:
             raise VersionConflict(f"{valid.id} was deleted at the same moment", 0)

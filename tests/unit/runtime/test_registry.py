@@ -437,3 +437,18 @@ async def test_a_change_is_checked_alone_unless_others_depend_on_it(
     assert mirror is not None
     await process.registry.remove(mirror)
     assert checked[4:] == [2]
+
+
+async def test_workers_take_the_changes_of_an_owner_together(process: Process) -> None:
+    """They look once a second anyway; a look for each of a thousand changes would take minutes."""
+    looked: list[str] = []
+
+    async def look() -> None:
+        looked.append("look")
+
+    registry = ApiSubscriptionRegistry(process.catalog, forget=process._forget, look=look)
+    owned = await registry.make({**DOCUMENT, "id": "team-a.one"}, owner="kubernetes")
+    await registry.remove(owned, "kubernetes")
+    assert looked == []
+    await registry.make({**DOCUMENT, "id": "mine"})
+    assert looked == ["look"]
