@@ -198,6 +198,7 @@ class Files:
     def closed(self) -> list[DataFile]:
         self._write()
         self._close()
+        pa.default_memory_pool().release_unused()  # a worker lives on after a large batch
         return self._closed
 
     def discard(self) -> None:

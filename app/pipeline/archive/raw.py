@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from app.pipeline import history, tables
-from app.pipeline.archive import iceberg_adapter, progress
+from app.pipeline.archive import commit, iceberg_adapter, progress
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.reading import batches
 from app.pipeline.decode import KEPT, SENT
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS: Final = (*KEPT, *SENT)
-_SHARE: Final = "paths ARRAY<STRING>"
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -73,10 +72,14 @@ def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> 
     wanted = ReadTask(
         iceberg_adapter.schema(table, name, COLUMNS), start, end, iceberg_adapter.access(table)
     )
-    # Spark makes a task of each row.
     each_core = shares(found, spark.sparkContext.defaultParallelism)
-    frame = spark.createDataFrame([(paths,) for paths in each_core], _SHARE)
+    frame = commit.one_task_each(spark, as_shares(each_core))
     return RangeRecords(frame, partial(read_files, wanted=wanted))
+
+
+def as_shares(each_task: Sequence[Sequence[str]]) -> pa.Table:
+    """Return a table with a row for each task: the paths of the files that it reads."""
+    return pa.table({"paths": pa.array(each_task, pa.list_(pa.string()))})
 
 
 def _files(

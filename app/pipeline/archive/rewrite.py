@@ -13,6 +13,7 @@ import pyarrow as pa
 from app.pipeline import history
 from app.pipeline.archive import commit, iceberg_adapter
 from app.pipeline.archive.files import FILES, Files, TableLayout, as_batch
+from app.pipeline.archive.raw import as_shares
 from app.pipeline.archive.reading import batches
 from app.pipeline.settings import Lake
 
@@ -53,8 +54,8 @@ def replace_files(
         commit.layout(spark, lake, name, typed),
         schema=iceberg_adapter.schema(table, lake.table(name), columns),
     )
-    shares = [([each.path for each in group],) for group in groups]
-    frame = spark.createDataFrame(shares, "paths ARRAY<STRING>")
+    shares = as_shares([[each.path for each in group] for group in groups])
+    frame = commit.one_task_each(spark, shares)
     added = commit.run_tasks(frame.mapInArrow(partial(write_again, layout=layout), FILES))
     gone = [each.java for group in groups for each in group]
     made = commit.replace(spark, lake.table(name), gone, added, since)

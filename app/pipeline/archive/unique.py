@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +22,14 @@ from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
 from app.pipeline.archive import commit
-from app.pipeline.archive.files import DOOMED, FILES, DataFile, TableLayout, rewrite_without_doomed
+from app.pipeline.archive.files import (
+    DOOMED,
+    FILES,
+    DataFile,
+    TableLayout,
+    as_batch,
+    rewrite_without_doomed,
+)
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.storage import open_file
 from app.pipeline.decode.buffers import Numbers
@@ -278,11 +284,9 @@ def _rewrite_files(
     """Write files again without their doomed rows, with one task for each file."""
     if not doomed:
         return []
-    rows = [
-        {**msgspec.structs.asdict(arriving[n]), DOOMED: each.astype(np.int64).tobytes()}
-        for n, each in doomed.items()
-    ]
-    frame = spark.createDataFrame(rows, f"{FILES}, {DOOMED} BINARY").repartition(len(rows))
+    files = pa.Table.from_batches([as_batch([arriving[n] for n in doomed])])
+    rows = [each.astype(np.int64).tobytes() for each in doomed.values()]
+    frame = commit.one_task_each(spark, files.append_column(DOOMED, pa.array(rows, pa.binary())))
     return commit.run_tasks(frame.mapInArrow(partial(rewrite_without_doomed, layout=layout), FILES))
 
 
