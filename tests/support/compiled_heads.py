@@ -25,7 +25,7 @@ SEEDS = [
 
 
 class ParsedRequests:
-    """What httptools finds in the bytes of a connection."""
+    """The requests that httptools finds in the bytes of a connection."""
 
     def __init__(self, data: bytes) -> None:
         self.headers: list[tuple[bytes, bytes]] = []

@@ -1,4 +1,4 @@
-"""What every reader must do, whatever arrives: return valid events, or refuse them by the sender's fault."""
+"""Checks that every reader returns valid events, or refuses them by the sender's fault, whatever arrives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def written(decoded: Decoded, kind: str, writing: EncodeOptions) -> None:
     """Write an event as a record, which the binding may refuse."""
     try:
         BINDINGS[kind].encode(decoded, writing, None)
-    except SenderError as error:  # too long a name for AMQP, say
+    except SenderError as error:  # for example, the name is too long for AMQP
         refused_with(error)
 
 

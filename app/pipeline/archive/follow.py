@@ -1,8 +1,8 @@
 """Run the archive until it is stopped.
 
 The stream writes small batches to one file each, and large ones, such as a backlog, to several at
-once. It is started again from its checkpoint when the size of its batches changes, and when a
-catalog or a storage that did not answer may answer again. Between batches, the archive merges small
+once. It is started again from its checkpoint when the size of its batches changes, and when an
+absent catalog or storage may answer again. Between batches, the archive merges small
 files of earlier ones.
 """
 
@@ -149,8 +149,8 @@ class FollowedStream:
         self.is_running, self._wait = False, time.monotonic()
 
     def resume(self) -> None:
-        """Before something is tried again, check that this process still has the lock of the lake,
-        and start a stream if there is none. Raises the errors of ``once``, and those of Spark.
+        """Check that this process still has the lock of the lake, and start a stream if there is
+        none. This precedes each new attempt. Raises the errors of ``once``, and those of Spark.
         """
         if self.is_due:
             self._held.demand()
