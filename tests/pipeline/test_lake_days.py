@@ -175,7 +175,7 @@ def test_a_lake_of_the_layout_before_goes_on_and_can_be_moved(
     assert house.events() == {**before, ("/s", "new-0"): 24, ("/s", "new-1"): 26}
     rows = read_table(house.folder, "events", ("id", "mark")).to_pylist()
     assert {row["id"] for row in rows if row["mark"]} == {"3-1"}
-    files = house.session.table(f"{name}.files").select("partition").distinct().collect()
+    files = house.session.table(f"{name}.data_files").select("partition").distinct().collect()
     assert {str(each["partition"]["time_day"]) for each in files} >= {"2026-01-03"}
     assert all(each["partition"]["time_day"] is not None for each in files)
     house.stored(event("0-0", 0), event("later", 7))

@@ -116,7 +116,7 @@ def _apply_deletes(spark: SparkSession, lake: Lake) -> int:
     """
     [found] = spark.sql(
         f"CALL lake.system.rewrite_data_files(table => '{lake.namespace}.{tables.EVENTS_TABLE}',"
-        " options => map('delete-file-threshold', '1'))"
+        " options => map('delete-file-threshold', '1', 'min-file-size-bytes', '0'))"  # no other files
     ).collect()
     return int(found["rewritten_data_files_count"])
 
