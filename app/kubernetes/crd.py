@@ -73,8 +73,9 @@ def spec() -> Node:
     properties["onDelete"] = {
         "type": "string",
         "enum": ["keep", "drain"],
-        "description": "keep: a deleted object takes its subscription with it, and waiting events are not delivered; "
-        "drain: the object stays until they are delivered, or until operator.drain_timeout",
+        "description": "keep: the subscription of a deleted object is paused, and goes on if the object is created again; "
+        "drain: the object stays until its events are delivered, or until operator.drain_timeout; then the subscription "
+        "is deleted",
     }
     topics = properties["source"]["properties"]["topics"]
     topics |= {"maxItems": _MOST_TOPICS, "x-kubernetes-list-type": "set"}

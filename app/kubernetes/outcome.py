@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Reason = Literal[
-    "Accepted", "Draining", "InvalidSpec", "NotAllowed", "SecretMissing", "SecretNotLabelled", "ServiceNotAllowed",
+    "Accepted", "Starting", "Draining", "InvalidSpec", "NotAllowed", "SecretMissing", "SecretNotLabelled", "ServiceNotAllowed",
     "IdTaken", "LimitReached", "CannotRun", "ServiceRefused", "ServiceUnavailable",
 ]  # fmt: skip
 """The reasons of the condition ``Ready``."""
@@ -24,7 +24,7 @@ class Outcome(NamedTuple):
         """Return the status of the condition."""
         if self.reason == "Accepted":
             return "True"
-        return "Unknown" if self.reason == "ServiceUnavailable" else "False"
+        return "Unknown" if self.reason in {"Starting", "ServiceUnavailable"} else "False"
 
 
 class NotAccepted(Exception):

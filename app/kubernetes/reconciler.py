@@ -87,7 +87,7 @@ class Reconciler:
             for _ in range(_AT_ONCE):
                 group.create_task(self._work())
 
-    async def remove_orphans(self) -> None:
+    async def pause_orphans(self) -> None:
         """Look at each subscription of an object that is gone, and pause those of namespaces that are not listed."""
         for name, entry in list(self._known.entries.items()):
             if entry["origin"] != OWNER:
@@ -153,7 +153,9 @@ class Reconciler:
             return
         subscription = subscription_id(namespace, name)
         if item is None:
-            await self._delete(subscription)
+            if self._ending.pop(subscription, None) is not None:  # a person has ended the wait
+                await self._delete(subscription)
+            await self._keep(subscription)
             self._reporter.forget(key)
         elif item["metadata"].get("deletionTimestamp"):
             await self._end(item, subscription)
@@ -271,7 +273,7 @@ class Reconciler:
         self._reporter.wanted.set()
 
     async def _pause(self, subscription: str) -> None:
-        """Pause a subscription whose namespace has no right to it. It keeps its position."""
+        """Pause a subscription. It keeps its position."""
         entry = self._known.entries[subscription]
         if entry["document"].get("paused"):
             return
@@ -279,6 +281,13 @@ class Reconciler:
         etag = await self._admin.replace(subscription, document, entry["etag"])
         self._written.pop(subscription, None)
         self._remember(subscription, {**entry, "document": document, "etag": etag})
+
+    async def _keep(self, subscription: str) -> None:
+        """Pause a subscription whose object is gone. It keeps its position and its events for an object to come."""
+        entry = self._known.own(subscription)
+        if entry is not None and not entry["document"].get("paused"):
+            await self._pause(subscription)
+            _log.info("%s was paused, because its object is gone", subscription)
 
     async def _delete(self, subscription: str) -> None:
         if self._known.own(subscription) is None:

@@ -14,7 +14,7 @@ from app.kubernetes import paths
 from app.kubernetes.client import NOT_FOUND, KubernetesClient, KubernetesRefused
 from app.kubernetes.names import API_VERSION, KIND, subscription_id
 from app.kubernetes.outcome import Outcome
-from app.kubernetes.status import Status, delivering, differs, status_of
+from app.kubernetes.status import Status, delivering, differs, in_force, status_of
 
 _COUNTS_EVERY = 20.0  # seconds between two writes of a status in which only numbers changed
 _STOPPED = frozenset({"Paused", "EndpointPaused", "Disabled"})
@@ -26,6 +26,7 @@ class _Reported(NamedTuple):
     """The last report about an object."""
 
     outcome: Outcome
+    ready: str  # the status of the condition Ready
     generation: int
     written: float  # monotonic time of the last write of the status
 
@@ -48,7 +49,7 @@ class Reporter:
         """Return the number of objects by the status of their condition ``Ready``."""
         found: dict[str, int] = {}
         for each in self._reported.values():
-            found[each.outcome.status] = found.get(each.outcome.status, 0) + 1
+            found[each.ready] = found.get(each.ready, 0) + 1
         return found
 
     def forget(self, key: tuple[str, str]) -> None:
@@ -61,8 +62,11 @@ class Reporter:
         key = named["namespace"], named["name"]
         earlier = self._reported.get(key)
         await self._write_events(item, health)
-        written = await self._write_status(item, outcome, health, earlier)
-        self._reported[key] = _Reported(outcome, named["generation"], written)
+        told = in_force(outcome, health)
+        written = await self._write_status(item, told, health, earlier)
+        self._reported[key] = _Reported(outcome, told.status, named["generation"], written)
+        if told.reason == "Starting":
+            self.wanted.set()
 
     async def report_health(self, item: Any, health: Mapping[str, Any] | None) -> None:
         """Report the present state of the subscription of an object that was looked at before."""

@@ -152,7 +152,7 @@ class _Term:
             self.reporter.wanted.clear()
             try:
                 await self._known.refresh()
-                await self._reconciler.remove_orphans()
+                await self._reconciler.pause_orphans()
                 await self._reconciler.report_health()
                 self._trouble = ""
             except SkybridgeError as error:

@@ -243,7 +243,10 @@ async def test_an_object_becomes_a_subscription_that_delivers(cluster, bridge, t
         lambda: condition(cluster, "billing", "Delivering").get("status") == "True", "delivers"
     )
     cluster.rest.delete(paths.subscription(TEAM, "billing"))
-    await until(lambda: bridge.shown(f"{TEAM}.billing") is None, "the subscription is deleted")
+    await until(
+        lambda: bridge.shown(f"{TEAM}.billing")["document"].get("paused"),
+        "the subscription is kept, paused",
+    )
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,8 @@ def house():
     return House()
 
 
-async def test_an_object_is_written_once_and_deleted_with_it(house):
+async def test_an_object_is_written_once_and_its_end_keeps_the_subscription(house):
+    """With ``onDelete: keep``, nothing that waits is lost, and a new object goes on (issue 46)."""
     house.objects["a"] = an_object()
     assert (await house.look()).reason == "Accepted"
     assert (await house.look()).reason == "Accepted"
@@ -116,17 +117,33 @@ async def test_an_object_is_written_once_and_deleted_with_it(house):
     await house.look()
     del house.objects["a"]
     await house.look()
-    assert [call for call, _ in house.admin.calls] == ["create", "replace", "delete"]
+    await house.look()
+    assert house.admin.entries["team.a"]["document"]["paused"] is True
+    house.objects["a"] = an_object(url="https://a.example.com/other")
+    await house.look()
+    assert "paused" not in house.admin.entries["team.a"]["document"]
+    assert [call for call, _ in house.admin.calls] == ["create", *["replace"] * 3]
 
 
-async def test_before_the_copies_are_complete_nothing_is_deleted(house):
+async def test_a_wait_that_a_person_ends_deletes_the_subscription(house):
+    house.objects["a"] = an_object()
+    await house.look()
+    deleted = {"deletionTimestamp": "1970-01-01T00:00:10Z", "finalizers": [DRAIN_FINALIZER]}
+    house.objects["a"] = an_object(**deleted)
+    assert (await house.look()).reason == "Draining"
+    del house.objects["a"]
+    await house.look()
+    assert "team.a" not in house.admin.entries
+
+
+async def test_before_the_copies_are_complete_nothing_is_paused(house):
     house.objects["a"] = an_object()
     await house.look()
     del house.objects["a"]
     house.place._objects.complete = False
     await house.look()
-    await house.work.remove_orphans()
-    assert "team.a" in house.admin.entries
+    await house.work.pause_orphans()
+    assert "paused" not in house.admin.entries["team.a"]["document"]
     assert house.work.waiting == 0
 
 
@@ -179,7 +196,7 @@ async def test_a_namespace_that_is_not_listed_any_more_is_paused(house):
     await house.look()
     house.work._namespaces = {}
     await house.known.refresh()
-    await house.work.remove_orphans()
+    await house.work.pause_orphans()
     assert house.admin.entries["team.a"]["document"]["paused"] is True
 
 
