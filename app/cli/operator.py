@@ -14,17 +14,17 @@ from app.cli.verbs import verb
 def run(
     config: ConfigFile = None,
 ) -> None:
-    """Make a subscription of each Kubernetes object of kind Subscription, and report its state on the object.
+    """Make subscriptions of objects in Kubernetes.
 
-    The namespaces are under operator.namespaces. Subscriptions are written through the admin API at
-    operator.admin.url. Of several processes one is the leader. Events are delivered by others, so
-    the end of an operator disturbs no delivery.
+    Each object of kind Subscription becomes a subscription, and shows its state. The namespaces are under
+    operator.namespaces. Subscriptions are written through the admin API at operator.admin.url. Of several
+    processes one is the leader. Events are delivered by others, so the end of an operator disturbs no delivery.
     """
     try:
         from app.kubernetes.run import serve
     except ModuleNotFoundError as missing:
         printing.fail(
             f"The Python package {missing.name} is missing.",
-            cure="pip install 'skybridge-cloudevents[kubernetes]'",
+            cure="install the extra kubernetes (make install installs it, the images have it)",
         )
     serve(config)

@@ -3,7 +3,7 @@
 Each record has a fingerprint of eight bytes: the checksums of the event's id and source. Fingerprints are appended
 in the transaction of the records, so that no other page of the file is written. A tree by id would write one page
 per event. A search scans the fingerprints in SQLite and reads the matching records. The fingerprints of a closed
-segment become one row."""
+segment become one row, or a few."""
 
 from __future__ import annotations
 
@@ -31,9 +31,13 @@ MOST = 1_000  # records in one answer, because many events may have the same id
 NO_FINGERPRINT = bytes(SIZE)  # for a record that is not an event
 
 _INSERT = "INSERT INTO prints VALUES(?, ?, ?)"
-_OF_SEGMENT = "DELETE FROM prints WHERE segment = ?"
+_NEXT_ROWS = "SELECT base_offset, prints FROM prints WHERE segment = ? AND base_offset >= ? ORDER BY base_offset LIMIT ?"
+_DELETE_UP_TO = "DELETE FROM prints WHERE segment = ? AND base_offset BETWEEN ? AND ?"
 SEARCH = "SELECT base_offset, prints FROM prints WHERE segment = ?1 AND instr(prints, ?2)"
 _COVERED = "SELECT coalesce(sum(length(prints)), 0) FROM prints WHERE segment = ?"
+STEP = 1_000
+"""Most rows that one step of merging reads and deletes, in one transaction. Appends wait for it, about a millisecond."""
+_LONG = 64 << 10  # bytes of a row that is not merged with later ones
 _DOCUMENT, _JSON = b"application/cloudevents", b"application/cloudevents+json"
 _pack = struct.Struct(">II").pack
 _SPOOLED_FOR = ("kafka", "rabbitmq", "pulsar")
@@ -123,16 +127,18 @@ class EventIndex:
     def __init__(self, keep: float, now_ms: Callable[[], int]) -> None:
         self.keep = keep
         self._now = now_ms
-        self._unmerged: set[int] = set()  # ids of segments with several rows
+        self._unmerged: dict[
+            int, int
+        ] = {}  # ids of segments with several rows; the offset where merging goes on
 
     def load(self, db: apsw.Connection) -> None:
         several = "SELECT segment FROM prints GROUP BY segment HAVING count(*) > 1"
-        self._unmerged = {segment for (segment,) in db.execute(several)}
+        self._unmerged = {segment: 0 for (segment,) in db.execute(several)}
 
     def store(self, db: apsw.Connection, segment: Segment, base: int, prints: bytes) -> None:
         """Write the fingerprints in the transaction of the records."""
         db.execute(_INSERT, (segment.id, base, prints))
-        self._unmerged.add(segment.id)
+        self._unmerged.setdefault(segment.id, 0)
 
     def due(self, catalogue: Catalogue) -> list[Segment]:
         """Return closed segments whose fingerprints have to be merged or deleted."""
@@ -144,17 +150,27 @@ class EventIndex:
             if segment.id in self._unmerged or (segment.prints and segment.last_ms < before)
         ]
 
-    def tidy(self, segment: Segment, db: apsw.Connection) -> None:
-        """Merge the fingerprints of a closed segment into one row, or delete them if they have expired. This is a
-        transaction of its own."""
+    def tidy(self, segment: Segment, db: apsw.Connection) -> bool:
+        """Make one step of merging the fingerprints of a closed segment, or of deleting them if they have expired.
+
+        A step is a transaction of its own. The next one begins with the last row that this one has made, unless that is
+        long enough. Return True if no step is left.
+        """
         old = segment.last_ms < self._now() - round(self.keep * 1000)
-        with db:
-            found = "SELECT base_offset, prints FROM prints WHERE segment = ? ORDER BY base_offset"
-            rows = [] if old else list(db.execute(found, (segment.id,)))
-            db.execute(_OF_SEGMENT, (segment.id,))
-            db.executemany(_INSERT, [(segment.id, *run) for run in _joined(rows)])
+        begin = 0 if old else self._unmerged.get(segment.id, 0)
+        rows = list(db.execute(_NEXT_ROWS, (segment.id, begin, STEP)))
+        runs = [] if old else list(_joined(rows))
+        if len(runs) < len(rows):
+            with db:
+                db.execute(_DELETE_UP_TO, (segment.id, rows[0][0], rows[-1][0]))
+                db.executemany(_INSERT, [(segment.id, *run) for run in runs])
+        if len(rows) == STEP:
+            long = bool(runs) and len(runs[-1][1]) >= _LONG
+            self._unmerged[segment.id] = 0 if old else rows[-1][0] + 1 if long else runs[-1][0]
+            return False
         segment.prints = not old
-        self._unmerged.discard(segment.id)
+        self._unmerged.pop(segment.id, None)
+        return True
 
 
 def _joined(rows: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:

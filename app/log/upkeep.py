@@ -62,10 +62,12 @@ class LogUpkeep:
         return gone
 
     async def tidy_prints(self) -> int:
-        """Merge the fingerprints of each closed segment into one row, or delete them."""
+        """Merge the fingerprints of each closed segment into one row, or delete them, in steps between which the
+        writer appends."""
         due = self._known.events.due(self._known.catalogue)
         for segment in due:
-            await self._writer().run(partial(self._known.events.tidy, segment))
+            while not await self._writer().run(partial(self._known.events.tidy, segment)):
+                pass
         return len(due)
 
     async def forget_groups(self) -> int:

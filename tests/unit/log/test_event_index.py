@@ -17,7 +17,8 @@ from app.brokers.portable import PortableLog, PublishBounds
 from app.event.value import CloudEvent
 from app.log import event_index
 from app.log.codec import fields_of
-from app.log.event_index import NO_FINGERPRINT, fingerprint_of, fingerprints_of
+from app.log.event_index import NO_FINGERPRINT, EventIndex, fingerprint_of, fingerprints_of
+from app.log.partitions import Segment
 from app.model.message import Partition
 from app.model.receipt import Receipt
 from log_steps import ManualTime
@@ -163,7 +164,10 @@ async def test_it_is_there_after_a_restart_and_goes_with_its_topic(house):
     assert house.rows() == []
 
 
-async def test_prints_of_closed_segments_become_one_row(house):
+@pytest.mark.parametrize("step", [1_000, 2, 3])
+async def test_prints_of_closed_segments_become_one_row(house, step, monkeypatch):
+    """A step has few rows, because appends wait for it. Several steps make the same one row."""
+    monkeypatch.setattr(event_index, "STEP", step)
     await house.log.stop()
     await house.open(segment_bytes=400)
     for number in range(40):
@@ -179,6 +183,28 @@ async def test_prints_of_closed_segments_become_one_row(house):
     assert await house.engine.upkeep.tidy_prints() == 0
     for number in range(40):
         assert await house.find(str(number)) == [str(number)]
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 100])
+def test_rows_with_gaps_are_merged_as_far_as_possible_and_the_steps_end(step, monkeypatch):
+    monkeypatch.setattr(event_index, "STEP", step)
+    db = apsw.Connection(":memory:")
+    db.execute(
+        "CREATE TABLE prints(segment, base_offset, prints, PRIMARY KEY(segment, base_offset)) WITHOUT ROWID"
+    )
+    segment = Segment(1, 0)
+    index = EventIndex(1.0, lambda: 0)
+    for base in (0, 1, 3, 5, 7, 8, 9, 20, 22):
+        index.store(db, segment, base, bytes([base]) * 8)
+    ended = False
+    for _ in range(50):
+        changed = db.total_changes()
+        ended = ended or index.tidy(segment, db)
+        assert db.total_changes() - changed <= 2 * step
+    assert ended
+    rows = db.execute("SELECT base_offset, length(prints) / 8 FROM prints ORDER BY 1").fetchall()
+    joined = [(0, 2), (3, 1), (5, 1), (7, 3), (20, 1), (22, 1)]
+    assert rows == joined
 
 
 async def test_prints_go_when_they_were_kept_long_enough_and_records_are_read_then(house):
