@@ -17,6 +17,10 @@ from app.log.partitions import PartitionLog, Segment
 from app.log.settings import EngineSettings, RetentionLimits
 from app.log.writer import Writer
 
+_PAUSE = (
+    0.02  # seconds between two steps of merging, so that appends have most of the writer's time
+)
+
 
 class LogUpkeep:
     """The periodic upkeep, on the event loop. Each step returns the number of deleted items."""
@@ -66,8 +70,8 @@ class LogUpkeep:
         writer appends."""
         due = self._known.events.due(self._known.catalogue)
         for segment in due:
-            while not await self._writer().run(partial(self._known.events.tidy, segment)):
-                pass
+            while not await self._writer().run(partial(self._known.events.tidy, segment)):  # noqa: ASYNC110 - a pace
+                await asyncio.sleep(_PAUSE)
         return len(due)
 
     async def forget_groups(self) -> int:
