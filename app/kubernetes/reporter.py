@@ -62,10 +62,10 @@ class Reporter:
         key = named["namespace"], named["name"]
         earlier = self._reported.get(key)
         await self._write_events(item, health)
-        told = in_force(outcome, health)
-        written = await self._write_status(item, told, health, earlier)
-        self._reported[key] = _Reported(outcome, told.status, named["generation"], written)
-        if told.reason == "Starting":
+        shown = in_force(outcome, health)
+        written = await self._write_status(item, shown, health, earlier)
+        self._reported[key] = _Reported(outcome, shown.status, named["generation"], written)
+        if shown.reason == "Starting":
             self.wanted.set()
 
     async def report_health(self, item: Any, health: Mapping[str, Any] | None) -> None:

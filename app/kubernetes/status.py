@@ -47,7 +47,7 @@ def delivering(health: Mapping[str, Any] | None) -> Delivering:
 
 
 def in_force(outcome: Outcome, health: Mapping[str, Any] | None) -> Outcome:
-    """Return an outcome as it is told. An accepted subscription is ready when it no longer starts."""
+    """Return an outcome as the status has it. An accepted subscription is ready when it no longer starts."""
     is_starting = health is None or health["state"] == "starting"
     if outcome.reason == "Accepted" and is_starting:
         return Outcome("Starting", "The subscription is stored, and takes no event yet.")
