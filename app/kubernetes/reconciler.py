@@ -100,11 +100,9 @@ class Reconciler:
                 self.add((namespace, short))
 
     async def _pause_unlisted(self, name: str, namespace: str) -> None:
-        if self._known.entries[name]["document"].get("paused") or not self._holds():
-            return
         try:
-            await self._pause(name)
-            _log.warning("%s was paused: operator.namespaces has no %s", name, namespace)
+            if self._holds() and await self._pause(name):
+                _log.warning("%s was paused: operator.namespaces has no %s", name, namespace)
         except SkybridgeError as error:
             _log.warning("%s cannot be paused: %s", name, error)
 
@@ -272,21 +270,20 @@ class Reconciler:
         self._known.remember(subscription, entry)
         self._reporter.wanted.set()
 
-    async def _pause(self, subscription: str) -> None:
-        """Pause a subscription. It keeps its position."""
+    async def _pause(self, subscription: str) -> bool:
+        """Pause a subscription, which keeps its position. Return False if it is paused already."""
         entry = self._known.entries[subscription]
         if entry["document"].get("paused"):
-            return
+            return False
         document = {**entry["document"], "paused": True}
         etag = await self._admin.replace(subscription, document, entry["etag"])
         self._written.pop(subscription, None)
         self._remember(subscription, {**entry, "document": document, "etag": etag})
+        return True
 
     async def _keep(self, subscription: str) -> None:
         """Pause a subscription whose object is gone. It keeps its position and its events for an object to come."""
-        entry = self._known.own(subscription)
-        if entry is not None and not entry["document"].get("paused"):
-            await self._pause(subscription)
+        if self._known.own(subscription) is not None and await self._pause(subscription):
             _log.info("%s was paused, because its object is gone", subscription)
 
     async def _delete(self, subscription: str) -> None:
