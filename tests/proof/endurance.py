@@ -18,13 +18,10 @@ import random
 import signal
 import sys
 import time
-from pathlib import Path
 
-from proof.brokers import LOGS
-from proof.checker import judge, report
 from proof.history import Fault, Terms
 from proof.pieces import Pieces
-from proof.runs_page import write
+from proof.pieces_command import parser_of, run_or_judge
 from proof.single import ATTEMPT, PACE, STALLED, SUBSCRIPTION, TOPIC, SingleService, single_service
 from waiting import until
 
@@ -105,24 +102,8 @@ async def piece(pieces: Pieces, asked: argparse.Namespace) -> None:
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="endurance", description=__doc__.partition("\n")[0])
-    parser.add_argument("--log", choices=LOGS, default="embedded")
-    parser.add_argument("--folder", type=Path, required=True, help="history and log of the run")
-    parser.add_argument("--minutes", type=float, default=9.0, help="of a piece, without its ends")
-    parser.add_argument("--keys", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--judge", action="store_true", help="run nothing, and judge all pieces")
-    parser.add_argument("--write", type=Path, help="with --judge: the page of the row")
-    asked = parser.parse_args(words)
-    pieces = Pieces(asked.folder)
-    if not asked.judge:
-        asyncio.run(piece(pieces, asked))
-        return 0
-    judgement = judge(pieces.files)
-    print(report(judgement, pieces.files))
-    if asked.write:
-        write(asked.write, "endurance", pieces.totals(asked.log, asked.seed), judgement)
-    return judgement.code
+    parser = parser_of("endurance", __doc__.partition("\n")[0], keys=100)
+    return run_or_judge("endurance", parser.parse_args(words), piece)
 
 
 if __name__ == "__main__":
