@@ -22,6 +22,7 @@ from app.interfaces.kept import (
     Replay,
     StoredLane,
     StoredSubscription,
+    SubscriptionChanges,
     WaitingEvent,
 )
 from app.interfaces.log import (
@@ -117,6 +118,7 @@ __all__ = [
     "Store",
     "StoredLane",
     "StoredSubscription",
+    "SubscriptionChanges",
     "SubscriptionRegistry",
     "WaitingEvent",
     "known_answer",

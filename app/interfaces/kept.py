@@ -226,6 +226,20 @@ class StoredSubscription(msgspec.Struct, frozen=True, kw_only=True):
     owner: str = ""
 
 
+class SubscriptionChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """The stored subscriptions that changed after a revision of the store.
+
+    Attributes:
+        revision: The revision of the store, read before the rows.
+        changed: Their present rows, in the order of their ids. Deleted ones are missing.
+        count: The number of all stored subscriptions.
+    """
+
+    revision: int
+    changed: list[StoredSubscription]
+    count: int
+
+
 class Halt(msgspec.Struct, frozen=True):
     """The reason why a subscription delivers nothing: an operator paused it, or its target answered 410 and
     disabled it.

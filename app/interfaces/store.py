@@ -174,6 +174,16 @@ class SubscriptionRegistry(Protocol):
     async def all(self) -> list[kept.StoredSubscription]:
         """Return all subscriptions."""
 
+    async def changes(self, since: int) -> kept.SubscriptionChanges:
+        """Return what changed after the revision ``since``. If the store is at a lower one, because a backup was
+        restored, return all subscriptions. If it is at ``since``, return no subscriptions and the count 0.
+
+        A caller that has applied all changes since the start knows more ids than ``count`` only if one was deleted.
+        """
+
+    async def ids(self) -> frozenset[str]:
+        """Return the ids of all subscriptions."""
+
     async def get(self, subscription: str) -> kept.StoredSubscription | None:
         """Return one subscription, or None."""
 

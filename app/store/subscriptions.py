@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 
 from app.errors import VersionConflict
-from app.interfaces import StoredSubscription
+from app.interfaces import StoredSubscription, SubscriptionChanges
 from app.store import revision
 from app.store.rows import insert, struct_of, values_of
 from app.store.tables import commands, consents, halts, parked, pulled, replays, subscriptions
-from app.store.transactions import StorePart, transaction
+from app.store.transactions import StorePart, shared_transaction, transaction
 
 _c = subscriptions.c
 _ITS_OWN = (halts, commands, consents, replays, parked, pulled)  # deleted with the subscription
@@ -26,10 +26,26 @@ class SubscriptionRegistry(StorePart):
         rows = connection.execute(select(subscriptions).order_by(_c.id))
         return [struct_of(StoredSubscription, row) for row in rows]
 
+    @transaction
+    def changes(self, connection: Connection, since: int) -> SubscriptionChanges:
+        number = revision.read(connection)  # first: each row of a lower version is visible then
+        if number == since:
+            return SubscriptionChanges(revision=number, changed=[], count=0)
+        query = select(subscriptions).order_by(_c.id)
+        if number > since:
+            query = query.where(_c.version > since)
+        changed = [struct_of(StoredSubscription, row) for row in connection.execute(query)]
+        count = connection.scalar(select(func.count()).select_from(subscriptions)) or 0
+        return SubscriptionChanges(revision=number, changed=changed, count=count)
+
+    @transaction
+    def ids(self, connection: Connection) -> frozenset[str]:
+        return frozenset(connection.scalars(select(_c.id)))
+
     async def get(self, subscription: str) -> StoredSubscription | None:
         return await self._transactions.run(_get, subscription)
 
-    @transaction
+    @shared_transaction
     def put(
         self,
         connection: Connection,

@@ -30,6 +30,7 @@ from app.interfaces import (
     Replay,
     RetryResult,
     StoredSubscription,
+    SubscriptionChanges,
 )
 from app.interfaces.audit import FOLDED_MS
 from app.model.message import Partition
@@ -179,6 +180,16 @@ class SubscriptionRows:
 
     async def all(self) -> list[StoredSubscription]:
         return [self.rows[name] for name in sorted(self.rows)]
+
+    async def changes(self, since: int) -> SubscriptionChanges:
+        number, rows = await self.revision(), await self.all()
+        if number == since:
+            return SubscriptionChanges(revision=number, changed=[], count=0)
+        changed = [row for row in rows if row.version > since or number < since]
+        return SubscriptionChanges(revision=number, changed=changed, count=len(rows))
+
+    async def ids(self) -> frozenset[str]:
+        return frozenset(self.rows)
 
     async def get(self, subscription: str) -> StoredSubscription | None:
         return self.rows.get(subscription)

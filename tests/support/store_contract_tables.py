@@ -294,6 +294,38 @@ class RegistryContract:
                     await store.subscriptions.delete("b", expected=stale)
         assert await store.subscriptions.get("b") == two
 
+    async def test_a_reader_learns_what_changed_after_a_revision(self, store):
+        """A process with a thousand subscriptions reads the changed ones alone, and notices a deletion by the count."""
+        one, two, three = [
+            await store.subscriptions.put(name, b"1", expected=0, now_ms=NOW) for name in "abc"
+        ]
+        first = await store.subscriptions.changes(-1)
+        assert (first.changed, first.count) == ([one, two, three], 3)
+        assert first.revision == await store.subscriptions.revision()
+        assert (await store.subscriptions.changes(first.revision)).changed == []
+        new = await store.subscriptions.put("b", b"2", expected=None, now_ms=NOW + 1)
+        await store.subscriptions.delete("a", expected=None)
+        await store.halts.halt("c", "paused", "", NOW)
+        second = await store.subscriptions.changes(first.revision)
+        assert (second.changed, second.count) == ([new], 2)
+        assert second.revision > new.version > first.revision
+        assert await store.subscriptions.ids() == {"b", "c"}
+        restored = await store.subscriptions.changes(second.revision + 9)
+        assert (restored.changed, restored.revision) == ([new, three], second.revision)
+
+    async def test_creations_at_the_same_time_have_results_of_their_own(self, store):
+        """They may share a transaction. The second one of an id is refused, and undoes no other."""
+        put = store.subscriptions.put
+        results = await asyncio.gather(
+            *(put(name, b"1", expected=0, now_ms=NOW) for name in ("a", "b", "a", "c")),
+            return_exceptions=True,
+        )
+        assert [type(each) is VersionConflict for each in results] == [False, False, True, False]
+        stored = await store.subscriptions.all()
+        assert [each.id for each in stored] == ["a", "b", "c"]
+        assert [results[0], results[1], results[3]] == stored
+        assert stored[-1].version == await store.subscriptions.revision()
+
     async def test_a_missing_subscription_has_version_0(self, store):
         with pytest.raises(VersionConflict) as conflict:
             await store.subscriptions.put("b", b"1", expected=7, now_ms=NOW)

@@ -61,7 +61,7 @@ class Registry(Protocol):
         """Return the size limit of a document in bytes."""
 
     async def entries(self) -> list[SubscriptionEntry]:
-        """Return the subscriptions of the file first, then those of the API in order of creation."""
+        """Return the subscriptions of the file first, then those of the API in the order of their ids."""
 
     async def entry(self, subscription: str) -> SubscriptionEntry | None:
         """Return the entry of a subscription id, or None if the id is unknown."""

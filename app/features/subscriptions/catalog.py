@@ -1,6 +1,6 @@
 """The catalogue of all subscriptions: those of the file, and those that the API has stored.
 
-The store is read again when any process has changed it, which its revision shows. A stored subscription may
+What changed in the store is read when any process has changed it, which its revision shows. A stored subscription may
 become unable to run, for example because its broker was removed from the file. It is then kept and reported,
 and other subscriptions are not affected.
 """
@@ -21,7 +21,7 @@ from app.config.check.candidate import Examined, affects_others, examine
 from app.config.load.loader import Loaded
 from app.errors import SetupError, VersionConflict
 from app.features.component import Component, ConfigChange
-from app.interfaces import Clock, Halt, Store, StoredSubscription
+from app.interfaces import Clock, Halt, Store, StoredSubscription, SubscriptionChanges
 from app.model.outlet_rules import with_secret_sink
 from app.model.places import paths_of, value_at, with_changed_value
 from app.model.secret import HIDDEN, FileSecret
@@ -64,8 +64,10 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         self._file = _File(loaded, _file_entries(loaded))
         self._stored: dict[str, StoredSubscription] = {}
         self._made: Mapping[str, SubscriptionEntry] = {}  # the entry of each stored document
+        self._connected: tuple[Subscription, ...] | None = None
         self.revision = UNREAD
         self._lock = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None  # a reading that has not begun yet
 
     @property
     def loaded(self) -> Loaded:
@@ -77,6 +79,16 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         """Return all subscriptions that can run."""
         made = (each.subscription for each in self._made.values() if not each.faults)
         return (*self.loaded.config.subscriptions, *filter(None, made))
+
+    @property
+    def connected(self) -> tuple[Subscription, ...]:
+        """Return the subscriptions on which the checks of others depend."""
+        if self._connected is None:
+            loaded = self.loaded
+            self._connected = tuple(
+                each for each in self.subscriptions if affects_others(loaded, each)
+            )
+        return self._connected
 
     @property
     def incarnations(self) -> Mapping[str, int]:
@@ -111,22 +123,38 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         """Return the stored subscriptions that cannot run."""
         return [each for each in self._made.values() if each.faults]
 
-    async def refresh(self) -> bool:
-        """Read the store again if it has changed, and return True if it had. Raise StoreUnavailable if the
-        store does not answer."""
+    async def refresh(self) -> None:
+        """Read what has changed in the store. Callers that wait for the same reading share it. Raise StoreUnavailable
+        if the store does not answer."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._refresh(), name="catalogue reading")
+            self._reading.add_done_callback(_retrieve)
+        await asyncio.shield(self._reading)
+
+    async def _refresh(self) -> None:
         async with self._lock:
-            revision = await self._store.subscriptions.revision()
-            if revision == self.revision:
-                return False
-            stored = await self._store.subscriptions.all()
+            self._reading = None  # who calls from now on may know of a later change
+            found = await self._store.subscriptions.changes(self.revision)
+            if found.revision == self.revision:
+                return
+            stored = await self._stored_after(found)
             self.halts = await self._store.halts.all()
-            while stored != list(self._stored.values()):
+            while stored != self._stored:
                 file = self._file
-                made = await asyncio.to_thread(self._read, stored, file)
+                made = await asyncio.to_thread(self._read, list(stored.values()), file)
                 if file is self._file:  # else a reload has changed the configuration meanwhile
-                    self._made, self._stored = made, {each.id: each for each in stored}
-            self.revision = revision
-            return True
+                    self._made, self._stored, self._connected = made, stored, None
+            self.revision = found.revision
+
+    async def _stored_after(self, found: SubscriptionChanges) -> dict[str, StoredSubscription]:
+        """Return all stored subscriptions after changes, in the order of their ids. A store that went back to a backup
+        has returned all."""
+        known = self._stored if found.revision > self.revision else {}
+        stored = {**known, **{each.id: each for each in found.changed}}
+        if len(stored) != found.count:  # some were deleted
+            present = await self._store.subscriptions.ids()
+            stored = {name: each for name, each in stored.items() if name in present}
+        return dict(sorted(stored.items()))
 
     async def clear(self, subscription: str) -> None:
         """Delete the rows that workers wrote for a deleted subscription. Raise StoreUnavailable if the store
@@ -156,14 +184,40 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         reads it again."""
         is_present = prepared.revision == self.revision
         self._file, self._made, self._stored = prepared.file, prepared.made, prepared.stored
+        self._connected = None
         self.revision = self.revision if is_present else UNREAD
 
-    async def put(self, name: str, document: bytes, expected: int, owner: str = "") -> None:
-        """Store a document in place of the version ``expected``. Raise VersionConflict if another version is
-        stored. A new subscription is the owner's."""
+    async def put(
+        self, name: str, document: bytes, expected: int, owner: str = ""
+    ) -> StoredSubscription:
+        """Store a document in place of the version ``expected``, and return its row. Raise VersionConflict if another
+        version is stored. A new subscription is the owner's."""
         now_ms = int(self._clock.now() * 1000)
         put = self._store.subscriptions.put
-        await put(name, document, expected=expected, now_ms=now_ms, owner=owner)
+        return await put(name, document, expected=expected, now_ms=now_ms, owner=owner)
+
+    async def take(self, stored: StoredSubscription, verdict: Examined, loaded: Loaded) -> None:
+        """Take over a row that was just stored, without reading the store and without checking its document again.
+
+        If that would not be the state of the store, because something else has changed, read what has changed.
+
+        Args:
+            stored: The row.
+            verdict: The result of the check of its document.
+            loaded: The configuration against which the document was checked.
+        """
+        async with self._lock:
+            if stored == self._stored.get(stored.id):
+                return  # a reading has it already
+            entry = _entry_of(stored, {}, verdict, self._file.entries)
+            touched = filter(None, (self._made.get(stored.id), entry))
+            is_next = stored.version == self.revision + 1 and loaded is self.loaded
+            if is_next and not any(_affects_others(each, self._file) for each in touched):
+                self._stored = dict(sorted({**self._stored, stored.id: stored}.items()))
+                self._made = dict(sorted({**self._made, stored.id: entry}.items()))
+                self.revision = stored.version
+                return
+        await self.refresh()
 
     async def delete(self, name: str, expected: int) -> None:
         """Delete the version ``expected`` of a document. Raise VersionConflict if another version is stored."""
@@ -251,6 +305,12 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         except SecretUnreadable as error:
             return f"its secret cannot be read: {error}. Restore the key of store.encryption"
         return found or "its document cannot be read. Delete the subscription and create it again"
+
+
+def _retrieve(reading: asyncio.Task[None]) -> None:
+    """Mark the error of a reading as seen, because each caller that still waits for it gets it."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 def _entry_of(

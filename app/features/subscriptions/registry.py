@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from app.api.asked.registry import Demand, Document, SubscriptionEntry, accept_all
 from app.api.http.problems import RequestRefused
-from app.config.check.candidate import Examined, examine
+from app.config.check.candidate import Examined, affects_others, examine
+from app.config.load.loader import Loaded
 from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict
 from app.features.subscriptions.catalog import SubscriptionCatalog
@@ -26,6 +29,14 @@ from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
 
 _UNSENT = "signing"  # secrets of this section sign requests and are never sent
+
+
+class _Checked(NamedTuple):
+    """A valid document: the result of its check, its subscription, and the configuration of the check."""
+
+    verdict: Examined
+    subscription: Subscription
+    loaded: Loaded
 
 
 class ApiSubscriptionRegistry:
@@ -43,7 +54,9 @@ class ApiSubscriptionRegistry:
         self._catalog = catalog
         self._forget = forget
         self._look = look
-        self._making = asyncio.Lock()  # so that concurrent requests cannot exceed the limit
+        self._reserved: set[str] = set()  # ids of subscriptions that are being created
+        self._of_id: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._alone = asyncio.Lock()  # for subscriptions on which the checks of others depend
 
     @property
     def largest_document(self) -> int:
@@ -51,7 +64,7 @@ class ApiSubscriptionRegistry:
         return self._catalog.loaded.config.limits.subscription_bytes
 
     async def entries(self) -> list[SubscriptionEntry]:
-        """Return the entries of the file first, then those of the API in order of creation."""
+        """Return the entries of the file first, then those of the API in the order of their ids."""
         await self._catalog.refresh()
         return self._catalog.entries
 
@@ -63,17 +76,17 @@ class ApiSubscriptionRegistry:
     async def make(
         self, document: Document, demand: Demand = accept_all, owner: str = ""
     ) -> SubscriptionEntry:
-        """Check and store a new subscription of an owner. If the document has no id, one is generated."""
+        """Check and store a new subscription of an owner. If the document has no id, one is generated. Calls at the
+        same time share the transactions of the store."""
         named = with_secret_sink({"id": f"sub-{secrets.token_hex(6)}", **document})
-        async with self._making:
-            await self._catalog.refresh()
-            self._demand_below_limit()
-            await self._demand_free_id(named["id"])
-            judged = await self._check(named, None, {})
-            demand(judged, None)
-            await self._forget(judged)
+        async with (
+            self._reserved_id(named["id"]),
+            self._checked(named, None, {}) as checked,
+        ):
+            demand(checked.subscription, None)
+            await self._forget(checked.subscription)
             try:
-                return await self._store(named, judged, 0, owner)
+                return await self._store(named, checked, 0, owner)
             except VersionConflict:
                 raise _id_taken(named["id"]) from None
 
@@ -96,17 +109,18 @@ class ApiSubscriptionRegistry:
         kept, faults = _with_kept_secrets(named, before, current.subscription)
         if faults:
             raise _invalid(faults)
-        judged = await self._check(kept, entry.id, before)
-        demand(judged, current.subscription)
-        if kept == before and entry.version == current.version:
-            return current
-        return await self._store(kept, judged, entry.version, owner)
+        async with self._checked(kept, entry.id, before) as checked:
+            demand(checked.subscription, current.subscription)
+            if kept == before and entry.version == current.version:
+                return current
+            return await self._store(kept, checked, entry.version, owner)
 
     async def remove(self, entry: SubscriptionEntry, owner: str = "") -> None:
         """Delete a subscription of an owner. Raise VersionConflict if the version of ``entry`` is no longer
         the stored one."""
         _demand_owner(entry, owner)
         await self._catalog.delete(entry.id, entry.version)
+        await self._catalog.refresh()
         await self._follow_change(owner)
 
     async def nudge(self) -> None:
@@ -117,12 +131,29 @@ class ApiSubscriptionRegistry:
     async def _follow_change(self, owner: str) -> None:
         """Make the workers of this process read a change now. An owner such as Kubernetes changes a thousand at
         once: workers then take the changes of a second together, as those of other processes do."""
-        await (self._catalog.refresh() if owner else self.nudge())
+        if not owner:
+            await self._look()
+
+    @asynccontextmanager
+    async def _reserved_id(self, name: object) -> AsyncIterator[None]:
+        """Reserve the id of a new subscription, and its place below the limit. Raise Refused with 409 if there is
+        none."""
+        key = str(name)
+        async with self._of_id.setdefault(key, asyncio.Lock()):
+            await self._catalog.refresh()
+            self._demand_below_limit()
+            self._demand_free_id(name)
+            self._reserved.add(key)
+            try:
+                yield
+            finally:
+                self._reserved.discard(key)
 
     def _demand_below_limit(self) -> None:
-        """Raise Refused with 409 if the API has created as many subscriptions as allowed."""
+        """Raise Refused with 409 if the API has created, or is creating, as many subscriptions as allowed."""
         most = self._catalog.loaded.config.limits.subscriptions
-        if self._catalog.count >= most:
+        creating = sum(self._catalog.entry(each) is None for each in self._reserved)
+        if self._catalog.count + creating >= most:
             raise RequestRefused(
                 409,
                 "too-many-subscriptions",
@@ -130,33 +161,43 @@ class ApiSubscriptionRegistry:
                 " limits.subscriptions",
             )
 
-    async def _demand_free_id(self, name: object) -> None:
+    def _demand_free_id(self, name: object) -> None:
         """Raise Refused with 409 if the id is in use. An invalid id is reported later with all other faults."""
         taken = self._catalog.entry(name) if isinstance(name, str) else None
         if taken is not None:
             raise _id_taken(taken.id) if taken.origin == "api" else refuse_change(taken)
 
-    async def _check(
+    @asynccontextmanager
+    async def _checked(
         self, document: Document, replaces: str | None, before: Document
-    ) -> Subscription:
-        """Check a document and return its subscription. Raise SenderError with 422 and all faults. A setting
-        that ``before`` also has does not count as new."""
-        others = [each for each in self._catalog.subscriptions if each.id != replaces]
+    ) -> AsyncIterator[_Checked]:
+        """Check a document, and store it within the block. If the checks of others depend on its subscription, no
+        other such subscription is stored meanwhile."""
+        checked = await self._check(document, replaces, before)
+        if not affects_others(checked.loaded, checked.subscription):
+            yield checked
+            return
+        async with self._alone:
+            yield await self._check(document, replaces, before)
+
+    async def _check(self, document: Document, replaces: str | None, before: Document) -> _Checked:
+        """Check a document. Raise SenderError with 422 and all faults. A setting that ``before`` also has does not
+        count as new."""
+        loaded = self._catalog.loaded
+        others = [each for each in self._catalog.connected if each.id != replaces]
 
         def is_new(at: Path) -> bool:
             return bool(value_at(document, at) != value_at(before, at))
 
         try:
-            (found,) = await asyncio.to_thread(
-                examine, self._catalog.loaded, [document], others, is_new
-            )
+            (found,) = await asyncio.to_thread(examine, loaded, [document], others, is_new)
         except RecursionError:
             raise RequestRefused(400, "bad-request", "the document is nested too deeply") from None
         if found.faults or found.subscription is None:
             raise _invalid(found.faults)
         if faults := list(self._secret_faults(document, found)):
             raise _invalid(faults)
-        return found.subscription
+        return _Checked(found, found.subscription, loaded)
 
     def _secret_faults(self, document: Document, found: Examined) -> Iterator[Fault]:
         """Yield a fault for each secret that cannot be stored. A placeholder cannot be stored, nor can any
@@ -176,17 +217,18 @@ class ApiSubscriptionRegistry:
                 )
 
     async def _store(
-        self, document: Document, valid: Subscription, expected: int, owner: str
+        self, document: Document, checked: _Checked, expected: int, owner: str
     ) -> SubscriptionEntry:
         """Store a checked document with its secrets encrypted, and return the new entry."""
-        sealed: Any = document
-        for at in paths_of(FileSecret, valid):
+        name, sealed = checked.subscription.id, document
+        for at in paths_of(FileSecret, checked.subscription):
             sealed = with_changed_value(sealed, at, self._catalog.vault.seal)
-        await self._catalog.put(valid.id, msgspec.json.encode(sealed), expected, owner)
+        stored = await self._catalog.put(name, msgspec.json.encode(sealed), expected, owner)
+        await self._catalog.take(stored, checked.verdict, checked.loaded)
         await self._follow_change(owner)
-        entry = self._catalog.entry(valid.id)
+        entry = self._catalog.entry(name)
         if entry is None:
-            raise VersionConflict(f"{valid.id} was deleted at the same moment", 0)
+            raise VersionConflict(f"{name} was deleted at the same moment", 0)
         return entry
 
 

@@ -190,10 +190,9 @@ async def test_another_process_knows_it_and_its_halts(tmp_path: Path, process: P
     other = Process(configured(tmp_path), other_store, KEY)
     await process.registry.make(WITH_SECRET)
     await process.store.halts.halt("made", "paused", "lunch", 1)
-    assert await other.catalog.refresh()
+    await other.catalog.refresh()
     assert [each.id for each in other.catalog.subscriptions] == ["filed", "made"]
     assert other.catalog.halts["made"].cause == "lunch"
-    assert not await other.catalog.refresh()
     await other_store.stop()
 
 
@@ -428,15 +427,73 @@ async def test_a_change_is_checked_alone_unless_others_depend_on_it(
     monkeypatch.setattr("app.features.subscriptions.catalog.examine", counting)
     for name in ("one", "two"):
         await process.registry.make({**DOCUMENT, "id": name})
-    assert checked == [1, 1]
+    assert checked == [], "the registry has checked them already"
     await process.registry.make(
         {**DOCUMENT, "id": "three", "sink": {"broker": "log", "topic": "t"}}
     )
-    assert checked[2:] == [1, 3], "a mirror feeds others"
+    assert checked == [1, 3], "a mirror feeds others"
     mirror = await process.registry.entry("three")
     assert mirror is not None
     await process.registry.remove(mirror)
-    assert checked[4:] == [2]
+    assert checked[2:] == [2]
+
+
+async def test_a_change_reads_no_other_subscription(
+    tmp_path: Path, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand subscriptions would else be read for each of a thousand changes, by every process (issue 46)."""
+    read: list[str] = []
+    changes = process.store.subscriptions.changes
+
+    async def noting(since: int) -> Any:
+        found = await changes(since)
+        read.extend(each.id for each in found.changed)
+        return found
+
+    other = Process(configured(tmp_path), process.store, KEY)
+    monkeypatch.setattr(process.store.subscriptions, "changes", noting)
+    monkeypatch.setattr(process.store.subscriptions, "all", None)
+    one, two = [await process.registry.make({**DOCUMENT, "id": name}) for name in ("one", "two")]
+    assert read == []
+    await other.catalog.refresh()
+    assert read == ["one", "two"]
+    changed = await process.registry.change(two, {**two.document, "timeout": "3s"})
+    await process.registry.remove(one)
+    await other.catalog.refresh()
+    assert read[2:] == ["two"], "by the other process alone"
+    for each in (process, other):
+        assert (each.catalog.entry("one"), each.catalog.entry("two")) == (None, changed)
+    assert other.catalog.subscriptions == process.catalog.subscriptions
+
+
+async def test_creations_at_the_same_time_disturb_one_another_not(process: Process) -> None:
+    """One of an id is made, and its group is forgotten once: a second deletion would take its position."""
+    outcomes = await asyncio.gather(
+        *(process.registry.make({**DOCUMENT, "id": name}) for name in ("one", "two", "one")),
+        return_exceptions=True,
+    )
+    refused = [each.code for each in outcomes if isinstance(each, RequestRefused)]
+    assert refused == ["id-taken"]
+    assert sorted(process.forgotten) == ["one", "two"]
+    assert sorted(each.id for each in process.catalog.subscriptions) == ["filed", "one", "two"]
+
+
+async def test_mirrors_that_are_created_at_the_same_time_form_no_loop(process: Process) -> None:
+    """Each is checked against the others, whichever comes first."""
+
+    def mirror(source: str, target: str) -> dict[str, Any]:
+        return {
+            "id": f"{source}-{target}",
+            "source": {"broker": "log", "topics": [source]},
+            "sink": {"broker": "log", "topic": target},
+        }
+
+    outcomes = await asyncio.gather(
+        *(process.registry.make(mirror(*each)) for each in (("a", "b"), ("b", "a"))),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(each, SenderError) for each in outcomes) == 1, outcomes
+    assert len(process.catalog.subscriptions) == 2
 
 
 async def test_workers_take_the_changes_of_an_owner_together(process: Process) -> None:
