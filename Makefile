@@ -14,7 +14,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 SYNCED := $(VENV)/.synced
 RUNS := $(VENV)/.runs
-UV_VERSION := $(shell awk '/^name = "uv"$$/ { getline; gsub(/[^0-9.]/, ""); print }' uv.lock)
+# Read by the one program that has to be there.
+UV_VERSION = $(shell $(PYTHON) -c 'print(open("uv.lock").read().partition("\nname = \"uv\"\nversion = \"")[2].partition("\"")[0])')
 UV := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 ARGS ?=
 
@@ -33,13 +34,13 @@ install: $(SYNCED) ## install all Python packages into .venv, from the lock file
 
 $(SYNCED): uv.lock pyproject.toml | $(UV)
 	$(UV) sync --frozen --quiet
-	@touch $@
+	@: >$@
 
 # What runs the service alone is a tenth of it, and a new user waits for it. It removes nothing that is there.
 $(RUNS): uv.lock pyproject.toml | $(UV)
 	@if [ $(SYNCED) -nt uv.lock ] && [ $(SYNCED) -nt pyproject.toml ]; then exit; fi; set -x; \
 	  $(UV) sync --frozen --quiet --no-dev --extra formats --extra otel --inexact
-	@touch $@
+	@: >$@
 
 $(BIN)/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
