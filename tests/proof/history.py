@@ -3,7 +3,8 @@
 A history has one line for each thing that has ended: a request to a gateway, a delivery to a target, a call of
 the admin listener, a fault, a time in which a worker owned a partition. The first line of one of its files has
 the terms of the run. Lines may have any order, and several processes may write a file each, because every line
-has its own times.
+has its own times. An event is an array of its members in the order of ``Event``, without those at its end that are
+None.
 
 Times are seconds of ``time.monotonic()``. All processes and network namespaces of one machine share this
 clock, and a shifted clock on a host of the service does not change it for the laboratory.
@@ -34,10 +35,8 @@ def digest(data: bytes, attributes: Mapping[str, str] | None = None) -> str:
 
     A target passes only the attributes that the sender used, because the service may add others.
     """
-    whole = hashlib.blake2b(data, digest_size=DIGEST_BYTES)
-    for name, value in sorted((attributes or {}).items()):
-        whole.update(f"\0{name}\0{value}".encode())
-    return whole.hexdigest()
+    named = "".join(f"\0{name}\0{value}" for name, value in sorted((attributes or {}).items()))
+    return hashlib.blake2b(data + named.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +199,8 @@ KINDS: dict[str, type[Any]] = {
     "terms": Terms,
 }
 _NAMES = {shape: name for name, shape in KINDS.items()}
-_FIELDS = {shape: tuple(f.name for f in fields(shape)) for shape in (*KINDS.values(), Event)}
+_FIELDS = {shape: tuple(f.name for f in fields(shape)) for shape in KINDS.values()}
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class BadHistory(ValueError):
@@ -209,15 +209,21 @@ class BadHistory(ValueError):
 
 def as_line(record: Record) -> str:
     """Return the line of a record, without the end of the line. Members that are None are left out."""
-    row: dict[str, Any] = {"kind": _NAMES[type(record)]} | _members(record)
+    row: dict[str, Any] = {"kind": _NAMES[type(record)]}
+    for name in _FIELDS[type(record)]:
+        if (value := getattr(record, name)) is not None:
+            row[name] = value
     if "events" in row:
-        row["events"] = [_members(event) for event in row["events"]]
-    return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+        row["events"] = [_array(event) for event in row["events"]]
+    return _ENCODE(row)
 
 
-def _members(record: Record | Event) -> dict[str, Any]:
-    values = ((name, getattr(record, name)) for name in _FIELDS[type(record)])
-    return {name: value for name, value in values if value is not None}
+def _array(event: Event) -> list[str | bool | None]:
+    if event.stored is not None:
+        return [event.id, event.key, event.hash, event.receipt, event.stored]
+    if event.receipt is not None:
+        return [event.id, event.key, event.hash, event.receipt]
+    return [event.id, event.key, event.hash]
 
 
 def from_line(text: str) -> Record:
@@ -230,7 +236,7 @@ def from_line(text: str) -> Record:
     try:
         shape = KINDS[row.pop("kind")]
         if "events" in row:
-            row["events"] = tuple(Event(**event) for event in row["events"])
+            row["events"] = tuple(Event(*event) for event in row["events"])
         if shape in {Request, Delivery, Call}:
             row.setdefault("status", None)
         record: Record = shape(**row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -12,6 +13,10 @@ from proof.history import Event, digest
 
 NAMES = ("id", "source", "type", "subject", "partitionkey")
 """The attributes that the sender gives. The hash of an event is of these and of its data."""
+BATCH = "application/cloudevents-batch+json"
+_DATA = re.compile(
+    rb'"data":\s*(\{[^}]*\})'
+)  # data of the sender, which has one object without inner ones
 _SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 
 
@@ -22,15 +27,43 @@ class Message(NamedTuple):
     headers: dict[str, str]
     body: bytes
 
+    @property
+    def status(self) -> int:
+        """The status of an answer."""
+        return int(self.first.split()[1])
+
+
+END_OF_HEAD = b"\r\n\r\n"
+
 
 async def read_message(reader: asyncio.StreamReader) -> Message:
     """Read one message. Raises OSError or IncompleteReadError if the connection ends before."""
-    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    first, headers = _head(await reader.readuntil(END_OF_HEAD))
+    return Message(first, headers, await reader.readexactly(_length(headers)))
+
+
+def take_message(buffer: bytearray) -> Message | None:
+    """Remove the first message from a buffer and return it, or return None if it is not whole yet."""
+    end = buffer.find(END_OF_HEAD) + len(END_OF_HEAD)
+    if end < len(END_OF_HEAD):
+        return None
+    first, headers = _head(buffer[:end])
+    whole = end + _length(headers)
+    if len(buffer) < whole:
+        return None
+    message = Message(first, headers, bytes(buffer[end:whole]))
+    del buffer[:whole]
+    return message
+
+
+def _head(head: bytes | bytearray) -> tuple[str, dict[str, str]]:
+    first, *lines = head.decode("latin-1").split("\r\n")
     fields = (line.partition(":") for line in lines if line)
-    headers = {name.strip().lower(): value.strip() for name, _, value in fields}
-    return Message(
-        first, headers, await reader.readexactly(int(headers.get("content-length", "0")))
-    )
+    return first, {name.strip().lower(): value.strip() for name, _, value in fields}
+
+
+def _length(headers: Mapping[str, str]) -> int:
+    return int(headers.get("content-length", "0"))
 
 
 class Sent(NamedTuple):
@@ -54,7 +87,7 @@ def binary_request(host: str, event: Sent) -> bytes:
 
 
 def batch_request(host: str, events: Sequence[Sent]) -> bytes:
-    """Return a POST of several events as one JSON batch. The texts of their data stay as they are."""
+    """Return a POST of several events as one JSON batch, which asks for receipts. The texts of their data stay."""
     items = (
         json.dumps(
             {"specversion": "1.0", "datacontenttype": "application/json", **each.attributes}
@@ -62,8 +95,18 @@ def batch_request(host: str, events: Sequence[Sent]) -> bytes:
         + f', "data": {each.data}}}'
         for each in events
     )
-    kind = "application/cloudevents-batch+json"
-    return _post(host, {"content-type": kind}, f"[{','.join(items)}]")
+    headers = {"content-type": BATCH, "prefer": "return=representation"}
+    return _post(host, headers, f"[{','.join(items)}]")
+
+
+def receipts(answer: Message, count: int) -> list[str | None]:
+    """Return the place of each event in its log, from the body of an answer 200. RabbitMQ's queues have no places."""
+    places: list[str | None] = [None] * count
+    for each in json.loads(answer.body):
+        if each["position"]:
+            place = (each["broker"], each["topic"], each["partition"], each["position"])
+            places[each["index"]] = "/".join(map(str, place))
+    return places
 
 
 def _post(host: str, headers: Mapping[str, str], text: str) -> bytes:
@@ -73,7 +116,15 @@ def _post(host: str, headers: Mapping[str, str], text: str) -> bytes:
     return f"POST /events HTTP/1.1\r\n{head}\r\n".encode() + body
 
 
-def received(message: Message) -> Event:
-    """Return the event of a request in binary mode, as the history has it."""
+def received(message: Message) -> tuple[Event, ...]:
+    """Return the events of a request, one in binary mode or a JSON batch, as the history has them."""
+    if message.headers.get("content-type", "").startswith(BATCH):
+        pairs = zip(json.loads(message.body), _DATA.findall(message.body), strict=True)
+        return tuple(_event(given, data) for given, data in pairs)
     given = {name: unquote(message.headers.get(f"ce-{name}", "")) for name in NAMES}
-    return Event(given["id"], given["partitionkey"], digest(message.body, given))
+    return (_event(given, message.body),)
+
+
+def _event(given: Mapping[str, str], data: bytes) -> Event:
+    attributes = {name: given[name] for name in NAMES}
+    return Event(given["id"], given["partitionkey"], digest(data, attributes))

@@ -19,40 +19,50 @@ import time
 from itertools import islice
 
 from proof.history import Terms
+from proof.load import Sizes
 from proof.pieces import PieceHistory, Pieces
 from proof.pieces_command import parser_of, run_or_judge
 from proof.single import ATTEMPT, PACE, STALLED, SUBSCRIPTION, TOPIC, SingleService, single_service
 from waiting import until
 
 COMMIT = (
-    5.0  # seconds of deliveries that a kill may repeat: twice the longest time between two commits
+    1.0  # seconds of deliveries that a kill may repeat, on a busy machine (``docs/guarantees.md``)
 )
 SETTLE = 1.0
+SIZES = Sizes(batches=0.9, most=200)
+BATCH = {"max_events": 100}
+DELIVERED = 1_000  # events that a service delivers before it is killed, at most
 
 
 async def kill_again_and_again(service: SingleService, asked: argparse.Namespace) -> None:
-    """Kill the service each time that a share of the events is acknowledged, until all are or the time is over."""
-    totals, dice = service.history.totals, random.Random(asked.seed)
+    """Kill the service each time that a share of the events is acknowledged, until all are or the time is over.
+
+    A service that was started is not killed again before it has delivered events.
+    """
+    history, totals, dice = service.history, service.history.totals, random.Random(asked.seed)
     share = asked.events / (asked.kills + 1)
     plan = [share * (number + dice.uniform(0.5, 1.5)) for number in range(asked.kills)]
     over = time.monotonic() + asked.minutes * 60
     for wanted in [*islice(plan, totals.faults.get("killed", 0), None), asked.events]:
+        enough = len(history.delivered) + dice.randint(1, DELIVERED)
         await until(
-            lambda wanted=wanted: totals.acknowledged >= wanted or time.monotonic() >= over,
-            "acknowledged events", STALLED, 0.002, lambda: service.history.requests,
+            lambda wanted=wanted, enough=enough: (
+                (totals.acknowledged >= wanted and len(history.delivered) >= enough)
+                or time.monotonic() >= over
+            ),
+            "acknowledged and delivered events", STALLED, 0.002, lambda: len(history.delivered),
         )  # fmt: skip
         if time.monotonic() >= over or totals.acknowledged >= asked.events:
             return
         await service.kill()
-        say(service.history)
+        say(history)
 
 
 def say(history: PieceHistory) -> None:
     totals = history.totals
-    waiting = history.acknowledged - len(history.delivered)
     kills = totals.faults.get("killed", 0)
     print(
-        f"{kills} kills, {totals.acknowledged:,} acknowledged, {waiting:,} waiting",
+        f"{kills} kills, {totals.acknowledged:,} acknowledged, {history.waiting:,} waiting",
         flush=True,
     )
 
@@ -63,8 +73,8 @@ async def piece(pieces: Pieces, asked: argparse.Namespace) -> None:
     totals = pieces.totals(asked.log, asked.seed)
     terms = Terms({SUBSCRIPTION: TOPIC}, commit=asked.commit, settle=SETTLE, timeout=ATTEMPT)
     history = pieces.begin(totals, terms)
-    async with single_service(pieces.folder, history) as service:
-        service.send(asked.keys, PACE)
+    async with single_service(pieces.folder, history, batch=BATCH) as service:
+        service.send(asked.keys, PACE, SIZES)
         await kill_again_and_again(service, asked)
         say(history)
         await service.finish()

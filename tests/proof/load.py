@@ -1,6 +1,6 @@
 """The senders of the laboratory: numbered events per key, one request of a key at a time, each until it is acknowledged.
 
-A program of the host ``load``. A sender that gets no 202 repeats the request at the other gateway. The order of the
+A program of the host ``load``. A sender that is not acknowledged repeats the request at the other gateway. The order of the
 events of a key is therefore defined, whichever gateway accepted them. Every request is in the history. When standard
 input closes, the senders finish the request at hand, for at most ``PATIENCE`` seconds, and the program ends.
 """
@@ -14,16 +14,25 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from proof.history import HistoryWriter, Request
-from proof.http_by_hand import Sent, batch_request, binary_request, read_message
+from proof.history import Event, HistoryWriter, Request
+from proof.http_by_hand import (
+    Message,
+    Sent,
+    batch_request,
+    binary_request,
+    read_message,
+    receipts,
+)
 
 NO_ANSWER = 15.0  # seconds until a sender gives up a request: longer than ``timeouts.publish``
 PAUSE = 0.2  # seconds before a request is repeated
 PATIENCE = 120.0
-BATCHES, MOST = 0.15, 4  # the share of requests with several events, and the most events of one
+ACKNOWLEDGED = {200, 202}
 _WORDS = ("naïve", "Straße", '\\"', "\\u00e9", "日本", "𝄞", " ", "1e3")
 
 
@@ -33,12 +42,27 @@ class Gateway(NamedTuple):
     port: int
 
 
+class Sizes(NamedTuple):
+    """The sizes of requests.
+
+    Attributes:
+        batches: The share of requests with several events.
+        most: The most events of one.
+    """
+
+    batches: float = 0.15
+    most: int = 4
+
+
 class Sender:
     """The sender of one key.
 
     Attributes:
         next: The number of the next event. Another run of the same key continues with it.
         pace: Seconds between two events, on average.
+
+    Args:
+        turns: What a sender enters for each request: for example a bound of the requests of all senders.
     """
 
     def __init__(
@@ -49,8 +73,11 @@ class Sender:
         dice: random.Random,
         pace: float,
         first: int = 0,
+        sizes: Sizes = Sizes(),  # noqa: B008
+        turns: AbstractAsyncContextManager[Any] = nullcontext(),  # noqa: B008
     ) -> None:
         self._key, self._history, self._dice = key, history, dice
+        self._sizes, self._turns = sizes, turns
         self.pace, self.next = pace, first
         self._gateways = list(gateways)
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -71,7 +98,8 @@ class Sender:
 
     def _requests(self) -> Iterator[list[Sent]]:
         while True:
-            count = self._dice.randint(2, MOST) if self._dice.random() < BATCHES else 1
+            several = self._dice.random() < self._sizes.batches
+            count = self._dice.randint(2, self._sizes.most) if several else 1
             first, self.next = self.next, self.next + count
             yield [self._event(first + each) for each in range(count)]
 
@@ -87,29 +115,50 @@ class Sender:
         return Sent(attributes, f'{{"n":  {number}, "text":"{filler}"}}')
 
     async def _accepted(self, events: list[Sent]) -> bool:
-        """Post the events once, write the request into the history, and return True for 202."""
-        gateway, start = self._gateways[0], time.monotonic()
-        status = None
-        try:
-            status = await asyncio.wait_for(self._post(gateway, events), NO_ANSWER)
-        except (OSError, asyncio.IncompleteReadError, TimeoutError):
-            pass
-        finally:  # a sender that is ended has sent the request too
-            seen = tuple(each.seen() for each in events)
-            self._history.write(Request(gateway.name, start, time.monotonic(), status, seen))
-            self._history.flush()
-        if status != 202:
+        """Post the events once, write the request into the history, and return True if it is acknowledged."""
+        async with self._turns:
+            if not await self._connected():
+                return False  # nothing was sent
+            start, answer, seen = time.monotonic(), None, [each.seen() for each in events]
+            try:
+                answer = await asyncio.wait_for(self._post(events), NO_ANSWER)
+            except (OSError, asyncio.IncompleteReadError, TimeoutError):
+                pass
+            finally:  # a sender that is ended has sent the request too
+                self._write(start, answer, seen)
+        if answer is None or answer.status not in ACKNOWLEDGED:
             self._drop()
-        return status == 202
+            return False
+        return True
 
-    async def _post(self, gateway: Gateway, events: list[Sent]) -> int:
+    def _write(self, start: float, answer: Message | None, seen: list[Event]) -> None:
+        """Write a request and its answer into the history, with the receipt of each event if there are any."""
+        status = answer.status if answer else None
+        if answer is not None and status == 200:
+            places = zip(seen, receipts(answer, len(seen)), strict=True)
+            seen = [replace(event, receipt=place) for event, place in places]
+        name, now = self._gateways[0].name, time.monotonic()
+        self._history.write(Request(name, start, now, status, tuple(seen)))
+        self._history.flush()
+
+    async def _connected(self) -> bool:
+        """Return True if there is a connection to the gateway, perhaps a new one."""
         if self._stream is None:
-            self._stream = await asyncio.open_connection(gateway.address, gateway.port)
+            gateway = self._gateways[0]
+            opening = asyncio.open_connection(gateway.address, gateway.port)
+            try:
+                self._stream = await asyncio.wait_for(opening, NO_ANSWER)
+            except (OSError, TimeoutError):
+                return False
+        return True
+
+    async def _post(self, events: list[Sent]) -> Message:
+        assert self._stream is not None
         reader, writer = self._stream
-        host = f"{gateway.address}:{gateway.port}"
+        host = f"{self._gateways[0].address}:{self._gateways[0].port}"
         one = len(events) == 1
         writer.write(binary_request(host, events[0]) if one else batch_request(host, events))
-        return int((await read_message(reader)).first.split()[1])
+        return await read_message(reader)
 
     def _drop(self) -> None:
         if self._stream is not None:

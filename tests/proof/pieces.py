@@ -59,11 +59,16 @@ class PieceHistory(HistoryWriter):
         self.acknowledged = self.requests = 0
         self.delivered: set[str] = set()
 
+    @property
+    def waiting(self) -> int:
+        """Acknowledged events of this piece that are not delivered yet, if each delivered one is acknowledged."""
+        return self.acknowledged - len(self.delivered)
+
     def write(self, record: Record) -> None:
         super().write(record)
         if isinstance(record, Request):
             self.requests += 1
-            accepted = len(record.events) if record.status == 202 else 0
+            accepted = len(record.events) if record.status in {200, 202} else 0
             self.acknowledged += accepted
             self.totals.acknowledged += accepted
         elif isinstance(record, Delivery) and record.status == 204:

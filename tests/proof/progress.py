@@ -30,8 +30,8 @@ class Progress:
     def read(self) -> None:
         """Read what was written since the last call."""
         for row in self._load.rows():
-            if row["kind"] == "request" and row.get("status") == 202:
-                self.acknowledged.update(each["id"] for each in row["events"])
+            if row["kind"] == "request" and row.get("status") in {200, 202}:
+                self.acknowledged.update(each[0] for each in row["events"])
                 if self._last:
                     self.longest_gap = max(self.longest_gap, row["end"] - self._last)
                 self._last = max(self._last, row["end"])
@@ -39,7 +39,7 @@ class Progress:
             self.attempts += 1
             if row.get("status") == 204:
                 name, end = row["subscription"], row["end"]
-                self._delivered[name].update(each["id"] for each in row["events"])
+                self._delivered[name].update(each[0] for each in row["events"])
                 self.silence[name] = max(self.silence[name], end - self._ends.get(name, end))
                 self._ends[name] = max(end, self._ends.get(name, end))
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import sys
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from proof.history import Delivery, Event, HistoryWriter
-from proof.http_by_hand import read_message, received
+from proof.http_by_hand import Message, received, take_message
 from proof.names import Names
 from proof.relay import Relay
 
@@ -37,53 +37,80 @@ class Target:
 
     def __init__(self, history: HistoryWriter, workers: Mapping[str, str]) -> None:
         self.modes: dict[str, str] = {}
-        self._history = history
-        self._workers = workers
+        self.history = history
+        self.workers = workers
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until it ends. Its first line names the client (``proof.relay``)."""
-        try:
-            address = (await reader.readline()).decode().split()[2]
-            await self.attempts(self._workers.get(address, address), reader, writer)
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, IndexError):
-            writer.close()
-
-    async def attempts(
-        self, worker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        """Serve the attempts of a worker on one connection until it ends."""
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            while await self._attempt(worker, reader, writer):
-                pass
-        writer.close()
-
-    async def _attempt(
-        self, worker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
-        """Read a request, write it into the history and answer it. Return False to close the connection."""
-        message = await read_message(reader)
-        start = time.monotonic()
-        subscription = message.first.split()[1].rpartition("/")[2]
-        event = received(message)
-        status = self._status(subscription, event)
-        if self.modes.get(subscription) == "silent":
-            await reader.read(1)  # returns when the worker has given up
-        self._history.write(
-            Delivery(subscription, worker, start, time.monotonic(), status, (event,))
-        )
-        self._history.flush()
-        if status is None:
-            return False
-        writer.write(_ANSWERS[status])
-        await writer.drain()
-        return True
-
-    def _status(self, subscription: str, event: Event) -> int | None:
+    def status(self, subscription: str, events: Sequence[Event]) -> int | None:
+        """Return the status with which an attempt is answered, or None without an answer."""
         mode = self.modes.get(subscription, "answer")
         if mode in {"silent", "close"}:
             return None
-        chosen = zlib.crc32(event.key.encode()) % REFUSED == 0
+        chosen = any(zlib.crc32(each.key.encode()) % REFUSED == 0 for each in events)
         return 503 if mode == "refuse-all" or (mode == "refuse" and chosen) else 204
+
+
+class Attempts(asyncio.Protocol):
+    """One connection of a worker to the target. It writes each attempt into the history before it answers.
+
+    Args:
+        worker: The name of the worker. If it is None, the first line names the client (``proof.relay``).
+    """
+
+    def __init__(self, target: Target, worker: str | None = None) -> None:
+        self._target, self._worker = target, worker
+        self._buffer = bytearray()
+        self._begun = 0.0
+        self._unanswered: Delivery | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer the requests that are whole now. A worker sends the next one after the answer."""
+        if not self._buffer:
+            self._begun = time.monotonic()
+        self._buffer += data
+        if self._worker is None and not self._named():
+            return
+        while (message := take_message(self._buffer)) is not None:
+            self._attempt(message)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Write the attempt that was not answered. The worker has given it up now."""
+        if self._unanswered is not None:
+            self._write(replace(self._unanswered, end=time.monotonic()))
+
+    def _named(self) -> bool:
+        """Take the line that names the client from the buffer. Return False if it is not whole yet."""
+        line, end, rest = self._buffer.partition(b"\n")
+        if not end:
+            return False
+        address = line.decode().split()[2]
+        self._worker, self._buffer = self._target.workers.get(address, address), rest
+        return True
+
+    def _attempt(self, message: Message) -> None:
+        assert self._transport is not None
+        assert self._worker is not None
+        subscription = message.first.split()[1].rpartition("/")[2]
+        events = received(message)
+        status = self._target.status(subscription, events)
+        now = time.monotonic()
+        attempt = Delivery(subscription, self._worker, self._begun, now, status, events)
+        if self._target.modes.get(subscription) == "silent":
+            self._unanswered = attempt
+            return
+        self._write(attempt)
+        if status is None:
+            self._transport.close()
+        else:
+            self._transport.write(_ANSWERS[status])
+
+    def _write(self, attempt: Delivery) -> None:
+        self._target.history.write(attempt)
+        self._target.history.flush()
 
 
 async def obey(target: Target, relay: Relay, names: Names) -> None:
@@ -101,7 +128,8 @@ async def obey(target: Target, relay: Relay, names: Names) -> None:
 async def main(options: argparse.Namespace) -> None:
     history = HistoryWriter(options.history)
     target = Target(history, json.loads(options.workers))
-    server = await asyncio.start_server(target.serve, "127.0.0.1", 0, backlog=512)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Attempts(target), "127.0.0.1", 0, backlog=512)
     relay = Relay(server.sockets[0].getsockname()[1])
     await relay.listen(options.port)
     names = Names(options.address, options.other)

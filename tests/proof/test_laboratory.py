@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -18,14 +19,23 @@ from proof.checker import judge
 from proof.clock import ShiftedClock
 from proof.faults import FAULTS, WAYS, Step, named
 from proof.history import Delivery, HistoryWriter, Request, Terms, read_history
-from proof.http_by_hand import Message, Sent, batch_request, binary_request, read_message, received
+from proof.http_by_hand import (
+    Message,
+    Sent,
+    batch_request,
+    binary_request,
+    read_message,
+    receipts,
+    received,
+    take_message,
+)
 from proof.laboratory import hosts_of
 from proof.progress import Progress
 from proof.relay import Relay
 from proof.result import Result
 from proof.scenario import Scenario
 from proof.scenarios import SCENARIOS, scenario
-from proof.target import Target
+from proof.target import Attempts, Target
 from proof.unsafe import GIVEN_UP
 from skipping import skip_or_fail
 from waiting import until, wait_until
@@ -182,12 +192,23 @@ class Receiver(asyncio.StreamReader):
 
 
 async def test_the_event_that_was_sent_is_the_one_that_was_received() -> None:
-    assert received(await read_message(Receiver(binary_request("h", EVENT)))) == EVENT.seen()
+    for sent in (binary_request("h", EVENT), batch_request("h", [EVENT, EVENT])):
+        message = await read_message(Receiver(sent))
+        assert set(received(message)) == {EVENT.seen()}
+        parts = bytearray(sent[:-1])
+        assert take_message(parts) is None
+        parts += sent[-1:] + sent[:9]
+        assert take_message(parts) == message
+        assert parts == sent[:9]
 
 
-async def test_the_texts_of_a_batch_are_those_of_single_events() -> None:
-    message = await read_message(Receiver(batch_request("h", [EVENT, EVENT])))
-    assert message.body.count(EVENT.data.encode()) == 2
+def test_a_receipt_of_each_event_is_its_place_in_the_log() -> None:
+    places = [
+        {"index": 1, "broker": "log", "topic": "t", "partition": 3, "position": "17"},
+        {"index": 0, "broker": "log", "topic": "t", "partition": 3, "position": ""},
+    ]
+    answer = Message("HTTP/1.1 200 OK", {}, json.dumps(places).encode())
+    assert receipts(answer, 2) == [None, "log/t/3/17"]
 
 
 async def test_the_target_writes_each_attempt_with_its_worker_and_answers_by_mode(
@@ -195,7 +216,8 @@ async def test_the_target_writes_each_attempt_with_its_worker_and_answers_by_mod
 ) -> None:
     history = HistoryWriter(tmp_path / "target.jsonl")
     target = Target(history, {"127.0.0.1": "worker1"})
-    server = await asyncio.start_server(target.serve, "127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Attempts(target), "127.0.0.1", 0)
     relay = Relay(server.sockets[0].getsockname()[1])
     relay.delay = 0.01
     ears = await relay.listen(0, "127.0.0.1")
