@@ -16,8 +16,8 @@ change of what all tests use runs all.
 from __future__ import annotations
 
 import argparse
-import ast
 import functools
+import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterable
@@ -31,6 +31,10 @@ from pages import CHECKOUT
 TESTS = CHECKOUT / "tests"
 SUPPORT = TESTS / "support"
 EVERYTHING = {"pyproject.toml", "uv.lock", "tests/conftest.py", "Makefile", ".ci/run"}
+_FROM = re.compile(r"^[ \t]*from ([\w.]+) import (\([^)]*\)|.+)", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*import (.+)", re.MULTILINE)
+_NAME = re.compile(r"[\w.]+")
+_MODULE_IN_STRING = re.compile(r"""["'](app\.[\w.]+)["']""")
 FOLDER_OF = {
     **dict.fromkeys(("docs", "README.md", "CHANGELOG.md"), "tests/docs"),
     "helm": "tests/helm",
@@ -63,7 +67,7 @@ def impacted(paths: Iterable[str]) -> list[Path]:
         for test in every
         if PurePosixPath(test.relative_to(CHECKOUT).as_posix()) in touched
         or any(test.is_relative_to(CHECKOUT / folder) for folder in folders)
-        or reaching(test)
+        or (modules and reaching(test))
     ]
 
 
@@ -106,21 +110,20 @@ def _graph() -> grimp.ImportGraph:
 
 @functools.cache
 def _named_in(file: Path) -> frozenset[str]:
-    tree = ast.parse(file.read_text())
-    return frozenset(name for node in ast.walk(tree) for name in _named(node))
+    """Return the names that a file imports, and its strings that begin with ``app.``.
+
+    The text is searched, because to parse all tests takes seconds. Imports in the text of a program count too.
+    """
+    text = file.read_text()
+    found = {*_MODULE_IN_STRING.findall(text)}
+    for module, names in _FROM.findall(text):
+        found |= {module, *(f"{module}.{name}" for name in _NAME.findall(names))}
+    for names in _IMPORT.findall(text):
+        found |= set(_NAME.findall(names))
+    return frozenset(found)
 
 
-def _named(node: ast.AST) -> Iterable[str]:
-    match node:
-        case ast.Import(names=names):
-            return [alias.name for alias in names]
-        case ast.ImportFrom(module=str(module), names=names):
-            return [module, *(f"{module}.{alias.name}" for alias in names)]
-        case ast.Constant(value=str(text)) if text.startswith("app."):
-            return [text]
-    return []
-
-
+@functools.cache
 def _support(name: str) -> Path | None:
     path = SUPPORT / f"{name}.py"
     return path if path.exists() else None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
+import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -15,23 +18,31 @@ from app.problems.events import EventsCode
 from app.problems.shared import SharedCode
 
 APP = Path(__file__).parents[2] / "app"
-SOURCES = [file for file in APP.rglob("*.py") if "problems" not in file.parts]
 _WITH_STATUS = {"RequestRefused", "refusal", "problem", "document", "_refusal", "SenderError"}
+
+
+@functools.cache
+def nodes() -> list[ast.AST]:
+    """The calls and constants of all files that have a code in quotes."""
+    texts = [file.read_text() for file in APP.rglob("*.py") if "problems" not in file.parts]
+    a_code = re.compile(f'"(?:{"|".join(PROBLEMS)})"')
+    trees = [ast.parse(text) for text in texts if a_code.search(text)]
+    every = itertools.chain.from_iterable(map(ast.walk, trees))
+    return [node for node in every if isinstance(node, ast.Call | ast.Constant)]
 
 
 def answered() -> Iterator[tuple[int, str]]:
     """The statuses and codes that calls of the code name both."""
-    for file in SOURCES:
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call):
-                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                named = {each.arg: each.value for each in node.keywords}
-                pair = [named.get("status"), named.get("code")]
-                if name in _WITH_STATUS and pair == [None, None]:
-                    pair = list(node.args[:2])
-                values = [each.value for each in pair if isinstance(each, ast.Constant)]
-                if len(values) == 2 and isinstance(values[0], int) and values[1] in PROBLEMS:
-                    yield values[0], values[1]
+    for node in nodes():
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            named = {each.arg: each.value for each in node.keywords}
+            pair = [named.get("status"), named.get("code")]
+            if name in _WITH_STATUS and pair == [None, None]:
+                pair = list(node.args[:2])
+            values = [each.value for each in pair if isinstance(each, ast.Constant)]
+            if len(values) == 2 and isinstance(values[0], int) and values[1] in PROBLEMS:
+                yield values[0], values[1]
 
 
 @pytest.mark.parametrize(
@@ -51,12 +62,7 @@ def test_the_statuses_are_those_of_the_code():
 
 def test_each_problem_is_answered_somewhere():
     """An entry for a problem that cannot happen misleads its reader."""
-    words = {
-        node.value
-        for file in SOURCES
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Constant)
-    }
+    words = {node.value for node in nodes() if isinstance(node, ast.Constant)}
     assert [code for code in PROBLEMS if code not in words] == []
 
 

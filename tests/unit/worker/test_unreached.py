@@ -124,13 +124,13 @@ async def test_the_waits_of_a_lane_stop_growing_at_a_minute_and_begin_again_once
         if number == 1:
             rig.sink.release(0)
         number += 1
-        await rig.clock.advance(0.25)
+        await rig.clock.advance(0.25 if sent < 4 or sent > 9 else 2.5)
         if rig.sink.ids.count("0") > sent:
             sent = rig.sink.ids.count("0")
             moments.append(rig.clock.monotonic())
     waits = [b - a for a, b in pairwise(moments)]
     assert waits[:3] == [pytest.approx(each, abs=0.51) for each in (0.75, 1.5, 3.0)]
-    assert max(waits) == pytest.approx(45.0, abs=0.51)
+    assert max(waits) == pytest.approx(45.0, abs=2.6)
     assert waits[-1] == pytest.approx(0.75, abs=0.51)
     assert rig.store.letters.rows == []
 
