@@ -191,12 +191,23 @@ class PulsarAdmin:
 
     async def leader(self, wire: str) -> str | None:
         """Return the address of the broker that serves the partition, or None if no broker serves it."""
-        path = f"/lookup/v2/topic/persistent/{wire.removeprefix('persistent://')}"
         try:
-            found = await self._get(path, BrokerLookup)
+            return (await self._get(_lookup_of(wire), BrokerLookup)).address or None
         except AdminError:
             return None
-        return found.broker_url or found.broker_url_tls or found.native_url or None
+
+    async def confirm_owner(self, wire: str) -> None:
+        """Raise AdminError unless all brokers in ``admin_url`` name the same owner of a partition.
+
+        A broker that was cut off from the metadata still takes itself for the owner, and does not know the newest messages.
+        """
+        path = _lookup_of(wire)
+        answers = await self._requests.send_to_each("GET", path)
+        owners = {_decoded(_content_of(each), path, BrokerLookup).address for each in answers}
+        if len(owners) != 1 or "" in owners:
+            named = ", ".join(sorted(each or "no broker" for each in owners))
+            message = f"the brokers name different owners of {wire}: {named}"
+            raise AdminError(httpx.codes.SERVICE_UNAVAILABLE, message)
 
     async def retains(self, topic: str) -> bool:
         """Return True if the topic would keep published messages, because it has a subscription or a
@@ -212,23 +223,16 @@ class PulsarAdmin:
         return _path_of(full_name(topic, self._settings.namespace))
 
     async def _get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
-        answer = await self._ask("GET", path, query=query)
-        try:
-            return msgspec.json.decode(answer or b"null", type=kind)
-        except msgspec.MsgspecError as error:
-            raise AdminError(httpx.codes.BAD_GATEWAY, f"{path}: {error}") from error
+        return _decoded(await self._ask("GET", path, query=query), path, kind)
 
     async def _ask(
         self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
     ) -> bytes:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if content is None else {"content-type": "application/json"}
-        answer = await self._requests.send(
-            method, path, content=content, headers=headers, params=query
+        return _content_of(
+            await self._requests.send(method, path, content=content, headers=headers, params=query)
         )
-        if answer.is_success:
-            return answer.content
-        raise AdminError(answer.status_code, _message_of(answer))
 
 
 def _subscription(wire: str, group: str) -> str:
@@ -243,6 +247,23 @@ def _at(place: Position) -> dict[str, object]:
 
 def _path_of(name: str) -> str:
     return f"/admin/v2/persistent/{quote(name.removeprefix('persistent://'))}"
+
+
+def _lookup_of(wire: str) -> str:
+    return f"/lookup/v2/topic/persistent/{wire.removeprefix('persistent://')}"
+
+
+def _content_of(answer: httpx.Response) -> bytes:
+    if answer.is_success:
+        return answer.content
+    raise AdminError(answer.status_code, _message_of(answer))
+
+
+def _decoded(content: bytes, path: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(content or b"null", type=kind)
+    except msgspec.MsgspecError as error:
+        raise AdminError(httpx.codes.BAD_GATEWAY, f"{path}: {error}") from error
 
 
 def _message_of(answer: httpx.Response) -> str:

@@ -53,6 +53,10 @@ class AdminRequests:
                 self._preferred = (number + 1) % len(self._urls)
         return await self._send_to(self._preferred, method, path, **more)
 
+    async def send_to_each(self, method: str, path: str) -> list[httpx.Response]:
+        """Send a request to every broker, and return their answers. Raises httpx.HTTPError if one does not answer."""
+        return [await self._send_to(number, method, path) for number in range(len(self._urls))]
+
     async def _send_to(self, number: int, method: str, path: str, **more: Any) -> httpx.Response:
         client, url = self._client(), httpx.URL(self._urls[number] + path)
         limits = self._limits(len(self._urls) if method == "GET" else 1)

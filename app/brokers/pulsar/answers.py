@@ -97,6 +97,11 @@ class BrokerLookup(msgspec.Struct, rename="camel"):
     broker_url_tls: str = ""
     native_url: str = ""
 
+    @property
+    def address(self) -> str:
+        """Return the first address that is not empty, or "" if no broker serves the partition."""
+        return self.broker_url or self.broker_url_tls or self.native_url
+
 
 class RetentionPolicy(msgspec.Struct, rename="camel"):
     """The time and size limits of retention. Messages are kept within these limits after all subscriptions

@@ -12,9 +12,10 @@ from app.brokers.positions import out_of_range
 from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.answers import PartitionInternals
 from app.brokers.pulsar.connection import PulsarConnection
+from app.brokers.pulsar.ends import ends_for
 from app.brokers.pulsar.errors import AdminError, client_error
 from app.brokers.pulsar.messages import message_of
-from app.brokers.pulsar.positions import Position, place_of, read_position
+from app.brokers.pulsar.positions import BEGINNING, Position, place_of, read_position
 from app.errors import PositionOutOfRange
 from app.libraries.httpx_client import httpx
 from app.model.message import Message, Partition
@@ -35,21 +36,46 @@ async def read(
     Without ``until``, reading ends at the current end of the partition.
     """
     wire = await wire_of(admin, partition)
-    held = await admin.internal(wire)
     first = read_position(start)
-    end = held.latest if until is None else min(read_position(until), held.latest)
+    asked = None if until is None else read_position(until)
+    held = await ends_for(admin, wire, first, asked or first)
+    end = held.latest if asked is None else min(asked, held.latest)
     if not held.earliest <= first <= held.latest:
         raise out_of_range(partition, start, held.earliest.text, held.latest.text)
     if first >= end or _empty(held):
         return
     reader = await connection.reader(wire, first.message_id())
     try:
-        async for place, raw in _messages(connection, reader, first):
+        async for place, raw in _to_end(admin, wire, connection, reader, first, held.last):
             if place >= end:
                 return
             yield message_of(raw, place, place.offset, partition, epoch=0)
     finally:
         await connection.bridge.ask(reader.close, within=READ_WITHIN)
+
+
+async def _to_end(
+    admin: PulsarAdmin,
+    wire: str,
+    connection: PulsarConnection,
+    reader: Any,
+    first: Position,
+    last: Position,
+) -> AsyncGenerator[tuple[Position, Any], None]:
+    """Yield the messages from ``first`` on. A reader that ends before ``last`` counts only after the owner is confirmed.
+
+    Its connection may lead to a broker that has lost the partition. A confirmed owner may end there too, because entries of
+    transactions are no messages.
+    """
+    seen, confirmed = BEGINNING, False
+    while True:
+        async for place, raw in _messages(connection, reader, first):
+            seen = place
+            yield place, raw
+        if confirmed or seen >= last:
+            return
+        await admin.confirm_owner(wire)
+        confirmed = True
 
 
 async def _messages(

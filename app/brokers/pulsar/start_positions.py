@@ -22,6 +22,7 @@ import msgspec
 from app.brokers.positions import out_of_range
 from app.brokers.pulsar.admin import MADE_WITHIN, PulsarAdmin, ask_each, ask_until
 from app.brokers.pulsar.answers import SubscriptionStats
+from app.brokers.pulsar.ends import ends_for
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import BEGINNING, Position, read_position
 from app.libraries.httpx_client import httpx
@@ -175,10 +176,10 @@ async def _resolved(
         place = await admin.place_at(wire, start.time_ms)
         held = await admin.internal(wire)
         return held.latest if place > held.last else place
-    held = await admin.internal(wire)
     if text is None:
-        return held.latest
+        return (await admin.internal(wire)).latest
     place = read_position(text)
+    held = await ends_for(admin, wire, place)
     if not held.earliest <= place <= held.latest:
         raise out_of_range(partition, text, held.earliest.text, held.latest.text)
     return place
