@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer
 
 from app.errors import SetupError
 from app.pipeline import erase, history, maintain, tables
-from app.pipeline.archive import run
+from app.pipeline.archive import ranges, raw, run
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.settings import Lake
 from lake_events import Produced, make_topic, produce
@@ -127,6 +127,18 @@ def test_every_event_is_there_once_and_what_is_none_is_in_quarantine(archived: F
 @pytest.mark.usefixtures("spark")
 def test_a_second_run_finds_nothing_to_do(archived: Filled) -> None:
     assert archived.again() == run.ArchiveResult(0, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("spark")
+def test_offsets_without_a_record_are_an_empty_range(archived: Filled) -> None:
+    """Aborted transactions and compaction leave such offsets."""
+    end = ranges.pending(archived.session, archived.lake).end
+    later = {
+        broker: {topic: {n: at + 9 for n, at in each.items()} for topic, each in topics.items()}
+        for broker, topics in end.items()
+    }
+    found = raw.records(archived.session, archived.lake, end, later)
+    assert found.frame.count() == 0
 
 
 @pytest.mark.usefixtures("spark")

@@ -166,8 +166,9 @@ def one_task_each(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return rows as a frame that Spark works on with a task for each row. They go to Java by Arrow: a
     list of Python's objects would need further processes of Python.
     """
+    none = pa.RecordBatch.from_pylist([], rows.schema)  # PySpark refuses columns without a chunk
     return spark.createDataFrame(
-        pa.Table.from_batches(rows.to_batches(max_chunksize=1), rows.schema)
+        pa.Table.from_batches(rows.to_batches(max_chunksize=1) or [none], rows.schema)
     )
 
 
