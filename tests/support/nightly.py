@@ -5,6 +5,7 @@ docs/nightly.md.
 
     make nightly                             all folders: takes hours
     make nightly ARGS="--part faults"        one folder of tests
+    make nightly ARGS="--part e2e/test_cli.py"
     make nightly ARGS="--part faults --again"
 
 The page is written after each file, so an interrupted run continues where it stopped. Files that
@@ -20,7 +21,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from checkout import git
@@ -127,11 +128,18 @@ def _commit() -> str:
     return f"{name} with changes" if changes else name
 
 
+def _is_in(file: str, parts: Collection[str]) -> bool:
+    """Return True if a test file is one of the parts, or in a folder of them."""
+    return any(PurePosixPath(file).is_relative_to(f"tests/{part}") for part in parts)
+
+
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="nightly", description="Run the tests that make test leaves out."
     )
-    parser.add_argument("--part", action="append", help="a folder of tests, such as faults")
+    parser.add_argument(
+        "--part", action="append", help="a folder of tests, or a file in it: faults"
+    )
     parser.add_argument(
         "--again", action="store_true", help="also run files that passed on this commit"
     )
@@ -139,8 +147,7 @@ def main(words: Sequence[str]) -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     commit, every, known = _commit(), files(), rows()
     known = {file: row for file, row in known.items() if file in every}
-    parts = tuple(f"tests/{part}/" for part in asked.part or ("",))
-    wanted = [file for file in every if file.startswith(parts if asked.part else ("tests/",))]
+    wanted = [file for file in every if _is_in(file, asked.part or ("",))]
     due = [
         file for file in wanted
         if asked.again or "changes" in commit or file not in known
