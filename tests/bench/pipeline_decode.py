@@ -20,7 +20,6 @@ from pipeline_figures import Figure, sized, told
 
 from app.pipeline.decode import KEPT, SENT, decoded, exact
 from app.pipeline.tables import ARRIVAL, ATTRIBUTES, DATA, VERDICT
-from app.spark import arrow_records
 from app.spark.session import open_session
 from app.spark.settings import SparkEngine
 
@@ -50,9 +49,7 @@ def bindings(raw: DataFrame) -> DataFrame:
 
 
 def _row_by_row(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        columns = arrow_records.arrays(exact.decode_rows(batch), exact.DECODED_ROW_SCHEMA)
-        yield type(batch).from_arrays(columns, schema=exact.DECODED_ROW_SCHEMA)
+    yield from map(exact.decode_rows, batches)
 
 
 SCAN, IDENTITY, BY_COLUMN, BY_ROW = "scan", "identity", "by column", "row by row"

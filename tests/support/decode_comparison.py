@@ -17,7 +17,7 @@ from app.bindings.record import Decoded, Record
 from app.pipeline.decode import batch as by_column
 from app.pipeline.decode import exact
 from app.pipeline.decode.exact import DECODED_ROW_SCHEMA
-from app.pipeline.decode.judged import DecodedRow, decode_row
+from app.pipeline.decode.judged import decode_row
 from app.spark import arrow_records
 from decode_records import raw_table
 
@@ -70,19 +70,11 @@ def expected(record: Record, decode: Callable[[Record], Decoded] = kafka.decode)
     return told
 
 
-def row_by_row(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Decode a batch with ``decode_row`` alone and return the columns of ``DecodedRow``."""
-    return pa.RecordBatch.from_arrays(
-        arrow_records.arrays(exact.decode_rows(batch), DECODED_ROW_SCHEMA),
-        schema=DECODED_ROW_SCHEMA,
-    )
-
-
 def decoded_by_row(batch: pa.RecordBatch) -> list[Record]:
     """Return the records that ``decode_without_times`` decodes one by one instead of by column."""
     seen: list[Record] = []
 
-    def noted(some: pa.RecordBatch) -> list[DecodedRow]:
+    def noted(some: pa.RecordBatch) -> pa.RecordBatch:
         seen.extend(arrow_records.records(some))
         return exact.decode_rows(some)
 
@@ -99,7 +91,7 @@ def wrong_columns(batch: pa.RecordBatch) -> list[str]:
     found = by_column.decode_without_times(batch)
     found.validate(full=True)
     assert found.column_names == [*by_column.KEPT, *DECODED_ROW_SCHEMA.names, *by_column.SENT]
-    due = row_by_row(batch)
+    due = exact.decode_rows(batch)
     refused = due.column("verdict").is_valid().to_pylist()
     told = [
         f"{name}: {was!r:.200} for {is_due!r:.200} of {record!r:.600}"

@@ -11,19 +11,26 @@ doubtful    all other records: ``decode_row`` decodes the whole ``Record``
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from app.pipeline.decode.bindings import KAFKA, ColumnBinding, binding_of
-from app.pipeline.decode.buffers import Numbers, is_utf8, offsets_of, take_or_null, validity_of
-from app.pipeline.decode.columns import Columns
+from app.bindings.record import ContentMode
+from app.pipeline.decode.bindings import KAFKA, PULSAR, ColumnBinding, binding_of
+from app.pipeline.decode.buffers import (
+    Numbers,
+    is_text,
+    is_utf8,
+    offsets_of,
+    take_or_null,
+    validity_of,
+)
+from app.pipeline.decode.columns import OPAQUE, Payload, event_columns
 from app.pipeline.decode.document_columns import read_documents
 from app.pipeline.decode.exact import decode_rows
 from app.pipeline.decode.header_columns import read_headers
-from app.pipeline.decode.judged import DecodedRow
 from app.pipeline.decode.times import instants
 from app.pipeline.tables import PLACE
 
@@ -41,6 +48,9 @@ _READ: Final = {"value": pa.binary(), "headers": _HEADERS}
 """The types of the sent columns, with 32-bit offsets, regardless of Spark's setting
 useLargeVarTypes.
 """
+
+Piece = tuple[Numbers, pa.RecordBatch]
+"""Decoded rows of a batch, with their numbers in it."""
 
 
 def decoded_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -74,75 +84,94 @@ def decode_without_times(batch: pa.RecordBatch) -> pa.RecordBatch:
     for valid events.
     """
     of_binding = _by_binding(batch.column("topic"))
-    if len(of_binding) > 1:
-        rows = list(of_binding.values())
-        mixed = pa.concat_batches(
-            [decode_without_times(batch.take(pa.array(some))) for some in rows]
-        )
-        return mixed.take(pa.array(np.argsort(np.concatenate(rows))))
-    values, headers = (batch.column(name).cast(_READ[name]) for name in SENT)
-    told = _decoded_columns(batch, values, headers, next(iter(of_binding), KAFKA))
-    refused = told[DecodedRow._fields.index("verdict")].is_valid()
-    sent = [_where(refused, column) for column in (values, headers)]
+    told = _in_order(
+        [(rows, _decoded(_rows(batch, rows), binding)) for binding, rows in of_binding]
+    )
+    refused = told.column("verdict").is_valid()
+    sent = [_where(refused, batch.column(name).cast(_READ[name])) for name in SENT]
     kept = [batch.column(name) for name in KEPT]
-    return pa.RecordBatch.from_arrays([*kept, *told, *sent], [*KEPT, *DecodedRow._fields, *SENT])
+    columns = [*kept, *told.columns, *sent]
+    return pa.RecordBatch.from_arrays(columns, [*KEPT, *told.schema.names, *SENT])
 
 
-def _by_binding(topics: pa.Array) -> dict[ColumnBinding, Numbers]:
-    """Return the row numbers of the batch by the binding of their broker."""
+def _by_binding(topics: pa.Array) -> list[tuple[ColumnBinding, Numbers]]:
+    """Return each binding of the batch's brokers with the numbers of its rows."""
     coded = topics.dictionary_encode()
     bindings = [*map(binding_of, coded.dictionary.to_pylist()), binding_of(None)]
     codes = coded.indices.fill_null(len(bindings) - 1).to_numpy()
-    present = {bindings[code] for code in np.unique(codes).tolist()}
-    return {
-        each: np.flatnonzero(np.array([of is each for of in bindings])[codes]) for each in present
-    }
+    of_code = np.array([each is KAFKA for each in bindings])[codes]
+    found = [(KAFKA, np.flatnonzero(of_code)), (PULSAR, np.flatnonzero(~of_code))]
+    return [(binding, rows) for binding, rows in found if len(rows)] or found[:1]
 
 
-def _decoded_columns(
-    batch: pa.RecordBatch, values: pa.Array, headers: pa.Array, binding: ColumnBinding
-) -> list[pa.Array]:
+def _in_order(pieces: Sequence[Piece]) -> pa.RecordBatch:
+    """Return the rows of all pieces in the order of their numbers. A single piece is not copied."""
+    some = [piece for piece in pieces if len(piece[0])] or pieces[:1]
+    if len(some) == 1:
+        return some[0][1]
+    numbers, batches = zip(*some, strict=True)
+    order = np.argsort(np.concatenate(numbers), kind="stable")  # quick: the numbers are runs
+    return pa.concat_batches(batches).take(pa.array(order))
+
+
+def _decoded(batch: pa.RecordBatch, binding: ColumnBinding) -> pa.RecordBatch:
     """Return the columns of ``DecodedRow``.
 
     If decoding by column fails, the batch is decoded row by row. A record that causes an error must
     not end the query, because a restarted query would read it again.
     """
     try:
-        return _all_columns(batch, *_by_column(values, headers, binding))
+        pieces = _by_column(batch, binding)
     except Exception:  # noqa: BLE001 - a restarted query would read the record again
         _log.exception("a batch could not be decoded by column; it is decoded row by row")
-        return _all_columns(batch, Columns(values, utf8=True), np.ones(len(values), bool))
+        pieces = []
+    in_doubt = np.ones(len(batch), bool)
+    for numbers, _ in pieces:
+        in_doubt[numbers] = False
+    left = np.flatnonzero(in_doubt)
+    if len(left) or not pieces:
+        pieces.append((left, decode_rows(_rows(batch, left))))
+    return _in_order(pieces)
 
 
-def _all_columns(batch: pa.RecordBatch, columns: Columns, in_doubt: Numbers) -> list[pa.Array]:
-    rows = np.flatnonzero(in_doubt)
-    if len(rows):
-        columns.add_rows(rows, decode_rows(batch.take(pa.array(rows))))
-    return columns.arrays()
-
-
-def _by_column(
-    values: pa.Array, headers: pa.Array, binding: ColumnBinding
-) -> tuple[Columns, Numbers]:
-    """Return the columns of all rows that can be decoded by column, and which rows cannot."""
+def _by_column(batch: pa.RecordBatch, binding: ColumnBinding) -> list[Piece]:
+    """Return the events in binary mode, and the documents, that are certainly valid."""
+    values, headers = (batch.column(name).cast(_READ[name]) for name in SENT)
     utf8 = is_utf8(values)
-    columns = Columns(values, utf8=utf8)
-    told = read_headers(headers, binding)
-    columns.add_binary(told.events, told.values.texts, empty_is_none=binding.empty_is_none)
-    in_doubt = ~told.events.clear
-    rows = _nonempty(told.documents, values)
+    binary = read_headers(headers, binding)
+    clear = np.flatnonzero(binary.events.clear)
+    payload = _payload(values, clear, binding, utf8=utf8)
+    columns = event_columns(binary.events, binary.values.texts, payload, ContentMode.BINARY)
+    found = [(clear, columns)]
+    rows = _nonempty(binary.documents, values)
     if len(rows):
-        chosen = values if len(rows) == len(values) else values.take(pa.array(rows))
-        documents = read_documents(chosen, utf8=utf8)
-        columns.add_documents(rows, documents)
-        in_doubt[rows] = ~documents.events.clear
-    return columns, in_doubt
+        told = read_documents(_rows(values, rows), utf8=utf8)
+        columns = event_columns(
+            told.events, told.values.texts, told.payload, ContentMode.STRUCTURED
+        )
+        found.append((rows[told.events.clear], columns))
+    return found
+
+
+def _payload(values: pa.Array, clear: Numbers, binding: ColumnBinding, *, utf8: bool) -> Payload:
+    """Return the data of events in binary mode, which is the value of the record."""
+    at, are_text = np.arange(len(values)), np.ones(len(values), bool)
+    if binding.empty_is_none:
+        at[np.diff(offsets_of(values)) == 0] = -1
+    if not utf8:
+        are_text[clear] = list(map(is_text, values.take(pa.array(clear)).to_pylist()))
+    return Payload(values, at, np.full(len(values), OPAQUE, np.int8), are_text)
 
 
 def _nonempty(rows: Numbers, values: pa.Array) -> Numbers:
     """Return the row numbers among ``rows`` whose value is not empty."""
     filled: Numbers = (np.diff(offsets_of(values)) > 0) & validity_of(values)
     return rows[filled[rows]]
+
+
+def _rows(of: Any, numbers: Numbers) -> Any:
+    """Return these rows of a batch or an array. All rows are not copied."""
+    return of if len(numbers) == len(of) else of.take(pa.array(numbers))
 
 
 def _where(refused: pa.Array, column: pa.Array) -> pa.Array:

@@ -9,11 +9,18 @@ import pyarrow as pa
 
 from app.event.media_types import parse as parse_media_type
 from app.event.types import binary
-from app.event.value import DataForm
 from app.event.versions import ATTRIBUTES, VERSIONS
 from app.formats.json_members import MEMBERS as MOST_MEMBERS
 from app.formats.json_older_data import is_known_text
-from app.pipeline.decode.buffers import Numbers, is_text, is_utf8, map_distinct, offsets_of
+from app.pipeline.decode.buffers import (
+    Numbers,
+    binary_array_of,
+    is_text,
+    is_utf8,
+    map_distinct,
+    offsets_of,
+)
+from app.pipeline.decode.columns import JSON, OPAQUE, TEXT, Payload
 from app.pipeline.decode.meanings import MEMBERS, TYPED, version_lookup
 from app.pipeline.decode.members import Documents, text_of
 from app.pipeline.decode.values import EventRows, Values, empty_rows
@@ -26,27 +33,6 @@ _TWO_FORMS: Final = np.array([version.two_forms for version in VERSIONS.values()
 for documents without a version."""
 _JSON, _TEXTUAL, _OTHER, _CHARSET, _BAD = range(5)
 _UTF_8: Final = "utf-8"
-FORMS: Final = tuple(DataForm)
-_OPAQUE, _JSON_FORM, _TEXT_FORM = map(FORMS.index, (DataForm.OPAQUE, DataForm.JSON, DataForm.TEXT))
-
-
-class Payload(NamedTuple):
-    """The data of a batch of documents.
-
-    Attributes:
-        raw: The JSON value of each document's data.
-        forms: The index of each data form in ``FORMS``.
-        there: Whether the document has data.
-        decoded: The data of documents in which a JSON string encodes it, as bytes, by document
-            number.
-        is_text: Whether the data is UTF-8.
-    """
-
-    raw: pa.Array
-    forms: Numbers
-    there: Numbers
-    decoded: dict[int, bytes]
-    is_text: Numbers
 
 
 class DocumentColumns(NamedTuple):
@@ -94,14 +80,14 @@ def _payload(events: EventRows, texts: Values, documents: Documents) -> Payload:
     there = np.diff(offsets_of(documents.payload)) > 0
     two_forms = _TWO_FORMS[events.origin]
     events.clear &= (kinds != _BAD) & (~there | (kinds != _CHARSET))
-    forms = np.where(there, _JSON_FORM, _OPAQUE).astype(np.int8)
+    forms = np.where(there, JSON, OPAQUE).astype(np.int8)
     strings = np.flatnonzero(there & (kinds != _JSON) & events.clear)
     known = (two_forms | (kinds == _TEXTUAL))[strings].tolist()
     read = list(map(_decode_string, map(documents.data.__getitem__, strings.tolist()), known))
     forms[strings] = [form for _, form in read]
     coded = np.array(list(documents.coded), np.int64)
     events.clear[coded] &= two_forms[coded] & ~there[coded]
-    forms[coded] = _OPAQUE
+    forms[coded] = OPAQUE
     rows = np.concatenate([strings, coded])
     data = [octets for octets, _ in read]
     data += [_base64(text_of(raw)) for raw in documents.coded.values()]
@@ -109,8 +95,12 @@ def _payload(events: EventRows, texts: Values, documents: Documents) -> Payload:
     there[rows] = True
     are_text = np.ones(len(kinds), bool)
     are_text[rows] = list(map(is_text, data))
-    decoded = dict(zip(rows.tolist(), [octets or b"" for octets in data], strict=True))
-    return Payload(documents.payload, forms, there, decoded, are_text)
+    values, at = documents.payload, np.arange(len(kinds))
+    if len(rows):
+        values = pa.concat_arrays([values, binary_array_of([octets or b"" for octets in data])])
+        at[rows] = len(kinds) + np.arange(len(rows))
+    at[~there] = -1
+    return Payload(values, at, forms, are_text)
 
 
 def _kind_of(content_type: bytes) -> int:
@@ -135,7 +125,7 @@ def _decode_string(raw: Any, known_text: bool) -> tuple[bytes | None, int]:
     """
     text = text_of(raw)
     data = None if known_text else _base64(text)
-    return (text, _TEXT_FORM) if data is None else (data, _OPAQUE)
+    return (text, TEXT) if data is None else (data, OPAQUE)
 
 
 def _base64(text: bytes | None) -> bytes | None:

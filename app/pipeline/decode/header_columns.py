@@ -17,7 +17,6 @@ from app.formats import json
 from app.pipeline.decode.bindings import ColumnBinding
 from app.pipeline.decode.buffers import (
     Numbers,
-    binary_array,
     map_distinct,
     octets_of,
     offsets_of,
@@ -25,7 +24,7 @@ from app.pipeline.decode.buffers import (
 )
 from app.pipeline.decode.meanings import COLUMN_OF, TYPED
 from app.pipeline.decode.named import NamedValues
-from app.pipeline.decode.values import QUOTE, EventRows, Json, Values, empty_rows
+from app.pipeline.decode.values import EventRows, Values, empty_rows, json_values
 
 _NONE, _BINARY, _DOCUMENT, _OTHER = range(4)
 _QUOTED: Final = np.array([version.quoted for version in VERSIONS.values()] + [False])
@@ -109,27 +108,12 @@ def _versions(headers: Headers, binding: ColumnBinding) -> Numbers:
 
 
 def _values(headers: Headers, origin: Numbers) -> Values:
-    """Return the header values; JSON strings of versions with JSON headers lose their quotes.
-
-    With such a version, each header is split into three texts, and the middle one is its value.
-    """
-    mine = _QUOTED[origin][headers.rows]
-    if not mine.any():
+    """Return the header values; JSON strings of versions with JSON headers lose their quotes."""
+    of_json = _QUOTED[origin][headers.rows]
+    if not of_json.any():
         return Values(headers.values, headers.starts)
-    ends = offsets_of(headers.values)
-    octets = octets_of(headers.values)
-    begins, ends = ends[:-1], ends[1:]
-    quoted = mine & (ends - begins > 1)
-    quoted[quoted] = (octets[begins[quoted]] == QUOTE) & (octets[ends[quoted] - 1] == QUOTE)
-    offsets = np.empty(3 * len(begins) + 1, np.int32)
-    offsets[0] = begins[0]
-    offsets[1::3], offsets[2::3], offsets[3::3] = begins + quoted, ends - quoted, ends
-    bare = np.zeros(3 * len(begins), bool)
-    bare[1::3] = mine & ~quoted
-    raw = np.repeat(mine, 3)
-    signs = np.concatenate([begins[quoted], ends[quoted] - 1])
-    texts = binary_array(offsets, headers.values.buffers()[2])
-    return Values(texts, headers.starts * 3, Json(raw, bare, signs, document=False))
+    octets, ends = octets_of(headers.values), offsets_of(headers.values)
+    return json_values(octets, ends, headers.starts, of_json, document=False)
 
 
 def _kinds(headers: Headers, typed: Numbers) -> Numbers:

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from app.event.versions import ATTRIBUTES, EXTENSIONS
 from app.formats.json_members import has_unique_names
-from app.pipeline.decode.buffers import Numbers, binary_array, binary_array_of, offsets_of
+from app.pipeline.decode.buffers import Numbers, binary_array_of, offsets_of
 from app.pipeline.decode.named import NamedValues
-from app.pipeline.decode.values import BACKSLASH, QUOTE, Json, Values
+from app.pipeline.decode.values import BACKSLASH, Values, json_values
 
 Members = dict[str, msgspec.Raw]
 Names = tuple[str, ...]
@@ -138,21 +138,10 @@ class Documents:
         return NamedValues(list(codes), np.array(of_shapes, np.int64)[places], rows)
 
     def values(self) -> Values:
-        """Return the values without quotes and escapes. Each value is split into three texts, and
-        the middle one is the value.
-        """
+        """Return the values without quotes and escapes."""
         octets, ends, unescaped = _unescaped(self.raws, self.ends)
-        begins, ends = ends[:-1], ends[1:]
-        quoted = octets[begins] == QUOTE
-        offsets = np.zeros(3 * len(begins) + 1, np.int32)
-        offsets[1::3], offsets[2::3], offsets[3::3] = begins + quoted, ends - quoted, ends
-        bare = np.zeros(3 * len(begins), bool)
-        bare[1::3] = ~quoted
-        raw = np.ones(3 * len(begins), bool)
-        raw[3 * unescaped + 1] = False
-        signs = np.concatenate([begins[quoted], ends[quoted] - 1])
-        starts = 3 * self.firsts
-        return Values(binary_array(offsets, octets), starts, Json(raw, bare, signs, document=True))
+        of_json = np.ones(len(self.raws), bool)
+        return json_values(octets, ends, self.firsts, of_json, unescaped, document=True)
 
 
 def _is_apart(names: Names) -> bool:

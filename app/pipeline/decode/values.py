@@ -20,7 +20,14 @@ import pyarrow.compute as pc
 from app.event.types import TIMESTAMP, forbidden_character, is_integer
 from app.event.value import AttributeType
 from app.event.versions import NEWEST, VERSIONS
-from app.pipeline.decode.buffers import Numbers, map_distinct, octets_of, offsets_of, take_or_null
+from app.pipeline.decode.buffers import (
+    Numbers,
+    binary_array,
+    map_distinct,
+    octets_of,
+    offsets_of,
+    take_or_null,
+)
 from app.pipeline.decode.meanings import COLUMN_OF, EXTENSION, TEXTS, Meaning
 
 MOST: Final = 256
@@ -34,6 +41,7 @@ _TEXTS = [COLUMN_OF[name] for name in ("id", "type", "subject")]
 _ASKED = ("source", "dataschema")
 _TIME = rf"\A(?:{TIMESTAMP})\z"
 _FIRST_PRINTABLE, _PRINTABLE = np.uint8(0x20), np.uint8(0x7F - 0x20)
+_NO_INDEXES: Final = np.zeros(0, np.int64)
 QUOTE, BACKSLASH = np.frombuffer(b'"\\', np.uint8)
 
 
@@ -101,6 +109,40 @@ class Values:
             odd |= signs
         at = np.flatnonzero(odd) + self._ends[0]
         return np.unique(np.searchsorted(self._ends, at, side="right") - 1)
+
+
+def json_values(
+    octets: Numbers,
+    ends: Numbers,
+    starts: Numbers,
+    of_json: Numbers,
+    unescaped: Numbers = _NO_INDEXES,
+    *,
+    document: bool,
+) -> Values:
+    """Return JSON values without the quotes of strings. Each value is split into three texts, and the
+    middle one is the value.
+
+    Args:
+        octets: The bytes of all values.
+        ends: The start of each value in ``octets``, and the end of the last.
+        starts: The index of each row's first value, and the end of the last row.
+        of_json: Whether a value is JSON. The others stay as they are.
+        unescaped: The indexes of the strings whose escapes were decoded.
+        document: Whether the values are members of documents, not headers.
+    """
+    begins, first, ends = ends[:-1], ends[0], ends[1:]
+    quoted = of_json & (ends - begins > 1)
+    quoted[quoted] = (octets[begins[quoted]] == QUOTE) & (octets[ends[quoted] - 1] == QUOTE)
+    offsets = np.full(3 * len(begins) + 1, first, np.int32)
+    offsets[1::3], offsets[2::3], offsets[3::3] = begins + quoted, ends - quoted, ends
+    bare = np.zeros(3 * len(begins), bool)
+    bare[1::3] = of_json & ~quoted
+    signs = np.concatenate([begins[quoted], ends[quoted] - 1])
+    raw = np.repeat(of_json, 3)
+    raw[3 * unescaped + 1] = False
+    json = Json(raw, bare, signs, document)
+    return Values(binary_array(offsets, octets), starts * 3, json)
 
 
 def _is_allowed(text: bytes | None, raw: np.bool_) -> bool:
