@@ -45,7 +45,7 @@ def compile_filter(one: Filter, failed: Failed | None = None) -> Predicate:
 
 def can_fail(filters: Sequence[Filter]) -> bool:
     """Return True if the filters contain an SQL expression. Filters of other dialects never fail."""
-    return any(map(attrgetter("sql"), _every(filters)))
+    return any(map(attrgetter("sql"), with_inner(filters)))
 
 
 _AT_ONCE = 4  # units that compile in two milliseconds at most
@@ -59,7 +59,7 @@ def units_of(filters: Sequence[Filter]) -> int:
     by its length.
     """
     units = 0
-    for one in _every(filters):
+    for one in with_inner(filters):
         texts = one.exact or one.prefix or one.suffix
         units += len(texts) if texts else 1 + len(one.sql or "") // _OF_UNIT
     return units
@@ -70,7 +70,7 @@ def are_long(filters: Sequence[Filter]) -> bool:
     return units_of(filters) > _AT_ONCE
 
 
-def _every(filters: Sequence[Filter]) -> list[Filter]:
+def with_inner(filters: Sequence[Filter]) -> list[Filter]:
     """Return the filters and all filters inside them. The function uses a loop instead of recursion, because
     there may be thousands."""
     found = [*filters]

@@ -5,7 +5,6 @@ filters use count. Filters that read the data of an event are evaluated for ever
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -13,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from app.event.value import NO_TYPES, AttributeType, CloudEvent, DataForm
-from app.filters.cesql.nodes import Attribute, Data, Exists, ExpressionNode, children
+from app.filters.cesql.nodes import Attribute, Data, Exists, children
 from app.filters.cesql.parser import parse
-from app.filters.dialects import compile_filters, dialect_of
+from app.filters.dialects import compile_filters, with_inner
 from app.filters.model import Filter
 from app.pipeline.decode.judged import CORE
 
@@ -36,11 +35,8 @@ class FilterInputs(msgspec.Struct, frozen=True):
         data: Whether the filters read the data.
     """
 
-    attributes: frozenset[str] = frozenset()
-    data: bool = False
-
-    def __or__(self, other: FilterInputs) -> FilterInputs:
-        return FilterInputs(self.attributes | other.attributes, self.data or other.data)
+    attributes: frozenset[str]
+    data: bool
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the decoded rows that hold these attributes and data."""
@@ -51,10 +47,15 @@ class FilterInputs(msgspec.Struct, frozen=True):
 
 def filter_inputs(filters: Sequence[Filter]) -> FilterInputs:
     """Return the attributes that these filters read, and whether they read data."""
-    found = _all(map(_of_filter, filters))
-    if found.data:
-        return found | FilterInputs(frozenset(["datacontenttype"]))
-    return found if found.attributes else FilterInputs(_ALWAYS)
+    every = with_inner(filters)
+    texts = [named for one in every for named in (one.exact, one.prefix, one.suffix) if named]
+    nodes = [parse(one.sql) for one in every if one.sql is not None]
+    for node in nodes:
+        nodes += children(node)
+    names = {node.name for node in nodes if isinstance(node, Attribute | Exists)}.union(*texts)
+    data = any(isinstance(node, Data) for node in nodes)
+    named = names | {"datacontenttype"} if data else names
+    return FilterInputs(frozenset(named or _ALWAYS), data)
 
 
 def passing_rows(events: DataFrame, filters: Sequence[Filter]) -> DataFrame:
@@ -134,25 +135,3 @@ def _column(name: str) -> str:
     """Return the column that filters read for an attribute. For ``time`` this is the received text
     of the time."""
     return "time_text" if name == "time" else name
-
-
-def _of_filter(one: Filter) -> FilterInputs:
-    dialect, argument = dialect_of(one)
-    if dialect == "sql":
-        return _of_node(parse(argument))
-    if one.inner:
-        return _all(map(_of_filter, one.inner))
-    return FilterInputs(frozenset(argument))
-
-
-def _of_node(node: ExpressionNode) -> FilterInputs:
-    match node:
-        case Attribute() | Exists():
-            return FilterInputs(frozenset([node.name]))
-        case Data():
-            return FilterInputs(data=True)
-    return _all(map(_of_node, children(node)))
-
-
-def _all(found: Iterable[FilterInputs]) -> FilterInputs:
-    return reduce(FilterInputs.__or__, found, FilterInputs())

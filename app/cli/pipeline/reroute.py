@@ -179,5 +179,5 @@ def _print_result(tally: Tally, *, as_json: bool) -> None:
         return
     rows: list[tuple[Any, ...]] = [("route", name, count) for name, count in tally.routes.items()]
     rows += [("rejected", why, count) for why, count in tally.rejected.items()]
-    rows += [("load_configuration", "", tally.read), ("written", "", tally.written)]
+    rows += [("read", "", tally.read), ("written", "", tally.written)]
     printing.print_table(("what", "which", "count"), rows)
