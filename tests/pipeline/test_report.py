@@ -14,7 +14,7 @@ from app.errors import SetupError
 from app.interfaces import Attempt, EventName
 from app.model.message import Partition
 from app.pipeline.query import duck
-from app.pipeline.report import measures, tables
+from app.pipeline.report import scope, tables
 from app.pipeline.report.page import page
 from app.pipeline.report.run import STEPS, LakeReport, ReportRequest, run
 from app.pipeline.report.samples import former
@@ -182,7 +182,7 @@ def test_where_no_snapshot_tells_the_progress_the_rows_of_quarantine_do(
     small_lake: FilledLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else may have expired that snapshot: what lies beyond the last refused record waits."""
-    monkeypatch.setattr(measures, "derived_progress", lambda _: None)
+    monkeypatch.setattr(scope, "derived_progress", lambda _: None)
     last = 'SELECT "partition", max("offset") AS last FROM quarantine GROUP BY ALL'
     beyond = (
         f'SELECT count(*) FROM events_raw JOIN ({last}) USING ("partition") WHERE "offset" > last'

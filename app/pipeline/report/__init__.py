@@ -4,6 +4,7 @@ nothing else.
 ========== ====================================================================================
 run        the steps, one after another: from a lake to a ``LakeReport``
 spans      the range of time, and its bins
+scope      the records of the range, as views of DuckDB
 measures   SQL to small tables: volume, delay, sizes, keys, invalid records, deliveries
 samples    a sample of the data of each type, for ``drift``
 drift      which fields of the data were added, removed, or changed their type; pure

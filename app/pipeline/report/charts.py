@@ -1,14 +1,12 @@
-"""The contents of charts: columns over time with positions, heights and texts, which ``page.html``
-draws as SVG with HTML axes. Pure.
+"""The contents of charts: columns over time with heights and texts, which ``page.html`` draws. Pure.
 
-The drawing stretches with the page, the texts do not. Axes, legend and the table below can be read
-without a pointer. With a pointer, ``title`` elements show single values.
+Axes, legend and the table below can be read without a pointer. With a pointer, titles show single
+values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
 from math import ceil, floor, log10
 from typing import Final
 
@@ -30,12 +28,8 @@ DARK: Final = (
 )
 REST: Final = len(LIGHT) - 1
 
-WIDE: Final = 1000
-HIGH: Final = 400
 TICKS: Final = 4
 _LEAST: Final = 1e-3  # lower end of a logarithmic axis: smaller values are drawn there
-_GAP: Final = 0.12  # share of a column's width
-_THIN: Final = 4.0  # least height of a column on a logarithmic axis
 
 Texts = Callable[[float], str]
 
@@ -59,15 +53,12 @@ class Column(msgspec.Struct, frozen=True):
 
     Attributes:
         title: The text that a pointer shows.
-        left: The left end in the drawing.
-        width: The width.
-        parts: Colour, y and height of each part.
+        parts: The colour of each part from the bottom up, and its share of the height; None for a part
+            that is not drawn.
     """
 
     title: str
-    left: float
-    width: float
-    parts: Sequence[tuple[int, float, float]]
+    parts: Sequence[tuple[int | None, float]]
 
 
 class Chart(msgspec.Struct, frozen=True):
@@ -78,7 +69,7 @@ class Chart(msgspec.Struct, frozen=True):
         below: The text below the horizontal axis.
         up: The ticks of the vertical axis: positions from 0 to 1 and texts.
         along: The ticks of the horizontal axis, in the same form.
-        columns: The columns.
+        columns: A column for each bin.
         series: The series of the legend.
     """
 
@@ -126,73 +117,64 @@ def logarithmic(values: Sequence[float]) -> Axis:
 
 def stacked(span: Span, series: Sequence[Series], *, label: str) -> Chart:
     """Return a chart with the counts of all series on top of each other."""
-    bins = zip(*(each.values for each in series), strict=True)
-    ends = [[*accumulate((value or 0 for value in each), initial=0)] for each in bins]
-    axis = linear(max((each[-1] for each in ends), default=0) or 1)
-    titles = [_title(series, at, words.number) for at in range(len(ends))]
-    return _drawn(span, series, axis, ends, titles, label, words.short)
+    rows = [
+        [value or 0.0 for value in row]
+        for row in zip(*(each.values for each in series), strict=True)
+    ]
+    axis = linear(max(map(sum, rows), default=0.0) or 1.0)
+    columns = [
+        Column(
+            _title(span, at, series, words.number),
+            [
+                (each.colour, axis.at(value))
+                for each, value in zip(series, row, strict=True)
+                if value
+            ],
+        )
+        for at, row in enumerate(rows)
+    ]
+    return _chart(span, axis, columns, series, label, words.short)
 
 
 def spread(span: Span, low: Series, high: Series, *, label: str) -> Chart:
     """Return a chart of delays in seconds, with a column from the value of ``low`` to that of ``high``.
     Its axis is logarithmic, because delays may differ by a factor of a thousand."""
-    pairs = [*zip(low.values, high.values, strict=True)]
-    ends = [[] if a is None or b is None else [a, b] for a, b in pairs]
-    axis = logarithmic([value for each in ends for value in each])
-    titles = [_title((low, high), at, words.seconds) for at in range(len(pairs))]
+    rows = [*zip(low.values, high.values, strict=True)]
+    axis = logarithmic([value for row in rows for value in row if value is not None])
+    columns = []
+    for at, (begin, end) in enumerate(rows):
+        if begin is None or end is None:
+            columns.append(Column("", ()))
+            continue
+        parts = [(None, axis.at(begin)), (high.colour, axis.at(end) - axis.at(begin))]
+        columns.append(Column(_title(span, at, (low, high), words.seconds), parts))
     drawn = Series(f"from {low.name} to {high.name}", (), high.colour)
-    return _drawn(span, [drawn], axis, ends, titles, label, words.seconds)
+    return _chart(span, axis, columns, [drawn], label, words.seconds)
 
 
-def _drawn(
+def _chart(
     span: Span,
-    series: Sequence[Series],
     axis: Axis,
-    ends: Sequence[Sequence[float]],
-    titles: Sequence[str],
+    columns: Sequence[Column],
+    series: Sequence[Series],
     label: str,
     short: Texts,
 ) -> Chart:
-    """Return a chart with a part for each series. ``ends`` has the bounds of the parts of each bin."""
     begins, step = span.bins(), span.step
-    width = WIDE / len(begins)
-    columns = [
-        Column(
-            f"{words.moment(begins[at])}\n{titles[at]}",
-            (at + _GAP / 2) * width,
-            (1 - _GAP) * width,
-            [
-                drawn
-                for each, part in zip(series, parts, strict=True)
-                if (drawn := _part(axis, each.colour, *part))[2]
-            ],
-        )
-        for at, each_end in enumerate(ends)
-        if any(each_end) and (parts := [*pairwise(each_end)])
-    ]
     every = max(1, ceil(len(begins) / 6))  # as many texts as fit below the axis
+    shown = range(0, len(begins), every)
     return Chart(
         label,
         f"time, UTC; a column is {words.seconds(step.total_seconds())}",
         [(axis.at(each), short(each)) for each in axis.ticks],
-        [(at * width / WIDE, words.tick(begins[at], step)) for at in range(0, len(begins), every)],
+        [(at / len(begins), words.tick(begins[at], step)) for at in shown],
         columns,
         series,
     )
 
 
-def _part(axis: Axis, colour: int, low: float, high: float) -> tuple[int, float, float]:
-    """Return colour, y and height of a part. On a logarithmic axis it is never too thin to be seen."""
-    height = (axis.at(high) - axis.at(low)) * HIGH
-    return colour, from_above(axis.at(high)), max(height, _THIN if axis.logarithmic else 0.0)
-
-
-def _title(series: Sequence[Series], at: int, text: Texts) -> str:
-    """Return a line with the name and the value of each series in one bin."""
+def _title(span: Span, at: int, series: Sequence[Series], text: Texts) -> str:
+    """Return the time of a bin, and a line with the name and the value of each series in it."""
     values = [(each.name, each.values[at]) for each in series]
-    return "\n".join(f"{name}: {text(value)}" for name, value in values if value)
-
-
-def from_above(place: float) -> float:
-    """Return the y coordinate of a position from 0 (bottom) to 1 (top)."""
-    return HIGH * (1 - place)
+    lines = [f"{name}: {text(value)}" for name, value in values if value]
+    return "\n".join([words.moment(span.bins()[at]), *lines])

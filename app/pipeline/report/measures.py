@@ -1,35 +1,21 @@
-"""The measures of a report: SQL for DuckDB whose answers are small tables that fit on a page.
+"""The measures of a report: each asks DuckDB one question, whose answer is a small table.
 
-``Scope`` is a connection with the three tables narrowed to the range, as ``raw``, ``made`` (events)
-and ``refused`` (quarantine). Counts are exact, and percentiles are exact up to ``EXACT`` events.
+Counts are exact, and percentiles are exact up to ``EXACT`` events. A measure may read the tables of the
+measures before it.
 """
 
 # ruff: noqa: S608 - only constant names and numbers are put into SQL
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
-from app.errors import SetupError
-from app.pipeline import tables as lake_tables
-from app.pipeline.query.duck import connected, open_datasets
-from app.pipeline.report.spans import Span
+from app.pipeline.report.scope import Scope, within
 from app.pipeline.report.tables import Table, of
-from app.pipeline.settings import Lake
-from app.pipeline.state import derived_progress
-from app.pipeline.to_python import python_values
 from app.store.attempt_log import LONGEST_ID, EventAttempts
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-EXACT: Final = 20_000_000
-"""The largest number of events for exact percentiles, which need all values in memory."""
 
 TYPES: Final = 500  # largest number of rows in a table of types
 TOP: Final = 20  # largest number of rows in a table of keys or sources
@@ -46,117 +32,10 @@ DELIVERIES: Final = (
 ``events`` counts events with attempts in the store, ``at_once`` those delivered by the first attempt, and ``open``
 those not decided yet.
 """
-
-MEMORY: Final = "2GB"
-"""The memory of DuckDB. Percentiles need about 40 bytes for each event."""
-
-_YEAR_9999: Final = "9999-01-01T00:00:00+00:00"
-"""The time up to which the range of a report may extend: bins end a year later at the latest."""
-
-_DELAY: Final = "(epoch_us(record_time) - epoch_us(time)) / 1e6"
-"""The seconds from the producer's time to the broker's; null without a time, negative for a fast
-clock.
-"""
-_VIEWS: Final = {
-    lake_tables.RAW_TABLE: "raw",
-    lake_tables.EVENTS_TABLE: "made",
-    lake_tables.QUARANTINE_TABLE: "refused",
-}
-_DONE: Final = pa.schema(
-    [("broker", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("reached", pa.int64())]
-)  # fmt: skip
 _TRIED: Final = pa.schema(
     [("subscription", pa.string()), ("source", pa.string()), ("id", pa.string()),
      ("attempts", pa.int64()), ("delivered_ms", pa.int64()), ("given_up", pa.bool_())]
 )  # fmt: skip
-
-
-class Scope:
-    """A connection to the derived records of the range, without offsets that the archive has only
-    begun.
-    """
-
-    def __init__(
-        self, connection: DuckDBPyConnection, since: datetime | None, until: datetime | None
-    ) -> None:
-        """Raise SetupError if there is no record in the range."""
-        self._connection = connection
-        self.asked = _within(since, until)
-        self.span = self._range(since, until)
-        self._quantile = "quantile_disc"
-
-    def narrow(self, done: lake_tables.Progress | None) -> None:
-        """Create the views. ``done`` is the progress of the archive; None reads it from quarantine."""
-        by, within = 'USING (broker, topic, "partition")', self.asked
-        if done is None:
-            reached = 'broker, topic, "partition", max("offset") + 1 AS reached FROM quarantine GROUP BY ALL'
-            self._connection.execute(f"CREATE TEMP TABLE done AS SELECT {reached}")
-        else:
-            ends = [dict(zip(_DONE.names, each, strict=True)) for each in lake_tables.places(done)]
-            self.register("done", pa.Table.from_pylist(ends, _DONE))
-        for table, view in _VIEWS.items():
-            made = f'SELECT r.* FROM {table} AS r JOIN done {by} WHERE r."offset" < reached AND {within}'
-            if view == "refused":  # the events of the other rows are counted with events
-                self._connection.execute(f"CREATE TEMP VIEW quarantined AS {made}")
-                made += f" AND verdict IS DISTINCT FROM '{lake_tables.UNFIT}'"
-            self._connection.execute(f"CREATE TEMP VIEW {view} AS {made}")
-        [count] = self.ask("SELECT count(*) AS n FROM made").column("n")
-        self._quantile = "quantile_disc" if count <= EXACT else "approx_quantile"
-
-    def ask(self, sql: str, **values: Any) -> Table:
-        """Return the rows of a query. They are read by Arrow, whose times have a zone."""
-        found = self._connection.sql(sql, params=values or None).to_arrow_table()
-        columns = map(python_values, found.columns)
-        return Table(tuple(found.column_names), list(zip(*columns, strict=True)))
-
-    def register(self, name: str, rows: pa.Table) -> None:
-        self._connection.register(name, rows)
-
-    def bin(self) -> str:
-        """Return SQL for the start of a row's bin."""
-        step = int(self.span.step.total_seconds())
-        return f"to_timestamp(epoch_us(record_time) // {step * 1_000_000} * {step})"
-
-    def percentiles(self, column: str, name: str) -> str:
-        """Return SQL for the 50th and 99th percentile of a column, named with the suffixes _p50 and
-        _p99.
-        """
-        shares = (("p50", 0.5), ("p99", 0.99))
-        return ", ".join(
-            f"{self._quantile}({column}, {at}) AS {name}_{each}" for each, at in shares
-        )
-
-    def _range(self, since: datetime | None, until: datetime | None) -> Span:
-        """Return the requested range. A missing bound is replaced by the first or last record.
-
-        Records whose time Python cannot hold do not extend the range, but all counts include them.
-        """
-        near = f"record_time < TIMESTAMPTZ '{_YEAR_9999}'"
-        ends = (
-            f"SELECT coalesce(min(record_time) FILTER ({near}), TIMESTAMPTZ '{_YEAR_9999}') AS first,"
-            f" coalesce(max(record_time) FILTER ({near}), TIMESTAMPTZ '{_YEAR_9999}') AS last,"
-            f" count(*) AS records, count(*) FILTER (NOT {near}) AS far FROM events_raw WHERE {_within(since, until)}"
-        )
-        [row] = self.ask(ends).dicts()
-        if not row["records"]:
-            raise SetupError(
-                "the lake has no record in this range",
-                cure="leave --since and --until out for all there is; skybridge pipeline archive fills the lake",
-            )
-        self.far = row["far"]
-        return Span(since or row["first"], until or row["last"] + timedelta(microseconds=1))
-
-
-@contextmanager
-def scope(lake: Lake, since: datetime | None, until: datetime | None) -> Iterator[Scope]:
-    """Open a scope inside the context. Raise SetupError if the lake or the range has no record to
-    read.
-    """
-    rows = open_datasets(lake)
-    with connected(rows, MEMORY) as connection:
-        found = Scope(connection, since, until)
-        found.narrow(derived_progress(rows[lake_tables.QUARANTINE_TABLE].table))
-        yield found
 
 
 def waiting(scope: Scope) -> int:
@@ -170,10 +49,9 @@ def waiting(scope: Scope) -> int:
 
 def types(scope: Scope) -> Table:
     """Return one row for each type, the most frequent first. ``size`` is that of the payload."""
-    size = "coalesce(strlen(data), octet_length(data_bytes), 0)"
     return scope.ask(
         "SELECT type, count(*) AS events, count(DISTINCT source) AS sources, min(record_time) AS first,"
-        f" max(record_time) AS last, {scope.percentiles(_DELAY, 'delay')}, {scope.percentiles(size, 'size')}"
+        f" max(record_time) AS last, {scope.percentiles('delay')}, {scope.percentiles('size')}"
         f" FROM made GROUP BY type ORDER BY events DESC, type LIMIT {TYPES}"
     )
 
@@ -190,23 +68,26 @@ def volume(scope: Scope, column: str, names: Sequence[str]) -> Table:
     together."""
     shown = f"{column} IN (SELECT unnest($names::VARCHAR[]))"
     return scope.ask(
-        f"SELECT {scope.bin()} AS begin, CASE WHEN {shown} THEN {column} ELSE '{OTHER}' END AS {column},"
+        f"SELECT begin, CASE WHEN {shown} THEN {column} ELSE '{OTHER}' END AS {column},"
         " count(*) AS events FROM made GROUP BY ALL ORDER BY ALL",
         names=list(names[:SERIES]),
     )
 
 
-def arrivals(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
-    """Return the delay by bin, and totals: ``events``, ``timed`` and ``ahead`` of the broker's
-    clock.
+def arrivals(scope: Scope) -> tuple[Table, dict[str, Any]]:
+    """Return the delay by bin, and totals of the events: those that are ``untimed`` or ``ahead`` of the
+    broker's clock, and percentiles of the delay.
     """
     found = scope.ask(
         "SELECT begin, count(*) AS events, count(delay) AS timed, count(*) FILTER (delay < 0) AS ahead,"
-        f" {scope.percentiles('delay', 'delay')} FROM (SELECT {scope.bin()} AS begin, {_DELAY} AS delay FROM made)"
-        " GROUP BY ROLLUP (begin) ORDER BY begin NULLS FIRST"
+        f" {scope.percentiles('delay')} FROM made GROUP BY ROLLUP (begin) ORDER BY begin NULLS FIRST"
     )
-    total = found.dicts()[0] if found.rows else {}
-    return Table(found.columns, found.rows[1:]), total
+    if not found.rows:
+        return found, {}
+    total = found.dicts()[0]
+    del total["begin"]
+    untimed = total.pop("events") - total.pop("timed")
+    return Table(found.columns, found.rows[1:]), {"untimed": untimed, **total}
 
 
 def flow(scope: Scope) -> Table:
@@ -214,15 +95,12 @@ def flow(scope: Scope) -> Table:
 
     A duplicate is a record whose event (source and id) the lake already had.
     """
-    each = " UNION ALL ".join(
-        f"SELECT record_time, broker, topic, '{view}' AS view FROM {view}"
-        for view in _VIEWS.values()
-    )
+    place, refused = "SELECT begin, broker, topic", "count(*) FILTER (of = 'refused')"
     return scope.ask(
-        "SELECT begin, broker, topic, records, events, records - events - invalid AS duplicates, invalid FROM ("
-        f"SELECT {scope.bin()} AS begin, broker, topic, count(*) FILTER (view = 'raw') AS records,"
-        " count(*) FILTER (view = 'made') AS events, count(*) FILTER (view = 'refused') AS invalid"
-        f" FROM ({each}) GROUP BY ALL) ORDER BY ALL"
+        f"{place}, count(*) FILTER (of = 'raw') AS records, count(*) FILTER (of = 'made') AS events,"
+        f" records - events - {refused} AS duplicates, {refused} AS invalid"
+        f" FROM ({place}, 'raw' AS of FROM raw UNION ALL {place}, 'made' FROM made"
+        f" UNION ALL {place}, 'refused' FROM refused WHERE is_event IS NOT TRUE) GROUP BY ALL ORDER BY ALL"
     )
 
 
@@ -233,24 +111,24 @@ def invalid(scope: Scope) -> Table:
     return scope.ask(
         "SELECT verdict, rule, count(*) AS records, min(record_time) AS first, max(record_time) AS last,"
         " max_by(left(detail, 300), record_time) AS detail,"
-        """ max_by(concat_ws('/', topic, "partition", "offset"), record_time) AS example FROM quarantined"""
+        """ max_by(concat_ws('/', topic, "partition", "offset"), record_time) AS example FROM refused"""
         f" GROUP BY verdict, rule ORDER BY records DESC, verdict, rule LIMIT {TYPES}"
     )
 
 
-def sizes(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
+def sizes(scope: Scope) -> tuple[Table, dict[str, Any]]:
     """Return a histogram of value sizes, and percentiles, maximum and total of the sizes in bytes."""
-    ends = (*SIZES[1:], None)
-    bars = ", ".join(
-        f"count(*) FILTER (size >= {begin}{'' if end is None else f' AND size < {end}'}) AS at_{begin}"
-        for begin, end in zip(SIZES, ends, strict=True)
-    )
+    reached = ", ".join(f"count(*) FILTER (size >= {each}) AS at_{each}" for each in SIZES)
     [row] = scope.ask(
-        f"SELECT {bars}, {scope.percentiles('size', 'size')}, max(size) AS size_most,"
-        " coalesce(sum(size), 0)::BIGINT AS size_total"
-        " FROM (SELECT coalesce(octet_length(value), 0) AS size FROM raw)"
+        f"SELECT {reached}, {scope.percentiles('size')}, max(size) AS size_most,"
+        " coalesce(sum(size), 0)::BIGINT AS size_total FROM raw"
     ).dicts()
-    rows = [(begin, end, row.pop(f"at_{begin}")) for begin, end in zip(SIZES, ends, strict=True)]
+    counts = [*(row.pop(f"at_{each}") for each in SIZES), 0]
+    ends = (*SIZES[1:], None)
+    rows = [
+        (begin, end, counts[n] - counts[n + 1])
+        for n, (begin, end) in enumerate(zip(SIZES, ends, strict=True))
+    ]
     return of("at_least below records", rows), row
 
 
@@ -261,9 +139,7 @@ def keys(scope: Scope) -> tuple[Table, int]:
         " FROM (SELECT key, count(*) AS records FROM raw GROUP BY key)"
         f" ORDER BY records DESC, key LIMIT {TOP}"
     ).dicts()
-    rows = [
-        (None if row["key"] is None else _readable(row["key"]), row["records"]) for row in found
-    ]
+    rows = [(_readable(row["key"]), row["records"]) for row in found]
     return of("key records", rows), found[0]["keys"] if found else 0
 
 
@@ -276,7 +152,7 @@ def partitions(scope: Scope) -> Table:
 def known_before(scope: Scope, names: Collection[str]) -> set[str] | None:
     """Return the types among ``names`` that the lake had before the range. Return None if the lake had no event
     before."""
-    before = f"FROM events WHERE {_within(None, scope.span.begin)}"
+    before = f"FROM events WHERE {within(None, scope.span.begin)}"
     if not scope.ask(f"SELECT 1 AS one {before} LIMIT 1").rows:
         return None
     chosen = "type IN (SELECT unnest($names::VARCHAR[]))"
@@ -291,28 +167,22 @@ def deliveries(scope: Scope, tried: Sequence[EventAttempts]) -> Table:
         return of(DELIVERIES)
     rows = [{name: getattr(each, name) for name in _TRIED.names} for each in tried]
     scope.register("tried", pa.Table.from_pylist(rows, _TRIED))
-    waited = "(delivered_ms - epoch_us(record_time) / 1000) / 1000.0"
-    delivered, gone = "delivered_ms IS NOT NULL", "delivered_ms IS NULL AND given_up"
     return scope.ask(
-        "SELECT subscription, type, count(*) AS events,"
-        f" count(*) FILTER ({delivered}) AS delivered,"
-        f" count(*) FILTER ({delivered} AND attempts = 1) AS at_once, count(*) FILTER ({gone}) AS given_up,"
+        "SELECT subscription, type, count(*) AS events, count(delivered_ms) AS delivered,"
+        " count(delivered_ms) FILTER (attempts = 1) AS at_once,"
+        " count(*) FILTER (delivered_ms IS NULL AND given_up) AS given_up,"
         " count(*) FILTER (delivered_ms IS NULL AND NOT given_up) AS open,"
-        f" sum(attempts)::BIGINT AS attempts, {scope.percentiles(waited, 'latency')}"
-        f" FROM tried JOIN made ON made.source = tried.source AND left(made.id, {LONGEST_ID}) = tried.id"
+        f" sum(attempts)::BIGINT AS attempts, {scope.percentiles('latency')} FROM (SELECT tried.*, type,"
+        " (delivered_ms - epoch_us(record_time) / 1000) / 1000.0 AS latency FROM tried"
+        f" JOIN made ON made.source = tried.source AND left(made.id, {LONGEST_ID}) = tried.id)"
         " GROUP BY subscription, type ORDER BY subscription, events DESC"
     )
 
 
-def _within(since: datetime | None, until: datetime | None) -> str:
-    """Return SQL for record times from ``since`` to before ``until``."""
-    bounds = ((">=", since), ("<", until))
-    conditions = [f"record_time {sign} TIMESTAMPTZ '{at.isoformat()}'" for sign, at in bounds if at]
-    return " AND ".join(conditions) or "true"
-
-
-def _readable(key: bytes) -> str:
+def _readable(key: bytes | None) -> str | None:
     """Return a key as text, or in hexadecimal if it is not printable."""
+    if key is None:
+        return None
     try:
         text = key.decode()
     except UnicodeDecodeError:

@@ -18,7 +18,7 @@ from app.pipeline.report import charts, words
 from app.pipeline.report.charts import Chart, Series
 from app.pipeline.report.findings import findings
 from app.pipeline.report.measures import OTHER
-from app.pipeline.report.run import LakeReport
+from app.pipeline.report.run import COUNTS, LakeReport
 from app.pipeline.report.tables import Table
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -85,21 +85,18 @@ def flow(report: LakeReport) -> tuple[Chart, Table]:
     """Return the chart of duplicates and invalid records over time, and a table of all counts by
     topic.
     """
-    counts = ("records", "events", "duplicates", "invalid")
-    by_bin, topics = (
-        defaultdict[Any, Counter[str]](Counter),
-        defaultdict[Any, Counter[str]](Counter),
-    )
+    by_bin = defaultdict[Any, Counter[str]](Counter)
+    topics = defaultdict[Any, Counter[str]](Counter)
     for row in report.tables["flow"].dicts():
         for sums in (by_bin[row["begin"]], topics[row["broker"], row["topic"]]):
-            sums.update({name: row[name] for name in counts})
+            sums.update({name: row[name] for name in COUNTS})
     series = [
         _series(report, name, {at: max(0, sums[name]) for at, sums in by_bin.items()}, colour)
         for name, colour in (("duplicates", 1), ("invalid", 3))
     ]
-    by_topic = [(*key, *(sums[name] for name in counts)) for key, sums in sorted(topics.items())]
+    by_topic = [(*key, *(sums[name] for name in COUNTS)) for key, sums in sorted(topics.items())]
     chart = charts.stacked(report.span, series, label=_per(report, "records"))
-    return chart, Table(("broker", "topic", *counts), by_topic)
+    return chart, Table(("broker", "topic", *COUNTS), by_topic)
 
 
 def sizes(report: LakeReport) -> list[Bar]:
@@ -168,6 +165,11 @@ def cell(name: str, value: Any) -> str:
     if name.startswith("size") or name in {"at_least", "below"}:
         return words.size(value)
     return words.number(value)
+
+
+def percent(share: float) -> str:
+    """Return a share as a length of CSS."""
+    return f"{100 * share:.2f}%"
 
 
 def _bar(name: str, count: int, whole: int) -> Bar:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from app.pipeline.report import measures, samples, tables
 from app.pipeline.report.samples import Shapes
+from app.pipeline.report.scope import Scope
+from app.pipeline.report.scope import scope as open_scope
 from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table
 from app.pipeline.settings import Lake
@@ -22,6 +24,7 @@ STEPS: Final = (
     "the range", "types", "volume", "arrivals", "what became of records", "what is invalid", "sizes", "keys",
     "schemas of data", "deliveries",
 )  # fmt: skip
+COUNTS: Final = ("records", "events", "duplicates", "invalid")
 SCHEMAS: Final = "schemas"
 """The name of the table that the next report compares with."""
 
@@ -65,14 +68,14 @@ class Totals(msgspec.Struct, frozen=True):
     invalid: int
     waiting: int
     keys: int
-    untimed: int
-    ahead: int
-    delay_p50: float | None
-    delay_p99: float | None
-    size_p50: int | None
-    size_p99: int | None
-    size_most: int | None
-    size_total: int
+    untimed: int = 0
+    ahead: int = 0
+    delay_p50: float | None = None
+    delay_p99: float | None = None
+    size_p50: int | None = None
+    size_p99: int | None = None
+    size_most: int | None = None
+    size_total: int = 0
 
 
 class LakeReport(msgspec.Struct, frozen=True):
@@ -111,43 +114,9 @@ def run(
         SetupError: A table is missing, or there is no record in the range.
     """
     tell("the range")
-    with measures.scope(lake, wanted.since, wanted.until) as scope:
-        return _measured(scope, lake, wanted, made, tell)
-
-
-def _measured(
-    scope: measures.Scope, lake: Lake, wanted: ReportRequest, made: datetime, tell: Tell
-) -> LakeReport:
-    waiting = measures.waiting(scope)
-    found: dict[str, Table] = {}
-    tell("types")
-    found["types"] = measures.types(scope)
-    found["sources"] = measures.sources(scope)
+    with open_scope(lake, wanted.since, wanted.until) as scope:
+        found, totals, before = _measured(scope, wanted, tell)
     names = found["types"].column("type")
-    before = measures.known_before(scope, names)
-    tell("volume")
-    found["volume_by_type"] = measures.volume(scope, "type", names)
-    found["volume_by_source"] = measures.volume(scope, "source", found["sources"].column("source"))
-    tell("arrivals")
-    found["arrivals"], arrived = measures.arrivals(scope)
-    tell("what became of records")
-    found["flow"] = measures.flow(scope)
-    tell("what is invalid")
-    found["invalid"] = measures.invalid(scope)
-    tell("sizes")
-    found["sizes"], size = measures.sizes(scope)
-    tell("keys")
-    found["keys"], keys = measures.keys(scope)
-    found["partitions"] = measures.partitions(scope)
-    tell("schemas of data")
-    found["drift"], found[SCHEMAS] = _drift(scope, found["types"], wanted.against)
-    tell("deliveries")
-    tried = (
-        () if wanted.attempts is None else wanted.attempts(int(scope.span.begin.timestamp() * 1000))
-    )
-    found["deliveries"] = measures.deliveries(scope, tried)
-    totals = _totals(found["flow"], arrived, size, waiting=waiting, keys=keys)
-    found["totals"] = tables.of("measure value", msgspec.structs.asdict(totals).items())
     return LakeReport(
         lake=f"{lake.catalog.warehouse} ({lake.namespace})",
         made=made,
@@ -161,28 +130,40 @@ def _measured(
     )
 
 
-def _drift(scope: measures.Scope, types: Table, against: Shapes | None) -> tuple[Table, Table]:
-    """Return the table of changes in the data, and the shapes of the whole range."""
-    first, second = samples.halves(scope, types)
+def _measured(
+    scope: Scope, wanted: ReportRequest, tell: Tell
+) -> tuple[dict[str, Table], Totals, set[str] | None]:
+    """Return the tables, the totals, and the types that the lake had before the range."""
+    found: dict[str, Table] = {}
+    waiting = measures.waiting(scope)
+    tell("types")
+    found["types"], found["sources"] = measures.types(scope), measures.sources(scope)
+    before = measures.known_before(scope, found["types"].column("type"))
+    tell("volume")
+    for name in ("type", "source"):
+        most = found[f"{name}s"].column(name)
+        found[f"volume_by_{name}"] = measures.volume(scope, name, most)
+    tell("arrivals")
+    found["arrivals"], arrived = measures.arrivals(scope)
+    tell("what became of records")
+    found["flow"] = measures.flow(scope)
+    tell("what is invalid")
+    found["invalid"] = measures.invalid(scope)
+    tell("sizes")
+    found["sizes"], size = measures.sizes(scope)
+    tell("keys")
+    found["keys"], keys = measures.keys(scope)
+    found["partitions"] = measures.partitions(scope)
+    tell("schemas of data")
+    first, second = samples.halves(scope, found["types"])
     whole = samples.combined(first, second)
-    compared = (
-        samples.drifted(first, second) if against is None else samples.drifted(against, whole)
-    )
-    return compared, samples.as_table(whole)
-
-
-def _totals(
-    flow: Table, arrived: Mapping[str, Any], size: Mapping[str, Any], *, waiting: int, keys: int
-) -> Totals:
-    counts = ("records", "events", "duplicates", "invalid")
-    events = arrived.get("events") or 0
-    return Totals(
-        **{name: sum(flow.column(name)) for name in counts},
-        waiting=waiting,
-        keys=keys,
-        untimed=events - (arrived.get("timed") or 0),
-        ahead=arrived.get("ahead") or 0,
-        delay_p50=arrived.get("delay_p50"),
-        delay_p99=arrived.get("delay_p99"),
-        **size,
-    )
+    pair = (first, second) if wanted.against is None else (wanted.against, whole)
+    found["drift"], found[SCHEMAS] = samples.drifted(*pair), samples.as_table(whole)
+    tell("deliveries")
+    since = int(scope.span.begin.timestamp() * 1000)
+    tried = () if wanted.attempts is None else wanted.attempts(since)
+    found["deliveries"] = measures.deliveries(scope, tried)
+    counts = {name: sum(found["flow"].column(name)) for name in COUNTS}
+    totals = Totals(**counts, **arrived, **size, waiting=waiting, keys=keys)
+    found["totals"] = tables.of("measure value", msgspec.structs.asdict(totals).items())
+    return found, totals, before

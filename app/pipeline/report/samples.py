@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from app.pipeline.report import drift, tables
 from app.pipeline.report.drift import Shape
-from app.pipeline.report.measures import Scope
+from app.pipeline.report.scope import Scope
 from app.pipeline.report.tables import Table
 
 DOCUMENTS: Final = 300  # approximate sample size of a type, in each half
