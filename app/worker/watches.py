@@ -16,7 +16,8 @@ from app.worker.gate import EndpointState
 from app.worker.shared import DispatcherContext, DispatcherPart
 
 LOOK = 60.0  # seconds between checks of the log while a subscription is paused
-SWEEP_EVERY = 5.0  # seconds
+SWEEP_EVERY = 5.0  # seconds between sweeps of a pull queue
+EMPTY_SWEEPS = 12  # sweeps of an empty queue of which one asks the store
 
 _log = logging.getLogger("skybridge.worker")
 
@@ -95,7 +96,7 @@ class PullUpkeep(DispatcherPart):
     _sink: PullQueueSink
 
     async def watch(self) -> None:
-        """Sweep the pull queue every few seconds."""
+        """Sweep the pull queue every few seconds, and an empty one once a minute."""
         while True:
             try:
                 await self._sweep()
@@ -104,7 +105,15 @@ class PullUpkeep(DispatcherPart):
                 _log.error("%s: %s", self._subscription.id, self.trouble)
             else:
                 self.trouble = ""
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait until the next sweep. What this process stores in an empty queue is known without the store. What another
+        process stores there, its own upkeep sweeps."""
+        for _ in range(EMPTY_SWEEPS):
             await self._clock.sleep(SWEEP_EVERY)
+            if self._sink.queued() or self.trouble:
+                return
 
     async def _sweep(self) -> None:
         await self._sink.count()

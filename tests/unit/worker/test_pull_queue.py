@@ -503,3 +503,18 @@ async def test_one_without_partitions_waits_for_them_in_peace(pulling, orders):
     consumer.poll = counted
     await asyncio.sleep(0.3)
     assert polls <= 3
+
+
+async def test_an_empty_queue_is_counted_once_a_minute(pulling):
+    """A thousand pull subscriptions asked the store two hundred times a second, for queues without an event."""
+    pulling.store.pulled = table = FailingTable(pulling.store.pulled)
+    await pulling.begin()
+    await pulling.until(lambda: table.calls)
+    table.calls = 0
+    await pulling.clock.advance(59)
+    assert table.calls == 0
+    await pulling.until(lambda: table.calls)
+    await pulling.publish(an_event(1))
+    await committed(pulling, 1)
+    table.asked.clear()
+    await pulling.until(lambda: "worn_out" in table.asked)
