@@ -12,9 +12,8 @@ from app.api.status.recorder import Recorder
 from app.config.model.config import Config
 from app.console.files import Console
 from app.features.component import Component, ConfigChange
-from app.features.listening import limits_of, tls_of
+from app.features.listening import admin_server, limits_of
 from app.gateway.listener import Listener
-from app.gateway.server import HttpServer
 from app.telemetry.tasks import keep
 
 LAST_ANSWERS = 1.0  # seconds to send due answers, after all other components have stopped
@@ -35,14 +34,7 @@ class AdminComponent(Component[Config]):
         self._guard = guard
         self.console = Console(guard, shown=admin.console)
         self._listener = Listener(limits_of(config, admin=True))
-        self._server = HttpServer(
-            self.console,
-            host=admin.host,
-            port=admin.port,
-            listener=self._listener,
-            tls=tls_of(admin.tls),
-            settings="server.admin.{}",
-        )
+        self._server = admin_server(config, self.console, self._listener)
 
     @property
     def url(self) -> str:

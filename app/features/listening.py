@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from app.config.model.config import Config, ServerTls
 from app.features.descriptors import current_shares
 from app.gateway.limits import ListenerLimits
+from app.gateway.listener import Listener
+from app.gateway.server import HttpServer
 from app.gateway.tls import Tls
 
 
@@ -25,6 +29,20 @@ def limits_of(config: Config, *, admin: bool = False) -> ListenerLimits:
         head_timeout=config.timeouts.request_head,
         body_timeout=config.timeouts.request_body,
         keep_alive=config.timeouts.keep_alive,
+    )
+
+
+def admin_server(config: Config, app: Any, listener: Listener | None = None) -> HttpServer:
+    """Return the server of the admin listener for an ASGI application. Without ``listener``, its limits are those of
+    the configuration."""
+    admin = config.server.admin
+    return HttpServer(
+        app,
+        host=admin.host,
+        port=admin.port,
+        listener=listener or Listener(limits_of(config, admin=True)),
+        tls=tls_of(admin.tls),
+        settings="server.admin.{}",
     )
 
 

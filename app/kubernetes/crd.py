@@ -154,6 +154,7 @@ def _status() -> Node:
         "type": "object",
         "properties": {
             "id": {**text, "description": "id of the subscription"},
+            "operator": {**text, "description": "operator that has the object: the namespace and the name of its Lease"},
             "state": {**text, "description": "state of the subscription, as the admin API reports it"},
             "lag": {"type": "integer", "format": "int64", "description": "unfinished events"},
             "deadLetters": {"type": "integer", "format": "int64", "description": "dead letters"},

@@ -34,6 +34,18 @@ class Drain:
         if DRAIN_FINALIZER in item["metadata"].get("finalizers", ()):
             await self._patch(item, add=False)
 
+    async def release(self, namespace: str, name: str) -> None:
+        """Remove the finalizer and the operator from an object whose namespace is not listed any more. One that is
+        gone is no error."""
+        path = paths.subscription(namespace, name)
+        try:
+            item = await self._client.get(path)
+            await self.remove_finalizer(item)
+            await self._client.patch(f"{path}/status", {"status": {"operator": None}})
+        except KubernetesRefused as refused:
+            if refused.status != NOT_FOUND:
+                raise
+
     def why_not_yet(self, item: Any, entry: Mapping[str, Any] | None, *, is_new: bool) -> str:
         """Return why the subscription of a deleted object has to stay, or "" if it may go.
 

@@ -19,13 +19,6 @@ from app.kubernetes.watched import Watched
 _POINTS_ANYWHERE = "ExternalName"
 
 
-def _without_status(item: Any) -> object:
-    """Return what of an object the operator does not write itself."""
-    named = item["metadata"]
-    ends = named.get("deletionTimestamp"), named.get("finalizers")
-    return named["uid"], named["generation"], ends
-
-
 class Namespace:
     """The copies of one namespace.
 
@@ -39,14 +32,23 @@ class Namespace:
         client: KubernetesClient,
         settings: OperatorNamespace,
         changed: Callable[[tuple[str, str]], None],
+        operator: str = "",
     ) -> None:
-        """Take a function that is called with the key of each object that has to be looked at."""
+        """Take the parts.
+
+        Args:
+            client: The client of the API server.
+            settings: The rights of the namespace.
+            changed: A function that is called with the key of each object that has to be looked at.
+            operator: The name by which objects show their operator in ``status.operator``.
+        """
         self.name = settings.name
+        self._operator = operator
         self.rights = NamespaceRights(settings)
         self._changed = changed
         labelled = {"labelSelector": f"{SECRET_LABEL}={SECRET_USE}"}
         self._objects = Watched(
-            client, paths.subscriptions(self.name), self._object_changed, shape=_without_status
+            client, paths.subscriptions(self.name), self._object_changed, shape=self._shape
         )
         core = paths.core
         self._secrets = Watched(client, core(self.name, "secrets"), self._secret_changed, labelled)
@@ -87,6 +89,11 @@ class Namespace:
         """Return the reader of the labelled Secrets."""
         return SecretTexts(self._secrets.objects)
 
+    def is_foreign(self, item: Any) -> bool:
+        """Return True if the operator of another installation has the object."""
+        found = (item.get("status") or {}).get("operator")
+        return bool(found) and found != self._operator
+
     def demand_service(self, name: str) -> None:
         """Raise NotAccepted if a Service is a name for any other address. A missing Service may come later."""
         found = self._services.objects.get(name)
@@ -97,9 +104,11 @@ class Namespace:
                 "Service with a selector, or sink.url.",
             )
 
-    def replace(self, item: Any) -> None:
-        """Put a newer version of an object in the copy, before the watch has it."""
-        self._objects.objects[item["metadata"]["name"]] = item
+    def _shape(self, item: Any) -> object:
+        """Return what of an object this operator does not write itself."""
+        named = item["metadata"]
+        ends = named.get("deletionTimestamp"), named.get("finalizers")
+        return named["uid"], named["generation"], ends, self.is_foreign(item)
 
     def _object_changed(self, name: str) -> None:
         self._changed((self.name, name))

@@ -9,8 +9,11 @@ Reason = Literal[
     "IdTaken", "LimitReached", "CannotRun", "ServiceRefused", "ServiceUnavailable",
 ]  # fmt: skip
 """The reasons of the condition ``Ready``."""
-DENIED: frozenset[Reason] = frozenset({"NotAllowed", "SecretNotLabelled", "ServiceNotAllowed"})
-"""The reasons for which a subscription that exists already is paused: its namespace has no right to it."""
+DENIED: frozenset[Reason] = frozenset(
+    {"NotAllowed", "SecretMissing", "SecretNotLabelled", "ServiceNotAllowed"}
+)
+"""The reasons for which a subscription that exists already is paused: its namespace has no right to it, or has
+withdrawn the secret that it uses."""
 
 
 class Outcome(NamedTuple):

@@ -16,9 +16,7 @@ from app.api.status.asked import AttentionSource, Measured
 from app.api.status.families import Family, operator_families, ready_families
 from app.config.model.config import Config
 from app.features.admin import access_of
-from app.features.listening import limits_of, tls_of
-from app.gateway.listener import Listener
-from app.gateway.server import HttpServer
+from app.features.listening import admin_server
 from app.model.operator_verdict import OperatorVerdict
 from app.telemetry import Counters
 from app.telemetry.tasks import FAILURES
@@ -34,7 +32,6 @@ class OperatorProbes:
         self, config: Config, state: Callable[[], tuple[bool, Sequence[str], Mapping[str, int]]]
     ) -> None:
         self._state = state
-        admin = config.server.admin
         parts = ServiceParts()
         parts.add(ReadinessSource, self)
         parts.add(AttentionSource, self)
@@ -42,14 +39,8 @@ class OperatorProbes:
         counters = Counters()
         FAILURES.counters = counters
         parts.add(Counters, counters)
-        self._server = HttpServer(
-            TokenGuard(Front(parts, lambda: _not_found), access_of(config)),
-            host=admin.host,
-            port=admin.port,
-            listener=Listener(limits_of(config, admin=True)),
-            tls=tls_of(admin.tls),
-            settings="server.admin.{}",
-        )
+        guarded = TokenGuard(Front(parts, lambda: _not_found), access_of(config))
+        self._server = admin_server(config, guarded)
 
     @property
     def url(self) -> str:

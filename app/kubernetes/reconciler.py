@@ -41,6 +41,8 @@ _REFUSALS: Mapping[str, Any] = {
     "invalid-subscription": "InvalidSpec",
 }
 
+_PAUSED = "Until then, its subscription is paused and keeps its position."
+
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +68,8 @@ class Reconciler:
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
         self._queued: set[Key] = set()
         self._busy: set[Key] = set()
+        self._foreign: set[Key] = set()  # objects of another installation
+        self._unlisted: set[str] = set()  # subscriptions that were paused, because their namespace is not listed
         self._written: dict[str, bytes] = {}  # digest of the last document of this process, by id
         # the first reading that counts for the end of a subscription, by id
         self._ending: dict[str, int] = {}
@@ -100,22 +104,41 @@ class Reconciler:
                 self.add((namespace, short))
 
     async def _pause_unlisted(self, name: str, namespace: str) -> None:
+        if name in self._unlisted or not self._holds():
+            return
         try:
-            if self._holds() and await self._pause(name):
+            await self._drain.release(namespace, name.partition(".")[2])
+            if await self._pause(name):
                 _log.warning("%s was paused: operator.namespaces has no %s", name, namespace)
+            self._unlisted.add(name)
         except SkybridgeError as error:
             _log.warning("%s cannot be paused: %s", name, error)
 
     async def report_health(self) -> None:
         """Report the state of each subscription on its object, and try again what the stored configuration did not
         allow."""
-        for place in self._namespaces.values():
-            for name, item in list(place.objects.items()):
-                if item["metadata"].get("deletionTimestamp"):
-                    self.add((place.name, name))
-                    continue
-                health = self._known.health(subscription_id(place.name, name))
-                await self._reporter.report_health(item, health)
+        items = iter(
+            [item for place in self._namespaces.values() for item in place.objects.values()]
+        )
+
+        async def report() -> None:
+            for item in items:
+                await self._report_health(item)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_AT_ONCE):
+                group.create_task(report())
+
+    async def _report_health(self, item: Any) -> None:
+        named = item["metadata"]
+        key = named["namespace"], named["name"]
+        if named.get("deletionTimestamp"):
+            self.add(key)
+            return
+        try:
+            await self._reporter.report_health(item, self._known.health(subscription_id(*key)))
+        except SkybridgeError as error:
+            _log.warning("the state of %s/%s cannot be reported: %s", *key, error)
 
     async def _work(self) -> None:
         while True:
@@ -150,6 +173,10 @@ class Reconciler:
             self._later(key, _SOON)
             return
         subscription = subscription_id(namespace, name)
+        if item is not None and place.is_foreign(item):
+            await self._leave(item, subscription)
+            return
+        self._foreign.discard(key)
         if item is None:
             if self._ending.pop(subscription, None) is not None:  # a person has ended the wait
                 await self._delete(subscription)
@@ -161,6 +188,15 @@ class Reconciler:
             await self._drain.set_finalizer(item)
             outcome = await self._outcome(place, item, subscription)
             await self._reporter.report(item, outcome, self._known.health(subscription))
+
+    async def _leave(self, item: Any, subscription: str) -> None:
+        """Leave an object to the other installation that has its status, and pause the subscription of this one."""
+        key = item["metadata"]["namespace"], item["metadata"]["name"]
+        self._reporter.forget(key)
+        await self._keep(subscription)
+        if key not in self._foreign:
+            self._foreign.add(key)
+            await self._reporter.report_foreign(item)
 
     async def _end(self, item: Any, subscription: str) -> None:
         """Delete the subscription of a deleted object as soon as it may go."""
@@ -189,9 +225,11 @@ class Reconciler:
             place.rights.demand(wanted, own_service=bool(service_of(item)))
             return await self._write(subscription, document)
         except NotAccepted as refused:
-            if refused.outcome.reason in DENIED and self._known.own(subscription):
+            outcome = refused.outcome
+            if outcome.reason in DENIED and self._known.own(subscription):
                 await self._pause(subscription)
-            return refused.outcome
+                return outcome._replace(message=f"{outcome.message} {_PAUSED}")
+            return outcome
         except AdminUnavailable as error:
             self._later((item["metadata"]["namespace"], item["metadata"]["name"]), _AGAIN)
             return Outcome("ServiceUnavailable", str(error))
@@ -284,7 +322,7 @@ class Reconciler:
     async def _keep(self, subscription: str) -> None:
         """Pause a subscription whose object is gone. It keeps its position and its events for an object to come."""
         if self._known.own(subscription) is not None and await self._pause(subscription):
-            _log.info("%s was paused, because its object is gone", subscription)
+            _log.info("%s was paused, because it has no object any more", subscription)
 
     async def _delete(self, subscription: str) -> None:
         if self._known.own(subscription) is None:

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from app.interfaces import Clock
 from app.kubernetes import paths
 from app.kubernetes.client import NOT_FOUND, KubernetesClient, KubernetesRefused
-from app.kubernetes.names import API_VERSION, KIND, subscription_id
+from app.kubernetes.names import API_VERSION, GROUP, KIND, PLURAL, subscription_id
 from app.kubernetes.outcome import Outcome
 from app.kubernetes.status import Status, delivering, differs, in_force, status_of
 
 _COUNTS_EVERY = 20.0  # seconds between two writes of a status in which only numbers changed
+_STARTS_WITHIN = 3.0  # seconds; only a start that takes longer is written
+_SOON_FOR = 30.0  # seconds in which the end of a start is looked for at once
 _STOPPED = frozenset({"Paused", "EndpointPaused", "Disabled"})
 
 _log = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ class _Reported(NamedTuple):
     ready: str  # the status of the condition Ready
     generation: int
     written: float  # monotonic time of the last write of the status
+    starting: float  # monotonic time of the first report about the start, or 0
 
 
 class Reporter:
@@ -38,11 +41,15 @@ class Reporter:
         wanted: Set if the state of the subscriptions should be read soon.
     """
 
-    def __init__(self, client: KubernetesClient, clock: Clock, identity: str) -> None:
+    def __init__(
+        self, client: KubernetesClient, clock: Clock, identity: str, operator: str
+    ) -> None:
+        """Take the name of this process, and that of the operator in ``status.operator``."""
         self.wanted = asyncio.Event()
         self._client = client
         self._clock = clock
         self._identity = identity
+        self._operator = operator
         self._reported: dict[tuple[str, str], _Reported] = {}
 
     def ready_counts(self) -> Mapping[str, int]:
@@ -56,6 +63,17 @@ class Reporter:
         """Drop what was reported about an object that is gone."""
         self._reported.pop(key, None)
 
+    async def report_foreign(self, item: Any) -> None:
+        """Report that an object belongs to the operator of another installation, whose status it keeps."""
+        named, other = item["metadata"], item["status"]["operator"]
+        message = (
+            f"The operator {other} has this object, so {self._operator} leaves it. Cure: list the namespace in one "
+            f"installation. If {other} is gone: kubectl patch {PLURAL}.{GROUP} -n {named['namespace']} {named['name']} "
+            '--subresource status --type merge -p \'{"status":{"operator":null}}\''
+        )
+        _log.warning("%s/%s: %s", named["namespace"], named["name"], message)
+        await self._write_event(item, "OtherInstallation", message)
+
     async def report(self, item: Any, outcome: Outcome, health: Mapping[str, Any] | None) -> None:
         """Report what became of an object, and the state of its subscription."""
         named = item["metadata"]
@@ -63,10 +81,25 @@ class Reporter:
         earlier = self._reported.get(key)
         await self._write_events(item, health)
         shown = in_force(outcome, health)
-        written = await self._write_status(item, shown, health, earlier)
-        self._reported[key] = _Reported(outcome, shown.status, named["generation"], written)
-        if shown.reason == "Starting":
+        starting = self._starting_since(shown, named["generation"], earlier)
+        written = 0.0 if earlier is None else earlier.written
+        lasts = self._clock.monotonic() - starting if starting else 0.0
+        if not starting or lasts >= _STARTS_WITHIN:
+            written = await self._write_status(item, shown, health, written)
+        self._reported[key] = _Reported(
+            outcome, shown.status, named["generation"], written, starting
+        )
+        if starting and lasts < _SOON_FOR:
             self.wanted.set()
+
+    def _starting_since(self, shown: Outcome, generation: int, earlier: _Reported | None) -> float:
+        """Return when the start of a subscription was reported first, or 0 if it does not start. Most starts end
+        before they are written, which halves the writes for many new objects."""
+        if shown.reason != "Starting":
+            return 0.0
+        if earlier is not None and earlier.starting and earlier.generation == generation:
+            return earlier.starting
+        return self._clock.monotonic()
 
     async def report_health(self, item: Any, health: Mapping[str, Any] | None) -> None:
         """Report the present state of the subscription of an object that was looked at before."""
@@ -80,16 +113,15 @@ class Reporter:
         item: Any,
         outcome: Outcome,
         health: Mapping[str, Any] | None,
-        earlier: _Reported | None,
+        last: float,
     ) -> float:
-        """Write the status if it differs, and return when it was written last."""
+        """Write the status if it differs, and return when it was written last, which was at ``last``."""
         named, before = item["metadata"], item.get("status") or {}
         subscription = subscription_id(named["namespace"], named["name"])
-        status = status_of(
-            subscription, named["generation"], outcome, health, before, _rfc3339(self._clock.now())
-        )
+        at = _rfc3339(self._clock.now())
+        status = status_of(subscription, named["generation"], outcome, health, before, at)
+        status["operator"] = self._operator
         now = self._clock.monotonic()
-        last = 0.0 if earlier is None else earlier.written
         if not differs(before, status, counts=now - last >= _COUNTS_EVERY):
             return last
         await self._patch_status(item, status)
@@ -107,10 +139,14 @@ class Reporter:
 
     async def _write_events(self, item: Any, health: Mapping[str, Any] | None) -> None:
         for reason, message in _news(item.get("status") or {}, health):
-            try:
-                await self._create_event(item, reason, message)
-            except KubernetesRefused as refused:
-                _log.warning("the Event %s cannot be written: %s", reason, refused)
+            await self._write_event(item, reason, message)
+
+    async def _write_event(self, item: Any, reason: str, message: str) -> None:
+        """Write an Event. One that the API server refuses is logged."""
+        try:
+            await self._create_event(item, reason, message)
+        except KubernetesRefused as refused:
+            _log.warning("the Event %s cannot be written: %s", reason, refused)
 
     async def _create_event(self, item: Any, reason: str, message: str) -> None:
         named, at = item["metadata"], _rfc3339(self._clock.now())

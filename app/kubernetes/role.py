@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from app.config.model.operator import Operator
 from app.errors import SkybridgeError
@@ -45,10 +45,12 @@ class OperatorRole:
             f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         )
         lease = settings.lease
+        space = lease.namespace or own_namespace()
+        self._name = f"{space}/{lease.name}"
         self._leadership = Leadership(
             client,
             clock,
-            namespace=lease.namespace or own_namespace(),
+            namespace=space,
             name=lease.name,
             identity=self._identity,
             seconds=lease.seconds,
@@ -83,8 +85,15 @@ class OperatorRole:
 
     async def _lead(self) -> None:
         """Do the work of the leader until another process is the leader."""
+        reporter = Reporter(self._client, self._clock, self._identity, self._name)
         self._term = _Term(
-            self._settings, self._client, self._admin, self._clock, self._identity, self._leadership
+            self._settings,
+            self._client,
+            self._admin,
+            self._clock,
+            reporter,
+            self._leadership.holds,
+            self._name,
         )
         work = keep("kubernetes", self._term.run, "leader")
         try:
@@ -103,20 +112,19 @@ class _Term:
         client: KubernetesClient,
         admin: AdminApi,
         clock: Clock,
-        identity: str,
-        leadership: Leadership,
+        reporter: Reporter,
+        holds: Callable[[], bool],
+        name: str,
     ) -> None:
         self._clock = clock
         self._trouble = "the first reading of all subscriptions is not complete"
-        self.reporter = Reporter(client, clock, identity)
+        self.reporter = reporter
         drain = Drain(client, clock, settings.drain_timeout)
         self._namespaces = {
-            each.name: Namespace(client, each, self._changed) for each in settings.namespaces
+            each.name: Namespace(client, each, self._changed, name) for each in settings.namespaces
         }
         self._known = KnownSubscriptions(admin)
-        self._reconciler = Reconciler(
-            admin, self._known, self._namespaces, self.reporter, drain, leadership.holds
-        )
+        self._reconciler = Reconciler(admin, self._known, self._namespaces, reporter, drain, holds)
 
     @property
     def causes(self) -> Sequence[str]:

@@ -56,8 +56,7 @@ def of_sink() -> list[Rule]:
     ]
 
 
-_WITHOUT_RULE = frozenset({"tls", "headers"})
-"""Settings that no rule can name: objects have no ``tls``, and the values of ``headers`` have no one type."""
+_NOT_IN_OBJECTS = frozenset({"tls"})
 
 
 def of_spec() -> list[Rule]:
@@ -66,7 +65,7 @@ def of_spec() -> list[Rule]:
         *(
             _rule(f"{WEBHOOK} || {_unset(name)}", f"{name} is only for webhooks")
             for name in OF_WEBHOOKS
-            if name not in _WITHOUT_RULE
+            if name not in _NOT_IN_OBJECTS
         ),
         *(
             _rule(

@@ -41,7 +41,7 @@ class Structural:
         if "properties" in node:
             made |= self._object(node, seen)
         elif node.get("type") == "object":
-            made["additionalProperties"] = self._member(node, seen)
+            made |= self._members(node, seen)
         if "items" in node:
             made["items"] = self.convert(node["items"], seen)
         return made if "type" in made else {_OPEN: True, **_text(node)}
@@ -67,13 +67,14 @@ class Structural:
                 needed[needed.index(name)] = reference
         return {"properties": properties, **({"required": sorted(needed)} if needed else {})}
 
-    def _member(self, node: Node, seen: tuple[str, ...]) -> Node:
-        """Return the schema of the values of a mapping with free names. A secret value is text or a reference."""
+    def _members(self, node: Node, seen: tuple[str, ...]) -> Node:
+        """Return the schema of the values of a mapping with free names. A secret value is text or a reference, so the
+        mapping is open; a rule can still name it, but not a mapping of open values."""
         patterns = [*node.get("patternProperties", {}).values()]
         inner = patterns[0] if patterns else node.get("additionalProperties")
         if not isinstance(inner, dict) or is_secret(inner):
             return {_OPEN: True}
-        return self.convert(inner, seen)
+        return {"additionalProperties": self.convert(inner, seen)}
 
     def _union(self, node: Node, forms: Sequence[Node], seen: tuple[str, ...]) -> Node:
         """Return the schema of alternatives: one for mappings with a ``kind``, text or number, or an open one."""

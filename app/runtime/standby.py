@@ -25,8 +25,7 @@ from app.config.model.config import Admin, Config
 from app.errors import SetupError
 from app.features.admin import access_of
 from app.features.component import Role
-from app.features.listening import limits_of, tls_of
-from app.gateway.listener import Listener
+from app.features.listening import admin_server
 from app.gateway.server import HttpServer
 from app.model.operator_verdict import OperatorVerdict
 from app.telemetry import Counters
@@ -53,21 +52,13 @@ class Standby:
         if self._server is not None and config.server.admin == self._admin:
             return
         await self.close()
-        admin = config.server.admin
-        server = HttpServer(
-            TokenGuard(self._front(), _access(config)),
-            host=admin.host,
-            port=admin.port,
-            listener=Listener(limits_of(config, admin=True)),
-            tls=tls_of(admin.tls),
-            settings="server.admin.{}",
-        )
+        server = admin_server(config, TokenGuard(self._front(), _access(config)))
         try:
             await server.start()
         except SetupError as fault:
             _log.error("probes are not answered: %s: %s", fault.setting, fault)
             return
-        self._server, self._admin = server, admin
+        self._server, self._admin = server, config.server.admin
 
     async def close(self) -> None:
         """Close the listener, so that the service can open its own."""

@@ -67,7 +67,7 @@ def _with(space: Space, values: Mapping[str, Any], listed: Mapping[str, Any]) ->
     taken = {
         "id": subscription_id(space.name, "taken"),
         "source": {"broker": "log", "topics": [space.name]},
-        "sink": "http://never.example.com/",
+        "sink": "https://never.example.com/",
         "paused": True,
     }
     made["config"] = {**made["config"], "subscriptions": [taken]}

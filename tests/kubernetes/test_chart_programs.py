@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,31 +82,41 @@ def held(api: ApiServer, namespace: str) -> list[list[str]]:
     return [each["metadata"].get("finalizers", []) for each in found]
 
 
-def test_the_end_takes_its_finalizer_and_leaves_those_of_others(cluster, tmp_path, capsys):
-    """Also where a listed namespace is gone."""
+def test_the_end_releases_its_objects_and_leaves_those_of_others(cluster, tmp_path, capsys):
+    """Also where a listed namespace is gone (issue 46)."""
     cluster.add_definition(definition("1.0.0"))
     spec = {
         "source": {"broker": "main", "topics": ["orders"]},
         "sink": {"url": "https://a.example/"},
     }
-    for namespace, finalizers in (
-        (TENANTS[0], [DRAIN_FINALIZER, "example.com/other"]),
-        (TENANTS[1], []),
+    others = [DRAIN_FINALIZER, "example.com/other"]
+    for namespace, name, finalizers, operator in (
+        (TENANTS[0], "billing", others, None),
+        (TENANTS[1], "foreign", [DRAIN_FINALIZER], "shops/another"),
+        (TENANTS[1], "own", [DRAIN_FINALIZER], f"{SPACE}/{NAME}"),
     ):
-        metadata = {"name": "billing", "namespace": namespace, "finalizers": finalizers}
+        metadata = {"name": name, "namespace": namespace, "finalizers": finalizers}
         cluster.cluster.apply(
             {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
         )
-    PROGRAM.end(program(cluster, NAME, tmp_path), NAME, "app=none", [*TENANTS, "team-gone"])
+        if operator is not None:
+            claim = json.dumps({"status": {"operator": operator}})
+            words = ("patch", CRD, name, "--subresource=status", "--type=merge", "--patch", claim)
+            cluster.cluster.kubectl("-n", namespace, *words)
+    PROGRAM.end(program(cluster, NAME, tmp_path), NAME, "app=none", [TENANTS[0], "team-gone"])
     assert held(cluster, TENANTS[0]) == [["example.com/other"]]
-    assert held(cluster, TENANTS[1]) == [[]]
+    assert held(cluster, TENANTS[1]) == [[DRAIN_FINALIZER], []]
+    foreign, own = cluster.cluster.get("subscriptions", "-n", TENANTS[1])
+    assert foreign["status"]["operator"] == "shops/another"
+    assert "operator" not in own["status"]
     (deployment,) = cluster.cluster.get("deployment", NAME, "-n", SPACE)
     assert deployment["spec"]["replicas"] == 0
-    assert "team-gone: 0 finalizers" in capsys.readouterr().out
+    assert "2 Subscriptions" in capsys.readouterr().out
     free = '{"metadata": {"finalizers": null}}'
-    cluster.cluster.kubectl(
-        "-n", TENANTS[0], "patch", CRD, "billing", "--type=merge", "--patch", free
-    )
+    for namespace, name in ((TENANTS[0], "billing"), (TENANTS[1], "foreign")):
+        cluster.cluster.kubectl(
+            "-n", namespace, "patch", CRD, name, "--type=merge", "--patch", free
+        )
 
 
 @pytest.mark.parametrize(

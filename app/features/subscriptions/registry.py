@@ -28,6 +28,7 @@ from app.model.places import Path, paths_of, value_at, with_changed_value
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
 
+_OBJECTS = "kubernetes"  # the owner of subscriptions of objects
 _UNSENT = "signing"  # secrets of this section sign requests and are never sent
 
 
@@ -116,9 +117,10 @@ class ApiSubscriptionRegistry:
             return await self._store(kept, checked, entry.version, owner)
 
     async def remove(self, entry: SubscriptionEntry, owner: str = "") -> None:
-        """Delete a subscription of an owner. Raise VersionConflict if the version of ``entry`` is no longer
-        the stored one."""
-        _demand_owner(entry, owner)
+        """Delete a subscription of an owner, or one whose owner has no token. Raise VersionConflict if the version of
+        ``entry`` is no longer the stored one."""
+        if owner or not self._is_abandoned(entry):
+            _demand_owner(entry, owner)
         await self._catalog.delete(entry.id, entry.version)
         await self._catalog.refresh()
         await self._follow_change(owner)
@@ -148,6 +150,11 @@ class ApiSubscriptionRegistry:
                 yield
             finally:
                 self._reserved.discard(key)
+
+    def _is_abandoned(self, entry: SubscriptionEntry) -> bool:
+        """Return True if no token can write a subscription of an object, because the operator is switched off."""
+        tokens = self._catalog.loaded.config.server.admin.tokens
+        return entry.origin == _OBJECTS and all(each.owner != _OBJECTS for each in tokens)
 
     def _demand_below_limit(self) -> None:
         """Raise Refused with 409 if the API has created, or is creating, as many subscriptions as allowed."""

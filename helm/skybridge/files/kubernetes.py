@@ -4,8 +4,9 @@
 python kubernetes.py define FILE: creates or changes the definition in FILE. A cluster may have several
 releases, so an older one leaves the definition of a newer one as it is.
 
-python kubernetes.py end --deployment NAME --component LABELS NAMESPACE...: ends the operator, waits until
-none of its pods is left, and takes its finalizer from the Subscriptions of these namespaces.
+python kubernetes.py end --deployment NAME --component LABELS [NAMESPACE...]: ends the operator, waits until
+none of its pods is left, and releases its Subscriptions: those that name it in their status, and those of these
+namespaces that name no operator yet. They have no finalizer then, and another operator may have them.
 """
 
 from __future__ import annotations
@@ -104,21 +105,35 @@ def _version(definition: Object) -> list[int]:
 
 
 def end(api: Api, deployment: str, component: str, namespaces: list[str]) -> None:
-    """End the operator, which would set its finalizers again, then remove them."""
+    """End the operator, which would set its finalizers again, then release its Subscriptions."""
     here = f"/apis/apps/v1/namespaces/{api.namespace}/deployments/{deployment}/scale"
     api.ask(here, "PATCH", {"spec": {"replicas": 0}}, MERGED)
     _await_end(api, component)
-    for each in namespaces:
-        count = _release(api, f"/apis/{GROUP}/v1alpha1/namespaces/{each}/subscriptions")
-        print(f"{each}: {count} finalizers removed")
+    own = f"{api.namespace}/{deployment}"
+    found = [
+        each
+        for each in api.items(f"/apis/{GROUP}/v1alpha1/subscriptions")
+        if _is_own(each, own, namespaces)
+    ]
+    for each in found:
+        _release(api, each)
+    print(f"{len(found)} Subscriptions are released.")
 
 
-def _release(api: Api, path: str) -> int:
-    """Remove the finalizers of all Subscriptions of a namespace, and return their count."""
-    held = [each for each in api.items(path) if FINALIZER in each["metadata"].get("finalizers", [])]
-    for each in held:
-        api.ask(f"{path}/{each['metadata']['name']}", "PATCH", _released(each), MERGED)
-    return len(held)
+def _is_own(found: Object, own: str, namespaces: list[str]) -> bool:
+    """Return True if an object belongs to an operator, or to none and to one of the namespaces."""
+    operator = (found.get("status") or {}).get("operator")
+    return bool(operator == own or (not operator and found["metadata"]["namespace"] in namespaces))
+
+
+def _release(api: Api, found: Object) -> None:
+    """Remove the operator and its finalizer from an object."""
+    named = found["metadata"]
+    path = f"/apis/{GROUP}/v1alpha1/namespaces/{named['namespace']}/subscriptions/{named['name']}"
+    if FINALIZER in named.get("finalizers", []):
+        api.ask(path, "PATCH", _released(found), MERGED)
+    if (found.get("status") or {}).get("operator"):
+        api.ask(f"{path}/status", "PATCH", {"status": {"operator": None}}, MERGED)
 
 
 def _released(found: Object) -> Object:
@@ -144,7 +159,7 @@ def main(words: list[str]) -> int:
     ending = commands.add_parser("end")
     ending.add_argument("--deployment", required=True)
     ending.add_argument("--component", required=True)
-    ending.add_argument("namespaces", nargs="+")
+    ending.add_argument("namespaces", nargs="*")
     asked = parser.parse_args(words)
     host, port = (os.environ[f"KUBERNETES_SERVICE_{each}"] for each in ("HOST", "PORT"))
     api = Api(f"https://{f'[{host}]' if ':' in host else host}:{port}", ACCOUNT)

@@ -78,6 +78,37 @@ subjects: [{kind: ServiceAccount, name: {{ include "skybridge.operatorName" .roo
     - {name: programs, mountPath: /programs, readOnly: true}
 {{- end -}}
 
+{{/* The Job that ends the operator and releases its Subscriptions. dict "root" $ "hook" when Helm runs it */}}
+{{- define "skybridge.operatorEnd" -}}
+{{- $name := include "skybridge.operatorName" .root -}}
+{{- $arguments := list "end" "--deployment" $name "--component" (printf "app.kubernetes.io/instance=%s,app.kubernetes.io/component=operator" .root.Release.Name) -}}
+{{- range .root.Values.operator.namespaces }}{{ $arguments = append $arguments .name }}{{ end -}}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ $name }}-end
+  labels:
+    {{- include "skybridge.labels" .root | nindent 4 }}
+  annotations:
+    helm.sh/hook: {{ .hook }}
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  backoffLimit: 3
+  activeDeadlineSeconds: 300
+  template:
+    metadata:
+      labels: {app.kubernetes.io/name: {{ $name }}-end, app.kubernetes.io/instance: {{ .root.Release.Name | quote }}}
+    spec:
+      restartPolicy: Never
+      serviceAccountName: {{ $name }}
+      {{- include "skybridge.jobPod" (dict "Values" .root.Values "token" true) | nindent 6 }}
+      containers:
+        {{- include "skybridge.operatorJob" (dict "root" .root "arguments" $arguments) | nindent 8 }}
+      volumes:
+        - name: programs
+          configMap: {name: {{ $name }}-end}
+{{- end -}}
+
 {{- define "skybridge.faultsOfOperator" -}}
 {{- $faults := list -}}
 {{- $config := include "skybridge.configText" .root | fromYaml -}}

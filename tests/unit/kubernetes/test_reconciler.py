@@ -9,7 +9,7 @@ from app.config.model.operator import OperatorNamespace
 from app.kubernetes.admin import AdminRefused
 from app.kubernetes.drain import Drain
 from app.kubernetes.known import KnownSubscriptions
-from app.kubernetes.names import DRAIN_FINALIZER
+from app.kubernetes.names import DRAIN_FINALIZER, SECRET_LABEL, SECRET_USE
 from app.kubernetes.namespace import Namespace
 from app.kubernetes.reconciler import Reconciler
 from app.kubernetes.status import delivering, differs, status_of
@@ -57,10 +57,13 @@ class Admin:
 
 class Reporter:
     def __init__(self):
-        self.wanted, self.outcomes = asyncio.Event(), {}
+        self.wanted, self.outcomes, self.foreign = asyncio.Event(), {}, []
 
     def forget(self, key):
         self.outcomes.pop(key, None)
+
+    async def report_foreign(self, item):
+        self.foreign.append(item["metadata"]["name"])
 
     async def report(self, item, outcome, health):
         self.outcomes["team", item["metadata"]["name"]] = outcome
@@ -72,6 +75,10 @@ class Cluster:
 
     async def patch(self, path, change):
         self.patches.append((path, change))
+
+    async def get(self, path):
+        assert path.endswith("/namespaces/team/subscriptions/a")
+        return an_object(finalizers=["example.com/other", DRAIN_FINALIZER])
 
 
 def an_object(name="a", *, url="https://a.example.com/", **metadata):
@@ -86,7 +93,7 @@ class House:
     def __init__(self):
         self.admin, self.reporter, self.cluster = Admin(), Reporter(), Cluster()
         rights = OperatorNamespace(name="team", topics=("orders",), hosts=("a.example.com",))
-        self.place = Namespace(self.cluster, rights, lambda _: None)
+        self.place = Namespace(self.cluster, rights, lambda _: None, "skybridge/mine")
         self.objects = self.place.objects
         for each in (self.place._objects, self.place._secrets, self.place._services):
             each.complete = True
@@ -191,13 +198,53 @@ async def test_who_loses_a_right_is_paused_and_keeps_its_position(house):
     assert "paused" not in house.admin.entries["team.a"]["document"]
 
 
+async def test_a_subscription_does_not_go_on_with_a_secret_that_was_withdrawn(house):
+    """Deleting or unlabelling a Secret ends its use, and its return ends the pause (issue 46)."""
+    item = an_object()
+    item["spec"]["signing"] = {"secretRef": {"name": "hook", "key": "secret"}}
+    named = {"name": "hook", "labels": {SECRET_LABEL: SECRET_USE}}
+    secret = {
+        "metadata": named,
+        "data": {"secret": "d2hzZWNfWm1seWMzUXRjMlZqY21WMExXOW1MWFJvWlMxMFpYTjBjdz09"},
+    }
+    house.objects["a"] = item
+    house.place._secrets.objects["hook"] = secret
+    assert (await house.look()).reason == "Accepted"
+    del house.place._secrets.objects["hook"]
+    outcome = await house.look()
+    assert (outcome.reason, outcome.status) == ("SecretMissing", "False")
+    assert "is paused" in outcome.message
+    assert house.admin.entries["team.a"]["document"]["paused"] is True
+    house.place._secrets.objects["hook"] = secret
+    assert (await house.look()).reason == "Accepted"
+    assert "paused" not in house.admin.entries["team.a"]["document"]
+
+
+async def test_an_object_of_another_installation_is_left_to_it(house):
+    """Of two installations that list a namespace, the one whose status an object has is alone (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    house.objects["a"] = {**an_object(), "status": {"operator": "skybridge/other"}}
+    for _ in range(2):
+        assert await house.look() is None
+    assert house.reporter.foreign == ["a"]
+    assert house.admin.entries["team.a"]["document"]["paused"] is True
+    house.objects["a"] = {**an_object(), "status": {"operator": "skybridge/mine"}}
+    assert (await house.look()).reason == "Accepted"
+    assert "paused" not in house.admin.entries["team.a"]["document"]
+
+
 async def test_a_namespace_that_is_not_listed_any_more_is_paused(house):
     house.objects["a"] = an_object()
     await house.look()
     house.work._namespaces = {}
     await house.known.refresh()
-    await house.work.pause_orphans()
+    for _ in range(2):
+        await house.work.pause_orphans()
     assert house.admin.entries["team.a"]["document"]["paused"] is True
+    changes = [change for _, change in house.cluster.patches]
+    assert [each["metadata"]["finalizers"] for each in changes[:1]] == [["example.com/other"]]
+    assert changes[1:] == [{"status": {"operator": None}}], "another installation may have it now"
 
 
 async def test_a_reading_that_is_older_than_a_change_does_not_undo_it(house):

@@ -376,8 +376,13 @@ async def test_one_that_a_variable_gives_as_a_whole_is_shown_by_its_id(tmp_path:
     assert entry.document == {"id": "given", "source": reference, "sink": reference}
 
 
-async def test_what_an_object_declares_belongs_to_it_alone(process: Process) -> None:
+OPERATOR = """server: {admin: {token: token-of-the-administrator, tokens: [
+  {name: kubernetes, token: token-of-the-operator, owner: kubernetes, scopes: [read, configure]}]}}"""
+
+
+async def test_what_an_object_declares_belongs_to_it_alone(tmp_path: Path, store: SqlStore) -> None:
     """Callers of the API read it and change nothing; the operator changes nothing of theirs."""
+    process = Process(configured(tmp_path, OPERATOR), store, KEY)
     registry = process.registry
     owned = await registry.make({**DOCUMENT, "id": "team-a.billing"}, owner="kubernetes")
     assert (owned.origin, owned.place) == (
@@ -404,6 +409,15 @@ async def test_what_an_object_declares_belongs_to_it_alone(process: Process) -> 
     changed = await registry.change(owned, {**DOCUMENT, "timeout": "3s"}, owner="kubernetes")
     assert (changed.origin, changed.document["timeout"]) == ("kubernetes", "3s")
     await registry.remove(changed, "kubernetes")
+
+
+async def test_what_an_operator_leaves_behind_can_be_deleted_without_it(process: Process) -> None:
+    """No token has its owner, so nobody else could ever delete it (issue 46)."""
+    owned = await process.registry.make({**DOCUMENT, "id": "team-a.billing"}, owner="kubernetes")
+    with pytest.raises(RequestRefused, match="team-a/billing"):
+        await process.registry.change(owned, {**DOCUMENT, "timeout": "3s"})
+    await process.registry.remove(owned)
+    assert await process.registry.entry("team-a.billing") is None
 
 
 async def test_the_same_document_again_changes_nothing(process: Process) -> None:

@@ -1,0 +1,93 @@
+"""What is written about an object: its status and Events, with an API server that only notes."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from app.kubernetes.outcome import Outcome
+from app.kubernetes.reporter import Reporter
+
+RUNNING = {
+    "state": "running", "cause": "", "paused_for": None, "last_error": "", "lag": 0, "dead_letters": {},
+}  # fmt: skip
+STARTING = {**RUNNING, "state": "starting"}
+ACCEPTED = Outcome("Accepted")
+
+
+class Cluster:
+    def __init__(self):
+        self.statuses, self.events = [], []
+
+    async def patch(self, path, change):
+        assert path.endswith("/subscriptions/a/status")
+        self.statuses.append(change["status"])
+
+    async def create(self, path, event):
+        self.events.append(event)
+
+    def ready(self):
+        return [each["conditions"][0]["reason"] for each in self.statuses]
+
+
+class House:
+    def __init__(self):
+        self.cluster, self.at = Cluster(), 100.0
+        clock = SimpleNamespace(monotonic=lambda: self.at, now=lambda: self.at)
+        self.reporter = Reporter(self.cluster, clock, "pod", "skybridge/mine")
+        named = {
+            "namespace": "team",
+            "name": "a",
+            "uid": "u",
+            "resourceVersion": "1",
+            "generation": 1,
+        }
+        self.item = {"metadata": named, "spec": {}}
+
+    async def report(self, health, after=0.0):
+        self.at += after
+        self.reporter.wanted.clear()
+        await self.reporter.report(self.item, ACCEPTED, health)
+        return self.reporter.wanted.is_set()
+
+
+@pytest.fixture
+def house():
+    return House()
+
+
+async def test_a_start_that_ends_soon_is_not_written(house):
+    """A thousand new objects would else need two thousand writes (issue 46)."""
+    assert await house.report(None)
+    assert await house.report(STARTING, after=1.0)
+    assert house.cluster.statuses == []
+    assert not await house.report(RUNNING, after=1.0)
+    assert house.cluster.ready() == ["Accepted"]
+    assert house.cluster.statuses[0]["operator"] == "skybridge/mine"
+    assert house.reporter.ready_counts() == {"True": 1}
+
+
+async def test_a_start_that_lasts_is_written_once_and_looked_for_less_often(house):
+    """A subscription whose broker is away would else have all subscriptions read three times a second."""
+    await house.report(STARTING)
+    assert await house.report(STARTING, after=4.0)
+    assert house.cluster.ready() == ["Starting"]
+    assert not await house.report(STARTING, after=60.0)
+    assert house.cluster.ready() == ["Starting"]
+
+
+async def test_a_second_report_of_the_same_state_writes_nothing(house):
+    await house.report(RUNNING)
+    await house.report({**RUNNING, "lag": 5}, after=1.0)
+    assert len(house.cluster.statuses) == 1
+    await house.report({**RUNNING, "lag": 5}, after=30.0)
+    assert house.cluster.statuses[-1]["lag"] == 5
+
+
+async def test_an_object_of_another_installation_gets_an_event_and_keeps_its_status(house):
+    house.item["status"] = {"operator": "skybridge/other"}
+    await house.reporter.report_foreign(house.item)
+    (event,) = house.cluster.events
+    assert (event["reason"], event["type"]) == ("OtherInstallation", "Warning")
+    assert "skybridge/other" in event["message"]
+    assert "kubectl patch" in event["message"]
+    assert house.cluster.statuses == []
