@@ -179,11 +179,13 @@ def _with_origins(value: Any, path: Path, origins: Mapping[Path, str]) -> Any:
 
 
 def _secrets(document: Document, references: Mapping[Path, str]) -> list[tuple[str, str]]:
-    """Return the resolved values with their references, the longest first."""
+    """Return the resolved values with their references, the longest first. Of the references to a value, that of the
+    setting itself is before those of its sections."""
     origins = _origins(document, references)
+    inner_first = sorted(origins.items(), key=lambda pair: len(pair[0]), reverse=True)
     found = [
         (text, origin)
-        for path, origin in origins.items()
+        for path, origin in inner_first
         for text in _leaves(_at(document.root, path))
         if text not in {"true", "false"}
     ]
