@@ -1,8 +1,9 @@
-"""Write the judgement of a run in pieces into a page: a row of each log, between two markers of the program."""
+"""Write the result of a run in pieces into a page: a row of each log or door, between two markers of the program."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ _ROW = re.compile(r"^\| (\w+) \|.*$", re.MULTILINE)
 
 
 def write(page: Path, program: str, totals: Totals, judgement: Judgement) -> None:
-    """Write a row into the page. It replaces the row of its log; all other rows stay.
+    """Write the row of a log into the page.
 
     Args:
         page: The page, with the markers ``<!-- PROGRAM -->`` and ``<!-- end of PROGRAM -->``.
@@ -30,26 +31,35 @@ def write(page: Path, program: str, totals: Totals, judgement: Judgement) -> Non
         totals: What the pieces have done.
         judgement: The judgement of all pieces.
     """
+    write_row(page, program, HEADINGS, totals.log, cells_of(totals, judgement))
+
+
+def write_row(
+    page: Path, program: str, headings: Sequence[str], name: str, cells: Sequence[str]
+) -> None:
+    """Write a row into the table of a program. It replaces the row of its name, and all other rows stay.
+
+    The last column, with the commit and the date, is added to ``cells``.
+    """
     begin, end = f"<!-- {program} -->", f"<!-- end of {program} -->"
     with one_at_a_time("proof-page"):
         before, _, rest = page.read_text(encoding="utf-8").partition(begin)
         known, _, after = rest.partition(end)
-        rows = {match[1]: match[0] for match in _ROW.finditer(known) if match[1] != "log"}
-        rows[totals.log] = row(totals, judgement)
-        head = f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}\n"
-        lines = "".join(f"{rows[log]}\n" for log in sorted(rows))
+        rows = {match[1]: match[0] for match in _ROW.finditer(known) if match[1] != headings[0]}
+        now = f"{commit()}, {datetime.now(UTC):%Y-%m-%d}"
+        rows[name] = f"| {' | '.join((name, *cells, now))} |"
+        head = f"| {' | '.join(headings)} |\n|{'---|' * len(headings)}\n"
+        lines = "".join(f"{rows[each]}\n" for each in sorted(rows))
         page.write_text(f"{before}{begin}\n\n{head}{lines}\n{end}{after}", encoding="utf-8")
 
 
-def row(totals: Totals, judgement: Judgement) -> str:
-    """Return the row of a run."""
+def cells_of(totals: Totals, judgement: Judgement) -> Sequence[str]:
+    """Return the cells of a run, without its log and its commit."""
     counts = judgement.counts
     faults = ", ".join(f"{count} {name}" for name, count in sorted(totals.faults.items())) or "0"
     repeats = ", ".join(f"{n:,} by {cause}" for cause, n in judgement.repeats.items()) or "0"
     found = ", ".join(f"{count:,} {name}" for name, count in judgement.faults.items())
-    cells = (
-        totals.log, f"{counts['acknowledged']:,}", f"{counts['unknown']:,}", faults, f"{counts['attempts']:,}", repeats,
+    return (
+        f"{counts['acknowledged']:,}", f"{counts['unknown']:,}", faults, f"{counts['attempts']:,}", repeats,
         f"convicted: {found}" if found else "clean", f"{totals.pieces}", f"{totals.seconds:,.0f}",
-        f"{commit()}, {datetime.now(UTC):%Y-%m-%d}",
     )  # fmt: skip
-    return f"| {' | '.join(cells)} |"

@@ -16,6 +16,7 @@ from app.brokers import rabbitmq
 from app.brokers.kafka.consumer import KafkaConsumer
 from app.brokers.kafka.membership import KafkaMembership
 from app.brokers.kafka.shared_group import SharedGroup
+from app.brokers.rabbitmq.publish_channels import PublishChannels
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.cli import main
 from app.errors import StaleOwner
@@ -31,6 +32,11 @@ class UnconfirmedSettings(RabbitSettings, frozen=True, kw_only=True):
 def without_confirms() -> None:
     """Acknowledge an event when it was written to RabbitMQ's connection."""
     rabbitmq.RabbitSettings = UnconfirmedSettings  # type: ignore[misc]
+
+
+def with_shared_channel() -> None:
+    """Publish to all streams of RabbitMQ through one channel."""
+    PublishChannels.join = lambda channels, *what: channels.main.outbox.join(*what)  # type: ignore[method-assign]
 
 
 def without_fence() -> None:
@@ -53,6 +59,7 @@ async def _keep(_member: object, _revoked: object) -> None:
 
 
 GIVEN_UP: Mapping[str, Callable[[], None]] = {
+    "channels": with_shared_channel,
     "confirms": without_confirms,
     "fence": without_fence,
 }

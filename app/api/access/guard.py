@@ -169,10 +169,14 @@ class TokenGuard:
             await _refuse(refusal, send)
             return
         caller = caller_of(scope)
-        if caller is None:
-            await self._app(scope, receive, send)
-        else:
-            await self._run_while_allowed(caller, scope, receive, send)
+        try:
+            if caller is None:
+                await self._app(scope, receive, send)
+            else:
+                await self._run_while_allowed(caller, scope, receive, send)
+        except Exception as error:
+            if not _is_disconnect(error):
+                raise
 
     async def _run_while_allowed(
         self, caller: AdminCaller, scope: Scope, receive: Any, send: Any
@@ -267,9 +271,14 @@ class TokenGuard:
 def _is_end_of_access(error: Exception) -> bool:
     """Return True if ``error`` shows that the access of a caller ended. This guard or Starlette raises such
     errors."""
+    return isinstance(error, AccessEnded) or _is_disconnect(error)
+
+
+def _is_disconnect(error: Exception) -> bool:
+    """Return True if the caller closed the connection before its body had arrived. It is owed no answer."""
     from starlette.requests import ClientDisconnect  # noqa: PLC0415 - loads with the application
 
-    return isinstance(error, AccessEnded | ClientDisconnect)
+    return isinstance(error, ClientDisconnect)
 
 
 def _forbid_storing(send: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from app.api.access.callers import AccessToken, AdminAccess
 from app.api.access.guard import TokenGuard, cookie_of
@@ -91,3 +92,24 @@ async def test_a_stream_without_a_token_ends_when_one_is_needed(
 ) -> None:
     text = await told(AdminAccess(), None, lambda guard: guard.apply(after))
     assert text == (b"12" if goes_on else b"1")
+
+
+@pytest.mark.parametrize("tokens", [[], [ANN]], ids=["open", "with a token"])
+async def test_a_caller_that_leaves_before_its_body_has_arrived_is_no_error(
+    tokens: list[AccessToken],
+) -> None:
+    """A peer must not be able to fill the log with errors (reliability S1)."""
+
+    async def reads(scope: Any, receive: Any, _send: Any) -> None:
+        await Request(scope, receive).body()
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    guard = TokenGuard(reads, AdminAccess(tokens), lambda: 0.0)
+    headers = [(b"host", b"127.0.0.1"), (b"authorization", b"Bearer a")]
+    scope = {"type": "http", "method": "POST", "path": "/t", "headers": headers}
+    await guard(scope, receive, send)

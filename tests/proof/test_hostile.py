@@ -1,0 +1,51 @@
+"""The hostile requests of a million: a seed gives the same streams, and what comes back is counted."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from proof import hostile_doors as doors
+from proof.hostile import Fault, Total, Totals, allowed, answers_of
+
+
+def test_a_seed_gives_one_stream_of_each_door() -> None:
+    seeds = {
+        "events": doors.event_seeds(),
+        "intakes": doors.intake_seeds(),
+        "admin": doors.admin_seeds(lambda path: not doors.is_pull(path)),
+        "pull": doors.admin_seeds(doors.is_pull),
+    }
+    for each in seeds.values():
+        streams = [doors.http_stream(random.Random(seed), each).data for seed in (1, 1, 2)]
+        assert streams[0] == streams[1] != streams[2]
+    frames = doors.kafka_seeds()
+    streams = [doors.kafka_stream(random.Random(seed), frames).data for seed in (1, 1, 2)]
+    assert streams[0] == streams[1] != streams[2]
+
+
+def test_a_stream_keeps_the_frames_of_its_requests() -> None:
+    dice = random.Random(1)
+    for seed in doors.event_seeds():
+        method, target, headers, body = doors.changed(dice, seed)
+        assert "\r" not in f"{method}{target}"
+        assert all(b"\n" not in value for _, value in headers)
+        assert isinstance(body, bytes)
+
+
+def test_answers_are_counted_by_status_and_frames_by_their_size() -> None:
+    found = b"HTTP/1.1 401 Unauthorized\r\n\r\nHTTP/1.1 202 Accepted\r\n\r\n"
+    assert answers_of("events", found) == {"401": 1, "202": 1}
+    assert answers_of("kafka", b"\0\0\0\2ab\0\0\0\1c") == {"frame": 2}
+    with pytest.raises(Fault, match="500"):
+        allowed(answers_of("events", b"HTTP/1.1 500 Internal Server Error\r\n"))
+
+
+def test_the_next_piece_continues_the_totals(tmp_path: Path) -> None:
+    totals = Totals(tmp_path)
+    totals.pieces, totals.doors["events"] = 1, Total(2, 1, {"401": 3})
+    totals.save()
+    again = Totals(tmp_path)
+    assert (again.pieces, again.requests) == (1, 4)
