@@ -77,11 +77,11 @@ def reroute(
     session = open_spark(settings, "reroute", quiet=as_json)
     with cleaning_up(session.stop):
         if dry_run:
-            _print_result(_counted(session, job), as_json=as_json)
+            print_tally(_counted(session, job), as_json=as_json)
             return
         place = _checkpoint(settings, job)
         found = _run(session, job, place, once=once, seconds=seconds, most=most, quiet=as_json)
-        _print_result(found, as_json=as_json)
+        print_tally(found, as_json=as_json)
 
 
 def _job(config: Config, broker: str, topics: str, rejects: str | None) -> Reroute:
@@ -173,7 +173,8 @@ def _print_plan(job: Reroute, notes: Sequence[str]) -> None:
         console.print(note, style="yellow", markup=False)
 
 
-def _print_result(tally: Tally, *, as_json: bool) -> None:
+def print_tally(tally: Tally, *, as_json: bool) -> None:
+    """Print the counts of a reroute."""
     if as_json:
         printing.json_line(tally)
         return

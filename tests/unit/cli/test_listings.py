@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from app.cli import printing
 from app.cli.admin_client import AdminClient
 from app.cli.commands import app
+from app.cli.pipeline.reroute import print_tally
 
 HEALTH = {
     "state": "running",
@@ -148,3 +150,12 @@ def test_what_others_chose_as_a_name_steers_no_terminal(capsys: pytest.CaptureFi
 
     printing.print_error(f"[b] {HOSTILE}", cure=HOSTILE)
     assert [each for each in capsys.readouterr().err if not each.isprintable()] == ["\n"] * 2
+
+
+def test_a_reroute_lists_what_it_read_and_wrote(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = SimpleNamespace(read=5, written=3, routes={"eu": 3}, rejected={"no-route": 2})
+    print_tally(tally, as_json=False)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[1:] == [
+        ["route", "eu", "3"], ["rejected", "no-route", "2"], ["read", "5"], ["written", "3"]
+    ]  # fmt: skip
