@@ -103,7 +103,11 @@ def _leader(space: Space, release: Release) -> Pod:
 
 @scenario(own=True)
 def operator_without_api_server(site: Site) -> Iterator[Row]:
-    """Stop the API server for a minute: deliveries go on, and a change of an object is in force after it."""
+    """Stop the API server for a minute: nothing is refused, deliveries go on, and a change is in force after it.
+
+    After it, Kubernetes finds the reports of its nodes too old, and takes their pods out of all Services until the next
+    reports. Until then it refuses new connections to any Service; open ones go on.
+    """
     assert site.lab is not None
     with released(site, SINGLE, declared) as (space, release):
         site.cluster.apply(subscription(space.name, "hook", hook(space.name, _BROKERS[SINGLE])))
@@ -112,12 +116,29 @@ def operator_without_api_server(site: Site) -> Iterator[Row]:
             before = running.progress()["arrived"]
             with site.lab.paused("kube-apiserver"):
                 time.sleep(_AWAY)  # as long as the promise says
-            arrived = running.progress()["arrived"] - before
+            back = datetime.now(UTC).replace(microsecond=0)
+            meanwhile = running.progress()
+            assert meanwhile["refused"] == 0, meanwhile
+            arrived = meanwhile["arrived"] - before
             assert arrived >= 0.9 * RATES[SINGLE] * _AWAY, arrived
             spec = hook(space.name, _BROKERS[SINGLE], concurrency=8)
             site.cluster.apply(subscription(space.name, "hook", spec))
             wait_ready(space, "hook")
-    yield running.row("API server away for a minute", SINGLE, f"{arrived:,} delivered meanwhile")
+    lost = _nodes_lost_since(site, back)
+    assert lost or not running.report["refused"], running.report["refusals"]
+    note = f"{arrived:,} delivered and none refused meanwhile; after it, Kubernetes had {lost} of its nodes NotReady"
+    yield running.row("API server away for a minute", SINGLE, note)
+
+
+def _nodes_lost_since(site: Site, moment: datetime) -> int:
+    """Return how many nodes became ready again after a moment, because Kubernetes had taken them out of Services."""
+    ready = (
+        each
+        for node in site.cluster.get("nodes")
+        for each in node["status"]["conditions"]
+        if each["type"] == "Ready"
+    )
+    return sum(datetime.fromisoformat(each["lastTransitionTime"]) >= moment for each in ready)
 
 
 def _many(space: Space, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -158,7 +179,7 @@ def _became_ready(found: Mapping[str, Any]) -> float:
 
 @scenario()
 def operator_uninstalled(site: Site) -> Iterator[Row]:
-    """Uninstall the release: no object has a finalizer afterwards, and its namespace is deleted."""
+    """Switch the operator off, and uninstall the release: no object has a finalizer afterwards."""
     with released(site, SINGLE, declared) as (space, release):
         for each in ("hook", "second"):
             spec = hook(space.name, _BROKERS[SINGLE], onDelete="drain")
@@ -168,7 +189,9 @@ def operator_uninstalled(site: Site) -> Iterator[Row]:
             wait_ready(space, each)
         wait_until(lambda: len(_held(space)) == 2, "finalizers")
         with load(space, release.url, RATES[SINGLE]) as running:
-            pass
+            for enabled in (False, True):
+                release.upgrade({"operator": {"enabled": enabled}})
+                wait_until(lambda on=enabled: len(_held(space)) == (2 if on else 0), "finalizers")
         release.uninstall()
         assert len(space.get(KINDS)) == 2
         assert not _held(space)
