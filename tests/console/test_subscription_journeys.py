@@ -285,11 +285,21 @@ def healthy(service: ConsoleService, broker: str) -> bool:
     return found
 
 
+_OPERATOR = "the-token-of-the-operator"
+
+
+def _with_an_operator(settings: Settings) -> None:
+    with_tokens(settings)
+    owner = {"owner": "kubernetes", "token": _OPERATOR, "scopes": ["read", "configure"]}
+    settings["server"]["admin"]["tokens"].append({"name": "kubernetes", **owner})
+
+
 @pytest.mark.nightly
 def test_a_session_that_only_reads_sees_no_button_that_changes(
     tmp_path: Path, pages: Pages
 ) -> None:
-    with ConsoleService(tmp_path, with_tokens).running() as service:
+    """It sees also which object of Kubernetes declares a subscription (issue 46)."""
+    with ConsoleService(tmp_path, _with_an_operator).running() as service:
         page = pages.open(service)
         page.get_by_label("Admin token").fill("no such token at all")
         page.get_by_role("button", name="Sign in").click()
@@ -302,6 +312,12 @@ def test_a_session_that_only_reads_sees_no_button_that_changes(
         expect(page.get_by_text("No subscription yet")).to_be_visible()
         expect(page.get_by_role("link", name="New subscription")).to_have_count(0)
         expect(page.get_by_role("link", name="Create the first one")).to_have_count(0)
+        source = {"broker": "log", "topics": ["events"]}
+        document = {"id": "team-billing.hook", "source": source, "sink": {"pull": {}}}
+        assert service.ask("POST", "/v1/subscriptions", document, _OPERATOR)[0] == 201
+        page.goto(service.url("#/subscriptions/team-billing.hook/settings"))
+        declared = "declared by the Kubernetes object team-billing/hook of kind Subscription"
+        expect(page.locator(".note", has_text=declared)).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_label("Admin token")).to_be_visible()
 
