@@ -51,7 +51,7 @@ class OpenListener:
             connections=self._server.connections,
             held_bytes=self._server.held,
             refused_connections=self._node.refused_connections,
-            refused_frames=self._node.refused_frames,
+            refused_frames=self._node.refused_frames.count,
         )
 
     def require_logins(self, logins: SaslUsers | None) -> None:

@@ -147,8 +147,8 @@ class KafkaConnection:
             match fault:
                 case Malformed():
                     self._node.counters.add("kafka_refused_frames")
-                    self._node.refused_frames += 1
-                    _log.warning("%s: %s; closed", self._session.peer, fault)
+                    now = self._node.clock.monotonic()
+                    self._node.refused_frames.note(self._session.peer, fault, now)
                 case OSError() | TimeoutError() | asyncio.IncompleteReadError():
                     _log.debug("%s: %r; closed", self._session.peer, fault)
                 case _:

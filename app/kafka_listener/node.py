@@ -19,6 +19,7 @@ from app.access.rights import EVERY_RIGHT, KafkaAccess, Rights
 from app.bindings.record import Record
 from app.interfaces import Clock
 from app.kafka_listener.guesses import LoginAttempts
+from app.kafka_listener.refused_frames import RefusedFrames
 from app.kafka_listener.room import ByteBudget, UnreadAnswers
 from app.log.engine import LogEngine
 from app.log.groups.coordinator import Coordinator
@@ -152,7 +153,7 @@ class KafkaNode(msgspec.Struct, kw_only=True):
         own_groups: prefix of the groups of subscriptions, which no client may use; "" for none.
         address: host and port for clients, set when the listener starts.
         refused_connections: refused connections of this listener.
-        refused_frames: refused requests of this listener.
+        refused_frames: refused requests of this listener, which are logged rarely.
         guesses: the login attempts of each address.
     """
 
@@ -166,7 +167,7 @@ class KafkaNode(msgspec.Struct, kw_only=True):
     own_groups: str = ""
     address: tuple[str, int] = ("", 0)
     refused_connections: int = 0
-    refused_frames: int = 0
+    refused_frames: RefusedFrames = msgspec.field(default_factory=RefusedFrames)
     guesses: LoginAttempts = msgspec.field(default_factory=LoginAttempts)
 
     @property
