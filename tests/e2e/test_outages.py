@@ -50,8 +50,8 @@ class Course(NamedTuple):
 
 KILLED = Course(events=6_000)
 BOTH_KILLED = Course(events=6_000, ours=1)
-FULL = Course(events=800_000, rounds=5, ours=1, up=30_000, away=120_000, rate=2_000, connections=64)
-"""Five times a minute without the broker, under 2,000 events a second."""
+FULL = Course(events=160_000, rounds=5, ours=1, up=6_000, away=20_000, rate=2_000, connections=64)
+"""Five times ten seconds without the broker, under 2,000 events a second."""
 
 
 class House:

@@ -42,7 +42,7 @@ class Load(NamedTuple):
 
 
 SHORT = Load(endpoints=5, events=250)
-FULL = Load(endpoints=50, events=50_000)
+FULL = Load(endpoints=50, events=20_000)
 
 
 class Endpoints:
@@ -266,7 +266,7 @@ async def test_endpoints_that_fail_at_random_lose_nothing(
 
 @pytest.mark.nightly
 @pytest.mark.timeout(0)  # its wait ends when nothing moves
-async def test_fifty_endpoints_that_fail_at_random_lose_none_of_fifty_thousand(
+async def test_fifty_endpoints_that_fail_at_random_lose_none_of_twenty_thousand(
     target: WebhookTarget, tmp_path: Path
 ) -> None:
     await account(FULL, target, tmp_path)

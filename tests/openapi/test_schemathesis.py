@@ -145,7 +145,7 @@ def test_every_answer_is_a_described_one_at_length(
     operation: str, operations: Mapping[str, Any], made: str
 ) -> None:
     """The same, for as long as it takes."""
-    _ask(operations[operation], made, 300)
+    _ask(operations[operation], made, 100)
 
 
 def test_what_was_made_can_be_read_changed_and_deleted(admin: str) -> None:
