@@ -51,13 +51,13 @@ class Drain:
 
         Args:
             item: The object.
-            entry: The subscription as the admin API showed it, or None if it does not exist.
+            entry: The subscription as the admin API showed it, or None if that is unknown.
             is_new: Whether ``entry`` was read after the deletion.
         """
         health = None if entry is None else entry.get("health")
-        if entry is None or self._over(item):
+        if self.is_over(item):
             return ""
-        if not is_new or health is None or health["lag"] is None:
+        if entry is None or not is_new or health is None or health["lag"] is None:
             return "It is not known whether all events are delivered"
         left = health["lag"] + health["parked"]["rows"]
         return f"{left} events are not delivered yet" if left else ""
@@ -70,7 +70,8 @@ class Drain:
             f'-n {named["namespace"]} {named["name"]} --type merge -p \'{{"metadata":{{"finalizers":null}}}}\''
         )
 
-    def _over(self, item: Any) -> bool:
+    def is_over(self, item: Any) -> bool:
+        """Return True if a deleted object has waited as long as it may."""
         deleted = datetime.fromisoformat(item["metadata"]["deletionTimestamp"]).timestamp()
         return self._clock.now() - deleted >= self._within
 

@@ -27,6 +27,11 @@ class KnownSubscriptions:
         self._changes: dict[str, int] = {}  # number of the last change by this process, by id
         self._count = 0
 
+    @property
+    def is_complete(self) -> bool:
+        """Return True after the first reading. Before, a missing subscription may only be unknown."""
+        return self.complete > 0
+
     async def refresh(self) -> None:
         """Read all subscriptions. What this process changes meanwhile stays as it is."""
         before = self._count

@@ -95,13 +95,19 @@ class Namespace:
         return bool(found) and found != self._operator
 
     def demand_service(self, name: str) -> None:
-        """Raise NotAccepted if a Service is a name for any other address. A missing Service may come later."""
+        """Raise NotAccepted if a Service is a name for any other address. A missing Service may come later.
+
+        The addresses of a Service without a selector are those that the tenant writes, also of other namespaces.
+        """
         found = self._services.objects.get(name)
-        if found is not None and found["spec"].get("type") == _POINTS_ANYWHERE:
+        if found is None:
+            return
+        spec = found["spec"]
+        if spec.get("type") == _POINTS_ANYWHERE or not spec.get("selector"):
             raise NotAccepted(
                 "ServiceNotAllowed",
-                f"The Service {name} has the type {_POINTS_ANYWHERE}, which can point to any address. Cure: use a "
-                "Service with a selector, or sink.url.",
+                f"The Service {name} has the type {_POINTS_ANYWHERE} or no selector, so it can point to any address. "
+                "Cure: use a Service with a selector, or sink.url.",
             )
 
     def _shape(self, item: Any) -> object:

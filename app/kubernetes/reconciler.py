@@ -68,8 +68,11 @@ class Reconciler:
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
         self._queued: set[Key] = set()
         self._busy: set[Key] = set()
+        self._unread: set[Key] = set()  # keys that wait for the first reading of all subscriptions
         self._foreign: set[Key] = set()  # objects of another installation
-        self._unlisted: set[str] = set()  # subscriptions that were paused, because their namespace is not listed
+        self._unlisted: set[str] = (
+            set()
+        )  # subscriptions that were paused, because their namespace is not listed
         self._written: dict[str, bytes] = {}  # digest of the last document of this process, by id
         # the first reading that counts for the end of a subscription, by id
         self._ending: dict[str, int] = {}
@@ -84,6 +87,12 @@ class Reconciler:
     def waiting(self) -> int:
         """Return how many keys wait or are in work."""
         return len(self._queued) + len(self._busy)
+
+    def begin(self) -> None:
+        """Look at the objects that waited for the first reading of all subscriptions."""
+        for key in self._unread:
+            self.add(key)
+        self._unread.clear()
 
     async def run(self) -> None:
         """Work until the task is cancelled."""
@@ -172,14 +181,18 @@ class Reconciler:
         if not (place.knows_objects if is_deleted else place.is_complete):
             self._later(key, _SOON)
             return
+        if not self._known.is_complete and (item is None or not is_deleted):
+            self._unread.add(key)
+            return
         subscription = subscription_id(namespace, name)
         if item is not None and place.is_foreign(item):
             await self._leave(item, subscription)
             return
         self._foreign.discard(key)
         if item is None:
-            if self._ending.pop(subscription, None) is not None:  # a person has ended the wait
+            if subscription in self._ending:  # the wait was ended without the admin API
                 await self._delete(subscription)
+                del self._ending[subscription]
             await self._keep(subscription)
             self._reporter.forget(key)
         elif item["metadata"].get("deletionTimestamp"):
@@ -205,7 +218,8 @@ class Reconciler:
         entry = self._known.own(subscription)
         first = self._ending.setdefault(subscription, self._known.begun + 1)
         is_new = self._known.complete >= first  # else it may lack events from before the deletion
-        left = self._drain.why_not_yet(item, entry, is_new=is_new)
+        is_gone = entry is None and self._known.is_complete
+        left = "" if is_gone else self._drain.why_not_yet(item, entry, is_new=is_new)
         if left:
             message = f"{left}. {self._drain.cure(item)}"
             await self._reporter.report(
@@ -214,9 +228,23 @@ class Reconciler:
             self._later((item["metadata"]["namespace"], item["metadata"]["name"]), 1.0)
             self._reporter.wanted.set()
             return
-        await self._delete(subscription)
-        await self._drain.remove_finalizer(item)
-        self._ending.pop(subscription, None)
+        is_deleted = await self._try_to_delete(subscription)
+        if is_deleted or self._drain.is_over(item):
+            await self._drain.remove_finalizer(item)
+        if is_deleted:
+            self._ending.pop(subscription, None)
+
+    async def _try_to_delete(self, subscription: str) -> bool:
+        """Delete a subscription. Return False if the admin API does not do it: a namespace must not wait for it longer
+        than for the events."""
+        try:
+            if not self._known.is_complete:
+                return False
+            await self._delete(subscription)
+        except SkybridgeError as error:
+            _log.warning("%s cannot be deleted yet: %s", subscription, error)
+            return False
+        return True
 
     async def _outcome(self, place: Namespace, item: Any, subscription: str) -> Outcome:
         """Write the subscription of an object, and return the condition ``Ready``."""

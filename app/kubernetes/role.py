@@ -137,12 +137,13 @@ class _Term:
         async with asyncio.TaskGroup() as group:
             for each in self._namespaces.values():
                 group.create_task(each.run())
-            await self._begin()
             group.create_task(self._reconciler.run())
+            await self._begin()
+            self._reconciler.begin()
             group.create_task(self._follow())
 
     async def _begin(self) -> None:
-        """Wait for the first reading of all subscriptions. Changes of objects wait in the queue until then."""
+        """Wait for the first reading of all subscriptions. Until then, only deleted objects are looked at."""
         while True:
             with contextlib.suppress(SkybridgeError):
                 await self._known.refresh()

@@ -97,7 +97,7 @@ class House:
         self.objects = self.place.objects
         for each in (self.place._objects, self.place._secrets, self.place._services):
             each.complete = True
-        self.now = SimpleNamespace(at=0.0)
+        self.now, self.unread = SimpleNamespace(at=0.0), False
         self.leads = True
         drain = Drain(self.cluster, SimpleNamespace(now=lambda: self.now.at), 60)
         self.known = KnownSubscriptions(self.admin)
@@ -106,6 +106,8 @@ class House:
         )
 
     async def look(self, name="a"):
+        if not self.known.is_complete and not self.unread:
+            await self.known.refresh()
         await self.work._look(("team", name))
         return self.reporter.outcomes.get(("team", name))
 
@@ -161,6 +163,42 @@ async def test_the_end_of_an_object_needs_no_secrets(house):
     house.objects["a"] = an_object(**deleted)
     await house.look()
     assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == []
+
+
+async def test_a_deleted_object_waits_for_the_service_no_longer_than_its_time(house):
+    """A namespace must not hang on a service that does not answer. The subscription goes when it is back (issue 46)."""
+    house.unread = True
+    house.objects["a"] = an_object()
+    assert await house.look() is None, "nothing is written before the first reading"
+    house.objects["a"] = an_object(
+        deletionTimestamp="1970-01-01T00:00:10Z", finalizers=[DRAIN_FINALIZER]
+    )
+    assert (await house.look()).reason == "Draining"
+    assert house.cluster.patches == []
+    house.now.at = 71.0
+    await house.look()
+    assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == []
+    house.admin._put("create", "team.a", {"id": "team.a"})
+    del house.objects["a"]
+    await house.known.refresh()
+    await house.look()
+    assert "team.a" not in house.admin.entries
+
+
+@pytest.mark.parametrize(
+    "spec", [{"type": "ExternalName", "externalName": "x.example"}, {"type": "ClusterIP"}]
+)
+async def test_a_service_that_can_point_anywhere_is_refused(house, spec):
+    """A tenant writes the addresses of a Service without a selector, and of one with a name (issue 46)."""
+    item = an_object()
+    item["spec"]["sink"] = {"service": {"name": "hook"}}
+    house.objects["a"] = item
+    named = {"metadata": {"name": "hook"}}
+    house.place._services.objects["hook"] = {**named, "spec": {"selector": {"app": "hook"}}}
+    assert (await house.look()).reason == "Accepted"
+    house.place._services.objects["hook"] = {**named, "spec": spec}
+    assert (await house.look()).reason == "ServiceNotAllowed"
+    assert house.admin.entries["team.a"]["document"]["paused"] is True
 
 
 async def test_a_new_leader_writes_nothing_that_is_stored(house):
