@@ -77,6 +77,31 @@ def test_a_definition_is_installed_and_upgraded_and_never_goes_back(cluster, tmp
     assert "which is newer" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sink": {"pull": {}}, "headers": {"x-a": "b"}}, "headers is only for webhooks"),
+        ({"sink": {"url": "https://a.example/", "pull": {}}}, "sink has exactly one of"),
+        ({"sink": {"url": "https://u:p@a.example/"}}, "user name or password"),
+        ({"batch": {"events": 10}, "format": "avro"}, "the format avro has no batches"),
+        ({"headers": {"x-a": "b", "x-b": {"secretRef": {"name": "a", "key": "b"}}}}, ""),
+    ],
+)
+def test_the_api_server_checks_the_rules_between_settings(cluster, change, message):
+    """The rules are made from the model, and a real API server reads them (issue 46)."""
+    cluster.add_definition(definition("1.0.0"))
+    source = {"broker": "main", "topics": ["orders"]}
+    metadata = {"name": "checked", "namespace": TENANTS[0]}
+    spec = {"source": source, "sink": {"url": "https://a.example/"}, **change}
+    found = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+    if message:
+        with pytest.raises(RuntimeError, match=message):
+            cluster.cluster.apply(found)
+    else:
+        cluster.cluster.apply(found)
+        cluster.cluster.kubectl("-n", TENANTS[0], "delete", CRD, "checked")
+
+
 def held(api: ApiServer, namespace: str) -> list[list[str]]:
     found = api.cluster.get("subscriptions", "-n", namespace)
     return [each["metadata"].get("finalizers", []) for each in found]
