@@ -83,7 +83,7 @@ def test_a_definition_is_installed_and_upgraded_and_never_goes_back(cluster, tmp
         ({"sink": {"pull": {}}, "headers": {"x-a": "b"}}, "headers is only for webhooks"),
         ({"sink": {"url": "https://a.example/", "pull": {}}}, "sink has exactly one of"),
         ({"sink": {"url": "https://u:p@a.example/"}}, "user name or password"),
-        ({"batch": {"events": 10}, "format": "avro"}, "the format avro has no batches"),
+        ({"batch": {"max_events": 10}, "format": "avro"}, "the format avro has no batches"),
         ({"headers": {"x-a": "b", "x-b": {"secretRef": {"name": "a", "key": "b"}}}}, ""),
     ],
 )

@@ -120,8 +120,8 @@ class Bridge:
             folder,
         )
 
-    def operator(self) -> ServeProcess:
-        """Start an operator process, and return when it is ready."""
+    def operator(self, lease_in: str = TEAM) -> ServeProcess:
+        """Start an operator process with a Lease in this namespace, and return when it is ready."""
         self._count += 1
         folder = self.folder / f"operator{self._count}"
         folder.mkdir()
@@ -134,7 +134,7 @@ class Bridge:
         }
         section = {
             "namespaces": [hosts, {"name": OTHER, "topics": ["of-others"]}],
-            "lease": LEASE,
+            "lease": {**LEASE, "namespace": lease_in},
             "drain_timeout": "60s",
             "admin": {"url": self.service.admin_url, "token": KUBERNETES},
         }
@@ -194,6 +194,19 @@ def is_signed(request: Received, secret: str) -> bool:
     return signer([secret], head, request.body) == secret
 
 
+async def until_signed(bridge: Bridge, target: WebhookTarget, secret: str) -> None:
+    """Send events until a secret signs the newest delivery: workers take changes once a second."""
+    numbers = iter(range(1000))
+
+    async def signed() -> bool:
+        before = len(target.received)
+        bridge.service.send(f"next-{next(numbers)}")
+        await until(lambda: len(target.received) > before)
+        return is_signed(target.received[-1], secret)
+
+    await until(signed, "another Secret signs", turn=0.1)
+
+
 def condition(
     cluster: Cluster, name: str, kind: str = "Ready", namespace: str = TEAM
 ) -> dict[str, Any]:
@@ -231,14 +244,7 @@ async def test_an_object_becomes_a_subscription_that_delivers(cluster, bridge, t
     await until(lambda: target.received, "a delivery")
     assert is_signed(target.received[0], SECRETS[0])
     cluster.rest.secret(TEAM, "hook", SECRETS[1])
-    numbers = iter(range(1000))
-
-    async def signed_by_the_next() -> bool:
-        bridge.service.send(f"next-{next(numbers)}")
-        await until(lambda: len(target.received) > 1)
-        return is_signed(target.received[-1], SECRETS[1])
-
-    await until(signed_by_the_next, "the next Secret signs", turn=0.1)
+    await until_signed(bridge, target, SECRETS[1])
     await until(
         lambda: condition(cluster, "billing", "Delivering").get("status") == "True", "delivers"
     )
@@ -345,6 +351,47 @@ async def test_text_of_an_object_is_no_reference_to_a_secret_of_the_service(
             await until(lambda: target.received, "a delivery")
             assert target.received[-1].header("x-text") == text
         cluster.rest.delete(paths.subscription(TEAM, f"text{number}"))
+
+
+@pytest.mark.nightly
+async def test_of_two_installations_that_list_a_namespace_one_has_an_object(
+    cluster, bridge, target, tmp_path
+):
+    """The other one says so in an Event, and delivers nothing for the object (issue 46)."""
+    cluster.rest.subscription(TEAM, "shared", spec(target))
+    await until(is_ready(cluster, "shared"), "shared is ready")
+    path, other = paths.subscription(TEAM, "shared"), Bridge(tmp_path, cluster)
+
+    def events() -> set[str]:
+        found = cluster.rest.items(paths.core(TEAM, "events"))
+        return {each["reason"] for each in found if each["involvedObject"]["name"] == "shared"}
+
+    with other.service.ended():
+        other.service.start()
+        with other.operator(OTHER).ended():
+            await until(lambda: "OtherInstallation" in events(), "an Event")
+            assert other.shown(f"{TEAM}.shared") is None
+            found = cluster.rest.ask("GET", path)["status"]
+            assert found["operator"] == f"{TEAM}/{LEASE['name']}"
+            assert is_ready(cluster, "shared")()
+    cluster.rest.delete(path)
+
+
+@pytest.mark.nightly
+async def test_a_withdrawn_secret_is_not_used_any_more(cluster, bridge, target):
+    """Neither after its label was taken away nor after its deletion; its return ends the pause (issue 46)."""
+    cluster.rest.secret(TEAM, "withdrawn", SECRETS[0])
+    cluster.rest.subscription(TEAM, "signed", spec(target, signing=signing("withdrawn")))
+    await until(is_ready(cluster, "signed"), "signed is ready")
+    cluster.rest.secret(TEAM, "withdrawn", SECRETS[0], labelled=False)
+    found = await refused(cluster, "signed")
+    assert (found["reason"], "is paused" in found["message"]) == ("SecretMissing", True)
+    shown = bridge.shown(f"{TEAM}.signed")
+    assert shown["document"]["paused"] is True
+    cluster.rest.secret(TEAM, "withdrawn", SECRETS[1])
+    await until(is_ready(cluster, "signed"), "signed is ready again")
+    await until_signed(bridge, target, SECRETS[1])
+    cluster.rest.delete(paths.subscription(TEAM, "signed"))
 
 
 @pytest.mark.nightly
