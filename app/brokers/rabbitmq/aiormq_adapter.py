@@ -105,8 +105,8 @@ class ConfirmChannel(FastChannel):
     """The class and method ids of the methods that Skybridge handles, in the form of a frame."""
 
     def __init__(self, confirmed: Confirmed, returned: Returned) -> None:
-        self._confirmed = confirmed
-        self._returned = returned
+        self.confirmed = confirmed
+        self.returned = returned
         self._method: Any = None  # the method whose content is being received
         self._header: ContentHeader | None = None
         self._body: list[bytes] = []
@@ -116,7 +116,7 @@ class ConfirmChannel(FastChannel):
         if len(raw) == _CONFIRM.size and raw[_HEAD.size : _HEAD.size + 4] == _ACK:
             kind, _, _, _, _, tag, multiple, end = _CONFIRM.unpack(raw)
             if kind == _METHOD and end == _END:
-                self._confirmed(tag, bool(multiple & 1), True)
+                self.confirmed(tag, bool(multiple & 1), True)
                 return True
         if raw[0] == _METHOD:
             if raw[_HEAD.size : _HEAD.size + 4] not in self.methods:
@@ -133,7 +133,7 @@ class ConfirmChannel(FastChannel):
             self._method, self._header = method, None
             return
         stored = isinstance(method, spec.Basic.Ack)
-        self._confirmed(method.delivery_tag, bool(method.multiple), stored)
+        self.confirmed(method.delivery_tag, bool(method.multiple), stored)
 
     def _receive(self, frame: Any) -> None:
         if isinstance(frame, ContentHeader):
@@ -151,7 +151,7 @@ class ConfirmChannel(FastChannel):
             channel=channel,
         )
         self._method, self._header, self._body = None, None, []
-        self._returned(message)
+        self.returned(message)
 
 
 class DeliveryChannel(FastChannel):

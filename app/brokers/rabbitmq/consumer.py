@@ -189,10 +189,10 @@ class RabbitConsumer(GroupMember):
         except BrokerRefused as error:
             if error.kind != "unknown-topic":
                 raise
-            self._on_queue_missing(owned.partition)
+            await self._on_queue_missing(owned.partition)
             return False
 
-    def _on_queue_missing(self, partition: Partition) -> None:
+    async def _on_queue_missing(self, partition: Partition) -> None:
         """Note that the queue of a partition does not exist."""
         self._queues.expire(partition)
 

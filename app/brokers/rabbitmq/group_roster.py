@@ -9,7 +9,6 @@ is out of reach and cannot be declared again. The broker deletes any other queue
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -50,14 +49,16 @@ class GroupRoster:
         return max(1, count)
 
     async def _count(self, connection: RabbitConnection) -> int:
-        for _ in range(2):
-            await self._register(connection)
-            if self._alone:
-                break
-            with contextlib.suppress(amqp.ChannelNotFoundEntity):  # its node has ended
-                return (await connection.depth(self._queue))[1]
+        await self._register(connection)
+        try:
+            return await self._consumers(connection)
+        except amqp.ChannelNotFoundEntity:  # its node has ended
             await self._leave()
-        return 1
+        await self._register(connection)
+        return await self._consumers(connection)
+
+    async def _consumers(self, connection: RabbitConnection) -> int:
+        return 1 if self._alone else (await connection.depth(self._queue))[1]
 
     async def _leave(self) -> None:
         """End the registration, so that the next one declares the roster again."""

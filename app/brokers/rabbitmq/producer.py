@@ -1,8 +1,6 @@
-"""Publish records to RabbitMQ through one connection at a time. Each connection has one channel with
-confirms.
+"""Publish records to RabbitMQ through one connection at a time.
 
-A watchdog closes a connection whose confirms are overdue. The next connection sends only records without a
-result.
+A connection whose confirms are overdue is closed. The next connection sends only records without a result.
 """
 
 from __future__ import annotations
@@ -14,19 +12,12 @@ from random import random
 
 from app.brokers.driver import Submission
 from app.brokers.member import pause_for
-from app.brokers.rabbitmq.aiormq_adapter import (
-    AbstractChannel,
-    ConfirmChannel,
-    DeliveredMessage,
-    amqp,
-)
-from app.brokers.rabbitmq.connection import RabbitConnection, close_channel, connect
+from app.brokers.rabbitmq.connection import RabbitConnection, connect
 from app.brokers.rabbitmq.errors import EXPECTED, error_text
-from app.brokers.rabbitmq.publish_queue import PublishQueue
+from app.brokers.rabbitmq.publish_channels import PublishChannels
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.targets import RabbitTargets, TargetPartitions
 from app.brokers.rabbitmq.topology import Topology
-from app.brokers.rabbitmq.unconfirmed import UnconfirmedRecords
 from app.errors import BoundReached, BrokerError, BrokerUnavailable
 from app.model.metadata import LogHealth
 from app.telemetry.tasks import keep
@@ -36,17 +27,6 @@ log = logging.getLogger(__name__)
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0  # seconds between attempts to connect
 START_WITHIN = 5.0
 RECOVERY = 10.0  # seconds that a restarted broker may need until its queues are available
-SETTLE_WITHIN = 2.0  # seconds in which the records of a channel that rejects may still be confirmed
-CHECKS = 8  # checks of the watchdog in the time that a confirm may take
-
-
-class ChannelRejects(Exception):
-    """The broker rejected a record on this channel, so another channel takes its place.
-
-    A channel of RabbitMQ 3.10 looks up the leader of a queue once, when it first publishes there. If the node of the
-    leader ends at this moment, the channel rejects every record until the node is back. Another channel finds the new
-    leader.
-    """
 
 
 class RabbitPublisher:
@@ -55,12 +35,11 @@ class RabbitPublisher:
     def __init__(self, settings: RabbitSettings, topology: Topology) -> None:
         self.settings = settings
         self.name = settings.name
-        self.outbox = PublishQueue(settings)
-        self.targets = RabbitTargets(settings, topology, self.outbox.join)
+        self.targets = RabbitTargets(settings, topology, self._join)
+        self.channels = PublishChannels(settings, self.targets, self._is_certain)
         self._cause = ""  # why there is no connection
         self._certain_from = 0.0  # loop time from which an unroutable record is rejected for good
         self._tried = asyncio.Event()  # one attempt to connect has ended
-        self._broken: asyncio.Future[BaseException] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -76,11 +55,10 @@ class RabbitPublisher:
             self._task.cancel()
             await asyncio.wait([self._task])
         await self.targets.stop()
-        self.outbox.requeue_unconfirmed()
-        self.outbox.fail_all(BrokerUnavailable(f"log {self.name} has stopped", broker=self.name))
+        self.channels.fail_all(BrokerUnavailable(f"log {self.name} has stopped", broker=self.name))
 
     def publish(self, submission: Submission) -> None:
-        connection, batchers = self.outbox.connection, self.targets.known.get(submission.topic)
+        connection, batchers = self.channels.connection, self.targets.known.get(submission.topic)
         if connection is None and self._cause:
             submission.fail(self._unavailable())
         elif connection is not None and connection.blocked:
@@ -88,12 +66,15 @@ class RabbitPublisher:
         elif batchers is None or connection is None or batchers.found_on != connection.number:
             self.targets.ask(submission)
         else:
-            self.outbox.join(batchers, submission)
+            self.channels.join(batchers, submission)
+
+    def _join(self, batchers: TargetPartitions, submission: Submission) -> None:
+        self.channels.join(batchers, submission)
 
     async def health(self) -> LogHealth:
         """Return the health of the cluster. The call asks the broker, so an idle publisher also notices an
         outage."""
-        connection = self.outbox.connection
+        connection = self.channels.connection
         if connection is not None and connection.blocked:
             return LogHealth(healthy=False, cause=str(self._blocked(connection.blocked)))
         if connection is not None and not self._cause:
@@ -116,65 +97,25 @@ class RabbitPublisher:
                 delay = min(delay * 2, LONGEST_DELAY)
                 continue
             try:
-                await self._publish_through(connection)
+                await self.channels.run(connection, partial(self._opened, connection))
             except EXPECTED as error:
                 self._cause = self._away_text(error)
                 log.warning(
                     "RabbitMQ %s: the connection was lost: %s", self.name, error_text(error)
                 )
             finally:
-                self.outbox.connection = self.targets.connection = self.outbox.channel = None
-                self.outbox.requeue_unconfirmed()
+                self.targets.connection = None
                 await connection.drop()
             delay = FIRST_DELAY
             await asyncio.sleep(FIRST_DELAY * random())  # noqa: S311 - spread, no secret
 
-    async def _publish_through(self, connection: RabbitConnection) -> None:
-        """Publish through one channel after another, until the connection is lost. Then raise the error that
-        ended the connection."""
-        while True:
-            self._broken = asyncio.get_running_loop().create_future()
-            channel = await self._open(connection)
-            watching = keep("rabbitmq-confirms", partial(self._watch, connection), of=self.name)
-            try:
-                error = await self._broken
-            finally:
-                watching.cancel()
-                self.outbox.channel = None
-            if isinstance(error, ChannelRejects):
-                await self._settle()
-            elif connection.is_closed or not isinstance(error, amqp.ChannelClosed):
-                raise error
-            else:
-                log.warning("RabbitMQ %s closed a channel: %s", self.name, error_text(error))
-                self.outbox.on_channel_closed(error, self.targets)
-            await close_channel(channel)
-
-    async def _settle(self) -> None:
-        """Wait for the confirms of a channel that gets no more records. Queue the records without one again."""
-        self.outbox.settled.clear()
-        if self.outbox.unconfirmed:
-            await pause_for(self.outbox.settled, SETTLE_WITHIN)
-        self.outbox.requeue_unconfirmed()
-
-    async def _open(self, connection: RabbitConnection) -> AbstractChannel:
-        hot = ConfirmChannel(self.outbox.confirmed, self._on_returned)
-        async with asyncio.timeout(self.settings.request_timeout):
-            channel = await connection.open_channel(hot, confirms=self.settings.confirms)
-        unconfirmed = UnconfirmedRecords(
-            self.name,
-            self._is_certain,
-            is_recreated=self.targets.is_recreated,
-            in_order=self.settings.kind == "stream",
-        )
-        if connection is not self.outbox.connection and self._cause:
+    def _opened(self, connection: RabbitConnection) -> None:
+        """Publish through this connection from now on."""
+        if self._cause:
             self._certain_from = asyncio.get_running_loop().time() + RECOVERY
-        channel.closing.add_done_callback(self._closed)
         self.targets.connection = connection
         self._cause = ""
         self._tried.set()
-        self.outbox.open(connection, channel, unconfirmed)
-        return channel
 
     def _is_certain(self, batchers: TargetPartitions) -> bool:
         """Return True if an unroutable record of this target would be unroutable again.
@@ -182,61 +123,31 @@ class RabbitPublisher:
         A starting node accepts connections before its streams have leaders. Until then it returns records
         as if no queue existed.
         """
-        if self.outbox.connection is None or batchers.found_on != self.outbox.connection.number:
+        connection = self.channels.connection
+        if connection is None or batchers.found_on != connection.number:
             return False  # its queues were not looked up on this connection yet
         now = asyncio.get_running_loop().time()
         return batchers.target.has_known_queues or now >= self._certain_from
 
-    def _on_returned(self, message: DeliveredMessage) -> None:
-        self.outbox.unconfirmed.returned(message)
-        self.targets.on_returned(message.exchange or "")
-
-    def _closed(self, closing: asyncio.Future[None]) -> None:
-        error = None if closing.cancelled() else closing.exception()
-        self._break(error or ConnectionError("the channel was closed"))
-
-    def _break(self, error: BaseException) -> None:
-        if self._broken is not None and not self._broken.done():
-            self._broken.set_result(error)
-
-    async def _watch(self, connection: RabbitConnection) -> None:
-        """Close the connection if the broker no longer confirms records.
-
-        The connection stays open if the broker blocks publishers. The broker reports the block and continues
-        by itself.
-        """
-        within = self.settings.request_timeout
-        overtaken = 0
-        while True:
-            await asyncio.sleep(within / CHECKS)
-            self.targets.refresh_if_due()
-            if self.outbox.rejecting:
-                self._break(ChannelRejects())
-            before, overtaken = overtaken, self.outbox.unconfirmed.overtaken()
-            if overtaken and overtaken == before:
-                self._break(TimeoutError("a stream confirmed records in the wrong order"))
-            waited = asyncio.get_running_loop().time() - self.outbox.progress
-            if self.outbox.unconfirmed and not connection.blocked and waited > within:
-                self._break(TimeoutError(f"no confirm for {waited:.1f} s"))
-
     def _blocked_changed(self) -> None:
-        connection = self.outbox.connection
+        connection = self.channels.connection
         if connection is None:
             return
-        self.outbox.progress = asyncio.get_running_loop().time()
         if connection.blocked:
             log.warning("%s", self._blocked(connection.blocked))
-            self.outbox.fail_all(self._blocked(connection.blocked))
+            self.channels.fail_all(self._blocked(connection.blocked))
         else:
             log.warning("RabbitMQ %s accepts publishes again", self.name)
-            self.outbox.schedule()
+        for each in self.channels.outboxes():
+            each.progress = asyncio.get_running_loop().time()
+            each.schedule()
 
     def _lose(self, error: BaseException) -> None:
         cause, self._cause = self._cause, self._away_text(error)
         if self._cause != cause:
             log.warning("%s", self._cause)
         self._tried.set()
-        self.outbox.fail_all(self._unavailable())
+        self.channels.fail_all(self._unavailable())
         self.targets.give_up(self._unavailable())
 
     def _unavailable(self) -> BrokerError:

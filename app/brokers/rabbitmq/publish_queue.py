@@ -58,6 +58,22 @@ class PublishQueue:
         """Use this channel from now on."""
         self.connection, self.channel, self.unconfirmed = connection, channel, unconfirmed
         self.rejecting = False
+        self.progress = asyncio.get_running_loop().time()
+        self.schedule()
+
+    def close(self) -> None:
+        """Use no channel until the next ``open``, because the connection has ended."""
+        self.connection = self.channel = None
+        self.requeue_unconfirmed()
+
+    @property
+    def is_empty(self) -> bool:
+        """Return True if no record waits to be sent or confirmed."""
+        return not (self.unconfirmed or self.resend or self._queue)
+
+    def add(self, entry: Entry) -> None:
+        """Queue one record."""
+        self._queue.append(entry)
         self.schedule()
 
     def join(self, batchers: TargetPartitions, submission: Submission) -> None:

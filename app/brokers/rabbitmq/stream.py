@@ -202,14 +202,17 @@ class StreamConsumer(RabbitConsumer):
         owned.begin(commit)
         await consume_from(owned.channel, queue, commit.offset, self._settings.prefetch)
 
-    def _on_queue_missing(self, partition: Partition) -> None:
-        super()._on_queue_missing(partition)
-        self._places.on_stream_missing(partition)
+    async def _on_queue_missing(self, partition: Partition) -> None:
+        await super()._on_queue_missing(partition)
+        try:
+            await self._places.on_stream_missing(partition)
+        except StoreUnavailable as error:
+            raise BrokerUnavailable(f"the position is unknown: {error}") from error
 
     def _lose(self, owned_partitions: Sequence[OwnedQueue]) -> None:
         for owned in owned_partitions:
             if isinstance(owned, OwnedStream) and owned.newest is not None:
-                self._places.on_stream_lost(owned.partition, owned.newest)
+                self._places.on_stream_lost(owned.partition, owned.newest, owned.committed)
         super()._lose(owned_partitions)
 
 

@@ -13,7 +13,7 @@ from app.bindings.record import Record
 from app.brokers.positions import checked_offset
 from app.brokers.rabbitmq.connection import RabbitConnection
 from app.brokers.rabbitmq.read_frames import Delivered
-from app.brokers.rabbitmq.stream_ends import ends_of, offset_at, offset_in, peek
+from app.brokers.rabbitmq.stream_ends import StreamEnds, ends_of, offset_at, offset_in, peek
 from app.brokers.rabbitmq.stream_replicas import StreamReplicas
 from app.interfaces import Commit, OffsetStore
 from app.model.message import Partition
@@ -38,18 +38,18 @@ class StreamPositions:
         self._group = group
         self._offsets = offsets
         self._replicas = replicas
-        self._vanished: set[Partition] = set()
-        self._newest: dict[Partition, Delivered] = {}
+        self._vanished: dict[Partition, Commit | None] = {}
+        self._newest: dict[Partition, tuple[Delivered, Commit]] = {}
 
-    def on_stream_missing(self, partition: Partition) -> None:
-        """Note that a stream does not exist. A later stream of this name is a new stream, whose offsets begin
-        at 0."""
-        self._vanished.add(partition)
+    async def on_stream_missing(self, partition: Partition) -> None:
+        """Note that a stream does not exist. The position that the group has now is one in the stream that was deleted."""
+        known = await self._offsets.offsets(self._broker, self._group, [partition])
+        self._vanished[partition] = known.get(partition)
 
-    def on_stream_lost(self, partition: Partition, newest: Delivered) -> None:
-        """Remember the last message of a stream whose channel was lost. A later stream of this name may be a
-        new stream."""
-        self._newest[partition] = newest
+    def on_stream_lost(self, partition: Partition, newest: Delivered, commit: Commit) -> None:
+        """Remember the last message of a stream whose channel was lost, and the position that was stored. A later
+        stream of this name may be a new stream."""
+        self._newest[partition] = newest, commit
 
     async def start(
         self, connection: RabbitConnection, queues: Mapping[Partition, str], start: StartAt
@@ -83,30 +83,41 @@ class StreamPositions:
         """
         known = await self._offsets.own_offsets(self._broker, self._group, epoch, [partition])
         commit = known[partition]
-        await self._check_replica(connection, partition, queue, commit)
-        if await self._is_another(connection, partition, queue, commit):
+        self._forget_what_others_changed(partition, commit)
+        ends = await self._ends(connection, partition, queue, commit)
+        if await self._is_another(connection, partition, queue, commit, ends):
             log.warning(
                 "group %s: %s was replaced by another stream, which is read from its start",
                 self._group,
                 partition,
             )
-            commit = Commit((await ends_of(connection, queue)).earliest)
+            commit = Commit(ends.earliest)
             await self._offsets.save_offsets(self._broker, self._group, epoch, {partition: commit})
-        ends = await ends_of(connection, queue)
-        if ends.latest:
+        elif ends.latest:
             checked_offset(partition, str(commit.offset), *ends)
-        self._vanished.discard(partition)
+        self._vanished.pop(partition, None)
         self._newest.pop(partition, None)
         return commit
 
-    async def _check_replica(
+    def _forget_what_others_changed(self, partition: Partition, commit: Commit) -> None:
+        """Forget what was noted of a stream, if another member has changed the group's position since then.
+
+        The other member has owned the stream, and its position is one in the stream that exists.
+        """
+        if self._vanished.get(partition) != commit:
+            self._vanished.pop(partition, None)
+        if partition in self._newest and self._newest[partition][1] != commit:
+            del self._newest[partition]
+
+    async def _ends(
         self, connection: RabbitConnection, partition: Partition, queue: str, commit: Commit
-    ) -> None:
-        """Raise BrokerUnavailable if the connected node lacks messages before the commit that another node has."""
-        newest = self._newest.get(partition)
-        read = 0 if newest is None else offset_in(newest) + 1
-        if partition not in self._vanished:
-            await self._replicas.ends(connection, queue, max(commit.offset, read))
+    ) -> StreamEnds:
+        """Return the ends of a stream. Raise BrokerUnavailable if the connected node lacks messages before the commit that
+        another node has."""
+        if partition in self._vanished:
+            return await ends_of(connection, queue)
+        read = offset_in(self._newest[partition][0]) + 1 if partition in self._newest else 0
+        return await self._replicas.ends(connection, queue, max(commit.offset, read))
 
     async def _resolve(
         self, connection: RabbitConnection, partition: Partition, queue: str, start: StartAt
@@ -121,25 +132,33 @@ class StreamPositions:
         return ends.earliest if text is None else checked_offset(partition, text, *ends)
 
     async def _is_another(
-        self, connection: RabbitConnection, partition: Partition, queue: str, commit: Commit
+        self,
+        connection: RabbitConnection,
+        partition: Partition,
+        queue: str,
+        commit: Commit,
+        ends: StreamEnds,
     ) -> bool:
         """Return True if the commit is a position in a stream that was deleted."""
         if not commit.offset:
             return False
-        if partition in self._vanished or not (await ends_of(connection, queue)).latest:
+        if partition in self._vanished or not ends.latest:
             return True  # retention never removes the last messages of a stream
-        newest = self._newest.get(partition)
-        return newest is not None and not await _holds(connection, queue, newest)
+        if partition not in self._newest:
+            return False
+        return not await _holds(connection, queue, self._newest[partition][0], ends)
 
 
-async def _holds(connection: RabbitConnection, queue: str, newest: Delivered) -> bool:
+async def _holds(
+    connection: RabbitConnection, queue: str, newest: Delivered, ends: StreamEnds
+) -> bool:
     """Return False if the stream cannot contain this message, because it has another message or no message at
     its offset.
 
     If retention may have removed the message, return True.
     """
     offset = offset_in(newest)
-    if (await ends_of(connection, queue)).latest <= offset:
+    if ends.latest <= offset:
         return False
     found = await peek(connection, queue, offset, 1)
     if not found or offset_in(found[0]) != offset:

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 ALL = ""
 PAUSE_FACTOR = 20  # a pause is so many times as long as the count before it
+MOST_METHODS = 1_000  # frames that one target keeps
 RECREATE_EVERY = 1.0  # seconds between attempts to create the queues of one topic again
 
 
@@ -29,7 +30,7 @@ class TargetPartitions:
     """The partitions of one target: the frame and the receipt of each, and the partition that records without
     a key use now."""
 
-    __slots__ = ("channel", "found_on", "keyless", "methods", "receipts", "target")
+    __slots__ = ("found_on", "keyless", "methods", "receipts", "target")
 
     def __init__(self, broker: str, target: RabbitTarget, found_on: int) -> None:
         self.target = target
@@ -38,17 +39,19 @@ class TargetPartitions:
         self.receipts = [
             Receipt(broker, target.topic, number, "") for number in range(len(target.routing_keys))
         ]
-        self.channel = 0  # the channel number that ``methods`` contain
-        self.methods: list[bytes] = []
+        self.methods: dict[tuple[int, int], bytes] = {}  # by the numbers of channel and partition
 
     def method(self, channel: int, partition: int) -> bytes:
         """Return the frame of the publish method for one partition."""
-        if channel != self.channel:
-            exchange = self.target.exchange
-            keys = self.target.routing_keys
-            self.methods = [publish_method(channel, exchange, key) for key in keys]
-            self.channel = channel
-        return self.methods[partition]
+        place = channel, partition
+        found = self.methods.get(place)
+        if found is None:
+            if len(self.methods) >= MOST_METHODS:
+                self.methods.clear()
+            target = self.target
+            found = publish_method(channel, target.exchange, target.routing_keys[partition])
+            self.methods[place] = found
+        return found
 
     def partition(self, key: bytes | None) -> int:
         """Return the partition for a key. Records without a key stay on one partition until the next
@@ -63,7 +66,6 @@ class TargetPartitions:
         self.receipts += [Receipt(broker, target.topic, number, "") for number in numbers]
         keys = target.routing_keys + tuple(map(str, numbers))
         self.target = RabbitTarget(target.topic, target.exchange, keys)
-        self.channel = 0
 
     def move_on(self) -> None:
         self.keyless = (self.keyless + 1) % len(self.receipts)

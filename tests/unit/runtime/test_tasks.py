@@ -24,6 +24,7 @@ from app.brokers.pulsar.admin import PulsarAdmin
 from app.brokers.pulsar.batchers import TopicBatchers
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
+from app.brokers.rabbitmq.publish_channels import PublishChannels
 from app.config.load.loader import load
 from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
 from app.features.alerts.component import AlertsComponent
@@ -198,10 +199,11 @@ async def rabbitmq_confirms() -> AsyncIterator[None]:
     settings = rabbitmq_producer.RabbitSettings(name="rabbit", addresses=NOWHERE)
     producer: Any = rabbitmq_producer.RabbitPublisher(settings, SimpleNamespace())
 
-    async def opened(_: Any) -> None: ...
+    async def run(*_: Any) -> None:
+        await asyncio.Event().wait()
 
-    producer._open = opened
-    task = asyncio.create_task(producer._publish_through(SimpleNamespace(blocked="")))
+    producer.channels.main.run = run
+    task = asyncio.create_task(producer.channels.run(SimpleNamespace(blocked=""), lambda: None))
     yield
     task.cancel()
     await asyncio.wait([task])
@@ -227,7 +229,7 @@ ELSEWHERE: dict[str, tuple[Any, str]] = {
     "kubernetes": (Leadership, "run"),
     "pulsar-owners": (pulsar_ownership.OwnershipChecker, "_run"),
     "pulsar-lanes": (pulsar_producer.PulsarPublisher, "_open_soon"),
-    "rabbitmq-confirms": (rabbitmq_producer.RabbitPublisher, "_watch"),
+    "rabbitmq-confirms": (PublishChannels, "_watch"),
 }
 
 
@@ -313,6 +315,7 @@ BARE = {
     "brokers/pulsar/wire/connection.py": ENDS,
     "brokers/rabbitmq/connection.py": WAITED_FOR,
     "brokers/rabbitmq/consumer.py": RAISED_BY_POLL,
+    "brokers/rabbitmq/publish_channels.py": ENDS,
     "brokers/rabbitmq/stream.py": ENDS,
     "api/http/slices.py": WAITED_FOR,
     "brokers/sharing.py": WAITED_FOR,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from pamqp.header import ContentHeader
 from app.bindings.record import Record
 from app.brokers.portable import Submission
 from app.brokers.rabbitmq import producer as module
-from app.brokers.rabbitmq.aiormq_adapter import DeliveredMessage, spec
+from app.brokers.rabbitmq.aiormq_adapter import ConfirmChannel, DeliveredMessage, spec
 from app.brokers.rabbitmq.connection import connect
 from app.brokers.rabbitmq.producer import RabbitPublisher
 from app.brokers.rabbitmq.settings import RabbitSettings
@@ -24,6 +26,7 @@ from app.brokers.security import ClientTls
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
 from authority import Authority
+from waiting import until
 
 SETTINGS = RabbitSettings(name="rabbit", addresses="127.0.0.1:1")
 
@@ -74,7 +77,9 @@ async def test_a_record_that_cannot_be_written_leaves_no_gap_in_the_tags() -> No
     of the one behind it, and 202 would be told of an event that nobody has (rule 1)."""
     producer = RabbitPublisher(SETTINGS, Topology(SETTINGS))
     wire = Wire()
-    producer.outbox.connection, producer.outbox.channel = wire, Channel()
+    outbox = producer.channels.main.outbox
+    producer.channels.connection = outbox.connection = wire
+    outbox.channel = Channel()
     producer.targets.known["orders"] = found(ORDERS, on=wire)
     lone = Record(None, (), b"lone", message_id="\ud800")
     sent = [
@@ -84,9 +89,9 @@ async def test_a_record_that_cannot_be_written_leaves_no_gap_in_the_tags() -> No
         producer.publish(each)
     await asyncio.sleep(0)
     assert (b"first" in wire.written, b"last" in wire.written) == (True, True)
-    producer.outbox.confirmed(1, multiple=False, stored=True)
+    outbox.confirmed(1, multiple=False, stored=True)
     assert [each.done() for each in sent] == [True, True, False]
-    producer.outbox.confirmed(2, multiple=False, stored=True)
+    outbox.confirmed(2, multiple=False, stored=True)
     assert [type(each.result()[0]) for each in sent] == [Receipt, BrokerRefused, Receipt]
 
 
@@ -106,9 +111,10 @@ class Finding(Topology):
 
 
 class Opening(Wire):
-    """Lets channels be opened."""
+    """Lets channels be opened. ``confirmed`` and ``returned`` are what the broker does on the last one."""
 
-    async def open_channel(self, _hot: object, *, confirms: bool) -> Channel:
+    async def open_channel(self, hot: ConfirmChannel, *, confirms: bool) -> Channel:
+        self.confirmed, self.returned = hot.confirmed, hot.returned
         return OpenChannel()
 
 
@@ -126,15 +132,27 @@ def back() -> DeliveredMessage:
     return DeliveredMessage(delivery=frame, header=header, body=b"body", channel=None)
 
 
-async def returned(producer: RabbitPublisher, topic: str) -> BrokerError:
+@asynccontextmanager
+async def publishing(producer: RabbitPublisher, opened: Opening) -> AsyncIterator[None]:
+    """Let the producer publish through a connection, until the block ends."""
+    used = partial(producer._opened, opened)
+    running = asyncio.create_task(producer.channels.run(opened, used))  # type: ignore[arg-type]
+    await until(lambda: producer.channels.main.outbox.channel is not None)
+    yield
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def returned(producer: RabbitPublisher, opened: Opening, topic: str) -> BrokerError:
     """What a sender is told of a record that came back and was confirmed."""
+    outbox = producer.channels.main.outbox
     sent = submitted(Record(None, (), b"body"), topic)
     producer.publish(sent)
     async with asyncio.timeout(60):
-        while not producer.outbox.unconfirmed:
+        while not outbox.unconfirmed:
             await asyncio.sleep(0)
-    producer._on_returned(back())
-    producer.outbox.confirmed(producer.outbox.unconfirmed.tag, multiple=True, stored=True)
+    opened.returned(back())
+    opened.confirmed(outbox.unconfirmed.tag, True, True)
     (result,) = await sent
     return result
 
@@ -146,87 +164,59 @@ async def test_after_an_outage_a_target_is_asked_for_again() -> None:
     topology = Finding(missing)
     producer = RabbitPublisher(SETTINGS, topology)
     producer.targets.known["orders"] = found(ORDERS, on=Wire(1))
-    await producer._open(again := Opening(2))
-    sent = submitted(Record(None, (), b"body"))
-    producer.publish(sent)
-    async with asyncio.timeout(60):
-        assert await sent == [missing]
-    assert (topology.asked_on, again.written) == ([2], b"")
-    topology.answer = ORDERS
-    told = await returned(producer, "orders")
-    assert isinstance(told, BrokerRefused), "its queues were seen on this wire: nothing is bound"
-    assert told.kind == "unroutable"
+    async with publishing(producer, again := Opening(2)):
+        sent = submitted(Record(None, (), b"body"))
+        producer.publish(sent)
+        async with asyncio.timeout(60):
+            assert await sent == [missing]
+        assert (topology.asked_on, again.written) == ([2], b"")
+        topology.answer = ORDERS
+        told = await returned(producer, again, "orders")
+        assert isinstance(told, BrokerRefused), (
+            "its queues were seen on this wire: nothing is bound"
+        )
+        assert told.kind == "unroutable"
     await producer.stop()
 
 
 async def test_what_goes_out_again_on_another_wire_and_comes_back_is_unknown() -> None:
     """It may be stored since the first wire, and its queue may not be up behind the second (rule 9)."""
     producer = RabbitPublisher(SETTINGS, Finding(ORDERS))
-    await producer._open(first := Opening(1))
     sent = submitted(Record(None, (), b"body"))
-    producer.outbox.join(found(ORDERS, on=first), sent)
-    await asyncio.sleep(0)
-    producer.outbox.requeue_unconfirmed()
-    await producer._open(second := Opening(2))
-    await asyncio.sleep(0)
-    assert b"body" in second.written
-    producer._on_returned(back())
-    producer.outbox.confirmed(1, multiple=False, stored=True)
-    (result,) = await sent
-    assert type(result) is PublishUnknown
-
-
-async def test_a_stream_that_confirms_out_of_turn_is_left_for_another_connection() -> None:
-    """It never confirms the others (``unconfirmed.StreamOrder``): they go out again, and neighbours flow on."""
-    settings = RabbitSettings(name="rabbit", addresses="127.0.0.1:1", kind="stream")
-    quick = structs.replace(settings, request_timeout=0.2)
-    producer = RabbitPublisher(quick, Finding(ORDERS))
-    opened = Opening(1)
-    publishing = asyncio.create_task(producer._publish_through(opened))
-    async with asyncio.timeout(60):
-        while producer.outbox.channel is None:
-            await asyncio.sleep(0)
-        batchers = found(ORDERS, on=opened)
-        sent = [submitted(Record(None, (), b"%d" % n)) for n in range(2)]
-        for each in sent:
-            producer.outbox.join(batchers, each)
+    async with publishing(producer, first := Opening(1)):
+        producer.channels.join(found(ORDERS, on=first), sent)
         await asyncio.sleep(0)
-        producer.outbox.confirmed(2, multiple=False, stored=True)
-        with pytest.raises(TimeoutError, match="wrong order"):
-            await publishing
-    assert not sent[1].done()
-    producer.outbox.requeue_unconfirmed()
-    assert [entry[0] for entry in producer.outbox.resend] == sent
+    async with publishing(producer, second := Opening(2)):
+        await until(lambda: b"body" in second.written)
+        second.returned(back())
+        second.confirmed(1, False, True)
+        (result,) = await sent
+    assert type(result) is PublishUnknown
 
 
 async def test_a_channel_that_rejects_is_replaced_when_its_records_have_their_confirms() -> None:
     """In a cluster a channel of RabbitMQ 3.10 may reject all records of a queue until the node of its first leader is
     back; another channel finds the new leader. What the old one has confirmed is not sent again."""
     producer = RabbitPublisher(structs.replace(SETTINGS, request_timeout=0.2), Finding(ORDERS))
-    opened = Opening(1)
-    publishing = asyncio.create_task(producer._publish_through(opened))
-    async with asyncio.timeout(60):
-        while producer.outbox.channel is None:
-            await asyncio.sleep(0)
-        first, batchers = producer.outbox.channel, found(ORDERS, on=opened)
+    outbox = producer.channels.main.outbox
+    async with publishing(producer, opened := Opening(1)):
+        first, batchers = outbox.channel, found(ORDERS, on=opened)
         sent = [submitted(Record(None, (), body)) for body in (b"first", b"first", b"again")]
         for each in sent[:2]:
-            producer.outbox.join(batchers, each)
+            producer.channels.join(batchers, each)
         await asyncio.sleep(0)
-        producer.outbox.confirmed(1, multiple=False, stored=False)
-        while producer.outbox.channel is not None:
-            await asyncio.sleep(0)
-        producer.outbox.join(batchers, sent[2])
+        opened.confirmed(1, False, False)
+        await until(lambda: outbox.channel is None)
+        producer.channels.join(batchers, sent[2])
         opened.written = b""
-        producer.outbox.confirmed(2, multiple=False, stored=True)
-        while producer.outbox.channel in {None, first}:
-            await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert (b"again" in opened.written, b"first" in opened.written) == (True, False)
-        producer.outbox.confirmed(1, multiple=False, stored=True)
-    assert [type((await each)[0]) for each in sent] == [BrokerUnavailable, Receipt, Receipt]
+        opened.confirmed(2, False, True)
+        await until(lambda: outbox.channel not in {None, first})
+        await until(lambda: b"again" in opened.written)
+        assert b"first" not in opened.written
+        opened.confirmed(1, False, True)
+        results = [type((await each)[0]) for each in sent]
+    assert results == [BrokerUnavailable, Receipt, Receipt]
     assert first.is_closed
-    publishing.cancel()
 
 
 @pytest.mark.parametrize(("away", "told"), [(True, PublishUnknown), (False, BrokerRefused)])
@@ -236,12 +226,12 @@ async def test_an_exchange_of_others_is_doubted_for_a_while_after_an_outage(
     """Nobody can ask over AMQP what is bound to it; so time must tell."""
     producer = RabbitPublisher(SETTINGS, Finding(NAMED))
     producer._cause = "it was away" if away else ""
-    await producer._open(Opening(1))
-    assert type(await returned(producer, NAMED.topic)) is told
+    async with publishing(producer, opened := Opening(1)):
+        assert type(await returned(producer, opened, NAMED.topic)) is told
     monkeypatch.setattr(module, "RECOVERY", 0.0)
     producer._cause = "away again"
-    await producer._open(Opening(2))
-    assert type(await returned(producer, NAMED.topic)) is BrokerRefused
+    async with publishing(producer, opened := Opening(2)):
+        assert type(await returned(producer, opened, NAMED.topic)) is BrokerRefused
     await producer.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -30,6 +31,10 @@ class Offsets:
     """The position of the group is 338."""
 
     saved: Commit | None = None
+    known: Mapping[Partition, Commit] = {}
+
+    async def offsets(self, *_: object) -> Mapping[Partition, Commit]:
+        return self.known
 
     async def own_offsets(self, *_: object) -> dict[Partition, Commit]:
         return {PLACE: Commit(338)}
@@ -40,8 +45,13 @@ class Offsets:
         self.saved = commits[PLACE]
 
 
-async def own(monkeypatch: pytest.MonkeyPatch, ends: dict[str, int]) -> tuple[Commit, Offsets]:
-    """Own a stream whose replicas end at these offsets, by their addresses. The others are cut off."""
+async def own(
+    monkeypatch: pytest.MonkeyPatch, ends: dict[str, int], *, missing_at: int | None = None
+) -> tuple[Commit, Offsets]:
+    """Own a stream whose replicas end at these offsets, by their addresses. The others are cut off.
+
+    ``missing_at`` is the position of the group at the time when this member found no stream; -1 for none.
+    """
 
     async def connect(settings: RabbitSettings) -> Connection:
         if settings.addresses not in ends:
@@ -57,6 +67,9 @@ async def own(monkeypatch: pytest.MonkeyPatch, ends: dict[str, int]) -> tuple[Co
     replicas = StreamReplicas(RabbitSettings(name="r", addresses=f"{HERE}, {OTHER}"))
     offsets = Offsets()
     positions = StreamPositions("r", "g", cast("Any", offsets), replicas)
+    if missing_at is not None:
+        offsets.known = {PLACE: Commit(missing_at)} if missing_at >= 0 else {}
+        await positions.on_stream_missing(PLACE)
     return await positions.own(cast("Any", Connection(HERE)), PLACE, "q", 1), offsets
 
 
@@ -88,3 +101,17 @@ async def test_the_other_replicas_are_not_asked_without_need(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert (await own(monkeypatch, {HERE: 338}))[0] == Commit(338)
+
+
+async def test_a_stream_that_did_not_exist_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    commit, _ = await own(monkeypatch, {HERE: 340}, missing_at=338)
+    assert commit == Commit(0)
+
+
+@pytest.mark.parametrize("before", [-1, 20], ids=["no position", "an earlier position"])
+async def test_what_another_owner_has_read_is_not_read_again(
+    monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """A worker that started before the stream was made found none. Minutes later it took the stream from another worker, and
+    read all of it again (``rabbitmq-streams-killed``, seed 1)."""
+    assert (await own(monkeypatch, {HERE: 340}, missing_at=before))[0] == Commit(338)

@@ -34,9 +34,9 @@ async def submission() -> Submission:
     return made
 
 
-def boarded(submission: Submission, *, in_order: bool = False) -> UnconfirmedRecords:
+def boarded(submission: Submission) -> UnconfirmedRecords:
     batchers = TargetPartitions("rabbit", RabbitTarget("orders", "orders", ("0", "1")), found_on=1)
-    unconfirmed = UnconfirmedRecords("rabbit", in_order=in_order)
+    unconfirmed = UnconfirmedRecords("rabbit")
     for index, record in enumerate(submission.records):
         unconfirmed.add((submission, index, record, batchers, index % 2), 10)
     return unconfirmed
@@ -76,46 +76,6 @@ async def test_a_return_that_is_not_ours_changes_nothing(submission: Submission)
     unconfirmed.returned(back(b"nothing like it", "1"))
     unconfirmed.confirmed(6, multiple=True, stored=True)
     assert all(isinstance(result, Receipt) for result in await submission)
-
-
-async def test_a_confirm_of_a_stream_counts_in_its_turn(submission: Submission) -> None:
-    """RabbitMQ 3 confirms events that it does not store when a stream changes its leader: those before
-    them in the stream are open then, and stay so. Nobody may be told 202 of them (rule 1)."""
-    unconfirmed = boarded(
-        submission, in_order=True
-    )  # tags 1, 3, 5 go to one stream, 2, 4, 6 to the other
-    for tag in (6, 5, 3):
-        unconfirmed.confirmed(tag, multiple=False, stored=True)
-    assert submission.results == [None] * 6
-    assert unconfirmed.overtaken() == 2
-    unconfirmed.confirmed(2, multiple=False, stored=True)
-    assert [type(each) for each in submission.results].count(Receipt) == 1
-    assert unconfirmed.overtaken() == 4
-    unconfirmed.confirmed(
-        4, multiple=True, stored=True
-    )  # 1 to 4: each takes with it what waited for it
-    assert (len(unconfirmed), unconfirmed.overtaken()) == (0, 0)
-    assert await submission == [Receipt("rabbit", "orders", n % 2, "") for n in range(6)]
-
-
-async def test_what_a_stream_confirmed_out_of_turn_goes_out_again(submission: Submission) -> None:
-    unconfirmed = boarded(submission, in_order=True)
-    unconfirmed.confirmed(1, multiple=False, stored=True)
-    for tag in (4, 5):
-        unconfirmed.confirmed(tag, multiple=False, stored=True)
-    assert [entry[1] for entry in unconfirmed.remove_all()] == [1, 2, 3, 4, 5]
-    assert unconfirmed.overtaken() == 0
-
-
-async def test_elsewhere_a_confirm_counts_at_once(submission: Submission) -> None:
-    """Behind an exchange of others nobody knows which queue a record goes to, nor in which order."""
-    batchers = TargetPartitions("rabbit", RabbitTarget("exchange:e:k", "e", ("k",)), found_on=1)
-    unconfirmed = UnconfirmedRecords("rabbit", in_order=True)
-    for index, record in enumerate(submission.records):
-        unconfirmed.add((submission, index, record, batchers, 0), 10)
-    unconfirmed.confirmed(6, multiple=False, stored=True)
-    assert type(submission.results[5]) is Receipt
-    assert unconfirmed.overtaken() == 0
 
 
 async def test_a_negative_confirm_is_for_now(submission: Submission) -> None:
