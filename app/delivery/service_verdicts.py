@@ -29,6 +29,7 @@ from app.delivery.subscription_verdicts import (
     letter_verdicts,
     subscription_verdicts,
 )
+from app.model.cause import STORE, Cause, broker_subject, subscription_subject
 from app.model.operator_verdict import OperatorVerdict, Severity, VerdictName, rank
 
 NEARLY_FULL = 0.15  # free share of a volume or a spool; the chart's alert has the same default
@@ -66,7 +67,7 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
         brokers: Why each broker does not answer, or "" if it does, by name.
         store_cause: Why the store does not answer, or "" if it does.
         disks: The free share of each volume, by folder.
-        roles: The causes of each role that is not ready.
+        roles: The causes of each role that is not ready. A ``Cause`` names the part at fault.
         spools: The spools of routes.
         senders: The producers and intakes.
         reloaded: The seconds since the last applied reload, or None if there was none.
@@ -142,13 +143,12 @@ def _away(facts: ServiceFacts, connect: str) -> Iterator[OperatorVerdict]:
 def _roles(facts: ServiceFacts, connect: str) -> Iterator[OperatorVerdict]:
     """Yield causes of roles that are not ready, such as a missing target or a failing task. Causes that other
     facts explain are left out."""
-    known = [f"broker {name}:" for name, cause in facts.brokers.items() if cause]
-    known.append("store:")
-    subscriptions = {f"subscription {each.id}" for each in facts.subscriptions}
+    known = {broker_subject(name) for name, cause in facts.brokers.items() if cause}
+    known |= {subscription_subject(each.id) for each in facts.subscriptions}
+    known.add(STORE)
     for role, causes in facts.roles.items():
         for cause in causes:
-            named = " ".join(cause.split(" ", 2)[:2]) in subscriptions  # an id has no spaces
-            if not named and not any(each in cause for each in known):
+            if not (isinstance(cause, Cause) and cause.subject in known):
                 cure = "the cause names it"
                 yield _verdict("not-ready", "error", f"role {role}", cause, cure, connect)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, ca
 from app.config.diff.difference import Difference
 from app.config.load.loader import Loaded
 from app.config.model.config import Config
+from app.model.cause import Cause
 
 if TYPE_CHECKING:
     from app.api.status.families import Family
@@ -38,7 +39,7 @@ class ComponentHealth(NamedTuple):
     ``causes`` has all its problems, including those that do not prevent readiness."""
 
     ready: bool = True
-    causes: Sequence[str] = ()
+    causes: Sequence[Cause] = ()
 
 
 WELL = ComponentHealth()

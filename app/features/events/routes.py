@@ -10,6 +10,7 @@ from app.config.model.config import Config
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.targets import Faults
 from app.features.component import WELL, Component, ComponentHealth, ConfigChange, Role
+from app.model.cause import Cause, broker_subject
 from app.model.log_name import LogName
 from app.model.metadata import LogHealth as BrokerHealth
 from app.model.route import Route, log_of
@@ -70,21 +71,26 @@ def health_of_routes(
     """Return the health of the routes, from the health of the brokers and the faults of their topics and
     exchanges."""
     if not routes:
-        return ComponentHealth(False, ["no route is configured. Cure: add one under routes"])
+        return ComponentHealth(False, [Cause("no route is configured. Cure: add one under routes")])
     hindered = {route.name: list(_route_problems(route, healths, faults)) for route in routes}
-    causes = [f"route {name}: {cause}" for name, each in hindered.items() for cause in each]
+    causes = [
+        Cause(f"route {name}: {cause}", cause.subject)
+        for name, each in hindered.items()
+        for cause in each
+    ]
     return ComponentHealth(not all(hindered.values()), causes)
 
 
 def _route_problems(
     route: Route, healths: Mapping[LogName, BrokerHealth], faults: Faults
-) -> Iterator[str]:
+) -> Iterator[Cause]:
     """Yield the reasons why a route cannot accept events."""
     for target in route.to:
         health, spool = healths[log_of(route, target)], route.spool
         if not health.healthy and spool is not None and healths[LogName(spool.broker)].healthy:
             continue  # the spool accepts its events
         if not health.healthy:
-            yield f"broker {target.broker}: {health.cause}"
+            subject = broker_subject(target.broker)
+            yield Cause(f"{subject}: {health.cause}", subject)
         elif is_fixed(target) and (fault := faults.get(target.broker, {}).get(fixed_place(target))):
-            yield f"{target.broker}/{target.place}: {fault}"
+            yield Cause(f"{target.broker}/{target.place}: {fault}")

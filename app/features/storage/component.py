@@ -9,6 +9,7 @@ from app.api.subscriptions.standings import letters_of, parked_of
 from app.brokers.sharing import SingleFlight
 from app.features.component import WELL, Component, ComponentHealth, Role
 from app.interfaces import Clock, Store
+from app.model.cause import STORE, Cause
 
 HEALTH_KEPT = 1.0  # seconds that the health of the store is cached
 
@@ -39,4 +40,8 @@ class StorageComponent(Component[None]):
         if role != "worker":
             return WELL
         found = await self._asking.ask("store", self.store.health)
-        return WELL if found.healthy else ComponentHealth(causes=[f"store: {found.cause}"])
+        return (
+            WELL
+            if found.healthy
+            else ComponentHealth(causes=[Cause(f"store: {found.cause}", STORE)])
+        )

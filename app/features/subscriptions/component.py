@@ -29,6 +29,7 @@ from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.sinks import SinkFactory, SinkFor
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.interfaces import Attempt, Clock, Halt, WaitingEvent
+from app.model.cause import Cause, subscription_subject
 from app.model.metadata import GroupLag
 from app.model.pull import Pull
 from app.model.route import Exchange, Target, routes_taking
@@ -132,7 +133,7 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
             self._catalog.subscriptions, await self._brokers.faults()
         )
         broken = [
-            f"subscription {each.id} is broken: {'; '.join(each.faults)}"
+            _cause(each.id, f" is broken: {'; '.join(each.faults)}")
             for each in self._catalog.broken()
         ]  # a broken subscription does not prevent readiness
         return ComponentHealth(ready and mirrored, [*causes, *broken, *missing])
@@ -282,7 +283,9 @@ async def _try_sinks(sink_for: SinkFor, change: ConfigChange) -> None:
             await sink_for(each).stop()
 
 
-def _health_of_subscriptions(subscriptions: Sequence[SubscriptionStatus]) -> tuple[bool, list[str]]:
+def _health_of_subscriptions(
+    subscriptions: Sequence[SubscriptionStatus],
+) -> tuple[bool, list[Cause]]:
     """Return True if no subscription prevents the worker from being ready. Return also the problems of
     subscriptions."""
     causes = [_problem_of(each) for each in subscriptions if not each.ready or each.cause]
@@ -293,25 +296,30 @@ _ASKING = frozenset({"broken", "stopped", "disabled"})
 """States that need an operator but do not prevent readiness. A target that fails takes no process out of service."""
 
 
-def _problem_of(each: SubscriptionStatus) -> str:
-    """Return the problem of a subscription in words."""
+def _problem_of(each: SubscriptionStatus) -> Cause:
+    """Return the problem of a subscription."""
     if each.state == "disabled":
-        return disabled_message(each.id, each.cause)
-    said = f"subscription {each.id} {state_clause(each.word)}"
-    return said + (f": {each.cause}" if each.cause else "")
+        return Cause(disabled_message(each.id, each.cause), subscription_subject(each.id))
+    said = f" {state_clause(each.word)}"
+    return _cause(each.id, said + (f": {each.cause}" if each.cause else ""))
+
+
+def _cause(subscription: str, said: str) -> Cause:
+    subject = subscription_subject(subscription)
+    return Cause(f"{subject}{said}", subject)
 
 
 def _health_of_sinks(
     subscriptions: Sequence[Subscription], faults: Faults
-) -> tuple[bool, list[str]]:
+) -> tuple[bool, list[Cause]]:
     """Return True if all mirrors have their topics. Return also the missing topics. A missing dead-letter
     topic is listed too, but does not make the result False, because it delays dead letters only."""
     mirrors, letters = [], []
     for each in subscriptions:
         if isinstance(each.sink, Target | Exchange) and (fault := _fault(each.sink, faults)):
-            mirrors.append(f"subscription {each.id}: {each.sink_text}: {fault}")
+            mirrors.append(_cause(each.id, f": {each.sink_text}: {fault}"))
         if each.dead_letter is not None and (fault := _fault(each.dead_letter, faults)):
-            letters.append(f"subscription {each.id}: dead letters: {fault}")
+            letters.append(_cause(each.id, f": dead letters: {fault}"))
     return not mirrors, mirrors + letters
 
 

@@ -17,6 +17,7 @@ from app.api.subscriptions.answers import (
     SubscriptionView,
 )
 from app.delivery.subscription_verdicts import FAILED, LATE, STEADY, SubscriptionFacts
+from app.model.cause import Cause
 from app.model.operator_verdict import OperatorVerdict
 
 UP = HealthView(healthy=True)
@@ -152,15 +153,16 @@ def test_facts_of_the_service_are_read_in_the_status() -> None:
         producers=[shop],
         readiness={
             "gateway": RoleReadiness(
-                ready=False, causes=["route all: broker main: connection refused"]
+                ready=False,
+                causes=[Cause("route all: broker main: connection refused", "broker main")],
             ),
             "worker": RoleReadiness(
                 ready=False,
                 causes=[
-                    "subscription billing is disabled: gone",
-                    "subscription stored is broken: no broker",
-                    "store: disk full",
-                    "subscription mirror: main/copy: there is no such topic",
+                    Cause("subscription billing is disabled: gone", "subscription billing"),
+                    Cause("subscription stored is broken: no broker", "subscription stored"),
+                    Cause("store: disk full", "store"),
+                    Cause("subscription mirror: main/copy: missing", "subscription mirror"),
                 ],
             ),
         },

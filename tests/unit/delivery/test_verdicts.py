@@ -15,6 +15,7 @@ from app.delivery.subscription_verdicts import (
     SubscriptionFacts,
     subscription_verdicts,
 )
+from app.model.cause import Cause
 from app.model.operator_verdict import VerdictName
 from app.model.subscription_status import PAUSED_BY_CONFIGURATION
 
@@ -268,15 +269,22 @@ OF_SERVICE: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
         [("not-ready", "role worker", CONNECT)],
     ),
     (
+        "a cause of readiness that only reads like one that other facts explain",
+        {
+            "roles": {"worker": [Cause("subscription a: main/restore: missing", "subscription a")]},
+            "brokers": {"main": ""},
+        },
+        [("not-ready", "role worker", CONNECT)],
+    ),
+    (
         "causes of readiness that other facts explain",
         {
             "roles": {
                 "worker": [
-                    *(
-                        "subscription a is starting",
-                        "subscription b waits because its target fails",
-                    ),
-                    *("store: full", "route b: broker main: no"),
+                    Cause("subscription a is starting", "subscription a"),
+                    Cause("subscription b waits because its target fails", "subscription b"),
+                    Cause("store: full", "store"),
+                    Cause("route b: broker main: no", "broker main"),
                 ]
             },
             "subscriptions": [

@@ -15,6 +15,7 @@ from app.errors import SetupError
 from app.features import component as components
 from app.features.admin import AdminComponent
 from app.features.component import WELL, Component, ComponentHealth, ConfigChange, Role
+from app.model.cause import Cause
 from app.runtime.clock import SystemClock
 from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
@@ -66,7 +67,7 @@ class FailsToStart(Noted):
 
 class Ill(Noted):
     async def health(self, role: Role) -> ComponentHealth:
-        return ComponentHealth(False, [f"{self.name} is ill"]) if role == "worker" else WELL
+        return ComponentHealth(False, [Cause(f"{self.name} is ill")]) if role == "worker" else WELL
 
 
 class Hanging(Noted):
