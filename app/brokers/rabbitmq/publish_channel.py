@@ -32,8 +32,8 @@ class ChannelReplaced(Exception):
     - A channel of RabbitMQ 3.10 looks up the leader of a queue once, when it first publishes there. If the node of the
       leader ends at this moment, the channel rejects every record until the node is back. Another channel finds the new
       leader.
-    - A record that was returned is not in the stream. The count of the stream then differs from the count of the channel
-      (``publish_channels``).
+    - A record that was rejected or returned is not in its stream. The count of the stream then differs from the count of
+      the channel (``publish_channels``).
     """
 
 
@@ -121,7 +121,8 @@ class PublishChannel:
     async def _open(
         self, connection: RabbitConnection, opened: Callable[[], None]
     ) -> AbstractChannel:
-        hot = ConfirmChannel(self.outbox.confirmed, self._on_returned)
+        confirmed = self._on_confirmed if self._counted else self.outbox.confirmed
+        hot = ConfirmChannel(confirmed, self._on_returned)
         async with asyncio.timeout(self._settings.request_timeout):
             channel = await connection.open_channel(hot, confirms=self._settings.confirms)
         channel.closing.add_done_callback(partial(_on_closed, self._broken))
@@ -138,6 +139,11 @@ class PublishChannel:
         if self.outbox.unconfirmed:
             await pause_for(self.outbox.settled, SETTLE_WITHIN)
         self.outbox.requeue_unconfirmed()
+
+    def _on_confirmed(self, tag: int, multiple: bool, stored: bool) -> None:
+        self.outbox.confirmed(tag, multiple, stored)
+        if not stored:
+            self.end(ChannelReplaced())
 
     def _on_returned(self, message: DeliveredMessage) -> None:
         self.outbox.unconfirmed.returned(message)

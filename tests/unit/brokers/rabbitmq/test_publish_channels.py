@@ -9,6 +9,7 @@ import pytest
 from pamqp import commands
 from pamqp.body import ContentBody
 from pamqp.frame import marshal, unmarshal
+from pamqp.header import ContentHeader
 
 from app.bindings.record import Record
 from app.brokers.driver import Submission
@@ -69,12 +70,28 @@ class Channel:
 
     def published(self, stream: str, body: bytes) -> None:
         self.tag += 1
+        if self._broker.rejects or self._broker.unroutable:
+            self._refuse(stream, body)
+            return
         writer = self.writers.setdefault(stream, Writer())
         number, writer.next = writer.next, writer.next + 1
         writer.open[number] = self.tag, body
         if not self._broker.leaderless:
             self._broker.streams[stream].write((self, stream), number, body)
             self.confirm(stream, [number])
+
+    def _refuse(self, stream: str, body: bytes) -> None:
+        """Reject or return a record, which has a tag and no number of the stream."""
+        if self._broker.rejects:
+            self._hot.take(marshal(commands.Basic.Nack(self.tag), self.number))
+            return
+        for frame in (
+            commands.Basic.Return(312, "NO_ROUTE", "orders", stream),
+            ContentHeader(body_size=len(body), properties=commands.Basic.Properties()),
+            ContentBody(body),
+            commands.Basic.Ack(self.tag),
+        ):
+            self._hot.take(marshal(frame, self.number))
 
     def confirm(self, stream: str, numbers: list[int]) -> None:
         for number in numbers:
@@ -95,6 +112,8 @@ class Broker:
 
     Attributes:
         leaderless: Whether no record is stored or confirmed now.
+        rejects: Whether each record is rejected.
+        unroutable: Whether each record is returned.
         number: The number of the connection.
     """
 
@@ -103,7 +122,7 @@ class Broker:
     def __init__(self) -> None:
         self.streams = {key: Stream() for key in ORDERS.routing_keys}
         self.channels: list[Channel] = []
-        self.leaderless = False
+        self.leaderless = self.rejects = self.unroutable = False
 
     async def open_channel(self, hot: ConfirmChannel, *, confirms: bool) -> Channel:
         assert confirms
@@ -196,6 +215,25 @@ async def test_a_stream_that_changes_its_leader_has_all_that_was_acknowledged(
     stored = {body for stream in broker.streams.values() for body in stream.records}
     assert set(known) <= stored
     assert len(known) == 16
+
+
+@pytest.mark.parametrize("fault", ["rejects", "unroutable"])
+async def test_a_record_that_is_not_stored_lets_no_later_one_be_lost(
+    broker: Broker, publisher: Publisher, fault: str
+) -> None:
+    """The channel has counted this record, and the stream has not."""
+    await acknowledged(publisher.send(*(b"early %d" % n for n in range(2))))
+    setattr(broker, fault, True)
+    assert await acknowledged(publisher.send(*(b"refused %d" % n for n in range(2)))) == []
+    setattr(broker, fault, False)
+    broker.leaderless = True
+    during = publisher.send(*(b"during %d" % n for n in range(4)))
+    await until(lambda: sum(len(w.open) for c in broker.channels for w in c.writers.values()) == 4)
+    broker.change_leader()
+    known = await acknowledged([*during, *publisher.send(*(b"late %d" % n for n in range(4)))])
+    stored = {body for stream in broker.streams.values() for body in stream.records}
+    assert set(known) <= stored
+    assert len(known) == 8
 
 
 async def test_the_channel_of_an_unused_stream_is_closed_and_opened_again(
