@@ -12,8 +12,8 @@ Reason = Literal[
 DENIED: frozenset[Reason] = frozenset(
     {"NotAllowed", "SecretMissing", "SecretNotLabelled", "ServiceNotAllowed"}
 )
-"""The reasons for which a subscription that exists already is paused: its namespace has no right to it, or has
-withdrawn the secret that it uses."""
+"""The reasons for which a subscription that exists already is paused. Its namespace has no right to it, or has withdrawn
+the secret that it uses."""
 
 
 class Outcome(NamedTuple):

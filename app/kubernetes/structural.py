@@ -69,7 +69,7 @@ class Structural:
 
     def _members(self, node: Node, seen: tuple[str, ...]) -> Node:
         """Return the schema of the values of a mapping with free names. A secret value is text or a reference, so the
-        mapping is open; a rule can still name it, but not a mapping of open values."""
+        mapping itself is open: no rule could name a mapping of open values."""
         patterns = [*node.get("patternProperties", {}).values()]
         inner = patterns[0] if patterns else node.get("additionalProperties")
         if not isinstance(inner, dict) or is_secret(inner):

@@ -314,7 +314,8 @@ class RegistryContract:
         assert (restored.changed, restored.revision) == ([new, three], second.revision)
 
     async def test_creations_at_the_same_time_have_results_of_their_own(self, store):
-        """They may share a transaction. The second one of an id is refused, and undoes no other."""
+        """A creation that shares a transaction has a result of its own: the second of an id is refused and undoes no
+        other."""
         put = store.subscriptions.put
         results = await asyncio.gather(
             *(put(name, b"1", expected=0, now_ms=NOW) for name in ("a", "b", "a", "c")),
