@@ -7,30 +7,26 @@ the key into a queue. A few tasks take keys from it; no key is in two tasks at o
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from app.config.check.candidate import read_document
 from app.errors import SkybridgeError
-from app.kubernetes.admin import AdminApi, AdminRefused, AdminUnavailable, is_stored
-from app.kubernetes.client import NOT_FOUND
+from app.kubernetes.admin import AdminApi, AdminRefused, AdminUnavailable
 from app.kubernetes.document import document_of, service_of
 from app.kubernetes.drain import Drain
-from app.kubernetes.known import Entry, KnownSubscriptions
+from app.kubernetes.known import KnownSubscriptions
 from app.kubernetes.names import DRAIN_FINALIZER, OWNER, subscription_id
 from app.kubernetes.namespace import Namespace
 from app.kubernetes.outcome import DENIED, NotAccepted, Outcome
 from app.kubernetes.reporter import Reporter
+from app.kubernetes.writer import SubscriptionWriter
 from app.model.subscription import Subscription
 
 Key = tuple[str, str]
 
 _AT_ONCE = 16  # keys in work
-_PRECONDITION_FAILED = 412
 _SOON = 0.2  # seconds until a key is looked at that has to wait for something
 _AGAIN = 2.0  # seconds until a key whose work failed is tried again
 _REFUSALS: Mapping[str, Any] = {
@@ -60,7 +56,7 @@ class Reconciler:
     ) -> None:
         """Take the parts. ``holds`` returns True while this process is the leader; otherwise nothing is written."""
         self._known = known
-        self._admin = admin
+        self._writer = SubscriptionWriter(admin, known, reporter.wanted.set)
         self._namespaces = namespaces
         self._reporter = reporter
         self._drain = drain
@@ -73,7 +69,6 @@ class Reconciler:
         self._unlisted: set[str] = (
             set()
         )  # subscriptions that were paused, because their namespace is not listed
-        self._written: dict[str, bytes] = {}  # digest of the last document of this process, by id
         # the first reading that counts for the end of a subscription, by id
         self._ending: dict[str, int] = {}
 
@@ -117,15 +112,15 @@ class Reconciler:
             return
         try:
             await self._drain.release(namespace, name.partition(".")[2])
-            if await self._pause(name):
+            if await self._writer.pause(name):
                 _log.warning("%s was paused: operator.namespaces has no %s", name, namespace)
             self._unlisted.add(name)
         except SkybridgeError as error:
             _log.warning("%s cannot be paused: %s", name, error)
 
     async def report_health(self) -> None:
-        """Report the state of each subscription on its object, and try again what the stored configuration did not
-        allow."""
+        """Report the state of each subscription on its object. Look again at each whose stored document is another one
+        than was written, for example because a backup was restored."""
         items = iter(
             [item for place in self._namespaces.values() for item in place.objects.values()]
         )
@@ -144,8 +139,11 @@ class Reconciler:
         if named.get("deletionTimestamp"):
             self.add(key)
             return
+        subscription = subscription_id(*key)
+        if self._writer.is_replaced(subscription):
+            self.add(key)
         try:
-            await self._reporter.report_health(item, self._known.health(subscription_id(*key)))
+            await self._reporter.report_health(item, self._known.health(subscription))
         except SkybridgeError as error:
             _log.warning("the state of %s/%s cannot be reported: %s", *key, error)
 
@@ -191,7 +189,7 @@ class Reconciler:
         self._foreign.discard(key)
         if item is None:
             if subscription in self._ending:  # the wait was ended without the admin API
-                await self._delete(subscription)
+                await self._writer.delete(subscription)
                 del self._ending[subscription]
             await self._keep(subscription)
             self._reporter.forget(key)
@@ -240,7 +238,7 @@ class Reconciler:
         try:
             if not self._known.is_complete:
                 return False
-            await self._delete(subscription)
+            await self._writer.delete(subscription)
         except SkybridgeError as error:
             _log.warning("%s cannot be deleted yet: %s", subscription, error)
             return False
@@ -248,14 +246,15 @@ class Reconciler:
 
     async def _outcome(self, place: Namespace, item: Any, subscription: str) -> Outcome:
         """Write the subscription of an object, and return the condition ``Ready``."""
+        self._writer.begin(subscription)
         try:
             document, wanted = self._read(place, item)
             place.rights.demand(wanted, own_service=bool(service_of(item)))
-            return await self._write(subscription, document)
+            return await self._writer.write(subscription, document)
         except NotAccepted as refused:
             outcome = refused.outcome
             if outcome.reason in DENIED and self._known.own(subscription):
-                await self._pause(subscription)
+                await self._writer.pause(subscription)
                 return outcome._replace(message=f"{outcome.message} {_PAUSED}")
             return outcome
         except AdminUnavailable as error:
@@ -283,78 +282,7 @@ class Reconciler:
             )
         return str(refused)
 
-    async def _write(self, subscription: str, document: Mapping[str, Any]) -> Outcome:
-        """Store a document, unless it is stored already. Return whether it can run."""
-        digest = hashlib.sha256(msgspec.json.encode(document, order="deterministic")).digest()
-        entry = self._known.own(subscription)
-        if entry is None:
-            etag = await self._created(subscription, document)
-        elif not self._is_written(entry, document, digest):
-            etag = await self._replaced(subscription, document, entry["etag"])
-        else:
-            etag = ""
-        self._written[subscription] = digest
-        if etag:
-            before = self._known.entries.get(subscription, {"id": subscription, "faults": []})
-            self._remember(
-                subscription, {**before, "origin": OWNER, "document": document, "etag": etag}
-            )
-        faults = (self._known.own(subscription) or {}).get("faults")
-        return Outcome("CannotRun", " ".join(faults)) if faults else Outcome("Accepted")
-
-    def _is_written(self, entry: Entry, document: Mapping[str, Any], digest: bytes) -> bool:
-        stored = is_stored(entry["document"], document)
-        return bool(stored) if stored is not None else self._written.get(str(entry["id"])) == digest
-
-    async def _created(self, subscription: str, document: Mapping[str, Any]) -> str:
-        """Create a subscription, or replace it if it is an object's already."""
-        try:
-            return await self._admin.create(document)
-        except AdminRefused as refused:
-            if refused.code != "made-by-object":
-                raise
-        await self._known.refresh()
-        return await self._admin.replace(
-            subscription, document, self._known.entries[subscription]["etag"]
-        )
-
-    async def _replaced(self, subscription: str, document: Mapping[str, Any], etag: str) -> str:
-        """Replace a document. If another version is stored, read it and replace that one."""
-        try:
-            return await self._admin.replace(subscription, document, etag)
-        except AdminRefused as refused:
-            if refused.status not in {NOT_FOUND, _PRECONDITION_FAILED}:
-                raise
-        await self._known.refresh()
-        entry = self._known.own(subscription)
-        if entry is None:
-            return await self._admin.create(document)
-        return await self._admin.replace(subscription, document, entry["etag"])
-
-    def _remember(self, subscription: str, entry: Entry | None) -> None:
-        """Remember what was written, and have all subscriptions read again soon."""
-        self._known.remember(subscription, entry)
-        self._reporter.wanted.set()
-
-    async def _pause(self, subscription: str) -> bool:
-        """Pause a subscription, which keeps its position. Return False if it is paused already."""
-        entry = self._known.entries[subscription]
-        if entry["document"].get("paused"):
-            return False
-        document = {**entry["document"], "paused": True}
-        etag = await self._admin.replace(subscription, document, entry["etag"])
-        self._written.pop(subscription, None)
-        self._remember(subscription, {**entry, "document": document, "etag": etag})
-        return True
-
     async def _keep(self, subscription: str) -> None:
         """Pause a subscription whose object is gone. It keeps its position and its events for an object to come."""
-        if self._known.own(subscription) is not None and await self._pause(subscription):
+        if self._known.own(subscription) is not None and await self._writer.pause(subscription):
             _log.info("%s was paused, because it has no object any more", subscription)
-
-    async def _delete(self, subscription: str) -> None:
-        if self._known.own(subscription) is None:
-            return
-        await self._admin.delete(subscription)
-        self._written.pop(subscription, None)
-        self._remember(subscription, None)

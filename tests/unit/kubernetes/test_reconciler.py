@@ -62,6 +62,9 @@ class Reporter:
     def forget(self, key):
         self.outcomes.pop(key, None)
 
+    async def report_health(self, item, health):
+        pass
+
     async def report_foreign(self, item):
         self.foreign.append(item["metadata"]["name"])
 
@@ -90,8 +93,8 @@ def an_object(name="a", *, url="https://a.example.com/", **metadata):
 class House:
     """A reconciler of one namespace, whose copies are complete."""
 
-    def __init__(self):
-        self.admin, self.reporter, self.cluster = Admin(), Reporter(), Cluster()
+    def __init__(self, admin=None):
+        self.admin, self.reporter, self.cluster = admin or Admin(), Reporter(), Cluster()
         rights = OperatorNamespace(name="team", topics=("orders",), hosts=("a.example.com",))
         self.place = Namespace(self.cluster, rights, lambda _: None, "skybridge/mine")
         self.objects = self.place.objects
@@ -204,12 +207,31 @@ async def test_a_service_that_can_point_anywhere_is_refused(house, spec):
 async def test_a_new_leader_writes_nothing_that_is_stored(house):
     house.objects["a"] = an_object()
     await house.look()
-    other = House()
-    other.work._admin = other.known._admin = house.admin
+    other = House(house.admin)
     other.objects["a"] = an_object()
     await other.known.refresh()
     assert (await other.look()).reason == "Accepted"
     assert len(house.admin.calls) == 1
+
+
+@pytest.mark.parametrize("is_restored", [True, False])
+async def test_what_was_changed_behind_the_operator_is_written_again(house, is_restored):
+    """A backup of the store lacks subscriptions, or has older ones (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    house.admin.entries.pop("team.a")
+    if is_restored:
+        house.admin._put("create", "team.a", {"id": "team.a", "sink": "https://a.example.com/old"})
+    await house.known.refresh()
+    await house.work.report_health()
+    assert house.work.waiting == 1
+    await house.look()
+    assert house.admin.entries["team.a"]["document"]["sink"] == "https://a.example.com/"
+    await house.known.refresh()
+    calls = len(house.admin.calls)
+    await house.work.report_health()
+    await house.look()
+    assert len(house.admin.calls) == calls
 
 
 async def test_the_id_of_another_is_a_condition_with_both_places(house):
