@@ -280,17 +280,17 @@ async def test_a_store_that_is_away_refuses_for_now_and_the_file_is_tried_again(
     async with house.running() as service:
         store = service.part(StorageComponent).store.subscriptions
 
-        async def away() -> int:
+        async def away(since: int) -> None:
             raise StoreUnavailable("the store is away")
 
         with monkeypatch.context() as patched:
-            patched.setattr(store, "revision", away)
+            patched.setattr(store, "changes", away)
             told = await house.reload(lambda s: s["routes"][0].update(name="every"))
         assert (told.outcome, told.refusal) == ("refused", "not-now")
         house.settings["reload"]["watch"] = "50ms"
         assert (await house.reload()).outcome == "ok"
         with monkeypatch.context() as patched:
-            patched.setattr(store, "revision", away)
+            patched.setattr(store, "changes", away)
             house.settings["routes"][0]["name"] = "all"
             house.write()
             await until(lambda: service.reloader.last.outcome == "refused")

@@ -331,6 +331,7 @@ BARE = {
     "pipeline/replay/gateway.py": WAITED_FOR,
     "pipeline/replay/run.py": WAITED_FOR,
     "features/alerts/component.py": WAITED_FOR,
+    "features/subscriptions/catalog.py": WAITED_FOR,
     "features/subscriptions/store_watcher.py": ENDS,
     "runtime/awaiting.py": WAITED_FOR,
     "runtime/signals.py": WAITED_FOR,
