@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from time import process_time
 from typing import Any
 
 import lab
 import logs
 import table
-from bench_events import BATCH, KEYS
+from aiokafka import AIOKafkaProducer
+from bench_events import BATCH, KEYS, attributes, body
 from cost import memory
 
 PREFACE = f"""## HTTP in
@@ -25,7 +28,8 @@ send, and neither validate nor route. A batch is compared with the floor's singl
 MIRROR_PREFACE = """## Mirror
 
 Events of 10,000 keys from the embedded log to a topic of Kafka, 256 in flight. Microseconds of CPU a copy, from one tenth of
-the way to the end.
+the way to the end. The floor sends as many records of the same size by aiokafka, 256 in flight, and reads and checks
+nothing.
 """
 HEADINGS = [*table.HEADINGS, "events/s"]
 SINGLE = {"embedded": 1.5, "kafka": 0.5, "rabbitmq": 0.35, "pulsar": 1.0}
@@ -33,7 +37,8 @@ SINGLE = {"embedded": 1.5, "kafka": 0.5, "rabbitmq": 0.35, "pulsar": 1.0}
 BATCHED = {"embedded": 0.35, "kafka": 0.2}
 """The most that an event of a batch may cost beside a single event of the floor."""
 LISTENER = 0.9
-MIRRORED = 60.0  # µs a copy
+MIRRORED = 1.5  # the most that a copy may cost beside a plain send
+IN_FLIGHT = 256
 
 
 @dataclass
@@ -104,7 +109,7 @@ def into(log: logs.Log, folder: Path, rounds: int, events: int, batches: int) ->
 def mirror(folder: Path, rounds: int, events: int) -> tuple[Sequence[table.Line], list[str]]:
     """A log full of events, copied into the same topic of Kafka each round."""
     remarks = [f"{rounds} rounds of {events:,} copies."]
-    row, rates = table.Row("embedded log → Kafka", "", MIRRORED), []
+    row, rates = table.Row("embedded log → Kafka", "bare aiokafka, send alone", MIRRORED), []
     with logs.standing("kafka", remarks) as kafka:
         if kafka is None:
             return [], remarks
@@ -121,7 +126,7 @@ def mirror(folder: Path, rounds: int, events: int) -> tuple[Sequence[table.Line]
                 "source": {"broker": "target", "topics": [lab.TOPIC]},
                 "start": "earliest",
                 "sink": {"broker": "kafka", "topic": lab.MIRROR_TOPIC},
-                "concurrency": 256,
+                "concurrency": IN_FLIGHT,
             }
 
             def copied(there: int = there) -> int:
@@ -129,6 +134,29 @@ def mirror(folder: Path, rounds: int, events: int) -> tuple[Sequence[table.Line]
 
             found = lab.drain(service, subscription, copied, events, events // 10)
             row.measured.append(found.cost)
+            row.floor.append(asyncio.run(plain_send(kafka.address, events)))
             row.memory = str(found.memory)
             rates.append(found.rate)
     return [row], [*remarks, f"Copies a second: {table.spread(rates, 0)}."]
+
+
+async def plain_send(bootstrap_servers: str, events: int) -> float:
+    """Send records of the size of the events, and return the microseconds of CPU of each."""
+    records = [(body(number), f"customer-{number:05}".encode()) for number in range(KEYS)]
+    headers = [(f"ce_{name}", text.encode()) for name, text in attributes(0).items()]
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap_servers, acks="all", enable_idempotence=True
+    )
+    await producer.start()
+    numbers = iter(range(events))
+
+    async def send_in_turn() -> None:
+        for number in numbers:
+            content, key = records[number % KEYS]
+            await producer.send_and_wait(lab.FLOOR_TOPIC, content, key=key, headers=headers)
+
+    before = process_time()
+    await asyncio.gather(*(send_in_turn() for _ in range(IN_FLIGHT)))
+    cost = 1e6 * (process_time() - before) / events
+    await producer.stop()
+    return cost
