@@ -110,7 +110,7 @@ class KubernetesClient:
         try:
             await _demand_success(answer)
             while line := await answer.content.readline():
-                event = json.loads(line)
+                event = _decoded(line)
                 if event["type"] == "ERROR":
                     raise _refused(event["object"].get("code", 500), event["object"])
                 yield event["type"], event["object"]
@@ -133,8 +133,7 @@ class KubernetesClient:
                 answer = await self._request(method, path, body, query, _QUICKLY, content_type)
                 try:
                     await _demand_success(answer)
-                    found: Object = json.loads(await answer.read())
-                    return found
+                    return _decoded(await answer.read())
                 finally:
                     answer.release()
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
@@ -163,6 +162,16 @@ class KubernetesClient:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise KubernetesUnavailable(f"{method} {path}: {error!r}") from None
         return answer
+
+
+def _decoded(text: bytes) -> Object:
+    """Return a JSON object. Raise ValueError if it is none, or is nested too deeply: a tenant can write such an object,
+    which must not end the work on others."""
+    try:
+        found: Object = json.loads(text)
+    except RecursionError:
+        raise ValueError("an object is nested too deeply") from None
+    return found
 
 
 async def _demand_success(answer: aiohttp.ClientResponse) -> None:

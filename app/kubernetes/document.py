@@ -7,7 +7,7 @@ secret, and ``onDelete`` goes. The text of a secret is in the document alone, wh
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -18,6 +18,8 @@ from app.kubernetes.names import subscription_id
 from app.kubernetes.outcome import NotAccepted
 from app.kubernetes.structural import SECRET_REF, is_secret, reference_name
 from app.model.webhook import ApiKey, Basic, Bearer, OAuth2, Signing
+
+_DEEPEST = 64  # levels of a spec
 
 Object = Mapping[str, Any]
 SecretText = Callable[[str, str], str]
@@ -40,8 +42,9 @@ def document_of(item: Object, secret: SecretText) -> dict[str, Any]:
         secret: The reader of secrets of its namespace.
 
     Raises:
-        NotAccepted: a secret cannot be used.
+        NotAccepted: a secret cannot be used, or the spec is nested too deeply.
     """
+    _demand_shallow(item["spec"])
     named = item["metadata"]
     document: dict[str, Any] = deepcopy(dict(item["spec"]))
     document.pop("onDelete", None)
@@ -67,17 +70,33 @@ def service_of(item: Object) -> str:
 
 def secrets_of(item: Object) -> frozenset[str]:
     """Return the names of the Secrets to which an object refers."""
-    return frozenset(_names(item["spec"]))
+    return frozenset(
+        each["name"]
+        for value, _ in _nodes(item["spec"])
+        if isinstance(value, dict)
+        for at, each in value.items()
+        if at.endswith("ecretRef") and _has_name(each)
+    )
 
 
-def _names(value: Any) -> set[str]:
-    if isinstance(value, list):
-        return {name for each in value for name in _names(each)}
-    if not isinstance(value, dict):
-        return set()
-    found = {name for each in value.values() for name in _names(each)}
-    references = (each for at, each in value.items() if at.endswith("ecretRef"))
-    return found | {each["name"] for each in references if _has_name(each)}
+def _demand_shallow(spec: Any) -> None:
+    """Raise NotAccepted if a spec is nested so deeply that functions that call themselves would fail."""
+    if any(depth > _DEEPEST for _, depth in _nodes(spec)):
+        raise NotAccepted(
+            "InvalidSpec",
+            f"The spec is nested more than {_DEEPEST} levels deep. Cure: make it flatter.",
+        )
+
+
+def _nodes(value: Any) -> Iterator[tuple[Any, int]]:
+    """Yield each value within a value, with its depth. The depth of the outermost is 0."""
+    waiting = [(value, 0)]
+    while waiting:
+        found, depth = waiting.pop()
+        yield found, depth
+        inner = found.values() if isinstance(found, dict) else found
+        if isinstance(found, dict | list):
+            waiting += [(each, depth + 1) for each in inner]
 
 
 def _has_name(reference: object) -> bool:

@@ -162,3 +162,14 @@ def test_a_document_is_compared_with_what_the_admin_api_shows():
     slack = {**wanted, "request": {"preset": "slack", "text": "{type}"}}
     shown = {**slack, "sink": {"url": HIDDEN, "secret": True}}
     assert is_stored(shown, slack) is None
+
+
+def test_a_spec_that_is_nested_too_deeply_is_refused_and_ends_nothing():
+    """A tenant can write one, and other tenants share the operator (issue 46)."""
+    deep: object = {"secretRef": {"name": "inner", "key": "a"}}
+    for _ in range(5000):
+        deep = {"a": deep}
+    item = an_object(request={"body": deep})
+    assert secrets_of(item) == {"inner"}
+    with pytest.raises(NotAccepted, match="nested more than 64 levels"):
+        document_of(item, SecretTexts({}))
