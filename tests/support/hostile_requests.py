@@ -34,17 +34,20 @@ async def refuse_all(
         also: Statuses that are allowed besides 4xx.
     """
     statuses: set[int] = set()
-    early, rounds = 0, cases // AT_ONCE
-    for number in range(rounds):
-        sendings = [make() for _ in range(AT_ONCE)]
-        answers = await asyncio.gather(
-            *(statuses_after(port, each, ends=True) for each in sendings)
-        )
-        for case, found in zip(sendings, answers, strict=True):
+    numbers = iter(range(cases))
+    early = 0
+
+    async def send_in_turn() -> None:
+        nonlocal early
+        for number in numbers:
+            case = make()
+            found = await statuses_after(port, case, ends=True)
             assert all(400 <= status < 500 or status in also for status in found), (case, found)
             statuses.update(found)
-        if number == rounds // 10:
-            early = _resident()
+            if number == cases // 10:
+                early = _resident()
+
+    await asyncio.gather(*(send_in_turn() for _ in range(AT_ONCE)))
     assert _resident() - early < GROWTH
     return statuses
 
