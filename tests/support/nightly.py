@@ -75,9 +75,10 @@ def rows(page: Path = PAGE) -> dict[str, Row]:
     return {row.file: row for row in every}
 
 
-def files() -> list[str]:
-    """Return the test files that have nightly tests."""
-    words = ("--collect-only", "-q", "-m", "nightly", "-p", "no:randomly", "tests")
+def files(parts: Sequence[str] = ()) -> list[str]:
+    """Return the test files of these parts that have nightly tests, by default of all."""
+    places = [f"tests/{part}" for part in parts] or ["tests"]
+    words = ("--collect-only", "-q", "-m", "nightly", "-p", "no:randomly", *places)
     said = subprocess.run(
         [sys.executable, "-m", "pytest", *words],
         cwd=CHECKOUT, capture_output=True, text=True, check=False,
@@ -145,9 +146,13 @@ def main(words: Sequence[str]) -> int:
     )
     asked = parser.parse_args(words)
     LOGS.mkdir(parents=True, exist_ok=True)
-    commit, every, known = _commit(), files(), rows()
-    known = {file: row for file, row in known.items() if file in every}
-    wanted = [file for file in every if _is_in(file, asked.part or ("",))]
+    parts = asked.part or ()
+    commit, wanted, known = _commit(), files(parts), rows()
+    known = {
+        file: row
+        for file, row in known.items()
+        if file in wanted or not _is_in(file, parts or ("",))
+    }
     due = [
         file for file in wanted
         if asked.again or "changes" in commit or file not in known
