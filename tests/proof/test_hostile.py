@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proof import hostile_doors as doors
-from proof.hostile import Fault, Total, Totals, allowed, answers_of
+from proof.hostile import Fault, Total, Totals, allowed, answers_of, main
 
 
 def test_a_seed_gives_one_stream_of_each_door() -> None:
@@ -49,3 +49,11 @@ def test_the_next_piece_continues_the_totals(tmp_path: Path) -> None:
     totals.save()
     again = Totals(tmp_path)
     assert (again.pieces, again.requests) == (1, 4)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_twenty_thousand_hostile_requests_harm_nobody(tmp_path: Path) -> None:
+    """No 5xx, no hang, no error in the log, bounded memory, an honest sender that is served (reliability S1)."""
+    assert main(["--folder", str(tmp_path), "--requests", "20000", "--minutes", "12"]) == 0
+    assert Totals(tmp_path).requests >= 20_000
