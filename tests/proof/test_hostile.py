@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from proof import hostile_doors as doors
-from proof.hostile import Fault, Total, Totals, allowed, answers_of, main
+from proof.hostile import Fault, allowed, answers_of, main
+from proof.hostile_totals import Total, Totals
 
 
 def test_a_seed_gives_one_stream_of_each_door() -> None:
