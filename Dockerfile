@@ -24,7 +24,8 @@ COPY openapi /build/openapi
 COPY app/console/web ./
 RUN npm run build
 
-# Without pygments: rich colours source code with it, which no command prints.
+# Without pygments: rich colours source code with it, which no command prints. uv keeps the wheel of a project until its
+# pyproject.toml changes, so the project itself is built again each time.
 FROM uv AS build
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-package pygments --no-install-project
@@ -32,7 +33,8 @@ COPY README.md LICENSE ./
 COPY app ./app
 COPY --from=console /build/app/console/web/dist ./app/console/web/dist
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-package pygments --no-editable
+    uv sync --frozen --no-dev --all-extras --no-extra pipeline --no-install-package pygments --no-editable \
+        --reinstall-package skybridge-cloudevents
 COPY docker/slim.py ./
 RUN /opt/skybridge/bin/python slim.py /opt/skybridge
 
@@ -42,7 +44,7 @@ RUN --mount=type=cache,target=/root/.cache/uv \
 COPY README.md LICENSE ./
 COPY app ./app
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --frozen --no-dev --all-extras --no-editable
+    uv sync --frozen --no-dev --all-extras --no-editable --reinstall-package skybridge-cloudevents
 ENV SKYBRIDGE_JARS=/opt/skybridge-jars
 RUN /opt/skybridge/bin/python -c "from app.cli.pipeline.group import bring_jars; from app.spark.settings import SparkEngine; bring_jars(SparkEngine(with_postgresql=True, with_s3=True), quiet=True)"
 
