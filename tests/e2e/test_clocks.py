@@ -41,8 +41,11 @@ async def parked(service: Service, count: int) -> None:
 
 @pytest.mark.parametrize(
     ("first", "stepped", "second"),
-    [(MINUTE, MINUTE, 0), (-MINUTE, -MINUTE, 0), (0, -MINUTE, -MINUTE)],
-    ids=["ahead", "behind", "stepping back"],
+    [
+        pytest.param(MINUTE, MINUTE, 0, id="ahead", marks=pytest.mark.nightly),
+        pytest.param(-MINUTE, -MINUTE, 0, id="behind", marks=pytest.mark.nightly),
+        pytest.param(0, -MINUTE, -MINUTE, id="stepping back"),
+    ],
 )
 async def test_a_key_that_a_process_parked_comes_in_order_by_any_clock_of_the_next(
     house: Installation,

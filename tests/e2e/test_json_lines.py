@@ -48,10 +48,18 @@ def service(tmp_path) -> ServiceProcess:
     return made
 
 
-def test_every_line_of_a_life_is_json(service):
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        pytest.param({"PYTHONTRACEMALLOC": "1"}, marks=pytest.mark.nightly),  # five times the work
+    ],
+    ids=["warnings", "warnings with their places"],
+)
+def test_every_line_of_a_life_is_json(service, environ):
     """A start with warnings, a reload that is refused, one that is applied, a stop."""
     with service.ended():
-        service.start({"PYTHONWARNINGS": "always", "PYTHONTRACEMALLOC": "1"})
+        service.start({"PYTHONWARNINGS": "always", **environ})
         valid = service.file.read_bytes()
         service.file.write_bytes(b"version: 1\nroutes: [\n")
         service.send_signal(signal.SIGHUP)

@@ -38,6 +38,7 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Persisten
 
 
 @pytest.mark.kafka
+@pytest.mark.nightly
 def test_what_is_printed_runs_as_pasted(
     tmp_path: Path, apart: PersistentServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
