@@ -83,7 +83,13 @@ class Sender:
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Send until ``stopping``. Lost time is not made up for."""
+        """Send until ``stopping``, and close the connection. Lost time is not made up for."""
+        try:
+            await self._send(stopping)
+        finally:
+            self._drop()
+
+    async def _send(self, stopping: asyncio.Event) -> None:
         for events in self._requests():
             while not await self._accepted(events):
                 self._gateways.append(self._gateways.pop(0))
@@ -142,7 +148,12 @@ class Sender:
         self._history.flush()
 
     async def _connected(self) -> bool:
-        """Return True if there is a connection to the gateway, perhaps a new one."""
+        """Return True if there is a connection to the gateway, perhaps a new one.
+
+        What is written on a connection that the gateway has ended would count as sent, although nothing reads it.
+        """
+        if self._stream is not None and (self._stream[0].at_eof() or self._stream[1].is_closing()):
+            self._drop()
         if self._stream is None:
             gateway = self._gateways[0]
             opening = asyncio.open_connection(gateway.address, gateway.port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from proof.http_by_hand import (
     take_message,
 )
 from proof.laboratory import hosts_of
+from proof.load import Gateway, Sender
 from proof.progress import Progress
 from proof.relay import Relay
 from proof.result import Result
@@ -348,3 +350,27 @@ def test_a_result_replaces_the_row_of_its_scenario_in_the_page(tmp_path: Path) -
     assert text.count("- kafka: Kafka 4.3, three brokers.") == 1
     assert text.startswith("# Proof\n")
     assert text.endswith("\n\nBelow.\n")
+
+
+async def test_what_no_gateway_can_read_does_not_count_as_sent(tmp_path: Path) -> None:
+    """The checker allows a repeat for each time that the sender sent."""
+    accepted = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_message(reader)
+        writer.write(accepted)
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+    gateway = Gateway("gateway1", *server.sockets[0].getsockname()[:2])
+    history, stopping = HistoryWriter(tmp_path / "load.jsonl"), asyncio.Event()
+    sender = Sender("key0", [gateway], history, random.Random(1), 0.05)
+    running = asyncio.create_task(sender.run(stopping))
+    await until(lambda: sender.next > 5, "five events")
+    stopping.set()
+    await running
+    server.close()
+    history.close()
+    sent = [line.record for line in read_history([tmp_path / "load.jsonl"])]
+    assert {each.status for each in sent if isinstance(each, Request)} == {202}
