@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -17,11 +17,19 @@ from app.kubernetes.outcome import Outcome
 from app.kubernetes.status import Status, delivering, differs, in_force, status_of
 
 _COUNTS_EVERY = 20.0  # seconds between two writes of a status in which only numbers changed
+_LETTERS_EVERY = 60.0  # seconds between two Events about dead letters of an object
 _STARTS_WITHIN = 3.0  # seconds; only a start that takes longer is written
 _SOON_FOR = 30.0  # seconds in which the end of a start is looked for at once
 _STOPPED = frozenset({"Paused", "EndpointPaused", "Disabled"})
 
 _log = logging.getLogger(__name__)
+
+
+class _Letters(NamedTuple):
+    """The dead letters of the last Event about them, and its monotonic time."""
+
+    number: int
+    at: float
 
 
 class _Reported(NamedTuple):
@@ -32,6 +40,7 @@ class _Reported(NamedTuple):
     generation: int
     written: float  # monotonic time of the last write of the status
     starting: float  # monotonic time of the first report about the start, or 0
+    letters: _Letters
 
 
 class Reporter:
@@ -79,7 +88,7 @@ class Reporter:
         named = item["metadata"]
         key = named["namespace"], named["name"]
         earlier = self._reported.get(key)
-        await self._write_events(item, health)
+        letters = await self._write_events(item, health, earlier)
         shown = in_force(outcome, health)
         starting = self._starting_since(shown, named["generation"], earlier)
         written = 0.0 if earlier is None else earlier.written
@@ -87,7 +96,7 @@ class Reporter:
         if not starting or lasts >= _STARTS_WITHIN:
             written = await self._write_status(item, shown, health, written)
         self._reported[key] = _Reported(
-            outcome, shown.status, named["generation"], written, starting
+            outcome, shown.status, named["generation"], written, starting, letters
         )
         if starting and lasts < _SOON_FOR:
             self.wanted.set()
@@ -137,9 +146,24 @@ class Reporter:
                 raise
         item["status"] = status  # so that the next report knows it before the watch does
 
-    async def _write_events(self, item: Any, health: Mapping[str, Any] | None) -> None:
-        for reason, message in _news(item.get("status") or {}, health):
-            await self._write_event(item, reason, message)
+    async def _write_events(
+        self, item: Any, health: Mapping[str, Any] | None, earlier: _Reported | None
+    ) -> _Letters:
+        """Write Events about what is new since the status, and return the dead letters that are reported now."""
+        before = item.get("status") or {}
+        if (news := _stop_or_resume(before, health)) is not None:
+            await self._write_event(item, *news)
+        known = _Letters(before.get("deadLetters", 0), 0.0) if earlier is None else earlier.letters
+        if health is None:
+            return known
+        number, now = sum(health["dead_letters"].values()), self._clock.monotonic()
+        if number <= known.number:
+            return _Letters(number, known.at)  # some were redriven or discarded
+        if known.at and now - known.at < _LETTERS_EVERY:
+            return known
+        new = f"{number - known.number} more dead letters; {number} in all."
+        await self._write_event(item, "DeadLetters", f"{new} See: skybridge dead-letters list")
+        return _Letters(number, now)
 
     async def _write_event(self, item: Any, reason: str, message: str) -> None:
         """Write an Event. One that the API server refuses is logged."""
@@ -171,24 +195,23 @@ class Reporter:
         await self._client.create(paths.core(named["namespace"], "events"), event)
 
 
-def _news(before: Mapping[str, Any], health: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """Yield the reason and message of each Event about a change since the status of the object was written."""
+def _stop_or_resume(
+    before: Mapping[str, Any], health: Mapping[str, Any] | None
+) -> tuple[str, str] | None:
+    """Return the reason and message of an Event if the subscription has stopped or resumed since the status of the
+    object was written, else None."""
     if health is None:
-        return
-    now, letters = delivering(health), sum(health["dead_letters"].values())
+        return None
+    now = delivering(health)
     conditions = {each["type"]: each for each in before.get("conditions", ())}
     reason = conditions.get("Delivering", {}).get("reason", "")
-    if now.reason != reason:
-        if now.reason in _STOPPED:
-            yield now.reason, now.message or f"The subscription is {now.reason}."
-        elif reason in _STOPPED and now.status == "True":
-            yield "Resumed", "The subscription delivers again."
-    new = letters - before.get("deadLetters", 0)
-    if new > 0:
-        yield (
-            "DeadLetters",
-            f"{new} more dead letters; {letters} in all. See: skybridge dead-letters list",
-        )
+    if now.reason == reason:
+        return None
+    if now.reason in _STOPPED:
+        return now.reason, now.message or f"The subscription is {now.reason}."
+    if reason in _STOPPED and now.status == "True":
+        return "Resumed", "The subscription delivers again."
+    return None
 
 
 def _rfc3339(seconds: float) -> str:

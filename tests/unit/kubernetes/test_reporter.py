@@ -83,6 +83,19 @@ async def test_a_second_report_of_the_same_state_writes_nothing(house):
     assert house.cluster.statuses[-1]["lag"] == 5
 
 
+async def test_dead_letters_are_reported_once_and_at_most_once_a_minute(house):
+    """A status whose numbers alone changed is written later, so it does not show what was reported (issue 46)."""
+    await house.report(RUNNING)
+    for count in (1, 1, 3):
+        await house.report({**RUNNING, "dead_letters": {"refused": count}}, after=5.0)
+    assert [each["reason"] for each in house.cluster.events] == ["DeadLetters"]
+    await house.report({**RUNNING, "dead_letters": {"refused": 3}}, after=60.0)
+    assert house.cluster.events[-1]["message"].startswith("2 more dead letters; 3 in all")
+    await house.report({**RUNNING, "dead_letters": {}}, after=60.0)
+    await house.report({**RUNNING, "dead_letters": {"refused": 1}}, after=60.0)
+    assert len(house.cluster.events) == 3
+
+
 async def test_an_object_of_another_installation_gets_an_event_and_keeps_its_status(house):
     house.item["status"] = {"operator": "skybridge/other"}
     await house.reporter.report_foreign(house.item)
