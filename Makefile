@@ -21,9 +21,9 @@ ARGS ?=
 
 export PYTHONPATH := tests/support
 PYTEST := $(PY) -m pytest -p time_per_folder
-# Three processes share the tests, a file at a time, and one set of servers: tests wait more than they compute.
+# Four processes share the tests, a file at a time, and one set of servers: tests wait more than they compute.
 # STREAMS=0: one, for a debugger.
-STREAMS ?= 3
+STREAMS ?= 4
 
 .PHONY: help
 help: ## print this list
@@ -82,7 +82,7 @@ kafka: $(RUNS) ## start Apache Kafka on this machine, and print a configuration 
 .PHONY: test
 test: install ## run the tests that CI runs, with the time per folder at the end
 	@$(MAKE) --no-print-directory -j2 ARGS= CONSOLE=--lenient servers console
-	$(PYTEST) -n $(STREAMS) --dist loadfile --no-loadscope-reorder -m "not nightly" $(ARGS)
+	$(PYTEST) -p streams --streams $(STREAMS) -m "not nightly" $(ARGS)
 
 .PHONY: nightly
 nightly: install servers ## run the tests that `make test` leaves out, for hours, and write docs/nightly.md (ARGS="--part faults")

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
 
 from kafka_install import Missing
 from kafka_server import KafkaServer, running
@@ -28,6 +26,7 @@ from server_process import ServerProcess
 from shared_servers import RunOfTests, shared_server
 from skipping import skip_or_fail
 from spark_session import LEFT_OPEN, running_spark, spark_settings
+from streams import UNITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,9 +72,6 @@ if _profile in {"default", "ci"}:  # and not the one of `make properties`
 
 
 BRIEF = "tests/unit/"
-SPARK = "tests/pipeline/"
-CONSOLE = "tests/console/"
-
 
 Server = TypeVar("Server", bound=ServerProcess)
 
@@ -208,22 +204,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The process that a person started has the servers; streams of it share them."""
-    if not hasattr(config, "workerinput"):
-        run = RunOfTests()
-        config.add_cleanup(run.end)
-
-
-class _Streams(LoadScopeScheduling):
-    """A file is a unit of work for one stream, and so are the folders whose tests share a Spark or a browser."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return next((each for each in (SPARK, CONSOLE) if file.startswith(each)), file)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Streams:
-    return _Streams(config, log)
+    config.add_cleanup(RunOfTests().end)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -238,7 +219,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _order(nodeid: str) -> tuple[bool, ...]:
     """Return the place of a test in the run: the folders that are one unit are first, and moments are last."""
-    return nodeid.startswith(BRIEF), not nodeid.startswith(SPARK), not nodeid.startswith(CONSOLE)
+    return nodeid.startswith(BRIEF), *(not nodeid.startswith(unit) for unit in UNITS)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,17 +25,29 @@ FIRST_PORT, ENOUGH_PORTS = 12_000, 5_000
 STOPS_WITHIN = 120.0  # seconds: the drain bound of the service, plus a reserve for a busy machine
 
 
-def _begun_elsewhere() -> Iterator[int]:
-    """Yield ports below the ephemeral range of the system, endlessly.
+class _Ports:
+    """Ports below the ephemeral range of the system, endlessly.
 
     The system could give an ephemeral port to another connection before the service starts, or while it is
-    down. Each process of a test run begins at a random port.
+    down. Each process of a test run begins at a random port, also one that was forked.
     """
-    ports = range(FIRST_PORT, _first_of_the_system())
-    if len(ports) < ENOUGH_PORTS:
-        return itertools.repeat(0)  # port 0, because the system has too few others
-    begin = random.SystemRandom().randrange(len(ports))
-    return itertools.cycle([*ports[begin:], *ports[:begin]])
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def __next__(self) -> int:
+        return next(self._numbers)
+
+    def _begin(self) -> None:
+        ports = range(FIRST_PORT, _first_of_the_system())
+        if len(ports) < ENOUGH_PORTS:
+            self._numbers: Iterator[int] = itertools.repeat(
+                0
+            )  # because the system has too few others
+            return
+        begin = random.SystemRandom().randrange(len(ports))
+        self._numbers = itertools.cycle([*ports[begin:], *ports[:begin]])
 
 
 def _first_of_the_system() -> int:
@@ -45,7 +57,7 @@ def _first_of_the_system() -> int:
         return 49_152
 
 
-_PORTS = _begun_elsewhere()
+_PORTS = _Ports()
 
 
 def free_ports(count: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 import pytest
@@ -29,5 +30,19 @@ def test_one_that_somebody_has_is_passed_over(monkeypatch: pytest.MonkeyPatch) -
 
 def test_where_the_system_leaves_too_few_any_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_process, "_first_of_the_system", lambda: FIRST_PORT)
-    monkeypatch.setattr(service_process, "_PORTS", service_process._begun_elsewhere())
+    monkeypatch.setattr(service_process, "_PORTS", service_process._Ports())
     assert len(set(free_ports(3))) == 3
+
+
+def test_a_forked_process_begins_elsewhere() -> None:
+    """Two streams of tests that went through the same ports would take them from each other."""
+    answers, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(tell, ",".join(map(str, free_ports(3))).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    of_child = os.read(answers, 100).decode()
+    os.close(tell)
+    os.close(answers)
+    assert of_child != ",".join(map(str, free_ports(3)))
