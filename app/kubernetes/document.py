@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel
 
 from app.config.load.secrets import escaped
@@ -42,9 +43,8 @@ def document_of(item: Object, secret: SecretText) -> dict[str, Any]:
         secret: The reader of secrets of its namespace.
 
     Raises:
-        NotAccepted: a secret cannot be used, or the spec is nested too deeply.
+        NotAccepted: a secret cannot be used.
     """
-    _demand_shallow(item["spec"])
     named = item["metadata"]
     document: dict[str, Any] = deepcopy(dict(item["spec"]))
     document.pop("onDelete", None)
@@ -79,12 +79,19 @@ def secrets_of(item: Object) -> frozenset[str]:
     )
 
 
-def _demand_shallow(spec: Any) -> None:
-    """Raise NotAccepted if a spec is nested so deeply that functions that call themselves would fail."""
+def demand_bounded(spec: Any, most_bytes: int) -> None:
+    """Raise NotAccepted if a spec is so deep that functions that call themselves would fail, or has more bytes as JSON
+    than allowed. The check of a much larger one would delay the objects of other tenants."""
     if any(depth > _DEEPEST for _, depth in _nodes(spec)):
         raise NotAccepted(
             "InvalidSpec",
             f"The spec is nested more than {_DEEPEST} levels deep. Cure: make it flatter.",
+        )
+    size = len(msgspec.json.encode(spec))
+    if size > most_bytes:
+        raise NotAccepted(
+            "InvalidSpec",
+            f"The spec has {size} bytes, and limits.subscription_bytes allows {most_bytes}. Cure: make it smaller.",
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from app.config.check.candidate import read_document
 from app.errors import SkybridgeError
 from app.kubernetes.admin import AdminApi, AdminRefused, AdminUnavailable
-from app.kubernetes.document import document_of, service_of
+from app.kubernetes.document import demand_bounded, document_of, service_of
 from app.kubernetes.drain import Drain
 from app.kubernetes.known import KnownSubscriptions
 from app.kubernetes.names import DRAIN_FINALIZER, OWNER, subscription_id
@@ -53,14 +53,17 @@ class Reconciler:
         reporter: Reporter,
         drain: Drain,
         holds: Callable[[], bool],
+        most_bytes: int,
     ) -> None:
-        """Take the parts. ``holds`` returns True while this process is the leader; otherwise nothing is written."""
+        """Take the parts. ``holds`` returns True while this process is the leader; otherwise nothing is written. A spec
+        may have ``most_bytes`` as JSON."""
         self._known = known
         self._writer = SubscriptionWriter(admin, known, reporter.wanted.set)
         self._namespaces = namespaces
         self._reporter = reporter
         self._drain = drain
         self._holds = holds
+        self._most_bytes = most_bytes
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
         self._queued: set[Key] = set()
         self._busy: set[Key] = set()
@@ -266,6 +269,7 @@ class Reconciler:
             )
 
     def _read(self, place: Namespace, item: Any) -> tuple[dict[str, Any], Subscription]:
+        demand_bounded(item["spec"], self._most_bytes)
         place.demand_service(service_of(item))
         document = document_of(item, place.secrets())
         found = read_document(document)

@@ -35,12 +35,19 @@ class OperatorRole:
     """One operator process."""
 
     def __init__(
-        self, settings: Operator, client: KubernetesClient, admin: AdminApi, clock: Clock
+        self,
+        settings: Operator,
+        client: KubernetesClient,
+        admin: AdminApi,
+        clock: Clock,
+        most_bytes: int,
     ) -> None:
+        """Take the parts. The spec of an object may have ``most_bytes`` as JSON."""
         self._settings = settings
         self._client = client
         self._admin = admin
         self._clock = clock
+        self._most_bytes = most_bytes
         self._identity = (
             f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         )
@@ -94,6 +101,7 @@ class OperatorRole:
             reporter,
             self._leadership.holds,
             self._name,
+            self._most_bytes,
         )
         work = keep("kubernetes", self._term.run, "leader")
         try:
@@ -115,6 +123,7 @@ class _Term:
         reporter: Reporter,
         holds: Callable[[], bool],
         name: str,
+        most_bytes: int,
     ) -> None:
         self._clock = clock
         self._trouble = "the first reading of all subscriptions is not complete"
@@ -124,7 +133,9 @@ class _Term:
             each.name: Namespace(client, each, self._changed, name) for each in settings.namespaces
         }
         self._known = KnownSubscriptions(admin)
-        self._reconciler = Reconciler(admin, self._known, self._namespaces, reporter, drain, holds)
+        self._reconciler = Reconciler(
+            admin, self._known, self._namespaces, reporter, drain, holds, most_bytes
+        )
 
     @property
     def causes(self) -> Sequence[str]:

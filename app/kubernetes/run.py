@@ -52,7 +52,8 @@ async def _opened() -> KubernetesClient:
 
 async def _serve(config: Config, settings: Operator) -> None:
     client, admin = await _opened(), AdminApi(settings.admin)
-    role = OperatorRole(settings, client, admin, SystemClock())
+    most = config.limits.subscription_bytes
+    role = OperatorRole(settings, client, admin, SystemClock(), most)
     probes = OperatorProbes(config, lambda: (role.leads, role.causes, role.counts))
     with Signals() as signals:
         await probes.start()

@@ -7,7 +7,7 @@ import pytest
 from app.config.check.candidate import read_document
 from app.config.model.operator import OperatorNamespace
 from app.kubernetes.admin import is_stored
-from app.kubernetes.document import document_of, secrets_of, service_of
+from app.kubernetes.document import demand_bounded, document_of, secrets_of, service_of
 from app.kubernetes.names import SECRET_LABEL
 from app.kubernetes.outcome import NotAccepted
 from app.kubernetes.rights import NamespaceRights
@@ -172,4 +172,4 @@ def test_a_spec_that_is_nested_too_deeply_is_refused_and_ends_nothing():
     item = an_object(request={"body": deep})
     assert secrets_of(item) == {"inner"}
     with pytest.raises(NotAccepted, match="nested more than 64 levels"):
-        document_of(item, SecretTexts({}))
+        demand_bounded(item["spec"], 1_000_000)

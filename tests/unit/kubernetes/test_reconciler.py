@@ -105,7 +105,13 @@ class House:
         drain = Drain(self.cluster, SimpleNamespace(now=lambda: self.now.at), 60)
         self.known = KnownSubscriptions(self.admin)
         self.work = Reconciler(
-            self.admin, self.known, {"team": self.place}, self.reporter, drain, lambda: self.leads
+            self.admin,
+            self.known,
+            {"team": self.place},
+            self.reporter,
+            drain,
+            lambda: self.leads,
+            10_000,
         )
 
     async def look(self, name="a"):
@@ -186,6 +192,17 @@ async def test_a_deleted_object_waits_for_the_service_no_longer_than_its_time(ho
     await house.known.refresh()
     await house.look()
     assert "team.a" not in house.admin.entries
+
+
+async def test_a_spec_that_is_too_large_is_refused_before_its_check(house):
+    """The check of a megabyte takes seconds, in which the other tenants would wait (issue 46)."""
+    item = an_object()
+    item["spec"]["filters"] = [{"exact": {"type": f"x{number}"}} for number in range(1000)]
+    house.objects["a"] = item
+    outcome = await house.look()
+    assert outcome.reason == "InvalidSpec"
+    assert "limits.subscription_bytes" in outcome.message
+    assert house.admin.calls == []
 
 
 @pytest.mark.parametrize(
