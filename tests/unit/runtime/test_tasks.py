@@ -218,7 +218,7 @@ async def kubernetes() -> AsyncIterator[None]:
         raise KubernetesUnavailable("away")
 
     client: Any = SimpleNamespace(get=refuse)
-    role = OperatorRole(settings, client, SimpleNamespace(), SystemClock())  # type: ignore[arg-type]
+    role = OperatorRole(settings, client, SimpleNamespace(), SystemClock(), 65_536)  # type: ignore[arg-type]
     task = asyncio.create_task(role.run())
     yield
     task.cancel()
