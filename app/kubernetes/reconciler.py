@@ -216,6 +216,11 @@ class Reconciler:
         """Delete the subscription of a deleted object as soon as it may go."""
         if DRAIN_FINALIZER not in item["metadata"].get("finalizers", ()):
             return  # another finalizer holds the object; its deletion comes later
+        if item["spec"].get("onDelete") != "drain":  # changed at last
+            await self._keep(subscription)
+            await self._drain.remove_finalizer(item)
+            self._ending.pop(subscription, None)
+            return
         entry = self._known.own(subscription)
         first = self._ending.setdefault(subscription, self._known.begun + 1)
         is_new = self._known.complete >= first  # else it may lack events from before the deletion

@@ -87,7 +87,10 @@ class Cluster:
 def an_object(name="a", *, url="https://a.example.com/", **metadata):
     named = {"namespace": "team", "name": name, "resourceVersion": "1", "generation": 1}
     source = {"broker": "main", "topics": ["orders"]}
-    return {"metadata": {**named, **metadata}, "spec": {"source": source, "sink": {"url": url}}}
+    spec = {"source": source, "sink": {"url": url}}
+    if "finalizers" in metadata:
+        spec["onDelete"] = "drain"
+    return {"metadata": {**named, **metadata}, "spec": spec}
 
 
 class House:
@@ -172,6 +175,21 @@ async def test_the_end_of_an_object_needs_no_secrets(house):
     house.objects["a"] = an_object(**deleted)
     await house.look()
     assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == []
+
+
+async def test_a_deleted_object_that_is_changed_to_keep_keeps_its_subscription(house):
+    """Who no longer wants to wait, or to lose the subscription, changes onDelete (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    item = an_object(deletionTimestamp="1970-01-01T00:00:10Z", finalizers=[DRAIN_FINALIZER])
+    house.objects["a"] = item
+    assert (await house.look()).reason == "Draining"
+    item["spec"]["onDelete"] = "keep"
+    await house.look()
+    assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == []
+    del house.objects["a"]
+    await house.look()
+    assert house.admin.entries["team.a"]["document"]["paused"] is True
 
 
 async def test_a_deleted_object_waits_for_the_service_no_longer_than_its_time(house):
