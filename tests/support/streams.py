@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import struct
 import sys
 import threading
+import traceback
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -73,7 +76,7 @@ class _Streams:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._begun: dict[int, str] = {}  # the last test of a stream by its process number
+        self._begun: defaultdict[int, str] = defaultdict(str)  # the last test by process number
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -81,16 +84,19 @@ class _Streams:
             return None  # pytest's own loop reports it
         units = Units(session.items)
         running = dict(self._forked(session, units) for _ in range(self._count))
-        while running:
-            for reports in wait(list(running)):
-                pid = running[reports]
-                try:
-                    self._hear(session, pid, *reports.recv())
-                except EOFError:
-                    self._end(pid)
-                    del running[reports]
-            if session.shouldfail:
-                units.drop()
+        try:
+            while running:
+                for reports in wait(list(running)):
+                    try:
+                        self._hear(session, running[reports], *reports.recv())
+                    except EOFError:
+                        self._end(running.pop(reports))
+                if session.shouldfail:
+                    units.drop()
+        finally:
+            for pid in running.values():  # none, unless the run ends early
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         return True
@@ -114,6 +120,8 @@ class _Streams:
             self._begun[pid] = values
         elif kind == "end":
             hook.pytest_runtest_logfinish(**values)
+        elif kind == "error":
+            self._begun[pid] += f"\n{values}"
         elif kind == "warning":
             hook.pytest_warning_recorded.call_historic(kwargs=values)
         else:
@@ -124,8 +132,9 @@ class _Streams:
         """Note that a stream has ended. Raise RuntimeError if it did not end by itself."""
         _, status = os.waitpid(pid, 0)
         if code := os.waitstatus_to_exitcode(status):
-            last = self._begun.get(pid, "the first test")
-            raise RuntimeError(f"a stream of tests ended with {code}, at or after {last}")
+            raise RuntimeError(
+                f"a stream of tests ended with {code}, at or after {self._begun[pid]}"
+            )
 
 
 class _Stream:
@@ -145,6 +154,8 @@ class _Stream:
             self._begin()
             self._loop(units.take())
             code = 0
+        except BaseException:  # noqa: BLE001 - the first process shows it
+            self._reports.send(("error", traceback.format_exc()))
         finally:
             with suppress(Exception):
                 self._reports.close()

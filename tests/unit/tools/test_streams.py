@@ -36,6 +36,10 @@ def test_is_skipped():
 def test_ends_its_process():
     if os.environ.get("ENDS") == Path(__file__).name:
         os._exit(7)
+
+def test_ends_the_run():
+    if os.environ.get("EXITS") == Path(__file__).name:
+        pytest.exit("enough")
 """
 FILES = ("test_a.py", "test_b.py", "test_c.py")
 
@@ -61,7 +65,7 @@ def run(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProces
 def test_each_test_runs_once_and_each_report_arrives(folder: Path) -> None:
     """The summary is that of one process, and each stream tears its own fixtures down."""
     done = run(folder)
-    assert "3 failed, 63 passed, 3 skipped" in done.stdout
+    assert "3 failed, 66 passed, 3 skipped" in done.stdout
     assert done.stdout.count("\nwhat it printed\n") == 3
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     ran = (folder / "ran").read_text().split()
@@ -72,6 +76,12 @@ def test_each_test_runs_once_and_each_report_arrives(folder: Path) -> None:
 def test_a_stream_that_ends_by_itself_fails_the_run_and_names_its_last_test(folder: Path) -> None:
     done = run(folder, GREEN="1", ENDS="test_b.py")
     assert "ended with 7, at or after test_b.py::test_ends_its_process" in done.stdout
+    assert done.returncode == pytest.ExitCode.INTERNAL_ERROR
+
+
+def test_an_error_outside_of_a_test_is_shown(folder: Path) -> None:
+    done = run(folder, GREEN="1", EXITS="test_b.py")
+    assert "Exit: enough" in done.stdout
     assert done.returncode == pytest.ExitCode.INTERNAL_ERROR
 
 
