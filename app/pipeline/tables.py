@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -165,10 +165,10 @@ def make(spark: SparkSession, lake: Lake) -> None:
         SetupError: A table has a format that this version does not support.
     """
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{lake.namespace}")
-    there = _there(spark, lake)
-    _refuse(_of_other_formats(spark, lake, there))
-    for name in COLUMNS:
-        if name not in there:
+    formats = _formats(spark, lake)
+    demand_formats(lake, {name: found for name, found in formats.items() if found is not None})
+    for name, found in formats.items():
+        if found is None:
             spark.sql(_statement(lake, name))
 
 
@@ -176,54 +176,44 @@ def check(spark: SparkSession, lake: Lake) -> None:
     """Raise SetupError with every fault if a table is missing or has a format that this version
     does not support.
     """
-    there = _there(spark, lake)
-    missing = [absent(lake, name) for name in COLUMNS if name not in there]
-    _refuse([*missing, *_of_other_formats(spark, lake, there)])
+    demand_formats(lake, _formats(spark, lake))
 
 
-def _refuse(faults: Sequence[tuple[str, str]]) -> None:
+def demand_formats(lake: Lake, formats: Mapping[str, str | None]) -> None:
+    """Raise SetupError with every fault if a table is missing or has an unsupported format.
+
+    Args:
+        lake: The lake.
+        formats: The format of each table by its name; None for a table that is missing.
+    """
+    faults: dict[str, str] = {}
+    for name, found in formats.items():
+        table = lake.table(name)
+        if found is None:
+            faults[f"there is no table {table} in {lake.catalog.warehouse}"] = (
+                "name the lake that was filled, or fill it: skybridge pipeline archive --once"
+            )
+        elif found != FORMAT_VERSION:
+            faults[f"{table} has format {found}, but this Skybridge supports {FORMAT_VERSION}"] = (
+                "use the Skybridge that wrote it, or another namespace (pipeline.lake.namespace)"
+            )
     if faults:
-        raise SetupError(
-            "; ".join(fault for fault, _ in faults),
-            setting="pipeline.lake",
-            cure="; ".join(dict.fromkeys(cure for _, cure in faults)),
-        )
+        cure = "; ".join(dict.fromkeys(faults.values()))
+        raise SetupError("; ".join(faults), setting="pipeline.lake", cure=cure)
 
 
-def _of_other_formats(
-    spark: SparkSession, lake: Lake, there: Collection[str]
-) -> list[tuple[str, str]]:
-    formats = {name: properties(spark, lake, name).get(FORMAT_PROPERTY, "none") for name in there}
-    return [
-        of_another_format(lake, name, found)
-        for name, found in formats.items()
-        if found != FORMAT_VERSION
-    ]
-
-
-def absent(lake: Lake, name: str) -> tuple[str, str]:
-    """Return the fault of a missing table, and its cure."""
-    return (
-        f"there is no table {lake.table(name)} in {lake.catalog.warehouse}",
-        "name the lake that was filled, or fill it: skybridge pipeline archive --once",
-    )
-
-
-def of_another_format(lake: Lake, name: str, found: str) -> tuple[str, str]:
-    """Return the fault of a table whose format this version does not support, and its cure."""
-    return (
-        f"{lake.table(name)} has format {found}, but this Skybridge supports {FORMAT_VERSION}",
-        "use the Skybridge that wrote it, or another namespace (pipeline.lake.namespace)",
-    )
+def _formats(spark: SparkSession, lake: Lake) -> dict[str, str | None]:
+    return {
+        name: properties(spark, lake, name).get(FORMAT_PROPERTY, "none")
+        if spark.catalog.tableExists(lake.table(name))
+        else None
+        for name in COLUMNS
+    }
 
 
 def properties(spark: SparkSession, lake: Lake, name: str) -> dict[str, str]:
     rows = spark.sql(f"SHOW TBLPROPERTIES {lake.table(name)}").collect()
     return {row["key"]: row["value"] for row in rows}
-
-
-def _there(spark: SparkSession, lake: Lake) -> list[str]:
-    return [name for name in COLUMNS if spark.catalog.tableExists(lake.table(name))]
 
 
 def _statement(lake: Lake, name: str) -> str:

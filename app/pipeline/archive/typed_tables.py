@@ -13,8 +13,9 @@ from app.pipeline import history, tables
 from app.pipeline.archive import iceberg_adapter
 from app.pipeline.kinds import TypedTable
 from app.pipeline.settings import Lake
-from app.pipeline.typed.evolve import Change, changes, declared, json_paths, sql_type
+from app.pipeline.typed.evolve import Change, changes, json_paths
 from app.pipeline.typed.rows import COLUMNS
+from app.pipeline.typed.types import declared, sql_type
 from app.spark.pyspark_adapter import jvm
 
 if TYPE_CHECKING:

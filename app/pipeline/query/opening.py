@@ -57,8 +57,6 @@ def open_table(lake: Lake, name: str) -> Table:
     """
     try:
         table = _table(lake, name)
-    except SetupError:
-        raise
     except Exception as why:  # databases, file systems and clients have various errors
         if _is_away(why):
             raise LakeUnavailable(
@@ -71,9 +69,9 @@ def open_table(lake: Lake, name: str) -> Table:
             setting="pipeline.lake",
             cure=_CURE,
         ) from why
-    if table is None:
-        raise _absent(lake, name)
-    _demand_format(lake, name, table.properties.get(tables.FORMAT_PROPERTY, "none"))
+    found = None if table is None else table.properties.get(tables.FORMAT_PROPERTY, "none")
+    tables.demand_formats(lake, {name: found})
+    assert table is not None  # noqa: S101 - a missing table has no format
     return table
 
 
@@ -89,12 +87,7 @@ def demand_catalog(lake: Lake) -> None:
     """Raise SetupError if this machine's catalog file is missing, before Spark starts."""
     file = _file(lake.catalog.uri)
     if file is not None and not file.exists():
-        raise _absent(lake, tables.RAW_TABLE)
-
-
-def _absent(lake: Lake, name: str) -> SetupError:
-    fault, cure = tables.absent(lake, name)
-    return SetupError(fault, setting="pipeline.lake", cure=cure)
+        tables.demand_formats(lake, {tables.RAW_TABLE: None})
 
 
 def requirements() -> None:
@@ -106,12 +99,6 @@ def requirements() -> None:
             "the lake is read by DuckDB and PyIceberg, which are not installed",
             cure="install the extra pipeline (make install does), or use the image pipeline",
         )
-
-
-def _demand_format(lake: Lake, name: str, found: str) -> None:
-    if found != tables.FORMAT_VERSION:
-        fault, cure = tables.of_another_format(lake, name, found)
-        raise SetupError(fault, setting="pipeline.lake", cure=cure)
 
 
 def _table(lake: Lake, name: str) -> Table | None:

@@ -13,14 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.event.types import is_timestamp
-from app.pipeline.decode.times import INSTANT, instants
+from app.pipeline.decode.times import instants
 from app.pipeline.kinds import Exact, Items, Kind, Leaf, Members, Properties
-from app.pipeline.typed.models import attribute
+from app.pipeline.typed.types import attribute
 
-LEAVES: Final[dict[str, pa.DataType]] = {
-    "string": pa.string(), "int": pa.int32(), "long": pa.int64(), "double": pa.float64(),
-    "boolean": pa.bool_(), "date": pa.date32(), "instant": INSTANT, "json": pa.string(),
-}  # fmt: skip
 DATE: Final = r"\A(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}\z"
 """The pattern of a date of RFC 3339 from the year 1 on. The cast refuses days that do not exist."""
 

@@ -7,17 +7,12 @@ rows that are there would not fit the new type.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from app.pipeline.kinds import Exact, Items, Kind, Leaf, Members, Properties
-from app.pipeline.typed.arrays import LEAVES
-
-_SQL: Final = {
-    "string": "STRING", "int": "INT", "long": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN",
-    "date": "DATE", "instant": "TIMESTAMP", "json": "STRING",
-}  # fmt: skip
+from app.pipeline.typed.types import arrow_type
 
 Path = tuple[str, ...]
 """The names that lead to a column. ``element`` and ``value`` lead into a list and a map."""
@@ -70,7 +65,7 @@ def changes(
 
 
 def _leaf(kind: Exact | Leaf, there: pa.DataType, is_json: bool, path: Path) -> Iterator[Change]:
-    wanted = leaf_type(kind)
+    wanted = arrow_type(kind)
     if wanted == there and (there != pa.string() or is_json == (kind == Leaf("json"))):
         return
     wider = (there, wanted) == (pa.int32(), pa.int64()) or (
@@ -83,43 +78,8 @@ def _leaf(kind: Exact | Leaf, there: pa.DataType, is_json: bool, path: Path) -> 
     yield Change(path, kind, refused="" if wider else was)
 
 
-def leaf_type(kind: Exact | Leaf) -> pa.DataType:
-    """Return the type of a column without inner columns."""
-    return (
-        pa.decimal128(kind.precision, kind.scale) if isinstance(kind, Exact) else LEAVES[kind.name]
-    )
-
-
-def arrow_type(kind: Kind) -> pa.DataType:
-    """Return the type of a column in Arrow."""
-    match kind:
-        case Items(item=item):
-            return pa.list_(arrow_type(item))
-        case Members(value=value):
-            return pa.map_(pa.string(), arrow_type(value))
-        case Properties(fields=fields):
-            return pa.struct([(field.name, arrow_type(field.kind)) for field in fields])
-    return leaf_type(kind)
-
-
 def _words(there: pa.DataType) -> str:
     return "a record" if pa.types.is_struct(there) else str(there)
-
-
-def sql_type(kind: Kind) -> str:
-    """Return the type of a column as Spark's SQL declares it."""
-    match kind:
-        case Leaf(name=name):
-            return _SQL[name]
-        case Exact(precision=precision, scale=scale):
-            return f"DECIMAL({precision}, {scale})"
-        case Items(item=item):
-            return f"ARRAY<{sql_type(item)}>"
-        case Members(value=value):
-            return f"MAP<STRING, {sql_type(value)}>"
-        case Properties(fields=fields):
-            inner = (f"{quoted(field.name)}: {sql_type(field.kind)}" for field in fields)
-            return f"STRUCT<{', '.join(inner)}>"
 
 
 def json_paths(kind: Kind, path: Path = ()) -> Iterator[str]:
@@ -134,13 +94,3 @@ def json_paths(kind: Kind, path: Path = ()) -> Iterator[str]:
             yield from json_paths(item, (*path, "element"))
         case Members(value=value):
             yield from json_paths(value, (*path, "value"))
-
-
-def declared(record: Properties) -> list[str]:
-    """Return the columns of a record as SQL declares them."""
-    return [f"{quoted(field.name)} {sql_type(field.kind)}" for field in record.fields]
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL takes it."""
-    return f"`{name}`"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -23,9 +23,9 @@ from msgspec import Raw
 from app.errors import Fault
 from app.event import json_text
 from app.event.validate import clip, shorten
-from app.pipeline.kinds import Exact, Items, Kind, Leaf, Members, Properties
+from app.pipeline.kinds import Exact, Items, Kind, Leaf, LeafName, Members, Properties
 from app.pipeline.typed.arrays import Unfit, array_of, plain_text, struct_of
-from app.pipeline.typed.models import NULL, attribute, is_text, model_of
+from app.pipeline.typed.types import LEAVES, NULL, attribute, is_text, model_of
 
 UNFIT: Final = "data-does-not-fit"
 """The code of a value that its column cannot hold, and the rule of its row in ``quarantine``."""
@@ -39,15 +39,8 @@ LONGEST_NAME: Final = 256
 _HUGE: Final = 64
 """The largest exponent of ten of a number that is looked at digit by digit. No column holds more."""
 
-_LEAVES: Final[Mapping[str, pa.DataType]] = {
-    "date": pa.date32(),
-    "instant": pa.timestamp("us", "UTC"),
-}
 _INTEGERS: Final = {"int": 1 << 31, "long": 1 << 63}
-_WORDS: Final = {
-    "string": "a text", "int": "an integer of 32 bits", "long": "an integer of 64 bits",
-    "double": "a number", "boolean": "true or false", "date": "a date", "instant": "a time",
-}  # fmt: skip
+_TIMES: Final = frozenset({"date", "instant"})
 
 
 class Fitted(NamedTuple):
@@ -67,7 +60,11 @@ class Fitted(NamedTuple):
 def fit(documents: Sequence[bytes | None], record: Properties, wanted: pa.StructType) -> Fitted:
     """Convert JSON documents to columns of the type ``wanted``. None is a document that is missing."""
     with _no_collection():
-        return _fit(documents, record, wanted)
+        values, rows, faults = _read(documents, record)
+        try:
+            return Fitted(struct_of(record, values, wanted), rows, faults)
+        except Exception:  # noqa: BLE001 - a value fits JSON's type, but not the column
+            return _judged(documents, record, wanted, rows, faults)
 
 
 @contextmanager
@@ -83,17 +80,23 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _fit(documents: Sequence[bytes | None], record: Properties, wanted: pa.StructType) -> Fitted:
+def _read(
+    documents: Sequence[bytes | None], record: Properties
+) -> tuple[list[Any], list[int], dict[int, list[Fault]]]:
+    """Return the models of the documents that have one, their numbers, and the faults of the others."""
+    values, rows, faults = [], [], dict[int, list[Fault]]()
     decode = _decoder(record)
-    try:
-        values: list[Any] = list(map(decode, documents))
-        return Fitted(struct_of(record, values, wanted), list(range(len(values))), {})
-    except Exception:  # noqa: BLE001 - the reason is found document by document
-        values, rows, faults = _read(documents, record)
-    try:
-        return Fitted(struct_of(record, values, wanted), rows, faults)
-    except Exception:  # noqa: BLE001 - a value fits JSON's type, but not the column
-        return _judged(documents, record, wanted, rows, faults)
+    for n, document in enumerate(documents):
+        try:
+            value = decode(document)
+        except Exception:  # noqa: BLE001 - the reason is found below
+            value, found = judge(document, record)
+            if value is None:
+                faults[n] = found
+                continue
+        values.append(value)
+        rows.append(n)
+    return values, rows, faults
 
 
 def _judged(
@@ -118,25 +121,6 @@ def _judged(
             values.append(value)
             kept.append(n)
     return Fitted(struct_of(record, values, wanted), kept, faults)
-
-
-def _read(
-    documents: Sequence[bytes | None], record: Properties
-) -> tuple[list[Any], list[int], dict[int, list[Fault]]]:
-    """Return the models of the documents that have one, their numbers, and the faults of the others."""
-    values, rows, faults = [], [], dict[int, list[Fault]]()
-    decode = _decoder(record)
-    for n, document in enumerate(documents):
-        try:
-            value = decode(document)
-        except Exception:  # noqa: BLE001 - the reason is found below
-            value, found = judge(document, record)
-            if value is None:
-                faults[n] = found
-                continue
-        values.append(value)
-        rows.append(n)
-    return values, rows, faults
 
 
 @cache
@@ -219,9 +203,9 @@ class _Judging:
                 return None
         return {name: self.value(kind, each, _inner(at, name)) for name, each in there.items()}
 
-    def _leaf(self, name: str, raw: Raw, text: bytes, at: str) -> Any:
+    def _leaf(self, name: LeafName, raw: Raw, text: bytes, at: str) -> Any:
         found = raw if name == "json" else _leaf(name, text)
-        return self.refuse(at, _WORDS[name], raw) if found is None else found
+        return self.refuse(at, LEAVES[name].words, raw) if found is None else found
 
     def _exact(self, kind: Exact, raw: Raw, text: bytes, at: str) -> Any:
         """Return a number as plain text, without an exponent and zeros at the end."""
@@ -236,7 +220,7 @@ class _Judging:
         return NULL
 
 
-def _leaf(name: str, text: bytes) -> Any:
+def _leaf(name: LeafName, text: bytes) -> Any:
     """Return the value of a leaf; None if the text does not fit."""
     if name == "boolean":
         return {b"true": True, b"false": False}.get(text)
@@ -250,9 +234,9 @@ def _leaf(name: str, text: bytes) -> Any:
     found = json_text.string(text)
     if _is_torn(found):
         return None
-    if name in _LEAVES:
+    if name in _TIMES:
         try:
-            array_of(Leaf(name), [found], _LEAVES[name])  # type: ignore[arg-type]
+            array_of(Leaf(name), [found], LEAVES[name].arrow)
         except (Unfit, pa.ArrowInvalid):
             return None
     return found

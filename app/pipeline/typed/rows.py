@@ -17,9 +17,9 @@ from app.event.value import DataForm
 from app.pipeline import tables
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.kinds import TypedTable
-from app.pipeline.typed.evolve import arrow_type
 from app.pipeline.typed.fit import UNFIT, fit
 from app.pipeline.typed.schema import PREFIX
+from app.pipeline.typed.types import arrow_type
 
 ATTRIBUTES: Final = (
     "id", "source", "type", "subject", "datacontenttype", "dataschema", "time", "extensions",
@@ -62,12 +62,9 @@ def rows_of(
         events: A decoded batch.
         sent: The same records as they were received, with ``key``, ``value`` and ``headers``.
     """
-    chosen = pc.equal(events.column("type"), table.type).fill_null(False)
-    if not chosen.true_count:
+    at, own = _of_type(table, events)
+    if not len(at):
         return None
-    at = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
-    needed = events.select(_NEEDED)
-    own = needed if len(at) == len(events) else needed.take(pa.array(at))
     names = [name for name in wanted.names if name not in COLUMNS]
     types = pa.struct([wanted.field(name) for name in names])
     found = fit(_documents(own), table.data, types)
@@ -91,11 +88,17 @@ def rows_of(
 
 def unfit_rows(table: TypedTable, events: pa.RecordBatch) -> Numbers:
     """Return the row numbers of the valid events of the table's type whose data does not fit."""
-    chosen = pc.equal(events.column("type"), table.type).fill_null(False)
-    at = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
-    own = events.take(pa.array(at))
+    at, own = _of_type(table, events)
     found = fit(_documents(own), table.data, arrow_type(table.data))
     return at[sorted(found.faults)]
+
+
+def _of_type(table: TypedTable, events: pa.RecordBatch) -> tuple[Numbers, pa.RecordBatch]:
+    """Return the row numbers of the events of the table's type, and the columns of these rows."""
+    chosen = pc.equal(events.column("type"), table.type).fill_null(False)
+    at = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
+    needed = events.select(_NEEDED)
+    return at, needed if len(at) == len(events) else needed.take(pa.array(at))
 
 
 def _documents(events: pa.RecordBatch) -> list[bytes | None]:

@@ -8,7 +8,7 @@ its value.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import unquote
@@ -46,8 +46,12 @@ _DEEPEST: Final = 32
 MOST_COLUMNS: Final = 5_000
 """The most columns of a table, inner ones too. Types that contain each other may describe millions."""
 
-_Parts = tuple[tuple[Any, tuple[str, ...]], ...]
-"""The parts of a schema that apply to one value, each with the references that led to it."""
+_Part = tuple[Any, tuple[str, ...]]
+"""A part of a schema, with the references that led to it."""
+
+
+class _NoColumns(Exception):
+    """The signal for a part of the schema of which no columns can be made."""
 
 
 def columns_of(text: bytes, at: str) -> Properties:
@@ -68,7 +72,7 @@ def columns_of(text: bytes, at: str) -> Properties:
     except (ValueError, RecursionError) as error:
         raise SetupError(f"is not JSON: {error}", setting=at, cure="repair the file") from error
     reader = _Reader(document, at)
-    found = reader.kind(((document, ()),))
+    found = reader.kind([(document, ())])
     if isinstance(found, Properties):
         reader.demand_free(field.name for field in found.fields)
         return found
@@ -85,21 +89,22 @@ class _Reader:
         self._at = at
         self._columns = 0
 
-    def kind(self, parts: _Parts) -> Kind:
+    def kind(self, parts: Sequence[_Part]) -> Kind:
         """Return the kind of the values to which all of these parts of the schema apply."""
         self._columns += 1
         if self._columns > MOST_COLUMNS:
             self._refuse(f"describes more than {MOST_COLUMNS} columns")
+        try:
+            applied = [each for part in parts for each in self._applied(*part)]
+        except _NoColumns:
+            return _JSON
         schema: dict[str, Any] = {}
-        for part, within in parts:
-            found = self._whole(part, within)
-            if found is None:
-                return _JSON
-            schema = _merged(schema, found)
-        return self._of(schema)
+        for part, _ in applied:
+            schema |= part  # later parts count
+        return self._of(schema, applied)
 
-    def _of(self, schema: Mapping[str, Any]) -> Kind:
-        """Return the kind of a merged part of the schema."""
+    def _of(self, schema: Mapping[str, Any], applied: Sequence[_Part]) -> Kind:
+        """Return the kind of a schema that is merged of the parts ``applied``."""
         match _type(schema):
             case "string":
                 return _FORMATS.get(str(schema.get("format")), Leaf("string"))
@@ -110,10 +115,34 @@ class _Reader:
             case "number":
                 return number_kinds.of_number(schema)
             case "array":
-                return self._array(schema)
+                return self._array(schema, applied)
             case "object":
-                return self._object(schema)
+                return self._object(schema, applied)
         return _JSON
+
+    def _applied(self, schema: Any, within: tuple[str, ...]) -> Iterator[_Part]:
+        """Yield the schemas that apply with a schema, and this one last: that of its reference, those
+        of ``allOf``, and its only choice.
+
+        Raises:
+            _NoColumns: There are several choices, or the part contains itself.
+        """
+        if not isinstance(schema, dict) or len(within) > _DEEPEST:
+            raise _NoColumns
+        if "$ref" in schema:
+            target, reference = self._target(schema["$ref"]), str(schema["$ref"])
+            if reference in within:
+                raise _NoColumns
+            yield from self._applied(target, (*within, reference))
+        for part in _listed(schema.get("allOf")):
+            yield from self._applied(part, within)
+        for choices in (_listed(schema[name]) for name in _CHOICES if name in schema):
+            others = [each for each in choices if not _is_null(each)]
+            if len(others) == 1:
+                yield from self._applied(others[0], within)
+            elif not _only_conditions(schema, others):
+                raise _NoColumns
+        yield schema, within
 
     def demand_free(self, names: Iterable[str]) -> None:
         """Raise SetupError if a column of the table would have the name of another column."""
@@ -123,21 +152,23 @@ class _Reader:
             if name.lower() in RESERVED:
                 self._refuse(f"has the property {name}, which is a column of Iceberg")
 
-    def _array(self, schema: Mapping[str, Any]) -> Kind:
-        items = schema.get("items")
-        if "prefixItems" in schema or not isinstance(items, tuple):
-            return _JSON
-        return Items(self.kind(items))
+    def _array(self, schema: Mapping[str, Any], applied: Sequence[_Part]) -> Kind:
+        items = _inner(schema, applied, "items")
+        return Items(self.kind(items)) if items and "prefixItems" not in schema else _JSON
 
-    def _object(self, schema: Mapping[str, Any]) -> Kind:
-        properties = schema.get("properties")
-        if isinstance(properties, dict) and properties:
+    def _object(self, schema: Mapping[str, Any], applied: Sequence[_Part]) -> Kind:
+        properties: dict[str, list[_Part]] = {}
+        for part, within in applied:
+            if isinstance(part.get("properties"), dict):
+                for name, each in part["properties"].items():
+                    properties.setdefault(name, []).append((each, within))
+        if properties:
             self._demand_names(properties)
             return Properties(
-                tuple(Field(name, self.kind(parts)) for name, parts in properties.items())
+                tuple(Field(name, self.kind(each)) for name, each in properties.items())
             )
-        others = schema.get("additionalProperties")
-        if "patternProperties" in schema or not isinstance(others, tuple) or others[0][0] == {}:
+        others = _inner(schema, applied, "additionalProperties")
+        if "patternProperties" in schema or not others or others[0][0] == {}:
             return _JSON
         return Members(self.kind(others))
 
@@ -153,39 +184,6 @@ class _Reader:
     def _refuse(self, fault: str) -> None:
         cure = "use a schema without this property: the table events keeps the whole data"
         raise SetupError(fault, setting=self._at, cure=cure)
-
-    def _whole(self, schema: Any, within: tuple[str, ...]) -> dict[str, Any] | None:
-        """Return a part merged with its references, ``allOf`` and its only choice; None if it has no
-        columns. Its inner parts become ``_Parts``.
-
-        ``within`` has the references that led to the part: a part that contains itself has no columns.
-        """
-        if not isinstance(schema, dict) or len(within) > _DEEPEST:
-            return None
-        merged: dict[str, Any] = {}
-        for part, reference in self._parts(schema):
-            if reference in within:
-                return None
-            found = self._whole(part, (*within, reference) if reference else within)
-            if found is None:
-                return None
-            merged = _merged(merged, found)
-        return _merged(merged, _with_parts(schema, within))
-
-    def _parts(self, schema: Mapping[str, Any]) -> list[tuple[Any, str]]:
-        """Return the schemas that apply as well, each with its reference."""
-        found: list[tuple[Any, str]] = []
-        if "$ref" in schema:
-            found.append((self._target(schema["$ref"]), str(schema["$ref"])))
-        found += [(part, "") for part in _listed(schema.get("allOf"))]
-        for choice in _CHOICES:
-            if choice in schema:
-                others = [each for each in _listed(schema[choice]) if not _is_null(each)]
-                if len(others) == 1:
-                    found.append((others[0], ""))
-                elif not _only_conditions(schema, others):
-                    found.append((None, ""))
-        return found
 
     def _target(self, reference: Any) -> Any:
         if reference != "#" and not str(reference).startswith("#/"):
@@ -220,15 +218,12 @@ def _is_null(schema: Any) -> bool:
     )
 
 
-def _with_parts(schema: Mapping[str, Any], within: tuple[str, ...]) -> dict[str, Any]:
-    """Return the keywords of a schema but those that ``_Reader`` merges, with ``_Parts`` inside."""
-    own = {name: part for name, part in schema.items() if name not in {"$ref", "allOf", *_CHOICES}}
-    for name in ("items", "additionalProperties"):
-        if isinstance(own.get(name), dict):
-            own[name] = ((own[name], within),)
-    if isinstance(own.get("properties"), dict):
-        own["properties"] = {name: ((each, within),) for name, each in own["properties"].items()}
-    return own
+def _inner(schema: Mapping[str, Any], applied: Sequence[_Part], keyword: str) -> list[_Part]:
+    """Return the schemas that the parts have for a keyword; none if the last one is true or false."""
+    if not isinstance(schema.get(keyword), dict):
+        return []
+    found = [(part.get(keyword), within) for part, within in applied]
+    return [each for each in found if isinstance(each[0], dict)]
 
 
 def _only_conditions(schema: Mapping[str, Any], choices: Iterable[Any]) -> bool:
@@ -237,19 +232,6 @@ def _only_conditions(schema: Mapping[str, Any], choices: Iterable[Any]) -> bool:
     return _type(schema) in _SCALARS or all(
         isinstance(each, dict) and each.keys() <= _CONDITIONS for each in choices
     )
-
-
-def _merged(base: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both schemas as one. Parts and properties of both apply; otherwise ``more`` counts."""
-    found = {**base, **more}
-    for name in ("items", "additionalProperties"):
-        if isinstance(base.get(name), tuple) and isinstance(more.get(name), tuple):
-            found[name] = base[name] + more[name]
-    if isinstance(base.get("properties"), dict) and isinstance(more.get("properties"), dict):
-        found["properties"] = {**base["properties"], **more["properties"]}
-        for name in base["properties"].keys() & more["properties"].keys():
-            found["properties"][name] = base["properties"][name] + more["properties"][name]
-    return found
 
 
 def _type(schema: Mapping[str, Any]) -> str:

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from app.pipeline.kinds import Properties
-from app.pipeline.typed.evolve import arrow_type
 from app.pipeline.typed.fit import UNFIT, fit, judge
 from app.pipeline.typed.schema import columns_of
+from app.pipeline.typed.types import arrow_type
 from typed_reading import Made, mutated, readings, schema
 
 TOGETHER = 250  # documents of one schema

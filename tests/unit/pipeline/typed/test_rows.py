@@ -15,9 +15,9 @@ from app.pipeline import tables
 from app.pipeline.decode.batch import decoded_batch
 from app.pipeline.decode.times import INSTANT
 from app.pipeline.kinds import TypedTable
-from app.pipeline.typed.evolve import arrow_type
 from app.pipeline.typed.rows import COLUMNS, Typed, rows_of, unfit_rows
 from app.pipeline.typed.schema import columns_of
+from app.pipeline.typed.types import arrow_type
 from decode_records import raw_table
 from replay_records import binary_record
 

@@ -9,8 +9,9 @@ import pytest
 
 from app.errors import SetupError
 from app.pipeline.kinds import Properties
-from app.pipeline.typed.evolve import arrow_type, changes, json_paths, sql_type
+from app.pipeline.typed.evolve import changes, json_paths
 from app.pipeline.typed.schema import columns_of
+from app.pipeline.typed.types import arrow_type, sql_type
 
 
 def columns(**properties: Any) -> Properties:
