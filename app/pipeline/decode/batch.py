@@ -11,14 +11,14 @@ doubtful    all other records: ``decode_row`` decodes the whole ``Record``
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from app.bindings.record import ContentMode
-from app.pipeline.decode.bindings import KAFKA, PULSAR, ColumnBinding, binding_of
+from app.pipeline.decode.bindings import KAFKA, ColumnBinding, binding_of
 from app.pipeline.decode.buffers import (
     Numbers,
     is_text,
@@ -27,7 +27,7 @@ from app.pipeline.decode.buffers import (
     take_or_null,
     validity_of,
 )
-from app.pipeline.decode.columns import OPAQUE, Payload, event_columns
+from app.pipeline.decode.columns import OPAQUE, EventPart, Payload, event_columns, replaced
 from app.pipeline.decode.document_columns import read_documents
 from app.pipeline.decode.exact import decode_rows
 from app.pipeline.decode.header_columns import read_headers
@@ -48,9 +48,6 @@ _READ: Final = {"value": pa.binary(), "headers": _HEADERS}
 """The types of the sent columns, with 32-bit offsets, regardless of Spark's setting
 useLargeVarTypes.
 """
-
-Piece = tuple[Numbers, pa.RecordBatch]
-"""Decoded rows of a batch, with their numbers in it."""
 
 
 def decoded_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,9 +81,11 @@ def decode_without_times(batch: pa.RecordBatch) -> pa.RecordBatch:
     for valid events.
     """
     of_binding = _by_binding(batch.column("topic"))
-    told = _in_order(
-        [(rows, _decoded(_rows(batch, rows), binding)) for binding, rows in of_binding]
-    )
+    if len(of_binding) > 1:
+        rows = list(of_binding.values())
+        mixed = pa.concat_batches([decode_without_times(_rows(batch, some)) for some in rows])
+        return mixed.take(pa.array(np.argsort(np.concatenate(rows))))
+    told = _decoded(batch, next(iter(of_binding), KAFKA))
     refused = told.column("verdict").is_valid()
     sent = [_where(refused, batch.column(name).cast(_READ[name])) for name in SENT]
     kept = [batch.column(name) for name in KEPT]
@@ -94,24 +93,15 @@ def decode_without_times(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, [*KEPT, *told.schema.names, *SENT])
 
 
-def _by_binding(topics: pa.Array) -> list[tuple[ColumnBinding, Numbers]]:
-    """Return each binding of the batch's brokers with the numbers of its rows."""
+def _by_binding(topics: pa.Array) -> dict[ColumnBinding, Numbers]:
+    """Return the row numbers of the batch by the binding of their broker."""
     coded = topics.dictionary_encode()
     bindings = [*map(binding_of, coded.dictionary.to_pylist()), binding_of(None)]
     codes = coded.indices.fill_null(len(bindings) - 1).to_numpy()
-    of_code = np.array([each is KAFKA for each in bindings])[codes]
-    found = [(KAFKA, np.flatnonzero(of_code)), (PULSAR, np.flatnonzero(~of_code))]
-    return [(binding, rows) for binding, rows in found if len(rows)] or found[:1]
-
-
-def _in_order(pieces: Sequence[Piece]) -> pa.RecordBatch:
-    """Return the rows of all pieces in the order of their numbers. A single piece is not copied."""
-    some = [piece for piece in pieces if len(piece[0])] or pieces[:1]
-    if len(some) == 1:
-        return some[0][1]
-    numbers, batches = zip(*some, strict=True)
-    order = np.argsort(np.concatenate(numbers), kind="stable")  # quick: the numbers are runs
-    return pa.concat_batches(batches).take(pa.array(order))
+    present = {bindings[code] for code in np.unique(codes).tolist()}
+    return {
+        each: np.flatnonzero(np.array([of is each for of in bindings])[codes]) for each in present
+    }
 
 
 def _decoded(batch: pa.RecordBatch, binding: ColumnBinding) -> pa.RecordBatch:
@@ -121,45 +111,40 @@ def _decoded(batch: pa.RecordBatch, binding: ColumnBinding) -> pa.RecordBatch:
     not end the query, because a restarted query would read it again.
     """
     try:
-        pieces = _by_column(batch, binding)
+        columns, clear = event_columns(_parts_by_mode(batch, binding))
     except Exception:  # noqa: BLE001 - a restarted query would read the record again
         _log.exception("a batch could not be decoded by column; it is decoded row by row")
-        pieces = []
-    in_doubt = np.ones(len(batch), bool)
-    for numbers, _ in pieces:
-        in_doubt[numbers] = False
-    left = np.flatnonzero(in_doubt)
-    if len(left) or not pieces:
-        pieces.append((left, decode_rows(_rows(batch, left))))
-    return _in_order(pieces)
+        return decode_rows(batch)
+    left = np.flatnonzero(~clear)
+    return replaced(columns, left, decode_rows(_rows(batch, left))) if len(left) else columns
 
 
-def _by_column(batch: pa.RecordBatch, binding: ColumnBinding) -> list[Piece]:
-    """Return the events in binary mode, and the documents, that are certainly valid."""
+def _parts_by_mode(batch: pa.RecordBatch, binding: ColumnBinding) -> list[EventPart]:
+    """Return the events in binary mode, and the documents. If all rows are documents, return these alone."""
     values, headers = (batch.column(name).cast(_READ[name]) for name in SENT)
     utf8 = is_utf8(values)
-    binary = read_headers(headers, binding)
-    clear = np.flatnonzero(binary.events.clear)
-    payload = _payload(values, clear, binding, utf8=utf8)
-    columns = event_columns(binary.events, binary.values.texts, payload, ContentMode.BINARY)
-    found = [(clear, columns)]
-    rows = _nonempty(binary.documents, values)
+    told = read_headers(headers, binding)
+    payload = _binary_payload(values, told.events.clear, binding, utf8=utf8)
+    all_rows = np.arange(len(values))
+    found = [EventPart(ContentMode.BINARY, all_rows, told.events, told.values.texts, payload)]
+    rows = _nonempty(told.documents, values)
     if len(rows):
-        told = read_documents(_rows(values, rows), utf8=utf8)
-        columns = event_columns(
-            told.events, told.values.texts, told.payload, ContentMode.STRUCTURED
-        )
-        found.append((rows[told.events.clear], columns))
-    return found
+        read = read_documents(_rows(values, rows), utf8=utf8)
+        texts = read.values.texts
+        found.append(EventPart(ContentMode.STRUCTURED, rows, read.events, texts, read.payload))
+    return found[-1:] if len(rows) == len(values) else found
 
 
-def _payload(values: pa.Array, clear: Numbers, binding: ColumnBinding, *, utf8: bool) -> Payload:
+def _binary_payload(
+    values: pa.Array, clear: Numbers, binding: ColumnBinding, *, utf8: bool
+) -> Payload:
     """Return the data of events in binary mode, which is the value of the record."""
     at, are_text = np.arange(len(values)), np.ones(len(values), bool)
     if binding.empty_is_none:
         at[np.diff(offsets_of(values)) == 0] = -1
     if not utf8:
-        are_text[clear] = list(map(is_text, values.take(pa.array(clear)).to_pylist()))
+        rows = np.flatnonzero(clear)
+        are_text[rows] = list(map(is_text, values.take(pa.array(rows)).to_pylist()))
     return Payload(values, at, np.full(len(values), OPAQUE, np.int8), are_text)
 
 

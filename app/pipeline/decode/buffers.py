@@ -67,11 +67,16 @@ def binary_array(offsets: Numbers, octets: Any) -> pa.Array:
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
+def ends_of(values: Sequence[Any]) -> Numbers:
+    """Return the end of each value in the concatenation of all values, with a leading zero."""
+    ends = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
+    return ends
+
+
 def binary_array_of(values: Sequence[Any]) -> pa.Array:
     """Return a binary array of these bytes-like values."""
-    offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=offsets[1:])
-    return binary_array(offsets, b"".join(values))
+    return binary_array(ends_of(values), b"".join(values))
 
 
 def with_nulls(array: pa.Array, there: Numbers) -> pa.Array:

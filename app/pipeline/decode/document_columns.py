@@ -21,9 +21,10 @@ from app.pipeline.decode.buffers import (
     offsets_of,
 )
 from app.pipeline.decode.columns import JSON, OPAQUE, TEXT, Payload
+from app.pipeline.decode.event_rows import EventRows, empty_rows
 from app.pipeline.decode.meanings import MEMBERS, TYPED, version_lookup
 from app.pipeline.decode.members import Documents, text_of
-from app.pipeline.decode.values import EventRows, Values, empty_rows
+from app.pipeline.decode.values import Values
 
 _VERSION_LOOKUPS: Final = {
     attribute: version_lookup(attribute, in_header=False) for attribute in ATTRIBUTES
@@ -56,7 +57,7 @@ def read_documents(values: pa.Array, *, utf8: bool) -> DocumentColumns:
     events = empty_rows(len(values), len(texts.texts))
     events.clear &= documents.once & (documents.counts + 2 < MOST_MEMBERS)
     events.origin = _versions(texts, documents)
-    documents.named().put(events, texts, MEMBERS)
+    documents.named.put(events, texts, MEMBERS)
     payload = _payload(events, texts, documents)
     events.check(texts)
     return DocumentColumns(events, texts, payload)
@@ -68,8 +69,9 @@ def _versions(texts: Values, documents: Documents) -> Numbers:
     """
     origin = np.full(len(documents.shape), -1, np.int8)
     for attribute in reversed(ATTRIBUTES):
-        rows, places = documents.members_named(attribute)
+        places = documents.named[attribute]
         said_by = texts.texts.take(pa.array(texts.at(places)))
+        rows = documents.named.rows[places]
         origin[rows] = map_distinct(said_by, _VERSION_LOOKUPS[attribute], -1)
     return origin
 

@@ -22,9 +22,10 @@ from app.pipeline.decode.buffers import (
     offsets_of,
     validity_of,
 )
+from app.pipeline.decode.event_rows import EventRows, empty_rows
 from app.pipeline.decode.meanings import COLUMN_OF, TYPED
 from app.pipeline.decode.named import NamedValues
-from app.pipeline.decode.values import EventRows, Values, empty_rows, json_values
+from app.pipeline.decode.values import Values, json_values
 
 _NONE, _BINARY, _DOCUMENT, _OTHER = range(4)
 _QUOTED: Final = np.array([version.quoted for version in VERSIONS.values()] + [False])

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from app.event.versions import ATTRIBUTES, EXTENSIONS
 from app.formats.json_members import has_unique_names
-from app.pipeline.decode.buffers import Numbers, binary_array_of, offsets_of
+from app.pipeline.decode.buffers import Numbers, binary_array_of, ends_of, offsets_of
 from app.pipeline.decode.named import NamedValues
 from app.pipeline.decode.values import BACKSLASH, Values, json_values
 
@@ -44,6 +44,7 @@ class Documents:
         data: The raw values of the members ``data``; b"" if a document has none.
         payload: The same values as a binary array.
         coded: The raw values of the members ``data_base64``, by document number.
+        named: All members except data, grouped by name.
     """
 
     def __init__(self, values: pa.Array, *, utf8: bool) -> None:
@@ -58,12 +59,13 @@ class Documents:
         self.counts = np.array(list(map(len, self.shapes)))[self.shape]
         self.firsts = np.concatenate([[0], np.cumsum(self.counts)])
         self.raws = list(chain.from_iterable(map(dict.values, members)))
-        self.ends = _ends(self.raws)
+        self.ends = ends_of(self.raws)
         self.once = self._accounted(np.diff(offsets_of(values)))
         self.once[list(once)] = list(once.values())
         for place in np.flatnonzero(~self.once).tolist():
             if members[place] and place not in once:
                 self.once[place] = has_unique_names(bodies[place], _MEMBERS(bodies[place]))
+        self.named = self._named()
 
     def _shaped(self, bodies: Sequence[bytes], members: Sequence[Members]) -> dict[int, bool]:
         """Find the shape of each document.
@@ -118,16 +120,7 @@ class Documents:
         found: Numbers = named + raw + data + _PUNCTUATION * self.counts + 1 == sizes
         return found
 
-    def members_named(self, name: str) -> tuple[Numbers, Numbers]:
-        """Return the numbers of the documents that have a member of this name, and the indexes of
-        these members.
-        """
-        places = [names.index(name) if name in names else -1 for names in self.shapes]
-        place = np.array(places)[self.shape]
-        rows = np.flatnonzero(place >= 0)
-        return rows, self.firsts[rows] + place[rows]
-
-    def named(self) -> NamedValues:
+    def _named(self) -> NamedValues:
         """Return all members, grouped by name."""
         codes: dict[str, int] = {}
         of_shapes = [codes.setdefault(name, len(codes)) for names in self.shapes for name in names]
@@ -166,13 +159,6 @@ def _members_of(body: bytes) -> Members:
         return {}
 
 
-def _ends(raws: Sequence[Any]) -> Numbers:
-    """Return the end of each value in the concatenation of all values, with a leading zero."""
-    ends = np.zeros(len(raws) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, raws), np.int64, len(raws)), out=ends[1:])
-    return ends
-
-
 def _unescaped(raws: Sequence[Any], ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Decode the JSON strings that have escapes.
 
@@ -191,7 +177,7 @@ def _unescaped(raws: Sequence[Any], ends: Numbers) -> tuple[Numbers, Numbers, Nu
     found = list(raws)
     for place, text in texts.items():
         found[place] = b'"%b"' % text
-    return np.frombuffer(b"".join(found), np.uint8), _ends(found), np.array(list(texts))
+    return np.frombuffer(b"".join(found), np.uint8), ends_of(found), np.array(list(texts))
 
 
 def text_of(raw: Any) -> bytes | None:

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from app.pipeline.decode.buffers import Numbers
+from app.pipeline.decode.event_rows import EventRows
 from app.pipeline.decode.meanings import DOUBTFUL, FOREIGN, Meaning
-from app.pipeline.decode.values import EventRows, Values
+from app.pipeline.decode.values import Values
 
 
 class NamedValues:
