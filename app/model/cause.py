@@ -13,6 +13,7 @@ class Cause(str):
     """
 
     __slots__ = ("subject",)
+    subject: str
 
     def __new__(cls, sentence: str, subject: str = "") -> Self:
         made = super().__new__(cls, sentence)

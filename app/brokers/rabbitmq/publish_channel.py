@@ -81,8 +81,9 @@ class PublishChannel:
             opened: Called when a channel was opened, before records are sent.
         """
         while True:
-            broken = self._broken = asyncio.get_running_loop().create_future()
-            channel = await self._open(connection, opened)
+            broken: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+            self._broken = broken
+            channel = await self._open(connection, broken, opened)
             try:
                 error = await broken
             finally:
@@ -119,13 +120,16 @@ class PublishChannel:
             self.outbox.channel = None
 
     async def _open(
-        self, connection: RabbitConnection, opened: Callable[[], None]
+        self,
+        connection: RabbitConnection,
+        broken: asyncio.Future[BaseException],
+        opened: Callable[[], None],
     ) -> AbstractChannel:
         confirmed = self._on_confirmed if self._counted else self.outbox.confirmed
         hot = ConfirmChannel(confirmed, self._on_returned)
         async with asyncio.timeout(self._settings.request_timeout):
             channel = await connection.open_channel(hot, confirms=self._settings.confirms)
-        channel.closing.add_done_callback(partial(_on_closed, self._broken))
+        channel.closing.add_done_callback(partial(_on_closed, broken))
         opened()
         unconfirmed = UnconfirmedRecords(
             self._settings.name, self._certain, is_recreated=self._targets.is_recreated
