@@ -129,9 +129,7 @@ def _parts_by_mode(batch: pa.RecordBatch, binding: ColumnBinding) -> list[EventP
     found = [EventPart(ContentMode.BINARY, all_rows, told.events, told.values.texts, payload)]
     rows = _nonempty(told.documents, values)
     if len(rows):
-        read = read_documents(_rows(values, rows), utf8=utf8)
-        texts = read.values.texts
-        found.append(EventPart(ContentMode.STRUCTURED, rows, read.events, texts, read.payload))
+        found.append(read_documents(_rows(values, rows), rows, utf8=utf8))
     return found[-1:] if len(rows) == len(values) else found
 
 

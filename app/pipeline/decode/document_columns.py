@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from app.bindings.record import ContentMode
 from app.event.media_types import parse as parse_media_type
 from app.event.types import binary
 from app.event.versions import ATTRIBUTES, VERSIONS
@@ -20,7 +21,7 @@ from app.pipeline.decode.buffers import (
     map_distinct,
     offsets_of,
 )
-from app.pipeline.decode.columns import JSON, OPAQUE, TEXT, Payload
+from app.pipeline.decode.columns import JSON, OPAQUE, TEXT, EventPart, Payload
 from app.pipeline.decode.event_rows import EventRows, empty_rows
 from app.pipeline.decode.meanings import MEMBERS, TYPED, version_lookup
 from app.pipeline.decode.members import Documents, text_of
@@ -36,22 +37,14 @@ _JSON, _TEXTUAL, _OTHER, _CHARSET, _BAD = range(5)
 _UTF_8: Final = "utf-8"
 
 
-class DocumentColumns(NamedTuple):
-    """The decoded columns of a batch of documents.
+def read_documents(values: pa.Array, rows: Numbers, *, utf8: bool) -> EventPart:
+    """Decode the documents in ``values``.
 
-    Attributes:
-        events: The attributes, and which documents are certainly valid events.
-        values: The texts of the attributes.
-        payload: The data.
+    Args:
+        values: The documents.
+        rows: The row number of each document.
+        utf8: Whether all values are known to be UTF-8.
     """
-
-    events: EventRows
-    values: Values
-    payload: Payload
-
-
-def read_documents(values: pa.Array, *, utf8: bool) -> DocumentColumns:
-    """Decode the documents in ``values``. ``utf8`` is True if all values are known to be UTF-8."""
     documents = Documents(values, utf8=utf8 or is_utf8(values))
     texts = documents.values()
     events = empty_rows(len(values), len(texts.texts))
@@ -60,7 +53,7 @@ def read_documents(values: pa.Array, *, utf8: bool) -> DocumentColumns:
     documents.named.put(events, texts, MEMBERS)
     payload = _payload(events, texts, documents)
     events.check(texts)
-    return DocumentColumns(events, texts, payload)
+    return EventPart(ContentMode.STRUCTURED, rows, events, texts.texts, payload)
 
 
 def _versions(texts: Values, documents: Documents) -> Numbers:
