@@ -165,8 +165,8 @@ class KubernetesClient:
 
 
 def _decoded(text: bytes) -> Object:
-    """Return a JSON object. Raise ValueError if it is none, or is nested too deeply: a tenant can write such an object,
-    which must not end the work on others."""
+    """Return a JSON object. Raise ValueError if it is none, or is nested too deeply. A tenant can write such an object,
+    and it must not end the work on others."""
     try:
         found: Object = json.loads(text)
     except RecursionError:

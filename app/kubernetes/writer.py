@@ -35,8 +35,8 @@ class SubscriptionWriter:
         self._etags.pop(subscription, None)
 
     def is_replaced(self, subscription: str) -> bool:
-        """Return True if the stored document of an accepted object is another one than was written, for example
-        because a backup of the store was restored. The next write then sends the document again."""
+        """Return True if the stored document of an accepted object is another one than was written. A restored backup
+        of the store has such documents. The next write then sends the document again."""
         written, entry = self._etags.get(subscription), self._known.own(subscription)
         if written is None or (entry is not None and entry["etag"] == written):
             return False
