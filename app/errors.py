@@ -17,6 +17,7 @@
     ├─ StaleOwner             a former owner of a partition tried to write
     ├─ PositionOutOfRange     a position that the log does not have, or not yet
     └─ SetupError             at start-up: names the setting and the cure
+       ├─ TopicsMissing       topics that a job reads do not exist, perhaps for a moment
        └─ LakeUnavailable     the catalog, the storage or a class of the lake is missing for now
 
 Any other exception that reaches the top is a bug.
@@ -247,6 +248,10 @@ class SetupError(SkybridgeError):
         where = f"{self.setting}: " if self.setting else ""
         cure = f" Cure: {self.cure}" if self.cure else ""
         return f"{where}{self.args[0]}{cure}"
+
+
+class TopicsMissing(SetupError):
+    """Topics that a job reads do not exist. A topic that is created again is missing for a moment."""
 
 
 class LakeUnavailable(SetupError):

@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 
 from app.bindings.record import Record
 from app.pipeline import history, tables
-from app.pipeline.archive import commit, progress, typed_tables, unique
+from app.pipeline.archive import commit, layouts, progress, typed_tables, unique
 from app.pipeline.archive.derive import append, write_decoded
 from app.pipeline.archive.files import DataFile
 from app.pipeline.archive.known import IdentityCache
@@ -178,7 +178,7 @@ def _append_events(spark: SparkSession, lake: Lake, taken: DataFrame, observe: O
     ends = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     stored = _stored(spark, lake, taken).select(*COLUMNS)
     tasks = [
-        TypedTask(each, commit.layout(spark, lake, each.table, each), unfit=False)
+        TypedTask(each, layouts.layout(spark, lake, each.table, each), unfit=False)
         for each in lake.tables
     ]
     found = write_decoded(spark, lake, RangeRecords(stored), tasks)

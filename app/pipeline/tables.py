@@ -1,7 +1,6 @@
 """The lake: its tables and the meaning of their columns, for all code that reads or writes them.
 
-- ``events_raw``: Every record as it was on the wire. Iceberg's streaming sink appends rows and
-  never changes them.
+- ``events_raw``: Every record as it was on the wire. The archive appends rows and never changes them.
 - ``events``: One row for each (source, id). Events of all versions have their 1.0 names.
 - ``quarantine``: The records that did not decode, with the rule that they broke.
 - typed tables (``pipeline.typed``): One row for each event of a type, with columns for its data.
@@ -102,9 +101,7 @@ TYPE_PROPERTY: Final = "skybridge.type"
 """The property of a typed table that names the type of its events."""
 
 PROGRESS_PROPERTY: Final = "skybridge.progress"
-"""The summary property in which snapshots of ``events`` and ``quarantine`` store the progress of
-the table.
-"""
+"""The summary property in which snapshots store the progress of the table."""
 
 UNFIT_PROPERTY: Final = "skybridge.progress.unfit"
 """The summary property of ``quarantine`` that states for each typed table up to which offsets

@@ -8,7 +8,7 @@ pyspark_adapter Java's objects of a session, through undocumented attributes of 
 faults          errors of Java by their classes: catalog, storage or class is missing
 cleanup         clean up without hiding the first error
 columns         the columns of a record; ``arrow_records`` converts them to records and back
-source          records of a log as a frame, in a batch or a stream; ``positions`` of a Kafka
+source          records of a log as a frame; ``positions`` of a Kafka
 pulsar          a data source of Spark for Pulsar
 reroute         the routes of the configuration, from topics to topics
 =============== ====================================================================================

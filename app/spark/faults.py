@@ -7,13 +7,10 @@ operator can mend, and words it in one line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from app.errors import LakeUnavailable
-from app.spark.pyspark_adapter import java_error, java_has_ended, java_stream_error
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
+from app.spark.pyspark_adapter import java_error, java_has_ended
 
 _ICEBERG: Final = "org.apache.iceberg.exceptions."
 REFUSALS: Final = frozenset({f"{_ICEBERG}CommitFailedException", f"{_ICEBERG}ValidationException"})
@@ -21,6 +18,9 @@ REFUSALS: Final = frozenset({f"{_ICEBERG}CommitFailedException", f"{_ICEBERG}Val
 
 UNKNOWN: Final = frozenset({f"{_ICEBERG}CommitStateUnknownException"})
 """The error of a commit that may have been made."""
+
+LOST: Final = frozenset({"org.apache.spark.sql.kafka010.KafkaIllegalStateException"})
+"""The error of Spark for records of Kafka that are gone."""
 
 _SQL: Final = "java.sql.SQLException"
 _NO_DRIVER: Final = "08001"
@@ -68,11 +68,6 @@ def lake_fault(error: BaseException) -> LakeUnavailable | None:
     knows.
     """
     return ended_fault(error) or _of_causes(list(_causes(java_error(error))))
-
-
-def stream_fault(query: StreamingQuery) -> LakeUnavailable | None:
-    """Return the error for the operator if a stream has failed for a cause that this module knows."""
-    return _of_causes(list(_causes(java_stream_error(query))))
 
 
 def ended_fault(error: BaseException) -> LakeUnavailable | None:

@@ -6,13 +6,14 @@ The offsets of a Pulsar are read from its admin API (``app.spark.pulsar.position
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from app.errors import BrokerUnavailable, SetupError
+from app.errors import BrokerUnavailable, TopicsMissing
 from app.spark.faults import is_any
 from app.spark.pyspark_adapter import jvm
 from app.spark.settings import KafkaPlace, PulsarPlace
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 Where = Literal["earliest", "latest"] | datetime
 
 _BYTES: Final = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+_ENTRY: Final = re.compile(r"([\w.-]+)-(\d+)=(\d+)")
+"""A topic, a partition and an offset, as Java writes them."""
 _WITHIN: Final = "20000"  # ms for an answer
 _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # how Kafka's client writes the absence of an id
 _MISSING: Final = frozenset({"org.apache.kafka.common.errors.UnknownTopicOrPartitionException"})
@@ -36,59 +39,63 @@ class KafkaPositions:
         self._jvm = jvm
         self._client = client
         self._place = place
-
-    def partitions(self, topics: Sequence[str]) -> dict[str, list[int]]:
-        """Return the partition numbers of each topic.
-
-        Raises:
-            SetupError: Topics are missing; the message names each.
-        """
-        known = self._client.listTopics()
-        if absent := [topic for topic in topics if known.get(topic) is None]:
-            raise SetupError(
-                f"{self._place.broker} has no topic {', '.join(absent)}",
-                setting="pipeline.archive.topics",
-                cure="name topics that exist, or publish to them first",
-            )
-        return {topic: sorted(part.partition() for part in known.get(topic)) for topic in topics}
+        self._asked: dict[tuple[str, ...], Any] = {}
 
     def at(self, topics: Sequence[str], where: Where) -> Offsets:
         """Return an offset of each partition: the first stored, the next to be stored, or the first
         stored at or after a time.
+
+        Raises:
+            TopicsMissing: The message names each.
         """
-        wanted = {
-            self._partition(topic, n): (topic, n)
-            for topic, numbers in self.partitions(topics).items()
-            for n in numbers
-        }
-        asked = self._jvm.java.util.ArrayList()
-        for each in wanted:
-            asked.add(each)
-        ends = self._client.endOffsets(asked)
+        asked = self._partitions(topics)
         match where:
             case "latest":
-                found = ends
+                return _offsets(self._client.endOffsets(asked))
             case "earliest":
-                found = self._client.beginningOffsets(asked)
+                return _offsets(self._client.beginningOffsets(asked))
             case _:
-                found = self._at_time(wanted, where, ends)
+                return self._at_time(asked, where)
+
+    def _partitions(self, topics: Sequence[str]) -> Any:
+        """Return a list of Java with all partitions. It is kept: each object costs a call of Java."""
+        key = tuple(topics)
+        if key not in self._asked:
+            known = self._client.listTopics()
+            if absent := [topic for topic in topics if known.get(topic) is None]:
+                raise TopicsMissing(
+                    f"{self._place.broker} has no topic {', '.join(absent)}",
+                    setting="pipeline.archive.topics",
+                    cure="name topics that exist, or publish to them first",
+                )
+            made = self._jvm.org.apache.kafka.common.TopicPartition
+            self._asked[key] = self._jvm.java.util.ArrayList()
+            for topic in topics:
+                for each in known.get(topic):
+                    self._asked[key].add(made(topic, each.partition()))
+        return self._asked[key]
+
+    def _at_time(self, partitions: Any, moment: datetime) -> Offsets:
+        asked = self._jvm.java.util.HashMap()
+        for each in partitions:
+            asked.put(each, round(moment.timestamp() * 1000))
+        found = dict(self._client.endOffsets(partitions))
+        times = self._client.offsetsForTimes(asked)
+        for each in partitions:
+            if (known := times[each]) is not None:
+                found[each] = known.offset()
         offsets: dict[str, dict[int, int]] = {}
-        for each, (topic, number) in wanted.items():
-            offsets.setdefault(topic, {})[number] = int(found[each])
+        for each, at in found.items():
+            offsets.setdefault(str(each.topic()), {})[each.partition()] = int(at)
         return offsets
 
-    def _at_time(self, wanted: Any, moment: datetime, ends: Any) -> dict[Any, int]:
-        asked = self._jvm.java.util.HashMap()
-        for each in wanted:
-            asked.put(each, round(moment.timestamp() * 1000))
-        found = self._client.offsetsForTimes(asked)
-        return {
-            each: int(ends[each]) if found[each] is None else found[each].offset()
-            for each in wanted
-        }
 
-    def _partition(self, topic: str, number: int) -> Any:
-        return self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
+def _offsets(found: Any) -> Offsets:
+    """Return a map of Java from partitions to offsets. Its text has all of it, at the cost of one call."""
+    offsets: dict[str, dict[int, int]] = {}
+    for topic, number, at in _ENTRY.findall(found.toString()):
+        offsets.setdefault(topic, {})[int(number)] = int(at)
+    return offsets
 
 
 class PositionReader(Protocol):

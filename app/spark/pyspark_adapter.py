@@ -8,8 +8,6 @@ undocumented        gain, and the public alternative
                     queries of Iceberg's metadata tables, which return no parents; for the second none.
 ``_origin``         the class and the causes of an error of Java. The words of its message, which change.
 ``_gateway``        whether the JVM has ended. None.
-``_jsq``            progress of a stream without parsing, and the causes of its error. ``lastProgress``, which parses
-                    all of it at each call, and ``exception``, which drops the causes of most errors.
 ==================  ==========================================================================================
 
 pyspark is pinned, with the jars that ``app/spark/jars.py`` names. For another version: run ``tests/pipeline`` with
@@ -28,7 +26,6 @@ from app.libraries.versions import demand
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 KNOWN: Final = ("4.0",)
 
@@ -37,19 +34,40 @@ _SHELL: Final = "pyspark-shell"
 _ENDS_WITHIN: Final = 5.0  # seconds from a closed connection to the end of the process
 
 
+class JavaNames:
+    """Packages and classes of Java by their names, each looked up once. Java searches all jars for each
+    part of a name, which took a third of the CPU time of a small archive.
+    """
+
+    def __init__(self, package: Any) -> None:
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        found = getattr(self._package, name)
+        if isinstance(found, JavaPackage):
+            found = JavaNames(found)
+        self.__dict__[name] = found
+        return found
+
+
+_names: dict[int, tuple[Any, JavaNames]] = {}
+"""The names of the last JVM, by the identity of its view."""
+
+
 def jvm(spark: SparkSession) -> Any:
     """Return the root of the JVM's packages, through which Java classes are reached by name."""
-    return spark._jvm  # noqa: SLF001
+    view = spark._jvm  # noqa: SLF001
+    if id(view) not in _names:
+        _names.clear()
+        _names[id(view)] = view, JavaNames(view)
+    return _names[id(view)][1]
 
 
 def java_session(spark: SparkSession) -> Any:
     """Return the Java object of a Spark session."""
     return spark._jsparkSession  # noqa: SLF001
-
-
-def java_query(query: StreamingQuery) -> Any:
-    """Return the Java object of a running stream."""
-    return query._jsq  # noqa: SLF001
 
 
 def java_error(error: BaseException) -> Any:
@@ -58,12 +76,6 @@ def java_error(error: BaseException) -> Any:
         if (found := getattr(error, name, None)) is not None:
             return found
     return None
-
-
-def java_stream_error(query: StreamingQuery) -> Any:
-    """Return the throwable of Java that ended a stream; None if the stream has not failed."""
-    found = java_query(query).exception()
-    return found.get() if found.isDefined() else None
 
 
 def java_has_ended(error: BaseException) -> bool:

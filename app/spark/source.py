@@ -40,12 +40,8 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "kafka.auto.include.jmx.reporter": "false",
 }
 
-READERS: Final = 32
-"""The tasks that read a batch of a stream; more if the cluster has more than eight cores.
 
-A task for each partition cost 0.2 s and a file, even for a hundred records.
-"""
-
+_READERS: Final = 32
 _TASKS_PER_CORE: Final = 4
 
 
@@ -55,9 +51,12 @@ def records(
     topics: Sequence[str],
     start: Bound = "earliest",
     end: Bound = "latest",
+    names: Mapping[str, str] = NOTHING,
 ) -> DataFrame:
     """Return the records between two bounds as a batch. ``latest`` is resolved when the batch is
-    read.
+    read. If both bounds are offsets, the partitions that they name are read.
+
+    ``names`` has the values of the column ``topic``, if they are not the names of the topics.
     """
     bounds = {"startingOffsets": as_text(start), "endingOffsets": as_text(end)}
     if isinstance(place, PulsarPlace):
@@ -67,44 +66,37 @@ def records(
             .options(**as_spark_options(place.cluster, topics, **bounds))
             .load()
         )
-    reader = spark.read.format("kafka").options(**_options(place, topics), **bounds)
-    return _raw(reader.load(), place)
+    chosen = {"subscribe": ",".join(topics)}
+    if not isinstance(start, str) and not isinstance(end, str):
+        chosen = {"assign": msgspec.json.encode({t: [*each] for t, each in end.items()}).decode()}
+    reader = spark.read.format("kafka").options(**_options(place), **chosen, **bounds)
+    return _raw(reader.load(), place).withColumn("topic", _stored_name(names))
 
 
 def stream(
     spark: SparkSession,
-    place: KafkaPlace | PulsarPlace,
+    place: KafkaPlace,
     topics: Sequence[str],
-    start: Bound = "earliest",
     *,
     max_offsets_per_trigger: int | None = None,
-    names: Mapping[str, str] = NOTHING,
-    tasks: int | None = None,
 ) -> DataFrame:
-    """Return a stream of the records from a bound on, including those that arrive later.
+    """Return a stream of all records of Kafka, including those that arrive later. The checkpoint of the
+    stream has its position.
 
-    A batch of Pulsar has all records that exist when it begins, because Spark 4.0 passes no limit
-    to a Python source.
-
-    Args:
-        spark: The session.
-        place: The cluster.
-        topics: The topics that are read.
-        start: Where reading starts, unless the checkpoint of the stream has a position.
-        max_offsets_per_trigger: The largest number of records in a batch, over all partitions.
-        names: The values of the column ``topic``, if they are not the names of the topics.
-        tasks: The largest number of tasks that read a batch; by default some for each core.
+    ``max_offsets_per_trigger`` is the largest number of records in a batch, over all partitions.
     """
-    most = tasks or max(READERS, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    if isinstance(place, PulsarPlace):
-        pulsar_options = as_spark_options(place.cluster, topics, startingOffsets=as_text(start))
-        reader = _registered(spark).readStream.format(PULSAR_FORMAT).options(**pulsar_options)
-        return reader.load().coalesce(most)
-    options = {**_options(place, topics), "startingOffsets": as_text(start)}
+    options = {**_options(place), "subscribe": ",".join(topics), "startingOffsets": "earliest"}
     if max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
     received = spark.readStream.format("kafka").options(**options).load()
-    return _raw(received.coalesce(most), place).withColumn("topic", _stored_name(names))
+    return _raw(received.coalesce(readers(spark)), place)
+
+
+def readers(spark: SparkSession) -> int:
+    """Return the largest number of tasks that read a batch. A task for each partition would cost 0.2 s
+    and a file, even for a hundred records.
+    """
+    return max(_READERS, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
 
 
 def as_text(bound: Bound) -> str:
@@ -121,16 +113,13 @@ def connection(place: KafkaPlace) -> dict[str, str]:
     return {**security, "kafka.bootstrap.servers": place.bootstrap_servers}
 
 
-def _options(place: KafkaPlace, topics: Sequence[str]) -> dict[str, str]:
-    return {**_ALWAYS, **connection(place), "subscribe": ",".join(topics)}
+def _options(place: KafkaPlace) -> dict[str, str]:
+    return {**_ALWAYS, **connection(place)}
 
 
 def _registered(spark: SparkSession) -> SparkSession:
     """Register the Pulsar data source with the session, unless the session has a source of its
     name. Return the session.
-
-    The wrapper setting lets ``availableNow`` run several batches. Without it, a run after a kill
-    would only repeat the interrupted batch.
     """
     from pyspark.errors import AnalysisException  # noqa: PLC0415
 
@@ -141,7 +130,6 @@ def _registered(spark: SparkSession) -> SparkSession:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-    spark.conf.set("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
     return spark
 
 

@@ -27,7 +27,7 @@ from pipeline_figures import Figure, sized, told
 
 from app.pipeline import tables
 from app.pipeline.archive import commit, derive, raw, run
-from app.pipeline.archive.stream import ArchivePlan
+from app.pipeline.archive.job import ArchivePlan
 from app.pipeline.kinds import TypedTable
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import columns_of
@@ -59,8 +59,9 @@ _DATA = {"order": {"type": "integer"}, "note": {"type": "string"},
          "customer": {"type": "object", "properties": {"name": {"type": "string"}, "mail": {"type": "string"}}},
          "lines": {"type": "array", "items": {"type": "object", "properties": _LINE}}}  # fmt: skip
 STAGES = {
-    "prepared": "begin",
-    "stream ended": "copy to events_raw",
+    "prepared": "choose the records",
+    "files written": "copy to events_raw",
+    "records copied": "commit events_raw",
     "range begun": "where it is",
     "range decoded": "decode and write",
     "duplicates found": "look for duplicates",
@@ -127,8 +128,7 @@ def ways(
         commit.append(spark, apart.table(tables.EVENTS_TABLE), found.events, {})
 
     def archive(stages: Stages, into: Lake = lake) -> None:
-        checkpoints = f"{lake.catalog.warehouse}/_checkpoints_{into.namespace}"
-        plan = ArchivePlan(place=place, topics=(topic,), checkpoints=checkpoints, most=250_000)
+        plan = ArchivePlan(place=place, topics=(topic,), most=250_000)
         print(run.once(spark, into, plan, observe=stages))
 
     def typed(stages: Stages) -> None:

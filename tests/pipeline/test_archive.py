@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer
 
 from app.errors import SetupError
 from app.pipeline import erase, history, maintain, tables
-from app.pipeline.archive import ranges, raw, run
+from app.pipeline.archive import progress, ranges, raw, run
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.settings import Lake
 from lake_events import Produced, make_topic, produce
@@ -133,11 +133,16 @@ def test_a_second_run_finds_nothing_to_do(archived: Filled) -> None:
 def test_offsets_without_a_record_are_an_empty_range(archived: Filled) -> None:
     """Aborted transactions and compaction leave such offsets."""
     end = ranges.pending(archived.session, archived.lake).end
-    later = {
-        broker: {topic: {n: at + 9 for n, at in each.items()} for topic, each in topics.items()}
-        for broker, topics in end.items()
-    }
-    found = raw.records(archived.session, archived.lake, end, later)
+
+    def after(more: int) -> dict[str, dict[str, dict[int, int]]]:
+        return {
+            broker: {
+                topic: {n: at + more for n, at in each.items()} for topic, each in named.items()
+            }
+            for broker, named in end.items()
+        }
+
+    found = raw.records(archived.session, archived.lake, after(COUNT), after(COUNT + 9))
     assert found.frame.count() == 0
 
 
@@ -175,78 +180,47 @@ def test_a_lake_of_another_format_is_refused_with_the_cure(tmp_path: Path) -> No
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("spark")
-def test_a_lost_checkpoint_and_other_topics_cost_nothing(kafka: str, tmp_path: Path) -> None:
-    """The lake knows where it is: a stream that begins anew reads no record twice and leaves none out."""
+def test_other_topics_cost_nothing(kafka: str, tmp_path: Path) -> None:
+    """No record is read twice and none is left out, also of a topic that is left out for a time."""
     house = filled(tmp_path, kafka, 200)
     more = f"b-{uuid4().hex[:8]}"
     make_topic(kafka, more)
     other = produce(kafka, more, 100, seed=2)
-    again = produce(kafka, house.topic, 100, seed=3)
     plan = plan_for(house.lake, kafka, house.topic)
-    both = type(plan)(
-        place=plan.place, topics=(house.topic, more), checkpoints=f"{plan.checkpoints}-elsewhere"
-    )
-    outcome = run.once(house.session, house.lake, both)
-    assert outcome.copied == other.records + again.records
+
+    def once(*names: str) -> int:
+        chosen = msgspec.structs.replace(plan, topics=names)
+        return run.once(house.session, house.lake, chosen).copied
+
+    assert once(more) == other.records
+    again = produce(kafka, house.topic, 100, seed=3)
+    assert once(house.topic, more) == again.records
     raw = house.table("events_raw").select("topic", "partition", "offset")
     assert raw.count() == raw.distinct().count() == 200 + 100 + 100
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("lost", ["snapshots", "rows"])
 @pytest.mark.usefixtures("spark")
-def test_a_batch_that_a_kill_left_behind_is_told_by_its_rows(
-    kafka: str, tmp_path: Path, stored: bool
-) -> None:
-    """A kill between Iceberg's commit of a batch and Spark's, or before both. The snapshot that names the batch may have
-    expired by then: what another broker's archive, an upkeep or an erasure leaves behind.
-    """
+def test_the_position_is_that_of_the_rows(kafka: str, tmp_path: Path, lost: str) -> None:
+    """Another program has expired the snapshots that state the position, or rolled the lake back."""
     house = filled(tmp_path, kafka, 200)
-    table = house.lake.table("events_raw")
-    before = history.newest_snapshot(house.session, table)
+    before = history.newest_snapshot(house.session, house.lake.table("events_raw"))
     assert before is not None
     sent = produce(kafka, house.topic, 100, seed=4)
     house.again()
-    checkpoint = max((tmp_path / "_checkpoints").iterdir(), key=lambda each: each.stat().st_mtime)
-    last = max(int(each.name) for each in (checkpoint / "commits").iterdir() if each.name.isdigit())
-    for name in (f"{last}", f".{last}.crc"):
-        (checkpoint / "commits" / name).unlink(missing_ok=True)
-    if stored:
-        house.call("rewrite_data_files", "strategy => 'sort', sort_order => 'offset'")
+    if lost == "snapshots":
+        house.call("rewrite_data_files", "options => map('rewrite-all', 'true')")
         house.call("expire_snapshots", "older_than => TIMESTAMP '2100-01-01', retain_last => 1")
+        assert progress.stored(house.session, house.lake.table("events_raw")) is None
     else:
         house.call("rollback_to_snapshot", f"snapshot_id => {before.id}")
         for name in ("events", "quarantine"):
             older = list(history.snapshots(house.session, house.lake.table(name)))[1]
             house.call("rollback_to_snapshot", f"snapshot_id => {older.id}", name)
-    assert house.again().copied == (0 if stored else sent.records)
+    assert house.again().copied == (0 if lost == "snapshots" else sent.records)
     raw = house.table("events_raw").select("topic", "partition", "offset")
     assert raw.count() == raw.distinct().count() == 200 + sent.records
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("lost", [None, "offsets"])
-@pytest.mark.usefixtures("spark")
-def test_a_batch_that_is_stored_is_not_written_again(
-    kafka: str, tmp_path: Path, lost: str | None
-) -> None:
-    """Its files would have the names of those that a snapshot names, if the numbers of the tasks are equal. A machine that
-    loses its power may lose the beginning of the batch too.
-    """
-    house = filled(tmp_path, kafka, 200)
-    produce(kafka, house.topic, 100, seed=4)
-    house.again()
-    checkpoint = max((tmp_path / "_checkpoints").iterdir(), key=lambda each: each.stat().st_mtime)
-    last = max(int(each.name) for each in (checkpoint / "commits").iterdir() if each.name.isdigit())
-    for folder in filter(None, ("commits", lost)):
-        for name in (f"{last}", f".{last}.crc"):
-            (checkpoint / folder / name).unlink(missing_ok=True)
-    more = produce(kafka, house.topic, 100, seed=5)
-    assert house.again().copied == more.records
-    raw = house.table("events_raw").select("topic", "partition", "offset")
-    assert raw.count() == raw.distinct().count() == 300 + more.records
-    named = house.session.table(f"{house.lake.table('events_raw')}.files").count()
-    assert len([*tmp_path.glob("skybridge/events_raw/data/**/*.parquet")]) == named
 
 
 @pytest.mark.nightly
@@ -261,15 +235,14 @@ def test_erased_records_that_were_not_decoded_stay_away(kafka: str, tmp_path: Pa
     assert producer.flush(120) == 0
 
     def die(moment: str) -> None:
-        if moment == "stream ended":
+        if moment == "records copied":
             raise KeyboardInterrupt
 
     plan = plan_for(house.lake, kafka, house.topic)
     with pytest.raises(KeyboardInterrupt):
         run.once(house.session, house.lake, plan, observe=die)
     erase.erase(house.session, house.lake, "source", "/erased")
-    moved = msgspec.structs.replace(plan, checkpoints=f"{plan.checkpoints}-elsewhere")
-    assert run.once(house.session, house.lake, moved).copied == 0
+    assert run.once(house.session, house.lake, plan).copied == 0
 
 
 @pytest.mark.nightly  # the small form: tests/pipeline/test_verbs.py

@@ -19,7 +19,7 @@ import pytest
 
 from app.pipeline import maintain, tables
 from app.pipeline.archive import run
-from app.pipeline.archive.stream import ArchivePlan
+from app.pipeline.archive.job import ArchivePlan
 from lake_events import Produced, make_topic, produce
 from lake_folders import lake_in, plan_for, read_table, session_of
 
@@ -43,7 +43,7 @@ LONG: Sequence[Kill] = (
     ("raw files written", 3),
     ("raw committed", 2),
     ("raw files written", 20),
-    ("stream ended", 1),
+    ("records copied", 1),
     ("range begun", 2),
     ("duplicates found", 1),
     ("events committed", 2),

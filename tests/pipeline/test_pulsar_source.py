@@ -19,10 +19,11 @@ from app.errors import SetupError
 from app.features.lake.settings import archived_place, archived_topics
 from app.pipeline import tables
 from app.pipeline.archive import run
-from app.pipeline.archive.stream import ArchivePlan
+from app.pipeline.archive.job import ArchivePlan
 from app.spark import source
 from app.spark.columns import RAW, column_names
-from app.spark.pulsar.options import Options
+from app.spark.pulsar.datasource import CloudEventsSource
+from app.spark.pulsar.options import Options, as_spark_options
 from app.spark.pulsar.reading import MessageIdParts, message_id, offset_of
 from app.spark.settings import PulsarPlace
 from lake_folders import lake_in, session_of
@@ -213,9 +214,12 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, topic: Topic, tmp_pa
     down, and a batch that was begun and not finished, which has the same messages again.
     """
     first = topic.send(0, 15)
+    spark.dataSource.register(CloudEventsSource)
+    spark.conf.set("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
+    options = as_spark_options(topic.place.cluster, [topic.full])
 
     def once() -> None:
-        frame = source.stream(spark, topic.place, [topic.full])
+        frame = spark.readStream.format(source.PULSAR_FORMAT).options(**options).load()
         query = (
             frame.writeStream.format("parquet")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -274,7 +278,6 @@ def test_archive_from_pulsar(
     plan = ArchivePlan(
         place=place,
         topics=archived_topics(config, place.broker),
-        checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
         at_once=40,  # two ranges
     )
     sent = topic.send(0, 20)
@@ -312,7 +315,6 @@ def test_a_topic_that_is_not_there_is_told(
     plan = ArchivePlan(
         place=topic.place,
         topics=("persistent://public/default/nowhere",),
-        checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
     )
     with pytest.raises(SetupError, match="main has no topic persistent://public/default/nowhere"):
         run.once(session_of(lake), lake, plan)

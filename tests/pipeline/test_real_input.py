@@ -21,7 +21,7 @@ from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.features.lake.settings import archived_topics, kafka_place
 from app.pipeline.archive import run
-from app.pipeline.archive.stream import ArchivePlan
+from app.pipeline.archive.job import ArchivePlan
 from app.pipeline.replay import run as replay
 from app.pipeline.replay.choice import RecordChoice
 from app.pipeline.replay.notes import ReplayNotes
@@ -111,7 +111,6 @@ async def test_both_logs_come_to_the_same_lake(kafka: str, tmp_path: Path) -> No
             plan = ArchivePlan(
                 place=kafka_place(config, broker),
                 topics=archived_topics(config, broker),
-                checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
             )
             outcome = await asyncio.to_thread(run.once, session, lake, plan)
             assert outcome == run.ArchiveResult(COUNT, COUNT, 0, 0)

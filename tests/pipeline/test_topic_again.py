@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 
 from app.errors import SetupError
 from app.pipeline.archive import run
-from app.pipeline.archive.checkpoints import CheckpointState
-from app.pipeline.archive.renewed import renewed, stored_names, with_current
+from app.pipeline.archive.follow import follow
+from app.pipeline.archive.topics import ArchivedTopics, renewed
 from app.pipeline.tables import broker_topic
 from app.spark.reroute import job as jobs
 from app.spark.settings import KafkaPlace, Reroute
@@ -26,7 +26,7 @@ from waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from app.pipeline.archive.run import ArchiveProgress
+    from app.pipeline.archive.job import ArchiveProgress
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -113,12 +113,13 @@ def test_a_longer_topic_of_the_same_name_is_read_from_its_earliest(
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("spark")
-def test_a_batch_of_the_new_topic_under_the_old_name_is_taken_back(
+def test_a_batch_of_the_new_topic_is_not_committed_under_the_old_name(
     kafka: str, tmp_path: Path
 ) -> None:
-    """The topic is created again between two batches of a stream, and is longer than what was read."""
+    """The topic is created again after its records were chosen, and is longer than what was read."""
     archived = Archived(kafka, tmp_path)
     archived.once()
+    archived.sent[archived.topic] |= send(kafka, archived.topic, "more", 5)
     done: list[str] = []
 
     def renew(moment: str) -> None:
@@ -128,6 +129,7 @@ def test_a_batch_of_the_new_topic_under_the_old_name_is_taken_back(
 
     run.once(archived.session, archived.lake, archived.plan, tell=archived.tell, observe=renew)
     assert len(archived.notices) == 1
+    archived.sent[archived.topic] -= {f"more-{n}" for n in range(5)}  # they went with the topic
     archived.check()
 
 
@@ -143,14 +145,14 @@ def test_a_running_archive_goes_on_with_the_new_topic(
         if told.derived is not None:
             copied.set()
 
-    def follow() -> None:
+    def run_on() -> None:
         follow(archived.session, archived.lake, archived.plan, tell=tell, stop=stop)
 
     def has_all() -> bool:
         rows = read_table(archived.folder, "events", ("id",)).num_rows
         return rows == sum(map(len, archived.sent.values()))
 
-    following = threading.Thread(target=follow)
+    following = threading.Thread(target=run_on)
     following.start()
     try:
         assert copied.wait(120)
@@ -186,11 +188,13 @@ def test_a_reroute_refuses_a_topic_that_was_created_again(kafka: str, tmp_path: 
 
 
 def test_ids_are_kept_in_order() -> None:
-    known = with_current({}, {"a": "x", "b": "y"})
-    assert renewed(known, {"a": "x", "b": "z", "c": "w"}) == ["b"]
-    after = with_current(known, {"a": "x", "b": "z"})
-    assert after == {"a": ("x",), "b": ("y", "z")}
-    assert stored_names({**after, "c": ()}) == {"a": "a", "b": "b@2", "c": "c"}
+    known = ArchivedTopics(first={"a": {0: 3}, "b": {0: 4}}).with_current({"a": "x", "b": "y"})
+    current = {"a": "x", "b": "z", "c": "w"}
+    assert renewed(known.ids, current) == ["b"]
+    after = known.with_current(current)
+    assert after.ids == {"a": ("x",), "b": ("y", "z"), "c": ("w",)}
+    assert after.names == {"a": "a", "b": "b@2", "c": "c"}
+    assert after.first == {"a": {0: 3}}, "b begins anew"
 
 
 @pytest.mark.parametrize(
@@ -205,11 +209,9 @@ def test_the_broker_knows_a_topic_by_its_own_name(stored: str, topic: str) -> No
     assert broker_topic(stored) == topic
 
 
-def test_a_state_without_ids_is_read() -> None:
-    """Earlier versions stored none."""
+def test_a_state_of_earlier_versions_is_read() -> None:
     import msgspec
 
-    state = msgspec.json.decode(
-        b'{"checkpoint":"c","topics":["a"],"starts":{}}', type=CheckpointState
-    )
-    assert state.ids == {}
+    text = b'{"checkpoint":"c","topics":["a"],"starts":{"a":{"0":7}},"erased":{"a":{"0":9}}}'
+    state = msgspec.json.decode(text, type=ArchivedTopics)
+    assert (state.starts, state.erased, state.ids) == ({"a": {0: 7}}, {"a": {0: 9}}, {})

@@ -13,9 +13,9 @@ from app.bindings.record import Record
 from app.pipeline import tables
 from app.pipeline.archive import typed_tables
 from app.pipeline.archive.derive import Derived, derive
+from app.pipeline.archive.job import ignore
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.ranges import DeriveRange, pending, split_by_records
-from app.pipeline.archive.run import ignore
 from app.pipeline.kinds import TypedTable
 from app.pipeline.settings import Lake
 from lake_folders import lake_in, read_table, session_of

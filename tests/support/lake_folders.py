@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.sql import SqlCatalog
 
-from app.pipeline.archive.stream import ArchivePlan
+from app.pipeline.archive.job import ArchivePlan
 from app.pipeline.settings import Lake
 from app.spark.session import open_session
 from app.spark.settings import KafkaPlace, LakeCatalog, SparkEngine
@@ -49,7 +49,6 @@ def plan_for(
     return ArchivePlan(
         place=KafkaPlace("main", bootstrap_servers),
         topics=(topic,),
-        checkpoints=f"{lake.catalog.warehouse}/_checkpoints",
         most=most,
         at_once=most,
         trigger=trigger,

@@ -15,8 +15,8 @@ from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.config.model.config import Config
-    from app.pipeline.archive.run import ArchiveProgress, ArchiveResult
-    from app.pipeline.archive.stream import ArchivePlan
+    from app.pipeline.archive.job import ArchivePlan, ArchiveProgress
+    from app.pipeline.archive.run import ArchiveResult
 
 
 @verb(
@@ -72,9 +72,9 @@ def _plan(config: Config, *, skip_lost: bool) -> ArchivePlan:
     """Return the plan of the archive from the configuration."""
     from datetime import datetime
 
-    from app.features.lake.settings import archived_place, archived_topics, checkpoint_of
+    from app.features.lake.settings import archived_place, archived_topics
     from app.model.start import Start
-    from app.pipeline.archive.stream import ArchivePlan
+    from app.pipeline.archive.job import ArchivePlan
 
     settings = config.pipeline.archive
     place = archived_place(config)
@@ -82,7 +82,6 @@ def _plan(config: Config, *, skip_lost: bool) -> ArchivePlan:
     return ArchivePlan(
         place=place,
         topics=archived_topics(config, place.broker),
-        checkpoints=checkpoint_of(config),
         start=datetime.fromisoformat(start.time or "") if isinstance(start, Start) else start,
         trigger=settings.trigger,
         most=settings.max_offsets_per_trigger,

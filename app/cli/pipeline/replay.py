@@ -189,12 +189,12 @@ def _prepared(
     """Return the plan, the selected records, and the stored progress (notes) of a new or a resumed
     replay.
     """
-    from app.features.lake.settings import checkpoint_of
+    from app.features.lake.settings import state_folder
     from app.pipeline.replay.chosen import ChosenRecords
     from app.pipeline.replay.notes import ReplayNotes
     from app.pipeline.replay.plan import plan_replay
 
-    folder = checkpoint_of(config)
+    folder = state_folder(config)
     if order is not None:
         plan, chosen = plan_replay(session, lake, order)
         return plan, chosen, ReplayNotes(session, folder, plan.id)

@@ -95,10 +95,10 @@ def _checkpoint(config: Config, job: Reroute) -> str:
     """Return the checkpoint folder for the broker and the topics of a job. It does not depend on
     the routes, so a job with changed routes continues from the same checkpoint.
     """
-    from app.features.lake.settings import checkpoint_of
+    from app.features.lake.settings import state_folder
 
     said = "\n".join([job.source.broker, *sorted(job.topics)])
-    return f"{checkpoint_of(config)}/reroute-{hashlib.sha256(said.encode()).hexdigest()[:_DIGITS]}"
+    return f"{state_folder(config)}/reroute-{hashlib.sha256(said.encode()).hexdigest()[:_DIGITS]}"
 
 
 def _counted(session: SparkSession, job: Reroute) -> Tally:

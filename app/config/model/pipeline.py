@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
@@ -129,11 +129,16 @@ class Archive(Strict):
         description="host:port where a running archive serves its metrics for Prometheus; without "
         "it, nowhere",
     )
-    checkpoint: str | None = Field(
-        None,
-        description="where Spark keeps its checkpoint: a persistent folder or URI; without it, "
-        "a folder of the lake, or ./skybridge-data/checkpoints if the lake is in S3",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def has_no_checkpoint(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "checkpoint" in given:
+            raise ValueError(
+                "The archive has no checkpoint: the lake has its positions. Cure: Remove checkpoint, or name"
+                " its folder as pipeline.state, where reroute and replay keep their positions."
+            )
+        return given
 
     @model_validator(mode="after")
     def start_is_a_time(self) -> Archive:
@@ -179,6 +184,11 @@ class Pipeline(Strict):
         description="tables with the data of one event type each, in addition to the table events",
     )
     spark: Spark = Field(Spark(), description="how Spark runs")
+    state: str | None = Field(
+        None,
+        description="where reroute and replay keep their positions: a persistent folder or URI; without it, "
+        "a folder of the lake, or ./skybridge-data/checkpoints if the lake is in S3",
+    )
 
     @model_validator(mode="after")
     def tables_differ(self) -> Pipeline:

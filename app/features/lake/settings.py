@@ -19,10 +19,8 @@ from app.routing.places import fixed_place, is_fixed
 from app.spark.pulsar.options import Options, full_topic
 from app.spark.settings import KafkaPlace, LakeCatalog, PulsarPlace, Reroute, SparkEngine
 
-_CHECKPOINTS = "./skybridge-data/checkpoints"
-"""The checkpoints of a lake in S3, to which Spark writes none. The driver alone uses them, and an archive that
-has lost its checkpoint continues at the positions in the lake.
-"""
+_STATE = "./skybridge-data/checkpoints"
+"""The state of the jobs of a lake in S3, to which they cannot write. The driver alone uses it."""
 _S3_CLASS = "org.apache.iceberg.aws.s3.S3FileIO"
 _BROKER = "pipeline.archive.broker"
 _TOPICS = "pipeline.archive.topics"
@@ -68,13 +66,13 @@ def lake_of(config: Config) -> Lake:
     )
 
 
-def checkpoint_of(config: Config) -> str:
-    """Return the URI of the folder that contains all checkpoints."""
-    own = config.pipeline.archive.checkpoint
+def state_folder(config: Config) -> str:
+    """Return the URI of the folder where ``reroute`` and ``replay`` keep their positions."""
+    own = config.pipeline.state
     if own is None:
         if not _is_in_s3(config):
             return f"{lake_of(config).catalog.warehouse}/_checkpoints"
-        own = _CHECKPOINTS
+        own = _STATE
     folder = _folder(own)
     return own.rstrip("/") if folder is None else folder.as_uri()
 

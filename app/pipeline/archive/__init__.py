@@ -1,18 +1,18 @@
 """Copy a log into the lake: every record once, every event once, and invalid records with their
 faults.
 
-An archive is three things: the stream that copies, the writer that decodes and commits, and the lease
+An archive is three things: the copy of records, the writer that decodes and commits, and the lease
 that keeps a second archive away.
 
 =============== ===================================================================================
+job             topics, limits and callbacks of an archive
 run             the archive, once; and the steps of every archive
 follow          the archive until it is stopped
 metrics         what a running archive reports to Prometheus: ``lag``, ``table_state``
 --------------- -----------------------------------------------------------------------------------
-**stream**
-stream          a topic into ``events_raw`` by Iceberg's own sink, exactly once
-batches         the batches of a stream that have ended
-renewed         topics that were deleted and created again
+**copy**
+copying         records of topics into ``events_raw``, batch after batch, exactly once
+topics          the ids of topics, and where reading began
 --------------- -----------------------------------------------------------------------------------
 **writer**
 derive          ``events_raw`` into the other tables, range after range, exactly once
@@ -22,8 +22,8 @@ reading         Parquet files in batches of bounded size
 writing         the tasks that decode records
 files           the data files that these tasks write; ``partitions`` and ``identity`` of their rows
 storage         files on this machine or in an object store
-commit          the snapshots that name these files
-iceberg_adapter what the data files need of Iceberg's Java classes, and its known versions
+commit          the snapshots that name these files; ``layouts`` of the tables
+iceberg_adapter what data files need of Iceberg's Java classes, and its known versions
 unique          which events are new, found by narrow columns; ``known`` has the hashes of the table
 typed_tables    the typed tables that are missing or changed
 rewrite         data files written again, and replaced by a commit

@@ -7,33 +7,17 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 import pyarrow as pa
 
-from app.errors import SetupError
-from app.pipeline import history, tables
+from app.pipeline import history
 from app.pipeline.archive import progress
-from app.pipeline.archive.files import DataFile, TableLayout
-from app.pipeline.archive.iceberg_adapter import (
-    access,
-    credentials,
-    data_files,
-    demand_known,
-    partitioning,
-    schema,
-)
-from app.pipeline.archive.partitions import Part
-from app.pipeline.archive.progress import Progress
-from app.pipeline.archive.storage import create_file, delete_file
+from app.pipeline.archive.files import DataFile
+from app.pipeline.archive.iceberg_adapter import StoredFile, data_files
+from app.pipeline.archive.progress import NO_PROGRESS, Progress
 from app.pipeline.history import Snapshot
-from app.pipeline.kinds import TypedTable
-from app.pipeline.settings import Lake
-from app.pipeline.typed.evolve import changes
-from app.pipeline.typed.rows import COLUMNS as EVENT_COLUMNS
-from app.spark.columns import column_names
 from app.spark.faults import REFUSALS, UNKNOWN, is_any
 from app.spark.pyspark_adapter import jvm
 from app.spark.session import first_line
@@ -48,118 +32,6 @@ conflicts: Final[Counter[str]] = Counter()
 """The commits of this process that were repeated or refused, because another program had committed
 to the table, by table.
 """
-
-_LEVELS: Final = {"zstd", "gzip", "brotli"}
-
-
-def layout(
-    spark: SparkSession, lake: Lake, name: str, typed: TypedTable | None = None
-) -> TableLayout:
-    """Return how tasks write data files of a table. Columns that were added to the table are null
-    in new rows.
-
-    Raises:
-        SetupError: The partitioning of the table was changed, or a column was dropped.
-    """
-    table = history.iceberg_table(spark, lake.table(name))
-    shown, made_of = lake.table(name), (_as_text(table), typed)
-    kept = _LAYOUTS.get(shown)
-    if kept is None or kept[0] != made_of:
-        demand_known(spark)
-        kept = _LAYOUTS[shown] = made_of, _layout(table, shown, name, typed)
-    return kept[1]
-
-
-_LAYOUTS: Final[dict[str, tuple[object, TableLayout]]] = {}
-"""The last layout of each table, with everything that it was built from.
-
-A table seldom changes, and reading it through Py4J takes a fifth of a second. Only the last layout
-is kept, because some catalogs return new credentials each time.
-"""
-
-
-def _as_text(table: Any) -> tuple[str, ...]:
-    files = table.io()
-    issued = (each.config() for each in credentials(files))
-    parts = (table.schema(), table.spec(), table.properties(), files.properties(), *issued)
-    return (table.location(), str(table.spec().specId()), *(each.toString() for each in parts))
-
-
-def _layout(table: Any, shown: str, name: str, typed: TypedTable | None) -> TableLayout:
-    properties = dict(table.properties())
-    codec = properties.get("write.parquet.compression-codec", "zstd")
-    if typed is None:
-        columns = column_names(tables.COLUMNS[name])
-    else:
-        columns = [*EVENT_COLUMNS, *(each.name for each in typed.data.fields)]
-    found = schema(table, shown, columns)
-    if typed is not None:
-        demand_inner(found, shown, typed)
-    return TableLayout(
-        name=name,
-        folder=properties.get("write.data.path") or f"{table.location()}/data",
-        schema=found,
-        spec=table.spec().specId(),
-        parts=_parts(table, shown, _PARTITIONS.get(name, _TYPED_PARTITIONS)),
-        codec="none" if codec == "uncompressed" else codec,
-        level=_level(codec, properties.get("write.parquet.compression-level")),
-        access=access(table),
-    )
-
-
-def demand_inner(found: pa.Schema, shown: str, typed: TypedTable) -> None:
-    """Raise SetupError if a typed table has lost a column inside another one. Rows would silently lack
-    its values."""
-    missing = changes(typed.data, pa.struct(list(found)), frozenset())
-    if gone := [".".join(each.path) for each in missing if not each.refused]:
-        raise SetupError(
-            f"{shown} has lost columns: {', '.join(gone)}",
-            setting="pipeline.tables",
-            cure="start the archive again, which adds them; a column that was renamed keeps its old rows",
-        )
-
-
-_PARTITIONS: Final = {
-    # The first one is that of lakes which an earlier version created
-    tables.EVENTS_TABLE: (("identity bucket",), ("time day",), ("time day", "identity bucket")),
-    tables.QUARANTINE_TABLE: (("record_time day",),),
-    tables.RAW_TABLE: (("record_time day",),),
-}
-"""The partitionings that tasks can write, by table."""
-_TYPED_PARTITIONS: Final = (("ce_time day",),)
-
-
-def _parts(table: Any, shown: str, permitted: Collection[tuple[str, ...]]) -> tuple[Part, ...]:
-    """Return the partitioning of a table, if it is one of the permitted ones."""
-    found = partitioning(table)
-    if tuple(found) in permitted:
-        return tuple(found.values())
-    raise SetupError(
-        f"{shown} has other partitions than it was created with: {table.spec().toString()}",
-        setting="pipeline.lake",
-        cure="ALTER TABLE ... REPLACE PARTITION FIELD, or take another pipeline.lake.namespace",
-    )
-
-
-def demand_storage(layout: TableLayout) -> None:
-    """Raise SetupError if Python, which writes the data files, cannot write to the storage of the
-    table.
-    """
-    path = f"{layout.folder}/{uuid4().hex}.probe"
-    try:
-        create_file(path, layout.access).close()
-        delete_file(path, layout.access)
-    except Exception as why:  # each storage has its own errors
-        raise SetupError(
-            f"{layout.folder} cannot be written from Python: {first_line(why)}",
-            setting="pipeline.lake.catalog.properties",
-            cure="add the properties that PyIceberg needs, such as s3.endpoint and s3.access-key-id; hdfs:// needs HADOOP_HOME",
-        ) from why
-
-
-def _level(codec: str, given: str | None) -> int | None:
-    """Return the compression level; None if the codec has no levels or no level is set."""
-    return int(given) if given is not None and codec in _LEVELS else None
 
 
 def one_task_each(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -186,26 +58,72 @@ def row_count(found: Iterable[DataFile]) -> int:
 def append(
     spark: SparkSession,
     table: str,
-    added: Sequence[DataFile],
+    added: Sequence[DataFile | StoredFile],
     ends: Progress,
     more: Mapping[str, str] = NOTHING,
+    start: Progress = NO_PROGRESS,
 ) -> Snapshot:
     """Commit one snapshot that names the files and carries the progress, and return it.
 
     Without files the snapshot carries only the progress. If the commit was certainly not made, the
-    files are removed. ``more`` has further properties of the snapshot.
+    files are removed. If its state is unknown, it is looked up in the table.
+
+    Args:
+        spark: The session.
+        table: The name of the table.
+        added: The files.
+        ends: The progress of the table with these files.
+        more: Further properties of the snapshot.
+        start: Where the records of the files begin. Iceberg refuses the commit if another process has
+            added rows by then.
+
+    Raises:
+        Overtaken: The table has records after ``start`` already.
     """
     loaded = history.iceberg_table(spark, table)
     reports = _reporting(spark, loaded)
-    commit = loaded.newAppend() if added else loaded.newFastAppend()
     with removing_on_error(spark, table, added):
-        for each in data_files(spark, loaded, added):
-            commit.appendFile(each)
+        _demand_start(loaded, table, start)
+        if start and added:
+            change = _fenced(spark, loaded)
+            add = change.addRows
+        else:
+            change = loaded.newAppend() if added else loaded.newFastAppend()
+            add = change.appendFile
+        written = [each for each in added if isinstance(each, DataFile)]
+        made = [each.java for each in added if isinstance(each, StoredFile)]
+        for java in (*made, *data_files(spark, loaded, written)):
+            add(java)
         for name, text in {progress.PROPERTY: progress.as_text(ends), **more}.items():
-            commit.set(name, text)
-    with _removing_if_refused(spark, table, added):
-        _commit(table, commit, reports)
+            change.set(name, text)
+    try:
+        with _removing_if_refused(spark, table, added):
+            _commit(table, change, reports)
+    except Exception as why:
+        if not is_any(why, UNKNOWN) or progress.stored(spark, table) != ends:
+            raise
+        loaded.refresh()
     return next(history.changes_of(loaded))
+
+
+class Overtaken(Exception):
+    """The error for records that another process has written to the table meanwhile."""
+
+
+def _demand_start(loaded: Any, table: str, start: Progress) -> None:
+    stated = progress.stated(loaded) or {}
+    if any(progress.offset_at(stated, b, t, n) > at for b, t, n, at in progress.places(start)):
+        raise Overtaken(f"another process has written to {table}")
+
+
+def _fenced(spark: SparkSession, loaded: Any) -> Any:
+    """Return a change that adds files, and that Iceberg refuses if another program has added some since
+    the table was loaded."""
+    change, newest = loaded.newRowDelta(), loaded.currentSnapshot()
+    if newest is not None:
+        change = change.validateFromSnapshot(newest.snapshotId())
+    any_rows = jvm(spark).org.apache.iceberg.expressions.Expressions.alwaysTrue()
+    return change.conflictDetectionFilter(any_rows).validateNoConflictingDataFiles()
 
 
 def replace(
@@ -246,7 +164,7 @@ def replace(
 
 @contextlib.contextmanager
 def _removing_if_refused(
-    spark: SparkSession, table: str, added: Iterable[DataFile]
+    spark: SparkSession, table: str, added: Iterable[DataFile | StoredFile]
 ) -> Iterator[None]:
     """Remove these files if Iceberg refuses the commit inside the context.
 
@@ -279,7 +197,9 @@ def _commit(table: str, change: Any, reports: Any) -> None:
 
 
 @contextlib.contextmanager
-def removing_on_error(spark: SparkSession, table: str, told: Iterable[DataFile]) -> Iterator[None]:
+def removing_on_error(
+    spark: SparkSession, table: str, told: Iterable[DataFile | StoredFile]
+) -> Iterator[None]:
     """Remove these files if the code inside the context fails, because no snapshot names them yet."""
     try:
         yield
@@ -289,7 +209,7 @@ def removing_on_error(spark: SparkSession, table: str, told: Iterable[DataFile])
         raise
 
 
-def remove_files(spark: SparkSession, table: str, gone: Iterable[DataFile]) -> None:
+def remove_files(spark: SparkSession, table: str, gone: Iterable[DataFile | StoredFile]) -> None:
     """Delete files that no snapshot has named. If a deletion fails, ``maintain`` deletes the file
     later.
     """

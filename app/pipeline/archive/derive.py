@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from app.pipeline import tables
-from app.pipeline.archive import commit, progress, raw, unique
+from app.pipeline.archive import commit, layouts, progress, raw, unique
 from app.pipeline.archive.files import FILES, DataFile
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.progress import Progress
@@ -115,7 +115,7 @@ def derive(
             added, gone, here = 0, None, _stored_places(spark, lake, piece) if left else None
         else:
             ends = progress.merged(piece.before, piece.end)
-            added, gone = append(spark, lake, found.events, ends, observe, known)
+            added, gone = append(spark, lake, found.events, ends, observe, known, piece.start)
             here = None
     observe("events committed")
     with commit.removing_on_error(spark, quarantine, found.refused):
@@ -135,7 +135,7 @@ def typed_tasks(spark: SparkSession, lake: Lake, piece: DeriveRange) -> list[Typ
     return [
         TypedTask(
             each,
-            commit.layout(spark, lake, each.table, each),
+            layouts.layout(spark, lake, each.table, each),
             rows=not progress.covers(piece.typed.get(each.table, {}), piece.end),
             unfit=not (piece.only and progress.covers(piece.unfit, piece.end)),
         )
@@ -166,7 +166,8 @@ def _commit_typed(
         done = piece.typed.get(name, {})
         if not progress.covers(done, piece.end):
             with commit.removing_on_error(spark, lake.table(tables.QUARANTINE_TABLE), left):
-                commit.append(spark, lake.table(name), own, progress.merged(done, piece.end))
+                ends = progress.merged(done, piece.end)
+                commit.append(spark, lake.table(name), own, ends, start=piece.start)
             observe(f"{name} committed")
     return left
 
@@ -175,7 +176,7 @@ def _rules(spark: SparkSession, lake: Lake, files: list[DataFile]) -> Mapping[st
     """Return the number of rows of each rule in files of ``quarantine``."""
     found = Counter[str]()
     for each in files:
-        layout = commit.layout(spark, lake, tables.QUARANTINE_TABLE)
+        layout = layouts.layout(spark, lake, tables.QUARANTINE_TABLE)
         rule = pa.schema([layout.schema.field("rule")])
         for batch in batches(each.path, layout.access, rule):
             found.update(batch.column("rule").fill_null("").to_pylist())
@@ -191,7 +192,8 @@ def _commit_quarantine(
     reached = progress.merged(piece.unfit, piece.end)
     ends = {each.table: reached for each in lake.tables if piece.only in ("", each.table)}
     unfit = {**progress.read_unfit(spark, name), **ends}
-    commit.append(spark, name, files, done, progress.unfit_property(unfit, done))
+    start = progress.NO_PROGRESS if piece.only else piece.start
+    commit.append(spark, name, files, done, progress.unfit_property(unfit, done), start)
 
 
 def write_decoded(
@@ -214,7 +216,7 @@ def write_decoded(
         only_typed: Whether to leave out records that are no events, too.
     """
     events, quarantine = (
-        commit.layout(spark, lake, name) for name in (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
+        layouts.layout(spark, lake, name) for name in (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
     )
     task = DecodeTask(events, quarantine, tuple(typed), only_count, only_typed)
     told = partial(_written, read=records.read, task=task)
@@ -241,13 +243,16 @@ def append(
     ends: Progress,
     observe: Observe,
     known: IdentityCache,
+    start: Progress = progress.NO_PROGRESS,
 ) -> tuple[int, pa.Table | None]:
     """Commit the new events. Return their number and the positions of the duplicates, if there are
-    some. Without new events a snapshot is made too: it carries the progress.
+    some. Without new events a snapshot is made too: it carries the progress. ``start`` is that of
+    ``commit.append``.
     """
     table = lake.table(tables.EVENTS_TABLE)
     with commit.removing_on_error(spark, table, arriving):
         new, gone = unique.new(spark, lake, arriving, known)
     observe("duplicates found")
-    known.extend(commit.append(spark, table, new, ends), (each.known for each in new))
+    made = commit.append(spark, table, new, ends, start=start)
+    known.extend(made, (each.known for each in new))
     return commit.row_count(new), gone

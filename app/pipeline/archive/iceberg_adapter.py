@@ -1,4 +1,4 @@
-"""Iceberg's Java classes that are called for the data files that tasks write.
+"""Iceberg's Java classes that are called for the data files of a commit.
 
 These classes are public in Java, but Iceberg promises nothing for them between its versions. The jars
 of Skybridge are pinned. For another version of Iceberg: run ``tests/pipeline`` with it, then name it in
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from app.pipeline.archive.partitions import Part
 from app.spark.pyspark_adapter import jvm
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 KNOWN: Final = ("1.11.",)
 """The beginnings of the versions of Iceberg with which the tests ran."""
@@ -32,6 +33,14 @@ _TYPES: Final = {
 }  # fmt: skip
 _BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
 _DECIMAL: Final = re.compile(r"decimal\(([0-9]+), *([0-9]+)\)")
+
+
+class StoredFile(NamedTuple):
+    """A data file in the storage. ``java`` is Iceberg's object."""
+
+    size: int
+    path: str
+    java: Any
 
 
 def demand_known(spark: SparkSession) -> None:
@@ -137,3 +146,24 @@ def data_files(spark: SparkSession, table: Any, added: Sequence[DataFile]) -> It
             partition.set(at, value)
         named = made(spec).withInputFile(source).withFormat("PARQUET").withPartition(partition)
         yield named.withMetrics(metrics(source, config)).build()
+
+
+def write_files(spark: SparkSession, rows: DataFrame, name: str, loaded: Any) -> list[StoredFile]:
+    """Write rows to data files of a loaded table by Iceberg's own tasks, and return the files. Their names
+    have a random part, and no snapshot names them yet.
+    """
+    demand_known(spark)
+    staged = uuid4().hex
+    options = {
+        "rewritten-file-scan-task-set-id": staged,  # Iceberg keeps the files, and commits nothing
+        "use-table-distribution-and-ordering": "false",
+        "fanout-enabled": "true",  # writes days in any order, without a sort
+    }
+    files = jvm(spark).org.apache.iceberg.spark.FileRewriteCoordinator.get()
+    rows.writeTo(name).options(**options).append()
+    found = [
+        StoredFile(each.fileSizeInBytes(), str(each.location()), each)
+        for each in files.fetchNewFiles(loaded, staged)
+    ]
+    files.clearRewrite(loaded, staged)
+    return found

@@ -116,6 +116,7 @@ class Lease(LakeHold):
         self.own = Holder(0, f"{me()} {uuid4().hex[:8]}")
         self._renewed = -math.inf  # by the monotonic clock
         self._seen, self._until = Holder(), 0.0
+        self.lost_to = ""  # the process that has taken this lease from its holder
         self._renewing = threading.Lock()  # ``holder`` keeps the state that ``_commit`` changes
 
     def seconds_left(self) -> float:
@@ -170,6 +171,8 @@ class Lease(LakeHold):
 
     def demand(self) -> None:
         """Renew the lease. Raise SetupError if another process has it."""
+        if self.lost_to:
+            raise lock_error(self.lost_to)
         if not self.renew() or not self.seconds_left():
             raise lock_error(self.holder().name)
 
@@ -237,9 +240,10 @@ def _renew(lease: Lease, ended: threading.Event) -> None:
     while not ended.wait(RENEWED):
         with contextlib.suppress(Exception):  # the next try is in time if the catalog is away
             if not lease.renew():
+                lease.lost_to = lease.holder().name or "another process"
                 _log.error(
                     "this process was suspended too long, and the lake is now written by %s",
-                    lease.holder().name,
+                    lease.lost_to,
                 )
                 lease.spark.stop()
                 return

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.metrics import disable_created_metrics
 
 from app.errors import SetupError
-from app.pipeline.archive.batches import Batch
+from app.pipeline.archive.copying import CopyRange
 from app.pipeline.archive.derive import Derived
 from app.pipeline.archive.lag import Lag
 from app.pipeline.archive.lease import LakeHold
@@ -80,7 +80,7 @@ class ArchiveMetrics:
     def __init__(
         self,
         topics: Sequence[str],
-        now: Callable[[], float] = time.time,  # noqa: TID251 - compared with Spark's own times
+        now: Callable[[], float] = time.time,  # noqa: TID251 - compared with times of records
     ) -> None:
         """Start with these topics. ``now`` returns seconds since the epoch."""
         self.registry, self.lag = CollectorRegistry(), Lag(topics, now)
@@ -114,18 +114,16 @@ class ArchiveMetrics:
         self._gauge("lease_seconds").set_function(lock.seconds_left)
         self._counter("lease_takeovers").inc(lock.taken_over)
 
-    def copied(self, batch: Batch) -> None:
-        """Record a batch whose records are in ``events_raw``."""
+    def copied(self, batch: CopyRange, seconds: float) -> None:
+        """Record a batch whose records are in ``events_raw``, and the time that it took."""
         self.lag.seen(batch)
-        self._seconds.labels("copy").observe(float(batch.get("batchDuration", 0)) / 1000)
+        self._seconds.labels("copy").observe(seconds)
 
-    def derived(self, found: Derived, batches: Sequence[Batch]) -> None:
-        """Record a derived range, and the batches whose records are in all tables by that."""
+    def derived(self, found: Derived) -> None:
+        """Record the counts of derived records."""
         self._duplicates.inc(found.duplicates)
         for rule, count in found.rules.items():
             self._quarantined.labels(rule).inc(count)
-        for each in batches:
-            self.lag.reached(each)
 
     @contextmanager
     def timing(self, step: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The progress of a derived table, stored in the summary of the snapshot that holds the rows.
+"""The progress of a table, stored in the summary of the snapshot that holds the rows.
 
 So rows and progress never differ, even if the driver is killed. Compaction makes snapshots without
 progress. So the newest snapshot with progress counts, and ``maintain`` keeps it. If another program
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PROPERTY: Final = tables.PROGRESS_PROPERTY
 Progress = tables.Progress
+NO_PROGRESS: Final[Progress] = {}
 places = tables.places
 
 
@@ -42,8 +43,13 @@ def read(spark: SparkSession, table: str, prefix: str = "") -> Progress:
 def stored(spark: SparkSession, table: str) -> Progress | None:
     """Return the progress that a snapshot of a table states: empty if the table has no snapshot, and
     None if no snapshot states it."""
+    return stated(history.iceberg_table(spark, table))
+
+
+def stated(loaded: Any) -> Progress | None:
+    """Return the progress that a snapshot of a loaded table states, as ``stored`` does."""
     newest = None
-    for newest in history.snapshots(spark, table):
+    for newest in history.snapshots_of(loaded):
         if text := newest.summary.get(PROPERTY):
             return tables.progress_of(text)
     return {} if newest is None else None

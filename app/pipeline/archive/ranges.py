@@ -10,12 +10,11 @@ from pyspark.sql import functions as f
 
 from app.errors import SetupError
 from app.pipeline import history, tables
-from app.pipeline.archive import progress
+from app.pipeline.archive import progress, topics
 from app.pipeline.archive.progress import Progress
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import PREFIX
 from app.spark.pulsar.options import SCHEME
-from app.spark.source import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +50,11 @@ class DeriveRange(msgspec.Struct, frozen=True):
         return any(topic.startswith(SCHEME) for _, topic, _, _ in progress.places(self.end))
 
     @property
+    def is_empty(self) -> bool:
+        """Return True if nothing is to be derived."""
+        return progress.covers(self.start, self.end)
+
+    @property
     def size(self) -> int:
         """Return the number of offsets, which is at least the number of records."""
         return sum(
@@ -73,15 +77,14 @@ def pending(spark: SparkSession, lake: Lake) -> DeriveRange:
     _demand_events(spark, lake, done)
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     typed = {each.table: _typed(spark, lake, each.table) for each in lake.tables}
-    whole = DeriveRange(done, done, before, typed)
-    if history.newest_snapshot(spark, lake.table(tables.RAW_TABLE)) is None:
-        return whole
-    rest = spark.table(lake.table(tables.RAW_TABLE)).where(progress.beyond(done))
-    return msgspec.structs.replace(
-        whole,
-        end=progress.merged(done, progress.reach(rest)),
-        older=tuple(_older(spark, lake, done, typed)),
-    )
+    raw = history.iceberg_table(spark, lake.table(tables.RAW_TABLE))
+    if raw.currentSnapshot() is None:
+        return DeriveRange(done, done, before, typed)
+    copied = topics.copied(spark, lake, raw)
+    begun = progress.lesser(topics.first_offsets(raw), copied)  # topics may have no record yet
+    start = progress.merged(done, begun)
+    older = tuple(_older(spark, lake, done, typed))
+    return DeriveRange(start, progress.merged(start, copied), before, typed, older=older)
 
 
 def _demand_events(spark: SparkSession, lake: Lake, done: Progress) -> None:
@@ -122,22 +125,6 @@ def _older(
             yield DeriveRange(start, done, {}, {name: own}, name, there)
 
 
-def extended(whole: DeriveRange, broker: str, begin: Offsets, end: Offsets) -> DeriveRange:
-    """Return the range extended by the records that the stream has copied, up to ``end``.
-
-    A partition without progress starts at its offset in ``begin``.
-    """
-    fresh = progress.from_entries(
-        (broker, topic, n, at)
-        for topic, each in begin.items()
-        for n, at in each.items()
-        if not progress.offset_at(whole.end, broker, topic, n)
-    )
-    start = progress.merged(whole.start, fresh)
-    reached = progress.merged(start, progress.merged(whole.end, {broker: end}))
-    return msgspec.structs.replace(whole, start=start, end=reached)
-
-
 def remaining(spark: SparkSession, lake: Lake, piece: DeriveRange) -> DeriveRange:
     """Return the part of a range that is still to be derived after a failure. Some of the tables
     may have been committed before the failure."""
@@ -158,11 +145,6 @@ def remaining(spark: SparkSession, lake: Lake, piece: DeriveRange) -> DeriveRang
         before=progress.merged(piece.before, before),
         typed=typed,
     )
-
-
-def empty_after(whole: DeriveRange) -> DeriveRange:
-    """Return the empty range after a derived one."""
-    return DeriveRange(whole.end, whole.end, whole.end, dict.fromkeys(whole.typed, whole.end))
 
 
 def split_by_offsets(whole: DeriveRange, most: int) -> Iterator[DeriveRange]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
 from app.pipeline import history, tables
+from app.pipeline.archive.iceberg_adapter import StoredFile
 from app.pipeline.archive.raw import shares
-from app.pipeline.archive.rewrite import StoredFile, replace_files
+from app.pipeline.archive.rewrite import replace_files
 from app.pipeline.settings import Lake
 from app.spark.faults import REFUSALS, is_any
 from app.spark.pyspark_adapter import jvm

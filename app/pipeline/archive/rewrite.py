@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from app.pipeline import history
-from app.pipeline.archive import commit, iceberg_adapter
+from app.pipeline.archive import commit, iceberg_adapter, layouts
 from app.pipeline.archive.files import FILES, Files, TableLayout, as_batch
+from app.pipeline.archive.iceberg_adapter import StoredFile
 from app.pipeline.archive.raw import as_shares
 from app.pipeline.archive.reading import batches
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-class StoredFile(NamedTuple):
-    """A data file that a snapshot names. ``java`` is Iceberg's object."""
-
-    size: int
-    path: str
-    java: Any
 
 
 def replace_files(
@@ -51,7 +44,7 @@ def replace_files(
     typed = next((each for each in lake.tables if each.table == name), None)
     columns = [str(each.name()) for each in table.schema().columns()]
     layout = msgspec.structs.replace(
-        commit.layout(spark, lake, name, typed),
+        layouts.layout(spark, lake, name, typed),
         schema=iceberg_adapter.schema(table, lake.table(name), columns),
     )
     shares = as_shares([[each.path for each in group] for group in groups])

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.pipeline import history, tables
 from app.pipeline.archive import commit
+from app.pipeline.archive.iceberg_adapter import StoredFile
 from app.pipeline.archive.metrics import ArchiveMetrics
-from app.pipeline.archive.rewrite import StoredFile, replace_files
+from app.pipeline.archive.rewrite import replace_files
 from app.pipeline.archive.table_state import TableState, table_state
 from app.pipeline.settings import Lake
 from app.spark.faults import REFUSALS, is_any

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
-from app.pipeline.archive import commit
+from app.pipeline.archive import commit, layouts
 from app.pipeline.archive.files import (
     DOOMED,
     FILES,
@@ -66,7 +66,7 @@ def new(
             and removed.
         known: The cache of event identities.
     """
-    layout = commit.layout(spark, lake, tables.EVENTS_TABLE)
+    layout = layouts.layout(spark, lake, tables.EVENTS_TABLE)
     stored = _stored(spark, lake, layout, arriving)
     suspects = _suspects(stored, arriving, known)
     if not len(suspects):
@@ -97,7 +97,7 @@ def of_events(
     known = {each.table: each for each in lake.tables}
     found: list[DataFile] = []
     for name in dict.fromkeys(each.name for each in files):
-        layout = commit.layout(spark, lake, name, known.get(name))
+        layout = layouts.layout(spark, lake, name, known.get(name))
         own = [each for each in files if each.name == name]
         prefix = PREFIX if name in known else ""
         places = (_doomed_rows(layout, each, prefix, gone, here) for each in own)

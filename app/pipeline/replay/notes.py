@@ -1,5 +1,4 @@
-"""The plan and the progress of a replay, stored next to the checkpoints in ``replay-ID/plan.json``
-and ``done.json``.
+"""The plan and the progress of a replay, stored in ``replay-ID/plan.json`` and ``done.json``.
 
 The files are on this machine, or in any storage that Hadoop's file systems support.
 """
@@ -42,7 +41,7 @@ class ReplayProgress(msgspec.Struct, frozen=True):
 
 class ReplayNotes:
     """The stored plan and progress of one replay. ``folder`` is the URI of the folder of all
-    checkpoints.
+    replays.
     """
 
     def __init__(self, spark: SparkSession, folder: str, name: str) -> None:

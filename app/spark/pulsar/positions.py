@@ -13,7 +13,7 @@ from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.security import ClientTls, OAuth2
-from app.errors import BrokerUnavailable, SetupError
+from app.errors import BrokerUnavailable, TopicsMissing
 from app.libraries.httpx_client import httpx
 from app.spark.pulsar.options import Offsets, Options
 from app.spark.pulsar.reading import offset_of
@@ -34,7 +34,7 @@ class PulsarPositions:
         """Return the names that Pulsar gives the partitions of each topic, by partition number.
 
         Raises:
-            SetupError: Topics are missing; the message names each.
+            TopicsMissing: The message names each.
         """
 
         async def ask(admin: PulsarAdmin) -> dict[str, dict[int, str]]:
@@ -43,7 +43,7 @@ class PulsarPositions:
 
         found = self._run(ask)
         if absent := [topic for topic, wires in found.items() if not wires]:
-            raise SetupError(
+            raise TopicsMissing(
                 f"{self._options.name} has no topic {', '.join(absent)}",
                 setting="pipeline.archive.topics",
                 cure="name topics that exist, or publish to them first",

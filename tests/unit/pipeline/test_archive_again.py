@@ -11,6 +11,7 @@ from app.pipeline import tables
 from app.pipeline.archive import lease as lease_module
 from app.pipeline.archive import progress, ranges, run
 from app.pipeline.archive.derive import Derived
+from app.pipeline.archive.job import ArchiveJob
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.ranges import DeriveRange
 from app.pipeline.query import duck
@@ -38,9 +39,9 @@ def test_a_range_is_done_again_from_where_the_tables_are(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(run, "derive", deriving)
     monkeypatch.setattr(run, "is_any", lambda _, classes: classes == REFUSALS | UNKNOWN)
-    spark: Any = None
-    whole = DeriveRange(START, END, START)
-    assert run._derive(spark, LAKE, whole, lambda _: None, IdentityCache()).records == 1
+    nothing: Any = None
+    job = ArchiveJob(nothing, LAKE, nothing, nothing)
+    assert run._derive(job, DeriveRange(START, END, START), IdentityCache()).records == 1
     assert done == [DeriveRange(START, END, START), DeriveRange(HALF, END, END)]
 
 

@@ -15,7 +15,8 @@ import pytest
 
 from app.bindings.record import Record
 from app.errors import SetupError
-from app.pipeline.archive import commit, files, storage
+from app.pipeline.archive import files, storage
+from app.pipeline.archive import layouts as of_tables
 from app.pipeline.archive.files import DOOMED, DataFile, TableLayout, rewrite_without_doomed
 from app.pipeline.archive.identity import buckets, identities
 from app.pipeline.archive.partitions import Part
@@ -231,17 +232,17 @@ def test_a_file_is_written_again_without_its_doomed_rows(
 def test_only_the_newest_layout_of_a_table_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalog that gives other credentials for each load does not fill the memory of an archive that never ends."""
     lake, session = Lake(LakeCatalog("hadoop", "", "file:///l")), MagicMock()
-    monkeypatch.setattr(commit, "_LAYOUTS", {})
-    monkeypatch.setattr(commit, "_layout", lambda table, *_: object())
-    monkeypatch.setattr(commit, "demand_known", lambda _: None)
-    monkeypatch.setattr(commit.history, "iceberg_table", lambda *_: session.table)
+    monkeypatch.setattr(of_tables, "_LAYOUTS", {})
+    monkeypatch.setattr(of_tables, "_layout", lambda table, *_: object())
+    monkeypatch.setattr(of_tables, "demand_known", lambda _: None)
+    monkeypatch.setattr(of_tables.history, "iceberg_table", lambda *_: session.table)
     found = []
     for token in ("a", "a", "b", "a"):
         session.table.io().properties().toString.return_value = token
-        found.append(commit.layout(session, lake, "events"))
+        found.append(of_tables.layout(session, lake, "events"))
     assert found[0] is found[1]
     assert len({id(each) for each in found}) == 3, "others are made for other credentials"
-    assert len(commit._LAYOUTS) == 1
+    assert len(of_tables._LAYOUTS) == 1
 
 
 @pytest.mark.parametrize(("number", "hashed"), [(34, 2017239379), (-1, 1651860712)])
@@ -256,5 +257,5 @@ def test_buckets_are_those_of_iceberg(number: int, hashed: int) -> None:
 def test_storage_that_python_does_not_reach_is_told_with_its_cure() -> None:
     layout = TableLayout("events", "viewfs://cluster/lake", EVENTS, 0, HASHED, "zstd", 1, {})
     with pytest.raises(SetupError, match=r"viewfs.*cannot be written from Python") as refused:
-        commit.demand_storage(layout)
+        of_tables.demand_storage(layout)
     assert refused.value.setting == "pipeline.lake.catalog.properties"

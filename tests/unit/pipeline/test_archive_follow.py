@@ -1,46 +1,25 @@
-"""The stream of an archive that follows, without Spark: small batches are written to one file and large ones by several
-tasks, and a stream that the store or the catalog ended is started again."""
+"""The steps of an archive that follows, without Spark: what fails is reported and tried again, and nothing is counted
+as complete before it is derived."""
 
 from __future__ import annotations
 
-import contextlib
-from types import SimpleNamespace
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from app.errors import LakeUnavailable, SetupError
-from app.pipeline.archive import follow, stream
-from app.pipeline.archive.follow import FEW, MANY
-from app.pipeline.archive.lag import Lag
+from app.errors import BrokerUnavailable, LakeUnavailable, SetupError, TopicsMissing
+from app.pipeline.archive import follow
+from app.pipeline.archive.copying import CopyRange
+from app.pipeline.archive.derive import Derived
+from app.pipeline.archive.follow import Following
+from app.pipeline.archive.job import ArchiveJob, ArchiveProgress
 from app.pipeline.archive.lease import LakeHold, lock_error
+from app.pipeline.archive.metrics import ArchiveMetrics
 
 NOTHING: Any = None
-
-
-class Query:
-    """A stream that has ended some batches, each a number of records."""
-
-    def __init__(self, few: bool) -> None:
-        self.few, self.ended = few, list[int]()
-        self.error: Exception | None = None
-
-    def exception(self) -> Exception | None:
-        return self.error
-
-    def stop(self) -> None:
-        self.ended = []
-
-
-class Reports:
-    """The reports of a stream."""
-
-    def __init__(self, query: Query) -> None:
-        self.query, self.idle = query, None
-
-    def new_batches(self) -> list[dict[str, int]]:
-        ended, self.query.ended = self.query.ended, []
-        return [{"numInputRows": rows} for rows in ended]
 
 
 class Hold(LakeHold):
@@ -53,108 +32,142 @@ class Hold(LakeHold):
             raise lock_error("another")
 
 
+def part(start: int, end: int, latest: int, begun: float) -> CopyRange:
+    return CopyRange(
+        begun=begun, start={"t": {0: start}}, end={"t": {0: end}}, latest={"t": {0: latest}}
+    )
+
+
 class House:
-    """The streams that were started, one after the other."""
+    """An archive of one topic, whose broker and lake do what a test tells them."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, waiting: int | None) -> None:
-        self.streams: list[Query] = []
-        self.lag = Lag(["t"])
-        ready = SimpleNamespace(pending=waiting, next={"t": {0: 3}}, end={"t": {0: 8}})
-        monkeypatch.setattr(follow, "pending", lambda *_: NOTHING)
-        monkeypatch.setattr(follow, "prepare", lambda *_: ready)
-        monkeypatch.setattr(follow, "StreamReports", Reports)
-        monkeypatch.setattr(stream, "start", self._start)
-        monkeypatch.setattr(follow, "stop_after_batch", self._stop)
-        self.held = Hold()
-        self.following = follow.FollowedStream(
-            NOTHING, NOTHING, NOTHING, NOTHING, self.lag, self.held
-        )
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held, self.stop, self.told = Hold(), threading.Event(), list[ArchiveProgress]()
+        self.copied: CopyRange | Exception = part(0, 0, 0, 100.0)
+        self.derived: Exception | None = None
+        self.steps: list[str] = []
+        self.now = 0.0
+        self.metrics = ArchiveMetrics(["t"], lambda: self.now)
+        self.now = 200.0
+        monkeypatch.setattr(follow, "copy_next", self._copy)
+        monkeypatch.setattr(follow, "derive_all", self._derive)
+        monkeypatch.setattr(follow, "AGAIN", 0.0)
+        plan: Any = type("Plan", (), {"trigger": 1000.0})
+        job = ArchiveJob(NOTHING, NOTHING, plan, self.held, tell=self.told.append, stop=self.stop)
+        self.following = Following(job, self.metrics)
 
-    def _start(self, *_: Any, once: bool, few_files: bool) -> Query:
-        assert not once
-        self.streams.append(Query(few_files))
-        return self.streams[-1]
+    def _copy(self, *_: Any) -> tuple[CopyRange, int]:
+        self.steps.append("copy")
+        if isinstance(self.copied, Exception):
+            raise self.copied
+        return self.copied, self.copied.size
 
-    def _stop(self, seen: Reports) -> list[dict[str, int]]:
-        seen.query.ended.append(7)
-        return seen.new_batches()
+    def _derive(self, *_: Any) -> Derived:
+        self.steps.append("derive")
+        if self.derived is not None:
+            raise self.derived
+        return Derived(1, 1)
 
-    def fail(self) -> None:
-        """Fail in a step, as the storage does not answer."""
-        with contextlib.suppress(LakeUnavailable):
-            self.following.new_batches()
-        found = self.following.failed(LakeUnavailable("the storage does not answer"))
-        assert (found.step, found.trouble) == ("copy", "the storage does not answer")
+    @property
+    def lag(self) -> float:
+        return self.metrics.lag.seconds()["t"]
 
-    def batch(self, *rows: int) -> list[int]:
-        self.streams[-1].ended += rows
-        return [each["numInputRows"] for each in self.following.new_batches()]
-
-
-@pytest.mark.parametrize(
-    ("waiting", "few"), [(0, True), (FEW, True), (FEW + 1, False), (None, False)]
-)
-def test_a_backlog_is_read_by_many_tasks(
-    monkeypatch: pytest.MonkeyPatch, waiting: int | None, few: bool
-) -> None:
-    house = House(monkeypatch, waiting)
-    assert house.streams[0].few is few
-    assert house.lag.records() == {"t": 5}
-
-
-def test_the_stream_is_started_again_when_batches_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is lost of what ended meanwhile. Between the two limits nothing changes."""
-    house = House(monkeypatch, 10 * FEW)
-    assert house.batch() == []
-    assert house.batch(MANY, FEW + 1) == [MANY, FEW + 1]
-    assert house.batch(MANY, FEW) == [MANY, FEW, 7]
-    assert house.batch(FEW, MANY) == [FEW, MANY]
-    assert house.batch(MANY + 1) == [MANY + 1, 7]
-    assert house.batch(MANY) == [MANY]
-    assert [each.few for each in house.streams] == [False, True, False]
+    def troubles(self) -> list[tuple[str, str]]:
+        return [(each.step, each.trouble) for each in self.told if each.trouble]
 
 
 @pytest.fixture
-def away(monkeypatch: pytest.MonkeyPatch) -> House:
-    """A house whose storage does not answer any more."""
-    monkeypatch.setattr(follow, "same_topics", lambda *_: contextlib.nullcontext())
-
-    def fail(query: Query) -> None:
-        assert query.error is not None
-        raise query.error
-
-    monkeypatch.setattr(follow, "raise_if_failed", fail)
-    house = House(monkeypatch, 0)
-    house.following.finish(SimpleNamespace(end={}, typed={}))  # type: ignore[arg-type]
-    house.streams[-1].error = LakeUnavailable("the storage does not answer")
-    house.fail()
-    return house
+def house(monkeypatch: pytest.MonkeyPatch) -> House:
+    return House(monkeypatch)
 
 
-def test_a_stream_that_the_storage_ended_is_started_again_later(
-    away: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(follow, "AGAIN", 1_000)
-    away.fail()
-    for _ in range(2):
-        away.following.resume()
-        assert away.batch() == []
-        assert not away.following.is_running
-    assert len(away.streams) == 1
-    monkeypatch.setattr(follow, "AGAIN", 0)
-    away.fail()
-    away.following.resume()
-    assert away.batch(5) == [5]
-    assert len(away.streams) == 2
+def test_a_batch_waits_for_its_trigger_unless_more_is_there(house: House) -> None:
+    house.copied = part(0, 5, 9, 110.0)
+    house.following.step()
+    house.copied = part(5, 9, 9, 120.0)
+    house.following.step()
+    house.following.step()
+    assert house.steps == ["copy", "derive"] * 2
+    assert (house.following.copied, house.following.derived.events) == (9, 2)
+    assert house.lag == 80.0
 
 
-def test_no_stream_is_started_if_another_process_has_the_lake(
-    away: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_without_records_derives_nothing(house: House) -> None:
+    """Only the first one does: an earlier run may have left records."""
+    house.following.step()
+    house.following._due = 0.0
+    house.copied = part(0, 0, 0, 150.0)
+    house.following.step()
+    assert house.steps == ["copy", "derive", "copy"]
+    assert house.lag == 50.0
+
+
+def test_the_copy_goes_on_while_no_record_can_be_derived(house: House) -> None:
+    house.copied, house.derived = part(0, 5, 5, 110.0), ValueError("no")
+    house.following.step()
+    house.copied = part(5, 9, 9, 120.0)
+    house.following.step()
+    assert house.lag == 200.0, "nothing is complete"
+    assert house.metrics.lag.records() == {"t": 9}
+    house.copied, house.derived = part(9, 9, 9, 130.0), None
+    house.following.step()
+    assert house.troubles() == [("derive", "no")] * 2
+    assert (house.following.copied, house.lag) == (9, 70.0)
+    assert house.metrics.lag.records() == {"t": 0}
+
+
+@pytest.mark.parametrize("make", [LakeUnavailable, BrokerUnavailable, TopicsMissing, ValueError])
+def test_what_fails_is_tried_again(house: House, make: Callable[[str], Exception]) -> None:
+    house.copied = part(0, 0, 1, 100.0)
+    house.following.step()
+    house.copied = make("does not answer")
+    house.following.step()
+    house.copied = part(0, 1, 1, 110.0)
+    house.following.step()
+    assert house.troubles() == [("copy", "does not answer")]
+    assert house.following.copied == 1
+
+
+def test_what_failed_waits(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "AGAIN", 1000.0)
+    house.copied = part(0, 0, 1, 100.0)
+    house.following.step()
+    house.copied = LakeUnavailable("does not answer")
+    for _ in range(3):
+        house.following.step()
+    assert house.steps.count("copy") == 2
+    assert house.following._due > time.monotonic()
+
+
+@pytest.mark.parametrize("make", [LakeUnavailable, BrokerUnavailable, TopicsMissing])
+def test_an_archive_that_cannot_begin_ends(house: House, make: Callable[[str], Exception]) -> None:
+    house.copied = make("does not answer")
+    with pytest.raises(type(house.copied)):
+        house.following.step()
+
+
+def test_lost_records_end_the_archive(house: House) -> None:
+    """Its next start tells the same, and the cure."""
+    house.following.step()
+    house.following._due, house.copied = 0.0, SetupError("retention dropped records")
+    with pytest.raises(SetupError, match="retention"):
+        house.following.step()
+
+
+def test_nothing_is_tried_again_if_another_process_has_the_lake(house: House) -> None:
     """A lease is not renewed while the catalog does not answer."""
-    monkeypatch.setattr(follow, "AGAIN", 0)
-    away.fail()
-    away.held.lost = True
+    house.copied = part(0, 0, 1, 100.0)
+    house.following.step()
+    house.copied = LakeUnavailable("does not answer")
+    house.following.step()
+    house.held.lost = True
     with pytest.raises(SetupError, match="another"):
-        away.following.resume()
-    assert len(away.streams) == 1
+        house.following.step()
+    assert house.steps.count("copy") == 2
+
+
+def test_records_that_are_not_derived_before_the_end_are_not_complete(house: House) -> None:
+    house.copied = part(0, 5, 5, 110.0)
+    house.stop.set()
+    house.following.step()
+    assert house.lag == 200.0

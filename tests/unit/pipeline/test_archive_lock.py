@@ -13,8 +13,8 @@ from app.pipeline import redrive as redriving
 from app.pipeline import tables
 from app.pipeline.archive import run, typed_tables
 from app.pipeline.archive.follow import follow
+from app.pipeline.archive.job import ArchivePlan
 from app.pipeline.archive.lock import holding_lock, is_held
-from app.pipeline.archive.stream import ArchivePlan
 from app.pipeline.settings import Lake
 from app.spark.settings import KafkaPlace, LakeCatalog
 
@@ -35,7 +35,7 @@ def test_the_columns_of_typed_tables_are_changed_with_the_lock_alone(
     monkeypatch.setattr(typed_tables, "make", lambda *_: changed.append(verb))
     monkeypatch.setattr(tables, "check", lambda *_: None)
     monkeypatch.setattr(tables, "make", lambda *_: None)
-    plan = ArchivePlan(place=KafkaPlace("main", "none:1"), topics=("t",), checkpoints="none")
+    plan = ArchivePlan(place=KafkaPlace("main", "none:1"), topics=("t",))
     verbs = {
         "redrive": lambda: redriving.redrive(SPARK, lake, redriving.RedriveRequest()),
         "once": lambda: run.once(SPARK, lake, plan),

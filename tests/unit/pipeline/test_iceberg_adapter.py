@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import SetupError
 from app.pipeline import history
-from app.pipeline.archive import commit
+from app.pipeline.archive import layouts
 from app.pipeline.archive.iceberg_adapter import access, demand_known
 from app.pipeline.settings import Lake
 from app.spark.jars import JARS
@@ -68,11 +68,11 @@ def test_of_several_credentials_the_longest_prefix_counts() -> None:
 def test_new_credentials_of_a_table_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalog issues them for minutes, and an archive runs for months."""
     lake = Lake(LakeCatalog("rest", "http://none:1", "events"))
-    monkeypatch.setattr(commit, "_layout", lambda table, *_: access(table))
+    monkeypatch.setattr(layouts, "_layout", lambda table, *_: access(table))
     [version] = [each.version for each in JARS if each.artifact.startswith("iceberg")]
     session, found = session_with(version), []
     for key in ("first", "second"):
         table = table_with(b=key)
         monkeypatch.setattr(history, "iceberg_table", lambda *_, table=table: table)
-        found.append(cast("Any", commit.layout(session, lake, "of a test"))["key"])
+        found.append(cast("Any", layouts.layout(session, lake, "of a test"))["key"])
     assert found == ["first", "second"]

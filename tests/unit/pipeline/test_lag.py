@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import urllib.request
-from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from app.errors import SetupError
-from app.pipeline.archive.batches import _batch
+from app.pipeline.archive.copying import CopyRange
 from app.pipeline.archive.derive import Derived
 from app.pipeline.archive.lag import Lag
 from app.pipeline.archive.lease import LakeHold
 from app.pipeline.archive.metrics import BUCKETS, METRICS, ArchiveMetrics, exporting
-from app.pipeline.archive.stream import reached
 from app.pipeline.archive.table_state import TableState
 from service_process import free_ports
 
 START = 1_700_000_000.0
+PULSAR = "persistent://public/default/a"
 
 
 class Clock:
@@ -32,14 +28,11 @@ class Clock:
         return self.now
 
 
-def batch(at: float, end: dict[str, Any], latest: dict[str, Any], rows: int = 5) -> dict[str, Any]:
-    """As Spark tells of one: offsets as texts of JSON, times in UTC with a Z."""
-    stamp = datetime.fromtimestamp(START + at, UTC).isoformat(timespec="milliseconds")
-    return {
-        "timestamp": stamp.replace("+00:00", "Z"),
-        "numInputRows": rows,
-        "sources": [{"endOffset": json.dumps(end), "latestOffset": json.dumps(latest)}],
-    }
+def batch(
+    at: float, end: dict[str, Any], latest: dict[str, Any], start: dict[str, Any] | None = None
+) -> CopyRange:
+    """A batch that began so many seconds after the start."""
+    return CopyRange(begun=START + at, start=start or end, end=end, latest=latest)
 
 
 @pytest.fixture
@@ -54,70 +47,44 @@ def lag(clock: Clock) -> Lag:
 
 def test_a_batch_to_the_end_of_a_topic_takes_in_what_was_there_when_it_began(lag, clock):
     """What came while it ran may not be in it. The other topic was not read to its end."""
-    lag.reached(batch(60, {"a": {"0": 7}, "b": {"0": 3}}, {"a": {"0": 7}, "b": {"0": 9}}))
-    clock.now += 100
-    assert lag.seconds() == {"a": 40, "b": 100}
-
-
-def test_what_spark_tells_is_read_as_its_jvm_wrote_it(lag, clock):
-    """pyspark's own object has offsets as Python prints them: an archive that never idles would lag for ever."""
-    told = batch(60, {}, {})
-    ends = {"a": {"0": 7}}
-    source = {"description": "KafkaV2", "startOffset": {"a": {"0": 2}}, "endOffset": ends}
-    rates = {"inputRowsPerSecond": 1.0, "processedRowsPerSecond": 1.0, "numInputRows": 5}
-    told["sources"] = [{**source, **rates, "latestOffset": ends}]
-    names = {"id": str(uuid4()), "runId": str(uuid4()), "name": "archive", "batchId": 3}
-    sink = {"description": "IcebergWrite", "numOutputRows": 5}
-    more = {"batchDuration": 900, "durationMs": {}, "stateOperators": [], "sink": sink}
-    whole = json.dumps({**told, **names, **rates, **more})
-    read = _batch(SimpleNamespace(json=lambda: whole))
-    assert reached(read) == {"a": {0: 7}}
-    lag.reached(read)
+    lag.reached(batch(60, {"a": {0: 7}, "b": {0: 3}}, {"a": {0: 7}, "b": {0: 9}}))
     clock.now += 100
     assert lag.seconds() == {"a": 40, "b": 100}
 
 
 def test_one_partition_behind_is_the_topic_behind(lag, clock):
     """Also one that the batch had nothing of."""
-    lag.reached(batch(60, {"a": {"0": 7}}, {"a": {"0": 7, "1": 1}}))
+    lag.reached(batch(60, {"a": {0: 7, 1: 0}, "b": {}}, {"a": {0: 7, 1: 1}, "b": {}}))
     clock.now += 100
     assert lag.seconds()["a"] == 100
 
 
-def test_an_idle_moment_is_complete_for_all(lag, clock):
-    """Nothing to read was nothing missing, whatever the source calls its positions."""
-    idle = batch(90, {}, {}, rows=0)
-    lag.reached({**idle, "sources": [{"endOffset": "opaque", "latestOffset": None}]})
+def test_offsets_of_pulsar_count_no_records(clock):
+    """Their ages are known as those of Kafka."""
+    lag, topic = Lag([PULSAR], clock), {PULSAR: {0: 1 << 40}}
     clock.now += 100
-    assert lag.seconds() == {"a": 10, "b": 10}
-
-
-def test_a_source_that_does_not_say_where_its_end_is_waits_for_an_idle_moment(lag, clock):
-    """Erring to the larger lag."""
-    told = batch(90, {}, {})
-    lag.reached({**told, "sources": [{"endOffset": "[1, 2]", "latestOffset": None}]})
-    clock.now += 100
-    assert lag.seconds()["a"] == 100
+    lag.reached(batch(90, topic, topic))
+    lag.seen(batch(95, {PULSAR: {0: 1 << 41}}, {PULSAR: {0: 1 << 41}}, topic))
+    assert lag.seconds() == {PULSAR: 10}
+    assert lag.records() == {}
 
 
 def test_an_archive_that_stands_is_told_by_a_lag_that_grows(lag, clock):
     """Nobody has to say anything for the alert to ring; an older word changes nothing."""
-    lag.reached(batch(60, {"a": {"0": 7}}, {"a": {"0": 7}}))
-    lag.reached(batch(30, {"a": {"0": 7}}, {"a": {"0": 7}}))
+    lag.reached(batch(60, {"a": {0: 7}}, {"a": {0: 7}}))
+    lag.reached(batch(30, {"a": {0: 7}}, {"a": {0: 7}}))
     clock.now += 3600
     assert lag.seconds()["a"] == 3540
 
 
 def test_records_that_are_not_in_the_lake_are_counted(lag):
     """Those of a batch that is copied count until its events are made; those after the batch too."""
-    lag.started({"a": {0: 4}}, {"a": {0: 6}})
-    assert lag.records() == {"a": 2}
-    begun = batch(60, {"a": {"0": 7}}, {"a": {"0": 9, "1": 2}})
+    begun = batch(60, {"a": {0: 7}}, {"a": {0: 9, 1: 2}}, start={"a": {0: 4, 1: 0}})
     lag.seen(begun)
     assert lag.records() == {"a": 7}
     lag.reached(begun)
     assert lag.records() == {"a": 4}
-    lag.reached(batch(70, {"a": {"0": 9, "1": 2}}, {"a": {"0": 9, "1": 2}}, rows=0))
+    lag.reached(batch(70, {"a": {0: 9, 1: 2}}, {"a": {0: 9, 1: 2}}))
     assert lag.records() == {"a": 0}
 
 
@@ -147,11 +114,11 @@ def test_prometheus_is_told(clock):
     with exporting(metrics, f"127.0.0.1:{port}"):
         before = scraped()
         lease.left = 0.0
-        metrics.copied({**batch(2, {}, {}), "batchDuration": 1_500})
+        found = batch(2, {"a": {0: 1}, "b": {0: 1}}, {"a": {0: 1}, "b": {0: 3}})
+        metrics.copied(found, 1.5)
         rules = {"bad-time": 3}
-        metrics.derived(
-            Derived(10, 5, 2, 3, rules=rules), [batch(2, {"a": {"0": 1}}, {"a": {"0": 1}})]
-        )
+        metrics.derived(Derived(10, 5, 2, 3, rules=rules))
+        metrics.lag.reached(found)
         metrics.looked("events", TableState(1, 5, 4, 900, 2))
         metrics.failed("derive")
         metrics.conflicted("events", 2)
@@ -171,6 +138,7 @@ def test_prometheus_is_told(clock):
     assert len(buckets) == len(BUCKETS) + 1
     assert {name: value for name, value in found.items() if name not in buckets} == {
         'lag_seconds{topic="a"}': 7.0,
+        'lag_records{topic="b"}': 2.0,
         'batch_seconds_count{step="copy"}': 1.0,
         'batch_seconds_sum{step="copy"}': 1.5,
         "duplicates_total": 2.0,

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.errors import SetupError
-from app.pipeline.archive.commit import demand_inner
+from app.pipeline.archive.layouts import demand_inner
 from app.pipeline.archive.nested import FIELD_ID
 from app.pipeline.archive.reading import batches
 from app.pipeline.kinds import Field, Items, Leaf, Properties, TypedTable

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 import trustme
+from pydantic import ValidationError
 
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.features.lake.settings import (
     archived_place,
     archived_topics,
-    checkpoint_of,
     engine_of,
     lake_of,
+    state_folder,
 )
 from app.pipeline.settings import folder_of
 from app.spark import jars
@@ -47,9 +48,19 @@ def test_without_a_section_the_log_is_archived_beside_itself(
     home = tmp_path / "skybridge-data" / "lake"
     assert lake_of(read).catalog.uri == f"jdbc:sqlite:{home}/catalog.db"
     assert lake_of(read).catalog.warehouse == home.as_uri()
-    assert checkpoint_of(read) == f"{home.as_uri()}/_checkpoints"
+    assert state_folder(read) == f"{home.as_uri()}/_checkpoints"
     assert engine_of(read).master == "local[*]"
     assert home.is_dir(), "SQLite makes no folders"
+
+
+def test_a_checkpoint_of_the_archive_is_refused_with_the_cure() -> None:
+    """Earlier versions had the setting, also for the positions of reroute and replay."""
+    with pytest.raises(
+        ValidationError, match=r"Remove checkpoint, or name its folder as pipeline\.state"
+    ):
+        config({"log": LOG}, pipeline={"archive": {"checkpoint": "/data"}})
+    read = config({"log": LOG}, pipeline={"state": "s3a://events/state/"})
+    assert state_folder(read) == "s3a://events/state"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +80,7 @@ def test_a_lake_in_s3_needs_no_hadoop(
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": "eu-1", "s3.region": "eu-1",
     }  # fmt: skip
     assert folder_of(found.warehouse) is None, "so it has a lease"
-    assert checkpoint_of(read) == (tmp_path / "skybridge-data" / "checkpoints").as_uri()
+    assert state_folder(read) == (tmp_path / "skybridge-data" / "checkpoints").as_uri()
     assert jars.S3 in jars.needed(engine_of(read))
     assert not list(tmp_path.iterdir())
 

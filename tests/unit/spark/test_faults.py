@@ -13,7 +13,7 @@ from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 
 from app.spark import pyspark_adapter
-from app.spark.faults import ended_fault, lake_fault, stream_fault
+from app.spark.faults import ended_fault, lake_fault
 from java_throwables import throwable, wrapped
 
 S3 = ("software.amazon.awssdk.services.s3.model.S3Exception",
@@ -45,17 +45,6 @@ def test_a_store_or_a_catalog_that_refuses_is_one_line(java: Any, words: str) ->
     assert str(fault.args[0]).startswith(words)
     assert str(fault.args[0]).endswith("why.")
     assert fault.cure
-
-
-def test_the_causes_of_a_stream_that_ended_are_those_of_java() -> None:
-    """pyspark converts them to errors without a class."""
-    refused = throwable("java.net.ConnectException", "java.net.SocketException")
-    java = throwable("org.apache.spark.sql.streaming.StreamingQueryException", cause=refused)
-    found = SimpleNamespace(isDefined=lambda: True, get=lambda: java)
-    query: Any = SimpleNamespace(_jsq=SimpleNamespace(exception=lambda: found))
-    fault = stream_fault(query)
-    assert fault is not None
-    assert fault.setting == "pipeline.lake.catalog"
 
 
 @pytest.mark.parametrize(("program", "ended"), [("true", True), ("sleep 60", False)])
