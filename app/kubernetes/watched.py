@@ -10,7 +10,8 @@ from typing import Any
 from app.errors import SkybridgeError
 from app.kubernetes.client import GONE, KubernetesClient, KubernetesRefused
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds before a failed list is tried again
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between two requests that fail or end at once
+_LASTED = 5.0  # seconds; a watch that lasts as long is no failure, and the next one begins at once
 
 _log = logging.getLogger(__name__)
 
@@ -48,16 +49,19 @@ class Watched:
         self._shape = shape
 
     async def run(self) -> None:
-        """Keep the copy until the task is cancelled."""
-        wait = _FIRST_WAIT
+        """Keep the copy until the task is cancelled. Wait before a request if the last ones failed or ended at once:
+        an API server under load must not be asked without a pause."""
+        wait, version = _FIRST_WAIT, ""
         while True:
+            begun, is_failed = asyncio.get_running_loop().time(), False
             try:
-                version = await self._list()
-                wait = _FIRST_WAIT
-                while version:
-                    version = await self._follow(version)
+                version = await self._follow(version or await self._list())
             except SkybridgeError as error:
+                version, is_failed = "", True
                 self._report(str(error))
+            has_lasted = asyncio.get_running_loop().time() - begun >= _LASTED
+            wait = _FIRST_WAIT if has_lasted else wait
+            if is_failed or not has_lasted:
                 await asyncio.sleep(wait)
                 wait = min(_LONGEST_WAIT, wait * 2)
 

@@ -1,6 +1,9 @@
 """The copy of a list calls only for what changed, and stays as it was while the API server is away."""
 
 import asyncio
+import itertools
+
+import pytest
 
 from app.kubernetes.client import KubernetesRefused, KubernetesUnavailable
 from app.kubernetes.watched import Watched
@@ -31,6 +34,17 @@ class Client:
             if each is None:
                 await asyncio.Event().wait()
             yield each
+
+
+class Counted:
+    """Calls a function, and counts the calls."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *given):
+        self.calls += 1
+        return self.function(*given)
 
 
 async def run(watched):
@@ -69,3 +83,15 @@ async def test_while_the_server_is_away_the_copy_stays():
     watched = Watched(client, "path", lambda _: None)
     await run(watched)
     assert ({*watched.objects}, watched.trouble) == ({"a"}, "away")
+
+
+@pytest.mark.parametrize(
+    "ends", [[KubernetesRefused(410, "too old")], [], [KubernetesRefused(403, "forbidden")]]
+)
+async def test_a_watch_that_ends_at_once_is_not_begun_again_without_a_pause(ends):
+    """An API server under load, or without the version, would else get a thousand requests a second (issue 46)."""
+    client = Client([[], [], []], itertools.repeat(ends))
+    watched = Watched(client, "path", lambda _: None)
+    client.watch = counted = Counted(client.watch)
+    await run(watched)
+    assert counted.calls == 1
