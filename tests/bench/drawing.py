@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 
-from app.pipeline.report.charts import DARK, LIGHT, Axis
+from app.pipeline.report.charts import Axis
 
 HIGH = 150  # pixels of a chart
 APART = 14  # pixels between two texts above each other
 LINES = 5  # colours at a time
+LIGHT = ("#2a6fdb", "#e0761c", "#1b9a77", "#b3479d", "#c9a400")
+DARK = ("#6aa5ff", "#ff9d4d", "#45caa4", "#e083cc", "#e6c84a")
 
 
 def text(x: float, y: float, words: str, kind: str) -> str:

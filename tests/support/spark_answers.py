@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.pipeline import tables
 from app.pipeline.query.duck import QueryAnswer
 from app.pipeline.settings import Lake
-from app.pipeline.to_python import python_values
+from arrow_to_python import python_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
