@@ -22,7 +22,6 @@ redrive     quarantined records that the decoder accepts now
 report      what happened, on one page
 query       one question in SQL
 latest      the newest event of each source and subject, as a view
-to_python   columns of Arrow as Python values
 state       the number of rows and the newest record time, read from the metadata of Iceberg
 =========== ====================================================================================
 """

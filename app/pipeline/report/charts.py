@@ -15,18 +15,8 @@ import msgspec
 from app.pipeline.report import words
 from app.pipeline.report.spans import Span
 
-LIGHT: Final = (
-    *("#2a6fdb", "#e0761c", "#1b9a77", "#b3479d", "#c9a400", "#6a5acd"),
-    *("#888", "#888", "#888", "#a3a9b3"),
-)
-"""The colours by number, which most colour-blind people can distinguish. The last colour is that of all
-names without their own colour."""
-
-DARK: Final = (
-    *("#6aa5ff", "#ff9d4d", "#45caa4", "#e083cc", "#e6c84a", "#a79bff"),
-    *("#888", "#888", "#888", "#6c7380"),
-)
-REST: Final = len(LIGHT) - 1
+REST: Final = 6
+"""The number of the colour of all names without their own colour. ``page.css`` has the colours."""
 
 TICKS: Final = 4
 _LEAST: Final = 1e-3  # lower end of a logarithmic axis: smaller values are drawn there
@@ -40,7 +30,7 @@ class Series(msgspec.Struct, frozen=True):
     Attributes:
         name: The name in the legend.
         values: One value for each bin; None for no value.
-        colour: An index in ``LIGHT``.
+        colour: The number of a colour.
     """
 
     name: str

@@ -24,7 +24,6 @@ from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table
 from app.pipeline.settings import Lake
 from app.pipeline.state import derived_progress
-from app.pipeline.to_python import python_values
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -80,10 +79,9 @@ class Scope:
         self._quantile = "quantile_disc" if count <= EXACT else "approx_quantile"
 
     def ask(self, sql: str, **values: Any) -> Table:
-        """Return the rows of a query. They are read by Arrow, whose times have a zone."""
-        found = self._connection.sql(sql, params=values or None).to_arrow_table()
-        columns = map(python_values, found.columns)
-        return Table(tuple(found.column_names), list(zip(*columns, strict=True)))
+        """Return the rows of a query. A time that Python cannot hold is text."""
+        found = self._connection.execute(sql, values or None)
+        return Table(tuple(name for name, *_ in found.description or ()), found.fetchall())
 
     def register(self, name: str, rows: pa.Table) -> None:
         self._connection.register(name, rows)

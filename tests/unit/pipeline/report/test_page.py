@@ -110,7 +110,7 @@ def test_texts_of_charts_are_escaped() -> None:
     chart = charts.stacked(
         Span(begin, begin + timedelta(1)), [Series("<u>", [3] * 48, 0)], label="<s>"
     )
-    drawn = template().get_def("chart").render(one=chart, charts=charts)
+    drawn = template().get_def("chart").render(one=chart)
     drawn += template().get_def("bars").render(rows=[("<b>", 1, "<i>")])
     assert not re.search("<[bisu]>", drawn)
     for text in ("<u>", "<s>", "<b>", "<i>"):
