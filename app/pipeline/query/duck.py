@@ -36,7 +36,6 @@ MEMORY: Final = "1GB"
 
 DISK: Final = "10GB"
 _THREADS: Final = 4
-_FETCHED: Final = 1_000  # rows at once
 _LARGEST: Final = 2**63  # many readers of JSON cannot hold a larger integer
 
 _SHUT: Final[Mapping[str, str]] = {
@@ -227,14 +226,9 @@ def _kind(statement: Any) -> str:
 def _answer(found: DuckDBPyConnection, limit: int) -> QueryAnswer:
     """Read at most one row more than the limit, to know whether there are more."""
     columns = [each[0] for each in found.description or ()]
-    rows: list[tuple[Any, ...]] = []
-    while not limit or len(rows) <= limit:
-        fetched = found.fetchmany(min(_FETCHED, limit + 1 - len(rows)) if limit else _FETCHED)
-        if not fetched:
-            break
-        rows += [tuple(map(_json_value, row)) for row in fetched]
-    more = bool(limit) and len(rows) > limit
-    return QueryAnswer(columns, rows[:limit] if limit else rows, more)
+    fetched = found.fetchmany(limit + 1) if limit else found.fetchall()
+    rows = [tuple(map(_json_value, row)) for row in fetched[: limit or None]]
+    return QueryAnswer(columns, rows, more=len(fetched) > len(rows))
 
 
 def _json_value(value: Any) -> Any:
