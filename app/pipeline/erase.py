@@ -177,8 +177,7 @@ def json_pattern(text: str) -> str:
 
 
 def _spellings(character: str) -> str:
-    units = memoryview(character.encode("utf-16-be", "surrogatepass")).tolist()
-    codes = "".join(f"{high << 8 | low:04x}" for high, low in zip(*[iter(units)] * 2, strict=True))
+    codes = character.encode("utf-16-be", "surrogatepass").hex()
     digits = [f"[{each}{each.upper()}]" if each.isalpha() else each for each in codes]
     escaped = "".join(r"\\u" + "".join(digits[at : at + 4]) for at in range(0, len(digits), 4))
     short = _SHORT.get(character)
@@ -197,7 +196,7 @@ def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
         if count:
             history.delete(spark, table, doomed, "" if name in tables.COLUMNS else PREFIX)
         else:
-            with history.adding_properties(spark, history.archive_properties(spark, table)):
+            with history.keeping_position(spark, table):
                 spark.table(table).limit(0).writeTo(table).append()
     return count
 

@@ -152,20 +152,19 @@ def delete(spark: SparkSession, table: str, places: DataFrame, prefix: str = "")
     """
     places.createOrReplaceTempView(_DOOMED)
     same = " AND ".join(f"{table}.{prefix}{each} = d.{each}" for each in PLACE)
-    carried = adding_properties(spark, archive_properties(spark, table))
-    with cleaning_up(lambda: spark.catalog.dropTempView(_DOOMED)), carried:
+    with cleaning_up(lambda: spark.catalog.dropTempView(_DOOMED)), keeping_position(spark, table):
         chosen = f"EXISTS (SELECT 1 FROM {_DOOMED} d WHERE {same})"  # noqa: S608 - all names are constants
         spark.sql(f"DELETE FROM {table} WHERE {chosen}")  # noqa: S608 - all names are constants
 
 
 @contextlib.contextmanager
-def adding_properties(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
-    """Add these properties to the summary of every snapshot that the session creates inside the
-    context.
+def keeping_position(spark: SparkSession, table: str) -> Iterator[None]:
+    """Add the archive's properties of a table to the summary of every snapshot that the session creates
+    inside the context.
 
     No other thread may use the session meanwhile.
     """
-    names = {PREFIX + name: value for name, value in properties.items()}
+    names = {PREFIX + name: value for name, value in archive_properties(spark, table).items()}
     for name, value in names.items():
         spark.conf.set(name, value)
 

@@ -231,7 +231,7 @@ def _drop(spark: SparkSession, table: str, condition: str) -> int:
     count = _count(spark, table, condition)
     for left in reversed(range(_TRIES if count else 0)):
         try:
-            with history.adding_properties(spark, history.archive_properties(spark, table)):
+            with history.keeping_position(spark, table):
                 spark.sql(f"DELETE FROM {table} WHERE {condition}")  # noqa: S608 - only constant names
             break
         except Exception as error:

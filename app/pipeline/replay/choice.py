@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,9 @@ class RecordChoice(msgspec.Struct, frozen=True):
             SetupError: The SQL expression is invalid.
         """
         named = (("type", self.types), ("source", self.sources), ("subject", self.subjects))
-        found = [_any_of(name, texts) for name, texts in named if texts]
+        found = [
+            Filter(any=tuple(_one(name, text) for text in texts)) for name, texts in named if texts
+        ]
         return [*found, _sql(self.sql)] if self.sql else found
 
     def of_records(self) -> Column:
@@ -66,12 +67,6 @@ class RecordChoice(msgspec.Struct, frozen=True):
             return found
         named = f.regexp_replace("topic", tables.CREATED_AGAIN, "$1")
         return found & (f.col("topic").isin(list(self.topics)) | named.isin(list(self.topics)))
-
-
-def _any_of(name: str, texts: Sequence[str]) -> Filter:
-    if len(texts) == 1:
-        return _one(name, texts[0])
-    return Filter(any=tuple(_one(name, text) for text in texts))
 
 
 def _one(name: str, text: str) -> Filter:

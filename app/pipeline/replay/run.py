@@ -76,12 +76,11 @@ async def run(
     Raises:
         BrokerError: The target accepts no more records. The progress is stored.
     """
-    sending = _Sending(notes, outlet, pace, clock)
+    sending = _Sending(notes, outlet, pace, clock, progress)
     progress(sending.done.read)
     with cleaning_up(lambda: notes.note(sending.done)):  # also after an error or a stop
         async for number, piece in _slices(plan, chosen, sending.done.slices):
-            async for read in sending.send_slice(number, piece):
-                progress(read)
+            await sending.send_slice(number, piece)
     done = sending.done
     return ReplayResult(plan.id, done.read, done.read - sum(done.refused.values()), done.refused)
 
@@ -131,17 +130,23 @@ class ReplayPace:
 
 
 class _Sending:
-    """The running replay with its progress."""
+    """The running replay. ``done`` is its progress."""
 
     def __init__(
-        self, notes: ReplayNotes, outlet: ReplayWriter, pace: ReplayPace, clock: Clock
+        self,
+        notes: ReplayNotes,
+        outlet: ReplayWriter,
+        pace: ReplayPace,
+        clock: Clock,
+        progress: Callable[[int], None],
     ) -> None:
         self._notes, self._outlet, self._pace, self._clock = notes, outlet, pace, clock
+        self._progress = progress
         self._noted = clock.monotonic()
         self.done = notes.done()
 
-    async def send_slice(self, number: int, piece: Slice) -> AsyncIterator[int]:
-        """Send the remaining records of a slice, and yield the number of records read so far.
+    async def send_slice(self, number: int, piece: Slice) -> None:
+        """Send the remaining records of a slice.
 
         A slice whose size has changed, because ``erase`` removed rows, is sent from its start.
         """
@@ -155,7 +160,7 @@ class _Sending:
             self.done = ReplayProgress(number, end, size, read, dict(refused))
             if self._clock.monotonic() - self._noted >= NOTED_EVERY:
                 self._note()
-            yield read
+            self._progress(read)
         self.done = ReplayProgress(number + 1, read=read, refused=dict(refused))
         self._note()
 
@@ -168,22 +173,17 @@ async def _slices(
     plan: LakeReplayPlan, chosen: ChosenRecords, first: int
 ) -> AsyncIterator[tuple[int, Slice]]:
     """Yield the slices from number ``first`` on, while the next one is being fetched."""
-    waiting = _fetching(plan, chosen, first)
-    for number in range(first, len(plan.slices)):
-        assert waiting is not None  # noqa: S101 - there is one for each number
-        piece = await waiting
-        waiting = _fetching(plan, chosen, number + 1)
+    ends: list[Progress] = [{}, *plan.slices]
+
+    def fetch(number: int) -> asyncio.Future[Slice]:
+        return asyncio.ensure_future(asyncio.to_thread(chosen.slice, *ends[number : number + 2]))
+
+    numbers = range(first, len(plan.slices))
+    waiting = [fetch(number) for number in numbers[:1]]
+    for number in numbers:
+        piece = await waiting.pop()
+        waiting += [fetch(number + 1)] if number + 1 in numbers else []
         yield number, piece
-
-
-def _fetching(
-    plan: LakeReplayPlan, chosen: ChosenRecords, number: int
-) -> asyncio.Future[Slice] | None:
-    if number >= len(plan.slices):
-        return None
-    start: Progress = plan.slices[number - 1] if number else {}
-    fetch = asyncio.to_thread(chosen.slice, start, plan.slices[number])
-    return asyncio.ensure_future(fetch)
 
 
 def _chunks(piece: Slice, first: int, most: int | None) -> Iterator[tuple[int, int]]:
