@@ -16,6 +16,7 @@ from app.errors import SkybridgeError
 from app.kubernetes.admin import AdminApi, AdminRefused, AdminUnavailable
 from app.kubernetes.document import demand_bounded, document_of, service_of
 from app.kubernetes.drain import Drain
+from app.kubernetes.key_queue import Key, KeyQueue
 from app.kubernetes.known import KnownSubscriptions
 from app.kubernetes.names import DRAIN_FINALIZER, OWNER, subscription_id
 from app.kubernetes.namespace import Namespace
@@ -24,11 +25,10 @@ from app.kubernetes.reporter import Reporter
 from app.kubernetes.writer import SubscriptionWriter
 from app.model.subscription import Subscription
 
-Key = tuple[str, str]
-
 _AT_ONCE = 16  # keys in work
 _SOON = 0.2  # seconds until a key is looked at that has to wait for something
-_AGAIN = 2.0  # seconds until a key whose work failed is tried again
+_AGAIN = 2.0  # seconds until a key whose work failed is tried again for the first time
+_REFUSED = 60.0  # seconds until a refused document is sent again
 _REFUSALS: Mapping[str, Any] = {
     "id-taken": "IdTaken",
     "made-by-file": "IdTaken",
@@ -64,9 +64,7 @@ class Reconciler:
         self._drain = drain
         self._holds = holds
         self._most_bytes = most_bytes
-        self._queue: asyncio.Queue[Key] = asyncio.Queue()
-        self._queued: set[Key] = set()
-        self._busy: set[Key] = set()
+        self._queue = KeyQueue()
         self._unread: set[Key] = set()  # keys that wait for the first reading of all subscriptions
         self._foreign: set[Key] = set()  # objects of another installation
         self._unlisted: set[str] = (
@@ -77,14 +75,12 @@ class Reconciler:
 
     def add(self, key: Key) -> None:
         """Look at an object soon."""
-        if key not in self._queued:
-            self._queued.add(key)
-            self._queue.put_nowait(key)
+        self._queue.add(key)
 
     @property
     def waiting(self) -> int:
         """Return how many keys wait or are in work."""
-        return len(self._queued) + len(self._busy)
+        return self._queue.waiting
 
     def begin(self) -> None:
         """Look at the objects that waited for the first reading of all subscriptions."""
@@ -152,26 +148,18 @@ class Reconciler:
 
     async def _work(self) -> None:
         while True:
-            key = await self._queue.get()
-            self._queued.discard(key)
-            if key in self._busy:
-                self._later(key, _SOON)
-                continue
-            self._busy.add(key)
+            key = await self._queue.take(_SOON)
             try:
                 if self._holds():
                     await self._look(key)
             except SkybridgeError as error:
                 _log.warning("%s/%s: %s", *key, error)
-                self._later(key, _AGAIN)
+                self._queue.add_failed(key, _AGAIN)
             except Exception:  # noqa: BLE001 - no other code would report the error
                 _log.exception("%s/%s could not be reconciled", *key)
-                self._later(key, _AGAIN * 5)
+                self._queue.add_failed(key, _AGAIN * 5)
             finally:
-                self._busy.discard(key)
-
-    def _later(self, key: Key, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, self.add, key)
+                self._queue.done(key)
 
     async def _look(self, key: Key) -> None:
         """Bring one subscription in step with its object."""
@@ -180,7 +168,7 @@ class Reconciler:
         item = place.objects.get(name)
         is_deleted = item is None or bool(item["metadata"].get("deletionTimestamp"))
         if not (place.knows_objects if is_deleted else place.is_complete):
-            self._later(key, _SOON)
+            self._queue.add_later(key, _SOON)
             return
         if not self._known.is_complete and (item is None or not is_deleted):
             self._unread.add(key)
@@ -199,13 +187,14 @@ class Reconciler:
         elif item["metadata"].get("deletionTimestamp"):
             await self._end(item, subscription)
         else:
+            self._ending.pop(subscription, None)  # of an earlier object of this name
             await self._drain.set_finalizer(item)
             outcome = await self._outcome(place, item, subscription)
             await self._reporter.report(item, outcome, self._known.health(subscription))
 
     async def _leave(self, item: Any, subscription: str) -> None:
         """Leave an object to the other installation that has its status, and pause the subscription of this one."""
-        key = item["metadata"]["namespace"], item["metadata"]["name"]
+        key = _key(item)
         self._reporter.forget(key)
         await self._keep(subscription)
         if key not in self._foreign:
@@ -231,7 +220,7 @@ class Reconciler:
             await self._reporter.report(
                 item, Outcome("Draining", message), self._known.health(subscription)
             )
-            self._later((item["metadata"]["namespace"], item["metadata"]["name"]), 1.0)
+            self._queue.add_later(_key(item), 1.0)
             self._reporter.wanted.set()
             return
         is_deleted = await self._try_to_delete(subscription)
@@ -266,9 +255,10 @@ class Reconciler:
                 return outcome._replace(message=f"{outcome.message} {_PAUSED}")
             return outcome
         except AdminUnavailable as error:
-            self._later((item["metadata"]["namespace"], item["metadata"]["name"]), _AGAIN)
+            self._queue.add_failed(_key(item), _AGAIN)
             return Outcome("ServiceUnavailable", str(error))
         except AdminRefused as refused:
+            self._queue.add_later(_key(item), _REFUSED)  # the cure may be in the service alone
             return Outcome(
                 _REFUSALS.get(refused.code, "ServiceRefused"), self._with_place(item, refused)
             )
@@ -295,3 +285,7 @@ class Reconciler:
         """Pause a subscription whose object is gone. It keeps its position and its events for an object to come."""
         if self._known.own(subscription) is not None and await self._writer.pause(subscription):
             _log.info("%s was paused, because it has no object any more", subscription)
+
+
+def _key(item: Any) -> Key:
+    return item["metadata"]["namespace"], item["metadata"]["name"]

@@ -16,10 +16,11 @@ from app.interfaces import Clock
 from app.kubernetes.admin import AdminApi
 from app.kubernetes.client import KubernetesClient
 from app.kubernetes.drain import Drain
+from app.kubernetes.key_queue import Key
 from app.kubernetes.known import KnownSubscriptions
 from app.kubernetes.lease import Leadership
 from app.kubernetes.namespace import Namespace
-from app.kubernetes.reconciler import Key, Reconciler
+from app.kubernetes.reconciler import Reconciler
 from app.kubernetes.reporter import Reporter
 from app.kubernetes.settings import own_namespace
 from app.telemetry.tasks import keep, stop_task

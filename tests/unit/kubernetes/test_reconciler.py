@@ -371,6 +371,38 @@ async def test_a_deleted_object_with_the_finalizer_waits_for_its_events_and_not_
     assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == []
 
 
+async def test_an_object_of_the_same_name_begins_without_the_wait_of_the_one_before(house):
+    """It was deleted with drain, released by hand and created again; its own end is then kept (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    deleted = {"deletionTimestamp": "1970-01-01T00:00:10Z", "finalizers": [DRAIN_FINALIZER]}
+    house.objects["a"] = an_object(**deleted)
+    await house.look()
+    house.objects["a"] = an_object()
+    await house.look()
+    del house.objects["a"]
+    await house.look()
+    assert house.admin.entries["team.a"]["document"]["paused"] is True
+
+
+@pytest.mark.parametrize("code", ["too-many-subscriptions", "id-taken", "invalid-subscription"])
+async def test_a_refused_object_is_looked_at_again(house, code):
+    """The cure may be another subscription, or a setting of the service: no change of the object follows (issue 46)."""
+
+    async def refuse(_):
+        raise AdminRefused(409, code, "not now")
+
+    house.admin.create, create = refuse, house.admin.create
+    house.objects["a"] = an_object()
+    assert (await house.look()).status == "False"
+    house.admin.create = create
+    ((_, timer),) = house.work._queue._timers.items()
+    timer._run()
+    assert house.work.waiting == 1
+    assert (await house.look()).reason == "Accepted"
+    timer.cancel()
+
+
 @pytest.mark.parametrize(
     ("health", "expected"),
     [
