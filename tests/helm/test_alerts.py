@@ -180,7 +180,7 @@ def _archive() -> tuple[Series, Series]:
                 found.append(series_of(answer.read().decode()))
             now, lease.left = now + 3600, 2.0
             metrics.failed("derive")
-            metrics.derived(Derived(quarantined=50, rules={"bad-time": 50}), [])
+            metrics.derived(Derived(quarantined=50, rules={"bad-time": 50}))
             metrics.looked("events", TableState(2, 0, 5_000, 3 << 30, 90_000))
     return found[0], found[1]
 
