@@ -18,8 +18,8 @@ from pyspark.sql import functions as f
 
 from app.errors import LakeUnavailable, SetupError
 from app.pipeline import decode, history, tables
-from app.pipeline.archive.checkpoints import keep_positions
 from app.pipeline.archive.lock import holding_all
+from app.pipeline.archive.topics import keep_position
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import PREFIX
 from app.spark.columns import RAW, column_names
@@ -118,7 +118,7 @@ def erase(
             _demand_listing(spark, lake, name)
         counts, found = dict[str, int](), list[Erased]()
         try:
-            keep_positions(spark, lake)
+            keep_position(spark, lake)
             for name, rows in chosen.items():
                 tell(name, "deleting")
                 count = _delete(spark, lake, name, rows)

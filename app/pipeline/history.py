@@ -26,13 +26,7 @@ PREFIX: Final = "spark.sql.iceberg.snapshot-property."
 session creates.
 """
 
-EPOCH: Final = "spark.sql.streaming.epochId"
-QUERY: Final = "spark.sql.streaming.queryId"
-"""The summary property in which Iceberg's streaming sink stores the id of the query that created a
-snapshot.
-"""
-
-_CARRIED: Final = (QUERY, EPOCH, PROGRESS_PROPERTY, UNFIT_PROPERTY)
+_CARRIED: Final = (PROGRESS_PROPERTY, UNFIT_PROPERTY)
 """The properties by which an archive finds its position."""
 
 _DOOMED: Final = "skybridge_doomed"
@@ -140,8 +134,6 @@ def archive_properties(spark: SparkSession, table: str) -> dict[str, str]:
     for each in snapshots(spark, table):
         for name in _CARRIED:
             if name in each.summary:
-                if name == EPOCH and QUERY in found and found[QUERY] != each.summary.get(QUERY):
-                    continue
                 found.setdefault(name, each.summary[name])
     return found
 

@@ -1,9 +1,7 @@
 """Compaction and expiry of the lake by Iceberg's own procedures. They are safe while an archive
 runs.
 
-Expiry keeps the snapshots that the archive needs. In ``events_raw`` this is the last snapshot of
-the stream. In the other tables it is the last snapshot with progress. All newer snapshots stay as
-well.
+Expiry keeps the snapshot that the archive needs, the last one with progress, and all newer ones.
 """
 
 from __future__ import annotations
@@ -226,13 +224,13 @@ def _drop(spark: SparkSession, table: str, condition: str) -> int:
     """Delete the rows of a condition and return their number. Whole files are deleted without being
     read: their partitions are days.
 
-    If a commit of the archive comes between, the deletion is tried again.
+    If a commit of the archive comes between, the deletion is tried again. Its snapshot does not repeat
+    the progress of the archive, which may have gone on meanwhile.
     """
     count = _count(spark, table, condition)
     for left in reversed(range(_TRIES if count else 0)):
         try:
-            with history.keeping_position(spark, table):
-                spark.sql(f"DELETE FROM {table} WHERE {condition}")  # noqa: S608 - only constant names
+            spark.sql(f"DELETE FROM {table} WHERE {condition}")  # noqa: S608 - only constant names
             break
         except Exception as error:
             if not left or not is_any(error, REFUSALS):
@@ -262,7 +260,7 @@ def needed(snapshots: list[history.Snapshot]) -> int:
     snapshot has one.
     """
     for n, each in enumerate(snapshots):
-        if history.QUERY in each.summary or progress.PROPERTY in each.summary:
+        if progress.PROPERTY in each.summary:
             return n + 1
     return 0
 
