@@ -60,6 +60,11 @@ class KnownSubscriptions:
         entry = self.entries.get(subscription)
         return entry if entry is not None and entry["origin"] == OWNER else None
 
+    def is_paused(self, subscription: str) -> bool:
+        """Return True if a subscription that an object declares is paused, or does not exist."""
+        entry = self.own(subscription)
+        return entry is None or bool(entry["document"].get("paused"))
+
     def health(self, subscription: str) -> Entry | None:
         """Return the state of a subscription that an object declares, or None if it is unknown."""
         entry = self.own(subscription)

@@ -14,13 +14,14 @@ from typing import Any
 from app.config.check.candidate import read_document
 from app.errors import SkybridgeError
 from app.kubernetes.admin import AdminApi, AdminRefused, AdminUnavailable
+from app.kubernetes.denials import Denials
 from app.kubernetes.document import demand_bounded, document_of, service_of
 from app.kubernetes.drain import Drain
 from app.kubernetes.key_queue import Key, KeyQueue
 from app.kubernetes.known import KnownSubscriptions
 from app.kubernetes.names import DRAIN_FINALIZER, OWNER, subscription_id
 from app.kubernetes.namespace import Namespace
-from app.kubernetes.outcome import DENIED, NotAccepted, Outcome
+from app.kubernetes.outcome import NotAccepted, Outcome
 from app.kubernetes.reporter import Reporter
 from app.kubernetes.writer import SubscriptionWriter
 from app.model.subscription import Subscription
@@ -36,8 +37,6 @@ _REFUSALS: Mapping[str, Any] = {
     "too-many-subscriptions": "LimitReached",
     "invalid-subscription": "InvalidSpec",
 }
-
-_PAUSED = "Until then, its subscription is paused and keeps its position."
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +58,7 @@ class Reconciler:
         may have ``most_bytes`` as JSON."""
         self._known = known
         self._writer = SubscriptionWriter(admin, known, reporter.wanted.set)
+        self._denials = Denials(known, self._writer)
         self._namespaces = namespaces
         self._reporter = reporter
         self._drain = drain
@@ -107,7 +107,7 @@ class Reconciler:
                 self.add((namespace, short))
 
     async def _pause_unlisted(self, name: str, namespace: str) -> None:
-        if name in self._unlisted or not self._holds():
+        if not self._holds() or (name in self._unlisted and self._known.is_paused(name)):
             return
         try:
             await self._drain.release(namespace, name.partition(".")[2])
@@ -139,12 +139,19 @@ class Reconciler:
             self.add(key)
             return
         subscription = subscription_id(*key)
-        if self._writer.is_replaced(subscription):
+        if self._has_to_be_written(key, subscription):
             self.add(key)
         try:
             await self._reporter.report_health(item, self._known.health(subscription))
         except SkybridgeError as error:
             _log.warning("the state of %s/%s cannot be reported: %s", *key, error)
+
+    def _has_to_be_written(self, key: Key, subscription: str) -> bool:
+        """Return True if the store has another document than was written, or has lost a pause."""
+        if key in self._foreign:
+            return not self._known.is_paused(subscription)
+        place = self._namespaces[key[0]]
+        return self._writer.has_changed(subscription) or self._denials.is_due(place, subscription)
 
     async def _work(self) -> None:
         while True:
@@ -190,6 +197,7 @@ class Reconciler:
             self._ending.pop(subscription, None)  # of an earlier object of this name
             await self._drain.set_finalizer(item)
             outcome = await self._outcome(place, item, subscription)
+            outcome = await self._denials.judge(place, subscription, outcome)
             await self._reporter.report(item, outcome, self._known.health(subscription))
 
     async def _leave(self, item: Any, subscription: str) -> None:
@@ -249,11 +257,7 @@ class Reconciler:
             place.rights.demand(wanted, own_service=bool(service_of(item)))
             return await self._writer.write(subscription, document)
         except NotAccepted as refused:
-            outcome = refused.outcome
-            if outcome.reason in DENIED and self._known.own(subscription):
-                await self._writer.pause(subscription)
-                return outcome._replace(message=f"{outcome.message} {_PAUSED}")
-            return outcome
+            return refused.outcome
         except AdminUnavailable as error:
             self._queue.add_failed(_key(item), _AGAIN)
             return Outcome("ServiceUnavailable", str(error))

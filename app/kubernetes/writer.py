@@ -29,17 +29,21 @@ class SubscriptionWriter:
         self._changed = changed
         self._digests: dict[str, bytes] = {}  # of the last document of this process, by id
         self._etags: dict[str, str] = {}  # of the document in force, by id of each accepted object
+        self._faults: dict[str, list[str]] = {}  # of that document, as they were reported
 
     def begin(self, subscription: str) -> None:
         """Begin to look at an object, whose document may not be accepted any more."""
         self._etags.pop(subscription, None)
 
-    def is_replaced(self, subscription: str) -> bool:
-        """Return True if the stored document of an accepted object is another one than was written. A restored backup
-        of the store has such documents. The next write then sends the document again."""
+    def has_changed(self, subscription: str) -> bool:
+        """Return True if the stored document of an accepted object is another one than was written, or has other
+        faults than were reported. A restored backup of the store has other documents: the next write then sends the
+        document again."""
         written, entry = self._etags.get(subscription), self._known.own(subscription)
-        if written is None or (entry is not None and entry["etag"] == written):
+        if written is None:
             return False
+        if entry is not None and entry["etag"] == written:
+            return [*entry.get("faults", ())] != self._faults[subscription]
         self._digests.pop(subscription, None)
         return True
 
@@ -60,7 +64,7 @@ class SubscriptionWriter:
             )
         found = self._known.entries[subscription]
         self._digests[subscription], self._etags[subscription] = digest, found["etag"]
-        faults = found.get("faults")
+        faults = self._faults[subscription] = [*found.get("faults", ())]
         return Outcome("CannotRun", " ".join(faults)) if faults else Outcome("Accepted")
 
     async def pause(self, subscription: str) -> bool:

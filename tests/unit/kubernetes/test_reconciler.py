@@ -12,7 +12,9 @@ from app.kubernetes.known import KnownSubscriptions
 from app.kubernetes.names import DRAIN_FINALIZER, SECRET_LABEL, SECRET_USE
 from app.kubernetes.namespace import Namespace
 from app.kubernetes.reconciler import Reconciler
+from app.kubernetes.rights import NamespaceRights
 from app.kubernetes.status import delivering, differs, status_of
+from app.model.secret import HIDDEN
 
 HEALTH = {
     "state": "running", "cause": "", "paused_for": None, "last_error": "", "lag": 0,
@@ -401,6 +403,122 @@ async def test_a_refused_object_is_looked_at_again(house, code):
     assert house.work.waiting == 1
     assert (await house.look()).reason == "Accepted"
     timer.cancel()
+
+
+def is_paused(house):
+    return house.admin.entries["team.a"]["document"].get("paused", False)
+
+
+async def look_again(house):
+    """Read all subscriptions, and look at the object if it has to be looked at."""
+    await house.known.refresh()
+    await house.work.pause_orphans()
+    await house.work.report_health()
+    if house.work.waiting:
+        house.work._queue.done(await house.work._queue.take(0.0))
+        await house.look()
+        return True
+    return False
+
+
+def an_invalid_object():
+    item = an_object()
+    item["spec"]["order_by"] = 5
+    return item
+
+
+async def test_an_invalid_object_keeps_no_right_that_its_namespace_has_lost(house):
+    """Otherwise a tenant would make the object invalid on purpose, and go on reading the topic (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    house.objects["a"] = an_invalid_object()
+    assert (await house.look()).reason == "InvalidSpec"
+    assert not is_paused(house), "the subscription in force stays as it was"
+    narrower = OperatorNamespace(name="team", topics=("others",), hosts=("a.example.com",))
+    house.place.rights = NamespaceRights(narrower)
+    assert await look_again(house)
+    outcome = await house.look()
+    assert (outcome.reason, "is paused" in outcome.message) == ("InvalidSpec", True)
+    assert is_paused(house)
+
+
+async def test_an_invalid_object_cannot_turn_its_service_into_a_name_for_any_address(house):
+    """The Service of the subscription in force counts, not the one of the object as it is now (issue 46)."""
+    item = an_object()
+    item["spec"]["sink"] = {"service": {"name": "hook"}}
+    service = {"metadata": {"name": "hook"}, "spec": {"selector": {"app": "hook"}}}
+    house.place._services.objects["hook"] = service
+    house.objects["a"] = item
+    await house.look()
+    house.objects["a"] = an_invalid_object()
+    await house.look()
+    assert not is_paused(house)
+    elsewhere = {"type": "ExternalName", "externalName": "admin.others.svc.cluster.local"}
+    house.place._services.objects["hook"] = {**service, "spec": elsewhere}
+    assert await look_again(house)
+    assert is_paused(house)
+
+
+async def test_a_secret_url_in_force_is_paused_while_its_object_is_invalid(house):
+    """Its host is hidden, so nothing shows whether the namespace may still name it (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    hidden = {
+        "id": "team.a",
+        "source": an_object()["spec"]["source"],
+        "sink": {"url": HIDDEN, "secret": True},
+    }
+    house.admin._put("replace", "team.a", hidden)
+    await house.known.refresh()
+    house.objects["a"] = an_invalid_object()
+    await house.look()
+    assert is_paused(house)
+
+
+@pytest.mark.parametrize("end", ["denied", "foreign", "unlisted"])
+async def test_a_pause_that_was_undone_behind_the_operator_is_made_again(house, end):
+    """A restored backup of the store has the subscription as it was before (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    before = house.admin.entries["team.a"]["document"]
+    if end == "denied":
+        house.objects["a"] = an_object(url="https://elsewhere.example/")
+    elif end == "foreign":
+        house.objects["a"] = {**an_object(), "status": {"operator": "skybridge/other"}}
+    else:
+        house.work._namespaces = {}
+    if house.work._namespaces:
+        await house.look()
+    else:
+        await look_again(house)
+    assert is_paused(house)
+    assert not await look_again(house)
+    house.admin._put("replace", "team.a", before)
+    await look_again(house)
+    assert is_paused(house)
+
+
+async def test_a_subscription_that_can_run_again_is_ready_again(house):
+    """The cure of a fault may be in the configuration alone, and so may the cause (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    for faults, reason in ((["The broker main does not exist."], "CannotRun"), ([], "Accepted")):
+        house.admin.entries["team.a"]["faults"] = faults
+        assert await look_again(house)
+        assert (await house.look()).reason == reason
+        assert not await look_again(house)
+
+
+async def test_a_pause_that_the_admin_api_refuses_is_reported(house):
+    async def refuse(*_):
+        raise AdminRefused(403, "forbidden", "The token has no such right.")
+
+    house.objects["a"] = an_object()
+    await house.look()
+    house.admin.replace = refuse
+    house.objects["a"] = an_object(url="https://elsewhere.example/")
+    outcome = await house.look()
+    assert (outcome.reason, "cannot be paused" in outcome.message) == ("NotAllowed", True)
 
 
 @pytest.mark.parametrize(
