@@ -15,6 +15,7 @@ from app.libraries.httpx_client import httpx
 from app.model.outlet_rules import with_secret_sink
 from app.model.secret import HIDDEN
 from app.problems import problem_type
+from app.sinks.secrets import LiveSecret
 
 Document = Mapping[str, Any]
 _WITHIN = 20.0  # seconds for an answer
@@ -42,9 +43,9 @@ class AdminApi:
     ) -> None:
         """Take the address and the token. ``transport`` replaces the network in tests."""
         trust = ssl.create_default_context(cafile=settings.ca) if settings.ca else True
+        self._token = LiveSecret(settings.token)  # a file of it may change
         self._http = httpx.AsyncClient(
             base_url=settings.url,
-            headers={"authorization": f"Bearer {settings.token.get_secret_value()}"},
             timeout=httpx.Timeout(_WITHIN, connect=5),
             limits=httpx.Limits(max_connections=32),
             verify=trust,
@@ -87,7 +88,7 @@ class AdminApi:
         document: Document | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        sent = {**(headers or {})}
+        sent = {**(headers or {}), "authorization": f"Bearer {self._token().strip()}"}
         body = None
         if document is not None:
             body, sent["content-type"] = msgspec.json.encode(document), "application/json"

@@ -18,6 +18,7 @@ from app.config.load.secrets import escaped
 from app.kubernetes.names import subscription_id
 from app.kubernetes.outcome import NotAccepted
 from app.kubernetes.structural import SECRET_REF, is_secret, reference_name
+from app.model.secret import HIDDEN
 from app.model.webhook import ApiKey, Basic, Bearer, OAuth2, Signing
 
 _DEEPEST = 64  # levels of a spec
@@ -43,7 +44,7 @@ def document_of(item: Object, secret: SecretText) -> dict[str, Any]:
         secret: The reader of secrets of its namespace.
 
     Raises:
-        NotAccepted: a secret cannot be used.
+        NotAccepted: a secret cannot be used, or a text is the placeholder of secrets.
     """
     named = item["metadata"]
     document: dict[str, Any] = deepcopy(dict(item["spec"]))
@@ -60,6 +61,7 @@ def document_of(item: Object, secret: SecretText) -> dict[str, Any]:
         }
     if "request" in document:
         document["request"] = _with_secrets(document["request"], secret)
+    _demand_no_placeholder(document)
     return {"id": subscription_id(named["namespace"], named["name"]), **document}
 
 
@@ -92,6 +94,16 @@ def demand_bounded(spec: Any, most_bytes: int) -> None:
         raise NotAccepted(
             "InvalidSpec",
             f"The spec has {size} bytes, and limits.subscription_bytes allows {most_bytes}. Cure: make it smaller.",
+        )
+
+
+def _demand_no_placeholder(document: Any) -> None:
+    """Raise NotAccepted if a text is the placeholder of secrets. The admin API would keep the stored secret in its place,
+    also one whose Secret was withdrawn."""
+    if any(value == HIDDEN for value, _ in _nodes(document)):
+        raise NotAccepted(
+            "InvalidSpec",
+            f"A text is {HIDDEN}, which stands for a hidden secret. Cure: name the Secret by {SECRET_REF}.",
         )
 
 

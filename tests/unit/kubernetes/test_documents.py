@@ -173,3 +173,12 @@ def test_a_spec_that_is_nested_too_deeply_is_refused_and_ends_nothing():
     assert secrets_of(item) == {"inner"}
     with pytest.raises(NotAccepted, match="nested more than 64 levels"):
         demand_bounded(item["spec"], 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"headers": {"x-key": HIDDEN}}, {"request": {"body": {"key": {"secret": HIDDEN}}}}]
+)
+def test_the_placeholder_of_a_secret_keeps_no_withdrawn_secret(spec):
+    """The admin API would keep the stored secret in its place (issue 46)."""
+    outcome = refused(lambda: document_of(an_object(**spec), texts()))
+    assert (outcome.reason, "secretRef" in outcome.message) == ("InvalidSpec", True)
