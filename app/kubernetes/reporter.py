@@ -87,14 +87,15 @@ class Reporter:
         """Report what became of an object, and the state of its subscription."""
         named = item["metadata"]
         key = named["namespace"], named["name"]
-        earlier = self._reported.get(key)
-        letters = await self._write_events(item, health, earlier)
+        earlier, before = self._reported.get(key), item.get("status") or {}
         shown = in_force(outcome, health)
         starting = self._starting_since(shown, named["generation"], earlier)
         written = 0.0 if earlier is None else earlier.written
         lasts = self._clock.monotonic() - starting if starting else 0.0
         if not starting or lasts >= _STARTS_WITHIN:
             written = await self._write_status(item, shown, health, written)
+        # after the status: while it cannot be written, the same Event would be written again and again
+        letters = await self._write_events(item, before, health, earlier)
         self._reported[key] = _Reported(
             outcome, shown.status, named["generation"], written, starting, letters
         )
@@ -133,7 +134,9 @@ class Reporter:
         now = self._clock.monotonic()
         if not differs(before, status, counts=now - last >= _COUNTS_EVERY):
             return last
-        await self._patch_status(item, status)
+        gone = dict.fromkeys({*before} - {*status})  # which the API server would keep
+        await self._patch_status(item, {**gone, **status})
+        item["status"] = status  # so that the next report knows it before the watch does
         return now
 
     async def _patch_status(self, item: Any, status: Status) -> None:
@@ -144,13 +147,12 @@ class Reporter:
         except KubernetesRefused as refused:
             if refused.status != NOT_FOUND:  # deleted meanwhile
                 raise
-        item["status"] = status  # so that the next report knows it before the watch does
 
     async def _write_events(
-        self, item: Any, health: Mapping[str, Any] | None, earlier: _Reported | None
+        self, item: Any, before: Status, health: Mapping[str, Any] | None, earlier: _Reported | None
     ) -> _Letters:
-        """Write Events about what is new since the status, and return the dead letters that are reported now."""
-        before = item.get("status") or {}
+        """Write Events about what is new since the status ``before``, and return the dead letters that are reported
+        now."""
         if (news := _stop_or_resume(before, health)) is not None:
             await self._write_event(item, *news)
         known = _Letters(before.get("deadLetters", 0), 0.0) if earlier is None else earlier.letters

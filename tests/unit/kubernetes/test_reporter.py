@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.kubernetes.client import KubernetesRefused
 from app.kubernetes.outcome import Outcome
 from app.kubernetes.reporter import Reporter
 
@@ -104,3 +105,33 @@ async def test_an_object_of_another_installation_gets_an_event_and_keeps_its_sta
     assert "skybridge/other" in event["message"]
     assert "kubectl patch" in event["message"]
     assert house.cluster.statuses == []
+
+
+async def test_while_the_status_cannot_be_written_no_event_is_repeated(house):
+    """An API server that refuses would else get an Event at each turn (issue 46)."""
+    patch = house.cluster.patch
+
+    async def refuse(*_):
+        raise KubernetesRefused(409, "not now")
+
+    house.cluster.patch = refuse
+    stopped = {**RUNNING, "state": "disabled", "dead_letters": {"gone": 1}}
+    for _ in range(3):
+        with pytest.raises(KubernetesRefused):
+            await house.report(stopped, after=2.0)
+    house.cluster.patch = patch
+    for _ in range(2):
+        await house.report(stopped, after=2.0)
+    assert [each["reason"] for each in house.cluster.events] == ["Disabled", "DeadLetters"]
+
+
+async def test_a_status_keeps_no_numbers_of_a_subscription_that_is_gone(house):
+    """A merge patch keeps what it does not name, so kubectl would show the old state (issue 46)."""
+    await house.report({**RUNNING, "lag": 5})
+    await house.report(None, after=1.0)
+    await house.report(None, after=4.0)
+    last = house.cluster.statuses[-1]
+    assert {name: last[name] for name in ("state", "lag", "deadLetters")} == {
+        "state": None, "lag": None, "deadLetters": None,
+    }  # fmt: skip
+    assert "lag" not in house.item["status"]
