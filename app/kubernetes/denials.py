@@ -71,9 +71,7 @@ def _may_go_on(place: Namespace, document: Mapping[str, Any]) -> bool:
     its host is unknown, and the answer is False."""
     try:
         wanted = Subscription.model_validate(_named_places(document))
-        service = _own_service(place.name, wanted.webhook_url)
-        place.demand_service(service)
-        place.rights.demand(wanted, own_service=bool(service))
+        place.demand(wanted, own_service=_is_own_service(place.name, wanted.webhook_url))
     except (NotAccepted, ValidationError):
         return False
     return True
@@ -88,7 +86,6 @@ def _named_places(document: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _own_service(namespace: str, url: str) -> str:
-    """Return the Service of the namespace that a URL names, or "". Only the operator writes such a URL."""
-    name, _, domain = read_url(url).host.partition(".") if url else ("", "", "")
-    return name if domain == f"{namespace}.svc" else ""
+def _is_own_service(namespace: str, url: str) -> bool:
+    """Return True if a URL is one that the operator writes for a Service of the namespace."""
+    return bool(url) and read_url(url).host.partition(".")[2] == f"{namespace}.svc"

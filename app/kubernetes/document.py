@@ -15,6 +15,7 @@ import msgspec
 from pydantic import BaseModel
 
 from app.config.load.secrets import escaped
+from app.delivery.target_url import read_url
 from app.kubernetes.names import subscription_id
 from app.kubernetes.outcome import NotAccepted
 from app.kubernetes.structural import SECRET_REF, is_secret, reference_name
@@ -68,6 +69,28 @@ def document_of(item: Object, secret: SecretText) -> dict[str, Any]:
 def service_of(item: Object) -> str:
     """Return the name of the Service to which an object sends, or "" if its sink is another."""
     return str(item["spec"]["sink"].get("service", {}).get("name", ""))
+
+
+def named_service(namespace: str, url: str) -> str:
+    """Return the Service of a namespace that the host of a URL names in any form, such as ``billing.team.svc`` and
+    ``pod.billing.team.svc.cluster.local``, or ""."""
+    try:
+        labels = read_url(url).host.rstrip(".").split(".")
+    except ValueError:  # no URL, or none that can be sent to
+        return ""
+    for service, domain, *rest in zip(labels, labels[1:], [*labels[2:], ""], strict=False):
+        if domain == namespace and rest[0] in ("svc", ""):
+            return service
+    return ""
+
+
+def may_name_service(item: Object, name: str) -> bool:
+    """Return True if a Service of the namespace may be a target of an object. A URL in a Secret may name any."""
+    sink, auth = item["spec"]["sink"], item["spec"].get("auth", {})
+    urls = (sink.get("url", ""), auth.get("token_endpoint", ""))
+    namespace = item["metadata"]["namespace"]
+    named = {service_of(item), *(named_service(namespace, each) for each in urls)}
+    return name in named or SECRET_REF in sink
 
 
 def secrets_of(item: Object) -> frozenset[str]:

@@ -9,12 +9,14 @@ from typing import Any
 from app.config.model.operator import OperatorNamespace
 from app.kubernetes import paths
 from app.kubernetes.client import KubernetesClient
-from app.kubernetes.document import secrets_of, service_of
+from app.kubernetes.document import may_name_service, named_service, secrets_of
 from app.kubernetes.names import SECRET_LABEL, SECRET_USE
 from app.kubernetes.outcome import NotAccepted
 from app.kubernetes.rights import NamespaceRights
 from app.kubernetes.secret_texts import SecretTexts
 from app.kubernetes.watched import Watched
+from app.model.subscription import Subscription
+from app.model.webhook import OAuth2
 
 _POINTS_ANYWHERE = "ExternalName"
 
@@ -94,7 +96,15 @@ class Namespace:
         found = (item.get("status") or {}).get("operator")
         return bool(found) and found != self._operator
 
-    def demand_service(self, name: str) -> None:
+    def demand(self, wanted: Subscription, *, own_service: bool) -> None:
+        """Raise NotAccepted if the namespace may not have a subscription. ``own_service`` is True if the operator wrote
+        its URL for a Service of the namespace."""
+        token = wanted.auth.token_endpoint if isinstance(wanted.auth, OAuth2) else ""
+        for url in (wanted.webhook_url, token):
+            self._demand_service(named_service(self.name, url))
+        self.rights.demand(wanted, own_service=own_service)
+
+    def _demand_service(self, name: str) -> None:
         """Raise NotAccepted if a Service is a name for any other address. A missing Service may come later.
 
         The addresses of a Service without a selector are those that the tenant writes, also of other namespaces.
@@ -107,7 +117,7 @@ class Namespace:
             raise NotAccepted(
                 "ServiceNotAllowed",
                 f"The Service {name} has the type {_POINTS_ANYWHERE} or no selector, so it can point to any address. "
-                "Cure: use a Service with a selector, or sink.url.",
+                "Cure: use a Service with a selector, or the URL of that address as sink.url.",
             )
 
     def _shape(self, item: Any) -> object:
@@ -126,5 +136,5 @@ class Namespace:
 
     def _service_changed(self, name: str) -> None:
         for each, item in self.objects.items():
-            if service_of(item) == name:
+            if may_name_service(item, name):
                 self._changed((self.name, each))

@@ -254,7 +254,7 @@ class Reconciler:
         self._writer.begin(subscription)
         try:
             document, wanted = self._read(place, item)
-            place.rights.demand(wanted, own_service=bool(service_of(item)))
+            place.demand(wanted, own_service=bool(service_of(item)))
             return await self._writer.write(subscription, document)
         except NotAccepted as refused:
             return refused.outcome
@@ -269,7 +269,6 @@ class Reconciler:
 
     def _read(self, place: Namespace, item: Any) -> tuple[dict[str, Any], Subscription]:
         demand_bounded(item["spec"], self._most_bytes)
-        place.demand_service(service_of(item))
         document = document_of(item, place.secrets())
         found = read_document(document)
         if found.faults or found.subscription is None:

@@ -115,7 +115,7 @@ spec:
 {{- $operator := .root.Values.operator -}}
 {{- if $operator.enabled -}}
 {{- if not $operator.namespaces -}}
-{{- $faults = append $faults "operator.namespaces is empty: the operator would have no Subscription to read. Cure: {name: team-billing, topics: [orders], hosts: [\"*.team-billing.svc\"]}." -}}
+{{- $faults = append $faults "operator.namespaces is empty: the operator would have no Subscription to read. Cure: {name: team-billing, topics: [orders], hosts: [hooks.example.com]}." -}}
 {{- end -}}
 {{- if $config.operator -}}
 {{- $faults = append $faults "operator is in the configuration, and operator.enabled of the values too: the chart needs the list of namespaces for its Roles. Cure: leave it out of the configuration." -}}

@@ -241,6 +241,55 @@ async def test_a_service_that_can_point_anywhere_is_refused(house, spec):
     assert house.admin.entries["team.a"]["document"]["paused"] is True
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "hook.team.svc",
+        "HOOK.team.svc.",
+        "hook.team.svc.cluster.local",
+        "pod.hook.team.svc",
+        "hook.team",
+    ],
+)
+async def test_a_url_reaches_no_service_that_can_point_anywhere(house, host):
+    """The hosts of a namespace may have a wildcard for its own Services (issue 46)."""
+    hosts = ("*.team.svc", "*.team.svc.cluster.local", "hook.team")
+    house.place.rights = NamespaceRights(
+        OperatorNamespace(name="team", topics=("orders",), hosts=hosts)
+    )
+    house.objects["a"] = an_object(url=f"https://{host}/")
+    assert (await house.look()).reason == "Accepted"
+    spec = {"type": "ExternalName", "externalName": "admin.others.svc.cluster.local"}
+    house.place._services.objects["hook"] = {"metadata": {"name": "hook"}, "spec": spec}
+    changed = []
+    house.place._changed = changed.append
+    house.place._service_changed("hook")
+    assert changed == [("team", "a")]
+    assert (await house.look()).reason == "ServiceNotAllowed"
+    assert is_paused(house)
+
+
+async def test_a_token_is_asked_of_no_service_that_can_point_anywhere(house):
+    house.place.rights = NamespaceRights(
+        OperatorNamespace(name="team", topics=("orders",), hosts=("a.example.com", "*.team.svc"))
+    )
+    data = {"k": "czNjcjN0"}
+    house.place._secrets.objects["s"] = {
+        "metadata": {"labels": {SECRET_LABEL: SECRET_USE}},
+        "data": data,
+    }
+    house.place._services.objects["hook"] = {
+        "metadata": {"name": "hook"},
+        "spec": {"type": "ExternalName"},
+    }
+    item = an_object()
+    item["spec"]["auth"] = {
+        "kind": "oauth2", "client_id": "c", "token_endpoint": "https://hook.team.svc/", "secretRef": {"name": "s", "key": "k"},
+    }  # fmt: skip
+    house.objects["a"] = item
+    assert (await house.look()).reason == "ServiceNotAllowed"
+
+
 async def test_a_new_leader_writes_nothing_that_is_stored(house):
     house.objects["a"] = an_object()
     await house.look()
