@@ -138,7 +138,9 @@ def host_allowed(host: str, entries: Iterable[str]) -> bool:
 
 
 def _host_named(host: str, patterns: Iterable[str]) -> bool:
+    """Return True if a pattern names a host. The zone of an IPv6 address, a free text, counts for nothing."""
     name = _bare(host)
+    name = name.partition("%")[0] if ":" in name else name
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -75,6 +75,7 @@ def test_a_named_network_names_no_other(address):
         ("xhook.internal", False),
         ("127.0.0.1", True),
         ("[::1]", False),
+        ("[fe80::1%x.svc.cluster.local]", False),  # the zone of an address is no part of a name
         ("10.0.0.1", False),
     ],
 )
