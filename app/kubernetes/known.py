@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from app.kubernetes.admin import AdminApi
@@ -26,6 +27,7 @@ class KnownSubscriptions:
         self._admin = admin
         self._changes: dict[str, int] = {}  # number of the last change by this process, by id
         self._count = 0
+        self._reserved: set[str] = set()
 
     @property
     def is_complete(self) -> bool:
@@ -64,6 +66,19 @@ class KnownSubscriptions:
         """Return True if a subscription that an object declares is paused, or does not exist."""
         entry = self.own(subscription)
         return entry is None or bool(entry["document"].get("paused"))
+
+    @contextmanager
+    def reserve(self, subscription: str) -> Iterator[int]:
+        """Count a subscription that is created within the block. Yield the number of other ones of its namespace, with
+        those that other tasks create."""
+        begin = f"{subscription.partition('.')[0]}."
+        own = {name for name, entry in self.entries.items() if entry["origin"] == OWNER}
+        others = {name for name in own | self._reserved if name.startswith(begin)}
+        self._reserved.add(subscription)
+        try:
+            yield len(others - {subscription})
+        finally:
+            self._reserved.discard(subscription)
 
     def health(self, subscription: str) -> Entry | None:
         """Return the state of a subscription that an object declares, or None if it is unknown."""

@@ -23,6 +23,7 @@ from app.kubernetes.names import DRAIN_FINALIZER, OWNER, subscription_id
 from app.kubernetes.namespace import Namespace
 from app.kubernetes.outcome import NotAccepted, Outcome
 from app.kubernetes.reporter import Reporter
+from app.kubernetes.unlisted import Unlisted
 from app.kubernetes.writer import SubscriptionWriter
 from app.model.subscription import Subscription
 
@@ -59,6 +60,7 @@ class Reconciler:
         self._known = known
         self._writer = SubscriptionWriter(admin, known, reporter.wanted.set)
         self._denials = Denials(known, self._writer)
+        self._unlisted = Unlisted(known, self._writer, drain)
         self._namespaces = namespaces
         self._reporter = reporter
         self._drain = drain
@@ -67,9 +69,6 @@ class Reconciler:
         self._queue = KeyQueue()
         self._unread: set[Key] = set()  # keys that wait for the first reading of all subscriptions
         self._foreign: set[Key] = set()  # objects of another installation
-        self._unlisted: set[str] = (
-            set()
-        )  # subscriptions that were paused, because their namespace is not listed
         # the first reading that counts for the end of a subscription, by id
         self._ending: dict[str, int] = {}
 
@@ -101,21 +100,10 @@ class Reconciler:
                 continue
             namespace, _, short = name.partition(".")
             place = self._namespaces.get(namespace)
-            if place is None:
-                await self._pause_unlisted(name, namespace)
-            elif place.knows_objects and short not in place.objects:
+            if place is None and self._holds():
+                await self._unlisted.pause(name)
+            elif place is not None and place.knows_objects and short not in place.objects:
                 self.add((namespace, short))
-
-    async def _pause_unlisted(self, name: str, namespace: str) -> None:
-        if not self._holds() or (name in self._unlisted and self._known.is_paused(name)):
-            return
-        try:
-            await self._drain.release(namespace, name.partition(".")[2])
-            if await self._writer.pause(name):
-                _log.warning("%s was paused: operator.namespaces has no %s", name, namespace)
-            self._unlisted.add(name)
-        except SkybridgeError as error:
-            _log.warning("%s cannot be paused: %s", name, error)
 
     async def report_health(self) -> None:
         """Report the state of each subscription on its object. Look again at each whose stored document is another one
@@ -255,8 +243,10 @@ class Reconciler:
         try:
             document, wanted = self._read(place, item)
             place.demand(wanted, own_service=bool(service_of(item)))
-            return await self._writer.write(subscription, document)
+            return await self._write(place, subscription, document)
         except NotAccepted as refused:
+            if refused.outcome.reason == "LimitReached":
+                self._queue.add_later(_key(item), _REFUSED)  # another subscription may go
             return refused.outcome
         except AdminUnavailable as error:
             self._queue.add_failed(_key(item), _AGAIN)
@@ -266,6 +256,16 @@ class Reconciler:
             return Outcome(
                 _REFUSALS.get(refused.code, "ServiceRefused"), self._with_place(item, refused)
             )
+
+    async def _write(
+        self, place: Namespace, subscription: str, document: Mapping[str, Any]
+    ) -> Outcome:
+        """Write a document. Raise NotAccepted if it is new, and its namespace may have no other subscription."""
+        if place.rights.most is None or self._known.own(subscription) is not None:
+            return await self._writer.write(subscription, document)
+        with self._known.reserve(subscription) as others:
+            place.rights.demand_room(others)
+            return await self._writer.write(subscription, document)
 
     def _read(self, place: Namespace, item: Any) -> tuple[dict[str, Any], Subscription]:
         demand_bounded(item["spec"], self._most_bytes)

@@ -40,6 +40,21 @@ class NamespaceRights:
                 "Skybridge; its setting operator.namespaces lists what a namespace may name.",
             )
 
+    @property
+    def most(self) -> int | None:
+        """Return how many subscriptions the namespace may have, or None if only ``limits.subscriptions`` counts."""
+        return self._settings.subscriptions
+
+    def demand_room(self, others: int) -> None:
+        """Raise NotAccepted if the namespace has as many other subscriptions as it may."""
+        if self.most is not None and others >= self.most:
+            raise NotAccepted(
+                "LimitReached",
+                f"The namespace {self._settings.name} has {others} subscriptions, and operator.namespaces allows "
+                f"{self.most}. Those of deleted objects with onDelete: keep count too. Cure: ask who runs Skybridge to "
+                "delete one of these, or to allow more.",
+            )
+
     def _topic_faults(self, wanted: Subscription) -> Iterator[str]:
         for topic in wanted.source.topics:
             yield from self._topic(wanted.source.broker, topic)

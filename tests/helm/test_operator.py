@@ -125,6 +125,7 @@ def test_the_operator_gets_the_listed_namespaces_with_the_names_of_the_configura
             "topics": ["orders*", "invoices"],
             "reply_routes": ["everything"],
             "hosts": ["*.team-billing.svc"],
+            "subscriptions": 50,
         },
         {
             "name": "team-stock",
@@ -229,9 +230,7 @@ def test_the_program_of_the_hooks_names_what_the_operator_names():
     program = runpy.run_path(str(PROGRAM))
     assert program["GROUP"] == names.GROUP
     assert program["FINALIZER"] == names.DRAIN_FINALIZER
-    assert (
-        f"apis/{{GROUP}}/{names.VERSION}/namespaces/{{each}}/{names.PLURAL}" in PROGRAM.read_text()
-    )
+    assert f"apis/{{GROUP}}/{names.VERSION}/{names.PLURAL}" in PROGRAM.read_text()
 
 
 @pytest.mark.parametrize(

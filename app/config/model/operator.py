@@ -35,6 +35,11 @@ class OperatorNamespace(Strict):
         description="hosts (*.example.com) and networks that its subscriptions may send to by a URL. Services of the "
         "namespace itself need no entry",
     )
+    subscriptions: Annotated[Count, Field(ge=1)] | None = Field(
+        None,
+        description="most subscriptions of the namespace, with those of deleted objects, which are kept. Without it, one "
+        "namespace may use up limits.subscriptions",
+    )
 
 
 class OperatorLease(Strict):

@@ -21,7 +21,9 @@ and the check of the configuration get the rest too. The arguments are those of 
 {{- if or (eq .role "operator") .check }}
 {{- $namespaces := list }}
 {{- range $values.namespaces }}
-{{- $namespaces = append $namespaces (dict "name" .name "topics" (.topics | default list) "reply_routes" (.replyRoutes | default list) "hosts" (.hosts | default list)) }}
+{{- $namespace := dict "name" .name "topics" (.topics | default list) "reply_routes" (.replyRoutes | default list) "hosts" (.hosts | default list) }}
+{{- with .subscriptions }}{{ $_ := set $namespace "subscriptions" (int .) }}{{ end }}
+{{- $namespaces = append $namespaces $namespace }}
 {{- end }}
 - {name: SKYBRIDGE_OPERATOR__NAMESPACES, value: {{ toJson $namespaces | quote }}}
 - {name: SKYBRIDGE_OPERATOR__LEASE__NAME, value: {{ include "skybridge.operatorName" .root }}}

@@ -570,6 +570,26 @@ async def test_a_pause_that_the_admin_api_refuses_is_reported(house):
     assert (outcome.reason, "cannot be paused" in outcome.message) == ("NotAllowed", True)
 
 
+async def test_a_namespace_cannot_use_up_the_subscriptions_of_all_by_deleted_objects(house):
+    """Each is kept, so a limit of objects alone would not help (issue 46)."""
+    limited = OperatorNamespace(
+        name="team", topics=("orders",), hosts=("a.example.com",), subscriptions=2
+    )
+    house.place.rights = NamespaceRights(limited)
+    for name in ("a", "b", "c"):
+        house.objects[name] = an_object(name)
+    found = await asyncio.gather(*(house.look(name) for name in ("a", "b", "c")))
+    assert [each.reason for each in found] == ["Accepted", "Accepted", "LimitReached"]
+    del house.objects["a"]
+    await house.look("a")
+    assert (await house.look("c")).reason == "LimitReached"
+    house.objects["a"] = an_object()
+    assert (await house.look()).reason == "Accepted"
+    house.admin.entries.pop("team.b")
+    await house.known.refresh()
+    assert (await house.look("c")).reason == "Accepted"
+
+
 @pytest.mark.parametrize(
     ("health", "expected"),
     [
