@@ -58,7 +58,7 @@ class Reconciler:
         """Take the parts. ``holds`` returns True while this process is the leader; otherwise nothing is written. A spec
         may have ``most_bytes`` as JSON."""
         self._known = known
-        self._writer = SubscriptionWriter(admin, known, reporter.wanted.set)
+        self._writer = SubscriptionWriter(admin, known, reporter.wanted.set, holds)
         self._denials = Denials(known, self._writer)
         self._unlisted = Unlisted(known, self._writer, drain)
         self._namespaces = namespaces

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from app.errors import SkybridgeError
 from app.kubernetes.admin import AdminApi, AdminRefused, is_stored
 from app.kubernetes.client import NOT_FOUND
 from app.kubernetes.known import Entry, KnownSubscriptions
@@ -17,19 +18,37 @@ from app.kubernetes.outcome import Outcome
 _PRECONDITION_FAILED = 412
 
 
+class LeadLost(SkybridgeError):
+    """The process has not renewed the Lease in time, so it writes nothing."""
+
+
 class SubscriptionWriter:
     """The writes of one leader. What it has written is known at once, before the next reading of all subscriptions."""
 
     def __init__(
-        self, admin: AdminApi, known: KnownSubscriptions, changed: Callable[[], None]
+        self,
+        admin: AdminApi,
+        known: KnownSubscriptions,
+        changed: Callable[[], None],
+        holds: Callable[[], bool],
     ) -> None:
-        """Take the parts. ``changed`` is called after each write."""
+        """Take the parts. ``changed`` is called after each write. ``holds`` returns True while this process is the
+        leader."""
         self._admin = admin
+        self._holds = holds
         self._known = known
         self._changed = changed
         self._digests: dict[str, bytes] = {}  # of the last document of this process, by id
         self._etags: dict[str, str] = {}  # of the document in force, by id of each accepted object
         self._faults: dict[str, list[str]] = {}  # of that document, as they were reported
+
+    @property
+    def _leading(self) -> AdminApi:
+        """Return the admin API for one write. Raise LeadLost if another process may be the leader by now: a process that
+        was stopped for a while would else undo what the other has written."""
+        if not self._holds():
+            raise LeadLost("another process may be the leader by now")
+        return self._admin
 
     def begin(self, subscription: str) -> None:
         """Begin to look at an object, whose document may not be accepted any more."""
@@ -73,7 +92,7 @@ class SubscriptionWriter:
         if entry["document"].get("paused"):
             return False
         document = {**entry["document"], "paused": True}
-        etag = await self._admin.replace(subscription, document, entry["etag"])
+        etag = await self._leading.replace(subscription, document, entry["etag"])
         self._forget(subscription)
         self._remember(subscription, {**entry, "document": document, "etag": etag})
         return True
@@ -82,7 +101,7 @@ class SubscriptionWriter:
         """Delete a subscription of an object. One that is gone is no error."""
         if self._known.own(subscription) is None:
             return
-        await self._admin.delete(subscription)
+        await self._leading.delete(subscription)
         self._forget(subscription)
         self._remember(subscription, None)
 
@@ -97,27 +116,27 @@ class SubscriptionWriter:
     async def _create(self, subscription: str, document: Mapping[str, Any]) -> str:
         """Create a subscription, or replace it if it is an object's already. Return its ETag."""
         try:
-            return await self._admin.create(document)
+            return await self._leading.create(document)
         except AdminRefused as refused:
             if refused.code != "made-by-object":
                 raise
         await self._known.refresh()
-        return await self._admin.replace(
+        return await self._leading.replace(
             subscription, document, self._known.entries[subscription]["etag"]
         )
 
     async def _replace(self, subscription: str, document: Mapping[str, Any], etag: str) -> str:
         """Replace a document. If another version is stored, read it and replace that one. Return the ETag."""
         try:
-            return await self._admin.replace(subscription, document, etag)
+            return await self._leading.replace(subscription, document, etag)
         except AdminRefused as refused:
             if refused.status not in {NOT_FOUND, _PRECONDITION_FAILED}:
                 raise
         await self._known.refresh()
         entry = self._known.own(subscription)
         if entry is None:
-            return await self._admin.create(document)
-        return await self._admin.replace(subscription, document, entry["etag"])
+            return await self._leading.create(document)
+        return await self._leading.replace(subscription, document, entry["etag"])
 
     def _remember(self, subscription: str, entry: Entry | None) -> None:
         """Remember what was written, and have all subscriptions read again soon."""

@@ -14,6 +14,7 @@ from app.kubernetes.namespace import Namespace
 from app.kubernetes.reconciler import Reconciler
 from app.kubernetes.rights import NamespaceRights
 from app.kubernetes.status import delivering, differs, status_of
+from app.kubernetes.writer import LeadLost
 from app.model.secret import HIDDEN
 
 HEALTH = {
@@ -588,6 +589,24 @@ async def test_a_namespace_cannot_use_up_the_subscriptions_of_all_by_deleted_obj
     house.admin.entries.pop("team.b")
     await house.known.refresh()
     assert (await house.look("c")).reason == "Accepted"
+
+
+async def test_a_process_that_lost_the_lead_within_a_look_writes_nothing_more(house):
+    """It was stopped, and another one has written a newer document meanwhile (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    replace = house.admin.replace
+
+    async def replace_late(name, document, etag):
+        house.leads = False
+        house.admin._put("replace", name, {**document, "concurrency": 7})
+        return await replace(name, document, etag)
+
+    house.admin.replace = replace_late
+    house.objects["a"] = an_object(url="https://a.example.com/older")
+    with pytest.raises(LeadLost):
+        await house.look()
+    assert house.admin.entries["team.a"]["document"]["concurrency"] == 7
 
 
 @pytest.mark.parametrize(
