@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 Key = tuple[str, str]
 """The namespace and the name of an object."""
@@ -14,7 +15,8 @@ class KeyQueue:
     """The queue. A key has at most one place in it, and at most one timer."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[Key] = asyncio.Queue()
+        self._waiting: dict[str, deque[Key]] = {}  # by namespace, the next one first
+        self._count = asyncio.Semaphore(0)  # of the keys in them
         self._queued: set[Key] = set()
         self._busy: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
@@ -30,7 +32,8 @@ class KeyQueue:
         """Put a key into the queue, unless it is there already."""
         if key not in self._queued:
             self._queued.add(key)
-            self._queue.put_nowait(key)
+            self._waiting.setdefault(key[0], deque()).append(key)
+            self._count.release()
 
     def add_later(self, key: Key, seconds: float) -> None:
         """Put a key into the queue after some seconds, or earlier if an earlier time is set already."""
@@ -50,10 +53,11 @@ class KeyQueue:
         self.add_later(key, min(_LONGEST_WAIT, seconds * 2.0 ** min(failures, 10)))
 
     async def take(self, soon: float) -> Key:
-        """Return the next key that no other task works on. One that is in work comes again after ``soon`` seconds."""
+        """Return the next key that no other task works on. One that is in work comes again after ``soon`` seconds.
+        Namespaces take turns, so that no tenant with many changes delays those of another."""
         while True:
-            key = await self._queue.get()
-            self._queued.discard(key)
+            await self._count.acquire()
+            key = self._next()
             if key not in self._busy:
                 self._busy.add(key)
                 return key
@@ -65,6 +69,15 @@ class KeyQueue:
         if key not in self._failed:
             self._failures.pop(key, None)
         self._failed.discard(key)
+
+    def _next(self) -> Key:
+        namespace = next(iter(self._waiting))
+        keys = self._waiting.pop(namespace)
+        key = keys.popleft()
+        if keys:
+            self._waiting[namespace] = keys
+        self._queued.discard(key)
+        return key
 
     def _is_due(self, key: Key) -> None:
         self._timers.pop(key, None)

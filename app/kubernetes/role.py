@@ -157,11 +157,14 @@ class _Term:
     async def _begin(self) -> None:
         """Wait for the first reading of all subscriptions. Until then, only deleted objects are looked at."""
         while True:
-            with contextlib.suppress(SkybridgeError):
+            try:
                 await self._known.refresh()
-                break
-            await self._clock.sleep(1.0)
-        self._trouble = ""
+            except SkybridgeError as error:
+                self._report(error)
+                await self._clock.sleep(1.0)
+            else:
+                self._trouble = ""
+                return
 
     async def _follow(self) -> None:
         """Read the state of all subscriptions again and again, and report it on the objects."""
@@ -177,9 +180,13 @@ class _Term:
                 await self._reconciler.report_health()
                 self._trouble = ""
             except SkybridgeError as error:
-                if self._trouble != str(error):
-                    _log.warning("the state of subscriptions cannot be reported: %s", error)
-                self._trouble = str(error)
+                self._report(error)
+
+    def _report(self, error: SkybridgeError) -> None:
+        """Log an error of the admin API once, and report it as the cause of readiness."""
+        if self._trouble != str(error):
+            _log.warning("the subscriptions cannot be read: %s", error)
+        self._trouble = str(error)
 
     async def _quiet(self) -> None:
         """Wait until few objects are in work, because a reading of all subscriptions takes long."""

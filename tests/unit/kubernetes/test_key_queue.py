@@ -51,3 +51,13 @@ async def test_a_key_in_work_is_taken_by_no_other_task(queue):
     assert not other.done()
     queue.done(KEY)
     assert await other == KEY
+
+
+async def test_a_namespace_with_many_changes_delays_no_other(queue):
+    """A tenant with thousands of objects would else delay the change of another one by a minute (issue 46)."""
+    for number in range(1000):
+        queue.add(("busy", str(number)))
+    queue.add(KEY)
+    first = [await queue.take(1.0) for _ in range(3)]
+    assert first == [("busy", "0"), KEY, ("busy", "1")]
+    assert queue.waiting == 1001
