@@ -8,8 +8,8 @@
     ... --again /tmp/hostile/found-0.txt      sends the stream of a fault again
 
 A request counts if it was answered, or if the connection ended instead of an answer. Meanwhile an honest sender is
-answered 202, and its events are stored. No answer is a 5xx, except 503 with a bound that is reached. No connection
-hangs, the service logs no error, its memory does not grow, and it stops in order. A stream that breaks one of these
+answered 202, and its events are stored. No answer is a 5xx, except 503 with a bound that is reached, and no event
+without a key or a good signature is accepted. No connection hangs, the service logs no error, its memory does not grow, and it stops in order. A stream that breaks one of these
 is kept in the folder: shorten it, correct the code, and keep it in ``tests/corpus``.
 """
 
@@ -41,6 +41,7 @@ from service_process import ServiceProcess, free_ports
 AT_ONCE = 24  # connections
 HANGS = 120.0  # seconds of a stream
 GROWTH = 300 << 20  # bytes that the service may grow after the first tenth of a piece
+CLOSED = {"strangers", "intakes"}  # doors at which no hostile request may be accepted
 HONEST = 50  # streams between two events of the honest sender
 _ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Z][A-Za-z -]*\r\n")
 _HEADINGS = (
@@ -135,10 +136,12 @@ def answers_of(door: str, found: bytes) -> Counter[str]:
     return Counter(frame=count)
 
 
-def allowed(answers: Counter[str]) -> Counter[str]:
-    """Return the answers. Raises Fault if one states that the service failed."""
+def allowed(door: str, answers: Counter[str]) -> Counter[str]:
+    """Return the answers. Raises Fault if one states that the service failed, or accepts an event of a stranger."""
     if bad := [each for each in answers if each.startswith("5") and each != "503"]:
         raise Fault(f"answered {bad}")
+    if door in CLOSED and "202" in answers:
+        raise Fault("accepted an event of a stranger")
     return answers
 
 
@@ -189,7 +192,7 @@ class Piece:
         door, total = self._doors[name], self._totals.doors[name]
         stream = door.make(self._dice)
         try:
-            answers = allowed(answers_of(name, await thrown(door.port, stream)))
+            answers = allowed(name, answers_of(name, await thrown(door.port, stream)))
         except (Fault, TimeoutError, OSError) as error:
             self._keep(stream)
             raise Fault(f"{name}: {error!r}") from error

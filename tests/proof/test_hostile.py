@@ -41,7 +41,9 @@ def test_answers_are_counted_by_status_and_frames_by_their_size() -> None:
     assert answers_of("events", found) == {"401": 1, "202": 1}
     assert answers_of("kafka", b"\0\0\0\2ab\0\0\0\1c") == {"frame": 2}
     with pytest.raises(Fault, match="500"):
-        allowed(answers_of("events", b"HTTP/1.1 500 Internal Server Error\r\n"))
+        allowed("events", answers_of("events", b"HTTP/1.1 500 Internal Server Error\r\n"))
+    with pytest.raises(Fault, match="stranger"):
+        allowed("intakes", answers_of("intakes", b"HTTP/1.1 202 Accepted\r\n"))
 
 
 def test_the_next_piece_continues_the_totals(tmp_path: Path) -> None:
