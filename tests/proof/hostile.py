@@ -9,8 +9,9 @@
 
 A request counts if it was answered, or if the connection ended instead of an answer. Meanwhile an honest sender is
 answered 202, and its events are stored. No answer is a 5xx, except 503 with a bound that is reached, and no event
-without a key or a good signature is accepted. No connection hangs, the service logs no error, its memory does not grow, and it stops in order. A stream that breaks one of these
-is kept in the folder: shorten it, correct the code, and keep it in ``tests/corpus``.
+without a key or a good signature is accepted. No connection hangs, the service logs no error, its memory does not
+grow, and it stops in order. A stream that breaks one of these is kept in the folder: shorten it, correct the code,
+and keep it in ``tests/corpus``.
 """
 
 from __future__ import annotations
