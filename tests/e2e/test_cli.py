@@ -373,6 +373,6 @@ async def test_a_demo_that_stays_can_be_looked_at_until_it_is_ended(tmp_path: Pa
         if demo.returncode is None:
             demo.kill()
             await demo.wait()
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         with pytest.raises(httpx.ConnectError):
             await client.get(console)

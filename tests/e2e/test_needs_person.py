@@ -157,7 +157,7 @@ async def test_dead_letters_of_a_deleted_subscription(
 ) -> None:
     target.answer = lambda _: status(415)
     service = await started({})
-    async with httpx.AsyncClient(base_url=service.admin_url) as admin:
+    async with httpx.AsyncClient(base_url=service.admin_url, timeout=120) as admin:
         document = subscription("billing", target.url)
         assert (await admin.post("/v1/subscriptions", json=document)).status_code == 201
         await service.send("1")
@@ -268,7 +268,7 @@ async def test_a_subscription_that_cannot_run(
 ) -> None:
     other = {"other": {"kind": "embedded", "path": str(tmp_path / "other")}}
     before = await started({"brokers": other})
-    async with httpx.AsyncClient(base_url=before.admin_url) as admin:
+    async with httpx.AsyncClient(base_url=before.admin_url, timeout=120) as admin:
         document = subscription("billing", target.url, broker="other")
         assert (await admin.post("/v1/subscriptions", json=document)).status_code == 201
     await before.stop()
@@ -319,7 +319,7 @@ async def test_a_reload_that_is_refused_and_one_that_silences_a_producer(
     settings = json.loads(service.file.read_text())
     headers = {"authorization": f"Bearer {keys[0]}", "ce-specversion": "1.0", "ce-id": "1"}
     headers |= {"ce-source": "/s", "ce-type": "t"}
-    async with httpx.AsyncClient(base_url=service.events_url) as sender:
+    async with httpx.AsyncClient(base_url=service.events_url, timeout=120) as sender:
         assert (await sender.post("/events", headers=headers)).status_code == 202
         producers[0]["keys"] = [keys[1]]
         written(settings | {"producers": producers}, tmp_path)

@@ -204,7 +204,7 @@ async def test_explain_shows_the_request(target: WebhookTarget, tmp_path: Path) 
     }
     async with (
         running(configuration(tmp_path, subscriptions=[one]), tmp_path) as service,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=120) as client,
     ):
 
         async def explained(data: dict[str, Any]) -> dict[str, Any]:
@@ -232,7 +232,7 @@ async def test_secrets_over_the_api(target: WebhookTarget, tmp_path: Path) -> No
     settings = configuration(tmp_path, store={"encryption": {"key": new_key()}})
     request = {"preset": "pagerduty", "key": {"secret": "sesame"}, "summary": "{id}"}
     document = subscription("oncall", target.url, request=request)
-    async with running(settings, tmp_path) as service, httpx.AsyncClient() as client:
+    async with running(settings, tmp_path) as service, httpx.AsyncClient(timeout=120) as client:
         path = f"{service.admin_url}/v1/subscriptions"
         made = await client.post(path, json=document)
         assert made.status_code == 201, made.text

@@ -124,7 +124,7 @@ def _about(case: Any, subscription: str) -> None:
 def made(admin: str) -> str:
     """A subscription that the API made, there again before each operation, and an event for it."""
     document = {"id": "made", "source": SOURCE, "sink": SINK, "timeout": "1s"}
-    with httpx.Client(base_url=admin) as client:
+    with httpx.Client(base_url=admin, timeout=120) as client:
         client.put("/v1/subscriptions/made", json=document, headers={"if-none-match": "*"})
         client.post("/v1/topics/log/events/records", headers=EVENT)
         client.post("/v1/subscriptions/made:resume")

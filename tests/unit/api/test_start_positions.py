@@ -18,7 +18,7 @@ HELD = 3  # events in partition 0
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
     async with running(settings(tmp_path, routes=1, subscriptions=2), tmp_path) as service:
-        async with httpx.AsyncClient(base_url=service.events_url) as client:
+        async with httpx.AsyncClient(base_url=service.events_url, timeout=120) as client:
             for number in range(HELD):
                 sent = await client.post("/events", headers=_event(number))
                 assert sent.status_code == 202, sent.text

@@ -155,7 +155,7 @@ async def test_a_tail_is_left_behind_by_nobody(service: FakeTopicsService) -> No
         await server.start()
         try:
             async with (
-                httpx.AsyncClient(base_url=server.url, trust_env=False) as client,
+                httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=120) as client,
                 client.stream("GET", f"{TOPIC}/tail") as answer,
             ):
                 assert answer.status_code == 200

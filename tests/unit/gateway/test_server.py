@@ -24,7 +24,7 @@ async def test_port_0_is_known_once_started() -> None:
     server = HttpServer(_hello)
     await server.start()
     try:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
             assert (await client.get(server.url)).text == "hello"
     finally:
         await server.stop(drain=0.1)
@@ -61,6 +61,9 @@ async def test_stop_ends_streams_that_never_end_by_themselves() -> None:
 
     server = HttpServer(endless)
     await server.start()
-    async with httpx.AsyncClient(trust_env=False) as client, client.stream("GET", server.url):
+    async with (
+        httpx.AsyncClient(trust_env=False, timeout=120) as client,
+        client.stream("GET", server.url),
+    ):
         async with asyncio.timeout(60):
             await server.stop(drain=0.1)

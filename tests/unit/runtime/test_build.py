@@ -245,7 +245,7 @@ async def test_a_service_starts_takes_an_event_and_stops(tmp_path: Path) -> None
     """The whole order once, in this process."""
     service = composed(config(tmp_path))
     await service.start()
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         ready = await client.get(f"{service.admin_url}/readyz")
         taken = await client.post(
             f"{service.events_url}/events",
@@ -297,7 +297,7 @@ async def test_a_broker_that_is_away_does_not_stop_the_start(tmp_path: Path) -> 
     parts["brokers"]["main"] = {"kind": "kafka", "bootstrap_servers": "127.0.0.1:1"}
     service = composed(Config.model_validate(parts), "gateway")
     await service.start()
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         status = (await client.get(f"{service.admin_url}/status")).json()
     await service.stop()
     assert status["ready"] is True

@@ -350,7 +350,7 @@ async def test_a_client_of_httpx_follows_the_files(house: House) -> None:
     context = house.tls.context("main")
 
     async def connect() -> None:
-        async with httpx.AsyncClient(verify=context) as client:
+        async with httpx.AsyncClient(verify=context, timeout=120) as client:
             await client.get(f"https://127.0.0.1:{house.port}/")
 
     await follows(house, connect)
