@@ -191,7 +191,7 @@ def test_data_that_no_number_of_a_browser_holds_is_shown_and_sent_again_as_it_ca
         "content-type": "application/cloudevents+json",
         "authorization": f"Bearer {KEY}",
     }
-    sent = httpx.post(url, content=document, headers=headers, trust_env=False)
+    sent = httpx.post(url, content=document, headers=headers, trust_env=False, timeout=120)
     assert sent.status_code == 202, sent.text
     page = pages.open(stage.service, "#/events/event?id=odd")
     expect(page.get_by_role("main")).to_contain_text("1e400")
@@ -203,7 +203,7 @@ def test_data_that_no_number_of_a_browser_holds_is_shown_and_sent_again_as_it_ca
     page.get_by_role("button", name="Send", exact=True).click()
     expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("Stored in log/orders")
     records = f"http://127.0.0.1:{stage.service.admin}/v1/topics/log/orders/records?id=odd"
-    assert httpx.get(records, trust_env=False).text.count(f'"data":{data}') == 2
+    assert httpx.get(records, trust_env=False, timeout=120).text.count(f'"data":{data}') == 2
 
 
 def test_explain_and_save_as_a_test(stage: Shop, pages: Pages, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class TestPulsarThatGoesAway(OutageCase):
 def admin(addresses: tuple[str, str], method: str, path: str, body: object = None) -> None:
     """The administration, asked without the driver."""
     url = f"{addresses[1]}/admin/v2/{path}"
-    httpx.request(method, url, json=body, trust_env=False).raise_for_status()
+    httpx.request(method, url, json=body, trust_env=False, timeout=120).raise_for_status()
 
 
 @pytest.mark.pulsar

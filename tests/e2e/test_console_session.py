@@ -161,7 +161,10 @@ def test_a_login_ends_the_session_before_it(service, browser):
     browser.log_in(TOKEN)
     assert browser.cookies[name] != before
     old = {"cookie": f"{name}={before}"}
-    assert problem(httpx.get(f"{browser.base_url}/status", headers=old)) == (401, "session-over")
+    assert problem(httpx.get(f"{browser.base_url}/status", headers=old, timeout=120)) == (
+        401,
+        "session-over",
+    )
     assert browser.get("/v1/session").json()["name"] == "token"
 
 
