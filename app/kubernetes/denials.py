@@ -1,8 +1,8 @@
 """Subscriptions in force of objects that are not accepted.
 
-Such a subscription stays as it was, as long as its namespace may have it. It is paused if the object is denied, if the
-rights of the namespace have become narrower, or if its Service can point to any address now. Otherwise a tenant could
-keep what the namespace has lost, by an object that is invalid on purpose.
+Such a subscription stays as it was, as long as its namespace may have it. It is paused if the object is denied, or if the
+namespace has lost a right that it needs. It is also paused if its Service can now point to any address. Otherwise a tenant
+could keep a lost right by an object that is invalid on purpose.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Denials:
         self._outcomes: dict[str, Outcome] = {}
 
     async def judge(self, place: Namespace, subscription: str, outcome: Outcome) -> Outcome:
-        """Pause the subscription of an object that is not accepted, if it may not go on. Return the outcome, which then
-        says so."""
+        """Pause the subscription of an object that is not accepted, if it may not go on. Return the outcome, with the
+        pause in its message."""
         self._outcomes.pop(subscription, None)
         if outcome.reason in _IN_FORCE or self._known.own(subscription) is None:
             return outcome

@@ -126,7 +126,7 @@ def _demand_no_placeholder(document: Any) -> None:
     if any(value == HIDDEN for value, _ in _nodes(document)):
         raise NotAccepted(
             "InvalidSpec",
-            f"A text is {HIDDEN}, which stands for a hidden secret. Cure: name the Secret by {SECRET_REF}.",
+            f"A text is {HIDDEN}, the placeholder of a secret. Cure: name the Secret by {SECRET_REF}.",
         )
 
 

@@ -44,8 +44,8 @@ class SubscriptionWriter:
 
     @property
     def _leading(self) -> AdminApi:
-        """Return the admin API for one write. Raise LeadLost if another process may be the leader by now: a process that
-        was stopped for a while would else undo what the other has written."""
+        """Return the admin API for one write. Raise LeadLost if another process may be the leader by now. A process that
+        was stopped for a while would undo the writes of that one."""
         if not self._holds():
             raise LeadLost("another process may be the leader by now")
         return self._admin
