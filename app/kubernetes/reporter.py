@@ -37,7 +37,7 @@ class _Reported(NamedTuple):
 
     outcome: Outcome
     ready: str  # the status of the condition Ready
-    generation: int
+    version: tuple[str, int]  # the uid and the generation of the object
     written: float  # monotonic time of the last write of the status
     starting: float  # monotonic time of the first report about the start, or 0
     letters: _Letters
@@ -89,7 +89,7 @@ class Reporter:
         key = named["namespace"], named["name"]
         earlier, before = self._reported.get(key), item.get("status") or {}
         shown = in_force(outcome, health)
-        starting = self._starting_since(shown, named["generation"], earlier)
+        starting = self._starting_since(shown, _version(item), earlier)
         written = 0.0 if earlier is None else earlier.written
         lasts = self._clock.monotonic() - starting if starting else 0.0
         if not starting or lasts >= _STARTS_WITHIN:
@@ -97,17 +97,19 @@ class Reporter:
         # after the status: while it cannot be written, the same Event would be written again and again
         letters = await self._write_events(item, before, health, earlier)
         self._reported[key] = _Reported(
-            outcome, shown.status, named["generation"], written, starting, letters
+            outcome, shown.status, _version(item), written, starting, letters
         )
         if starting and lasts < _SOON_FOR:
             self.wanted.set()
 
-    def _starting_since(self, shown: Outcome, generation: int, earlier: _Reported | None) -> float:
+    def _starting_since(
+        self, shown: Outcome, version: tuple[str, int], earlier: _Reported | None
+    ) -> float:
         """Return when the start of a subscription was reported first, or 0 if it does not start. Most starts end
         before they are written, which halves the writes for many new objects."""
         if shown.reason != "Starting":
             return 0.0
-        if earlier is not None and earlier.starting and earlier.generation == generation:
+        if earlier is not None and earlier.starting and earlier.version == version:
             return earlier.starting
         return self._clock.monotonic()
 
@@ -115,7 +117,7 @@ class Reporter:
         """Report the present state of the subscription of an object that was looked at before."""
         named = item["metadata"]
         earlier = self._reported.get((named["namespace"], named["name"]))
-        if earlier is not None and earlier.generation == named["generation"]:
+        if earlier is not None and earlier.version == _version(item):
             await self.report(item, earlier.outcome, health)
 
     async def _write_status(
@@ -214,6 +216,10 @@ def _stop_or_resume(
     if reason in _STOPPED and now.status == "True":
         return "Resumed", "The subscription delivers again."
     return None
+
+
+def _version(item: Any) -> tuple[str, int]:
+    return item["metadata"]["uid"], item["metadata"]["generation"]
 
 
 def _rfc3339(seconds: float) -> str:

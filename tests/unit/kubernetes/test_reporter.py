@@ -135,3 +135,12 @@ async def test_a_status_keeps_no_numbers_of_a_subscription_that_is_gone(house):
         "state": None, "lag": None, "deadLetters": None,
     }  # fmt: skip
     assert "lag" not in house.item["status"]
+
+
+async def test_a_new_object_of_the_same_name_shows_nothing_of_the_one_before(house):
+    """After ``kubectl replace --force``, Ready would else be True before the operator has looked at it (issue 46)."""
+    await house.report(RUNNING)
+    house.item["metadata"]["uid"] = "another"
+    house.item.pop("status")
+    await house.reporter.report_health(house.item, RUNNING)
+    assert len(house.cluster.statuses) == 1
