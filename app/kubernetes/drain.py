@@ -72,8 +72,16 @@ class Drain:
 
     def is_over(self, item: Any) -> bool:
         """Return True if a deleted object has waited as long as it may."""
+        return self._waited(item) >= self._within
+
+    def is_abandoned(self, item: Any) -> bool:
+        """Return True if the operator of another installation should have released a deleted object long ago."""
+        is_deleted = bool(item["metadata"].get("deletionTimestamp"))
+        return is_deleted and self._waited(item) >= self._within * 2
+
+    def _waited(self, item: Any) -> float:
         deleted = datetime.fromisoformat(item["metadata"]["deletionTimestamp"]).timestamp()
-        return self._clock.now() - deleted >= self._within
+        return self._clock.now() - deleted
 
     async def _patch(self, item: Any, *, add: bool) -> None:
         """Write the finalizers of exactly this version of the object. Raise KubernetesRefused with 409 if it has a

@@ -189,9 +189,12 @@ class Reconciler:
             await self._reporter.report(item, outcome, self._known.health(subscription))
 
     async def _leave(self, item: Any, subscription: str) -> None:
-        """Leave an object to the other installation that has its status, and pause the subscription of this one."""
+        """Leave an object to the other installation that has its status, and pause the subscription of this one. If the
+        other one is gone, a deleted object must not wait for it."""
         key = _key(item)
         self._reporter.forget(key)
+        if self._drain.is_abandoned(item):
+            await self._drain.remove_finalizer(item)
         await self._keep(subscription)
         if key not in self._foreign:
             self._foreign.add(key)

@@ -381,6 +381,21 @@ async def test_an_object_of_another_installation_is_left_to_it(house):
     assert "paused" not in house.admin.entries["team.a"]["document"]
 
 
+async def test_a_deleted_object_does_not_wait_for_an_installation_that_is_gone(house):
+    """It was removed without its hook, so a namespace would hang on its finalizer (issue 46)."""
+    deleted = {
+        "deletionTimestamp": "1970-01-01T00:00:10Z",
+        "finalizers": ["example.com/other", DRAIN_FINALIZER],
+    }
+    house.objects["a"] = {**an_object(**deleted), "status": {"operator": "skybridge/gone"}}
+    house.now.at = 129.0
+    await house.look()
+    assert house.cluster.patches == [], "the other installation may still be at work"
+    house.now.at = 131.0
+    await house.look()
+    assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == ["example.com/other"]
+
+
 async def test_a_namespace_that_is_not_listed_any_more_is_paused(house):
     house.objects["a"] = an_object()
     await house.look()
