@@ -148,3 +148,13 @@ def test_more_than_ten_items_can_be_added(load_text: Load) -> None:
     environ |= {f"SKYBRIDGE_ROUTES__{n}__TO": '{"broker": "log", "topic": "t"}' for n in range(12)}
     routes = load_text("", environ, minimal=True).config.routes
     assert [each.name for each in routes] == [f"r{n}" for n in range(12)]
+
+
+def test_a_hidden_value_is_named_by_the_variable_of_its_setting(load_text: Load) -> None:
+    """Its sections come from several variables, and a message named one of the others."""
+    environ = {
+        "SKYBRIDGE_SERVER__ADMIN__TOKEN": "the-token-of-the-administrator",
+        "SKYBRIDGE_SERVER__ADMIN__HOST": "127.0.0.9",
+    }
+    loaded = load_text("", environ, minimal=True)
+    assert loaded.redacted("at 127.0.0.9") == "at ${env:SKYBRIDGE_SERVER__ADMIN__HOST}"
