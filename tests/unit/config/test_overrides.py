@@ -157,4 +157,5 @@ def test_a_hidden_value_is_named_by_the_variable_of_its_setting(load_text: Load)
         "SKYBRIDGE_SERVER__ADMIN__HOST": "127.0.0.9",
     }
     loaded = load_text("", environ, minimal=True)
-    assert loaded.redacted("at 127.0.0.9") == "at ${env:SKYBRIDGE_SERVER__ADMIN__HOST}"
+    for name, value in environ.items():
+        assert loaded.redacted(f"it is {value}") == f"it is ${{env:{name}}}"
