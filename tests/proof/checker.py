@@ -25,6 +25,7 @@ from proof.checker_verdicts import VERDICTS, allowed_repeats
 from proof.history import BadHistory, Line, read_history, read_texts
 
 WITNESSES = 3  # of each verdict are shown; all are counted
+SHOWN = 600  # characters of a line in the report
 CLEAN, CONVICTED, NOT_JUDGED = 0, 1, 2
 
 _COUNTS = {
@@ -91,6 +92,11 @@ def texts_of(paths: Iterable[Path], numbers: Iterable[int]) -> dict[int, str]:
     return {number: text for number, text in read_texts(paths) if number in wanted}
 
 
+def _short(text: str) -> str:
+    """Return a line of the history for a terminal. A batch may have hundreds of events."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} …"
+
+
 def report(judgement: Judgement, paths: Sequence[Path]) -> str:
     """Return the judgement in words, with the lines of the witnesses."""
     lines = [_in_words(judgement.counts)]
@@ -101,7 +107,9 @@ def report(judgement: Judgement, paths: Sequence[Path]) -> str:
     for name, count in judgement.faults.items():
         lines.append(f"CONVICTED: {name}: {count}")
         for witness in judgement.witnesses[name]:
-            lines += [f"  {number}: {texts[number]}" for number in dict.fromkeys(witness)] + [""]
+            lines += [
+                f"  {number}: {_short(texts[number])}" for number in dict.fromkeys(witness)
+            ] + [""]
     ends = {
         CLEAN: "clean",
         CONVICTED: "convicted",
