@@ -111,6 +111,8 @@ class Overtaken(Exception):
 
 
 def _demand_start(loaded: Any, table: str, start: Progress) -> None:
+    if not start:
+        return
     stated = progress.stated(loaded) or {}
     if any(progress.offset_at(stated, b, t, n) > at for b, t, n, at in progress.places(start)):
         raise Overtaken(f"another process has written to {table}")

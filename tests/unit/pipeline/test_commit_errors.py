@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from app.pipeline import history
-from app.pipeline.archive import commit
+from app.pipeline.archive import commit, progress
 from app.pipeline.archive.files import DataFile
 from java_throwables import JavaError, throwable, wrapped
 
@@ -47,6 +47,21 @@ def test_files_are_removed_only_if_no_snapshot_can_name_them(
         change.return_value.commit.side_effect = wrapped(error)
     monkeypatch.setattr(history, "iceberg_table", lambda *_: table)
     monkeypatch.setattr(commit, "data_files", lambda *_: [])
+    monkeypatch.setattr(progress, "stored", lambda *_: {"main": {"another": {0: 1}}})
     with pytest.raises(JavaError):
         make([DataFile("events", "file:///lake/new.parquet")])
     assert table.io.return_value.deleteFile.called is removed
+
+
+def test_a_commit_of_unknown_state_that_the_table_has_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The progress that a snapshot states tells whether it was made (ADR 0063)."""
+    table, ends = MagicMock(), {"main": {"orders": {0: 9}}}
+    unknown = throwable(f"{ICEBERG}CommitStateUnknownException")
+    table.newFastAppend.return_value.commit.side_effect = wrapped(unknown)
+    monkeypatch.setattr(history, "iceberg_table", lambda *_: table)
+    monkeypatch.setattr(commit, "data_files", lambda *_: [])
+    monkeypatch.setattr(progress, "stored", lambda *_: ends)
+    monkeypatch.setattr(history, "changes_of", lambda _: iter(["the snapshot"]))
+    assert commit.append(MagicMock(), "lake.a.events", [], ends) == "the snapshot"  # type: ignore[comparison-overlap]
