@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final
@@ -109,6 +110,7 @@ def launch(settings: Mapping[str, str]) -> None:
     from pyspark import SparkContext  # noqa: PLC0415 - heavy, and an extra
 
     demand("pyspark", KNOWN, "app/spark/pyspark_adapter.py")
+    _end_quietly()
     before = os.environ.get(_ARGUMENTS)
     arguments = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     os.environ[_ARGUMENTS] = f"{shlex.join(arguments)} {before or _SHELL}"
@@ -119,3 +121,17 @@ def launch(settings: Mapping[str, str]) -> None:
             del os.environ[_ARGUMENTS]
         else:
             os.environ[_ARGUMENTS] = before
+
+
+def _end_quietly() -> None:
+    """Let PySpark's server of accumulators print nothing when the JVM has ended: the call that needs
+    the JVM reports it in one line."""
+    from pyspark.accumulators import AccumulatorServer  # noqa: PLC0415 - heavy, and an extra
+
+    print_error = AccumulatorServer.handle_error
+
+    def handle_error(server: AccumulatorServer, request: Any, client: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            print_error(server, request, client)
+
+    AccumulatorServer.handle_error = handle_error  # type: ignore[method-assign, assignment]

@@ -80,6 +80,7 @@ class Following:
             SetupError: The topics or the lake cannot be archived, or another process has the lock.
             BrokerUnavailable: The broker does not answer at the first step.
         """
+        self._job.held.demand_not_lost()
         begun = time.monotonic()
         if begun < self._due:
             return

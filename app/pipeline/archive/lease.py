@@ -60,6 +60,9 @@ class LakeHold:
         """
         return math.inf
 
+    def demand_not_lost(self) -> None:
+        """Raise SetupError if this process has noticed that another one has taken the lock."""
+
     def demand(self) -> None:
         """Raise SetupError if another process has taken the lock."""
 
@@ -169,10 +172,13 @@ class Lease(LakeHold):
                     break
         return True
 
-    def demand(self) -> None:
-        """Renew the lease. Raise SetupError if another process has it."""
+    def demand_not_lost(self) -> None:
         if self.lost_to:
             raise lock_error(self.lost_to)
+
+    def demand(self) -> None:
+        """Renew the lease. Raise SetupError if another process has it."""
+        self.demand_not_lost()
         if not self.renew() or not self.seconds_left():
             raise lock_error(self.holder().name)
 

@@ -25,7 +25,11 @@ NOTHING: Any = None
 class Hold(LakeHold):
     """A lock, which another process may have taken."""
 
-    lost = False
+    lost = has_noticed = False
+
+    def demand_not_lost(self) -> None:
+        if self.has_noticed:
+            raise lock_error("another")
 
     def demand(self) -> None:
         if self.lost:
@@ -126,6 +130,14 @@ def test_what_fails_is_tried_again(house: House, make: Callable[[str], Exception
     house.following.step()
     assert house.troubles() == [("copy", "does not answer")]
     assert house.following.copied == 1
+
+
+def test_a_lost_lock_ends_the_archive_although_no_step_fails(house: House) -> None:
+    """A process that was suspended finds no new record, because another one has copied them."""
+    house.following.step()
+    house.held.has_noticed = True
+    with pytest.raises(SetupError, match="is being written by another"):
+        house.following.step()
 
 
 def test_what_failed_waits(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
