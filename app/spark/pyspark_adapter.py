@@ -16,6 +16,7 @@ it, then name it in ``KNOWN``.
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -124,8 +125,8 @@ def launch(settings: Mapping[str, str]) -> None:
 
 
 def _end_quietly() -> None:
-    """Let PySpark's server of accumulators print nothing when the JVM has ended: the call that needs
-    the JVM reports it in one line."""
+    """Let PySpark and Py4J print no traceback when the JVM has ended: the call that needs the JVM
+    raises an error, which is reported in one line."""
     from pyspark.accumulators import AccumulatorServer  # noqa: PLC0415 - heavy, and an extra
 
     print_error = AccumulatorServer.handle_error
@@ -135,3 +136,9 @@ def _end_quietly() -> None:
             print_error(server, request, client)
 
     AccumulatorServer.handle_error = handle_error  # type: ignore[method-assign, assignment]
+    logging.getLogger().addFilter(_is_of_others)
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Return False for what Py4J logs about each broken connection before it raises the error."""
+    return record.module not in ("java_gateway", "clientserver")

@@ -25,7 +25,7 @@ from app.pipeline.archive.metrics import ArchiveMetrics
 from app.pipeline.archive.rewrite import replace_files
 from app.pipeline.archive.table_state import TableState, table_state
 from app.pipeline.settings import Lake
-from app.spark.faults import REFUSALS, is_any
+from app.spark.faults import REFUSALS, ended_fault, is_any
 from app.spark.session import first_line
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class FileMerger:
     def step(self) -> None:
         """Look at all tables and merge small files of one of them, if ``EVERY`` seconds have passed.
 
-        An error is logged and counted, and never raised.
+        An error is logged and counted. Only the end of Java is raised.
         """
         now = time.monotonic()
         if now < self._next:
@@ -161,7 +161,9 @@ class FileMerger:
                     self._watched.remove(each)  # the others come first at the next step
                     self._watched.append(each)
                     return
-            except Exception as why:  # noqa: BLE001 - the archive goes on after any error
+            except Exception as why:  # the archive goes on, unless Java has ended
+                if ended := ended_fault(why):
+                    raise ended from why
                 self._give_up(each, why)
 
     def _look(self, table: _Watched, now: float) -> None:
