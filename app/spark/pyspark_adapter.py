@@ -125,8 +125,9 @@ def launch(settings: Mapping[str, str]) -> None:
 
 
 def _end_quietly() -> None:
-    """Let PySpark and Py4J print no traceback when the JVM has ended: the call that needs the JVM
-    raises an error, which is reported in one line."""
+    """Let PySpark and Py4J print no traceback when the JVM has ended.
+
+    The call that needs the JVM raises an error, which is reported in one line."""
     from pyspark.accumulators import AccumulatorServer  # noqa: PLC0415 - heavy, and an extra
 
     print_error = AccumulatorServer.handle_error
