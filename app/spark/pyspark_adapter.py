@@ -1,14 +1,15 @@
 """Access to the Java objects of a Spark session, through undocumented attributes of pyspark (ADR 0046).
 
-==================  ==========================================================================================
-undocumented        gain, and the public alternative
-==================  ==========================================================================================
-``_jvm``            the classes of Iceberg, Hadoop and Kafka's client have no name in Python. None.
-``_jsparkSession``  snapshots of a table without a Spark job (0.1 s each), and Spark's own parser. For the first,
-                    queries of Iceberg's metadata tables, which return no parents; for the second none.
-``_origin``         the class and the causes of an error of Java. The words of its message, which change.
-``_gateway``        whether the JVM has ended. None.
-==================  ==========================================================================================
+=====================  ==========================================================================================
+undocumented           gain, and the public alternative
+=====================  ==========================================================================================
+``_jvm``               the classes of Iceberg, Hadoop and Kafka's client have no name in Python. None.
+``_jsparkSession``     snapshots of a table without a Spark job (0.1 s each), and Spark's own parser. For the first,
+                       queries of Iceberg's metadata tables, which return no parents; for the second none.
+``_origin``            the class and the causes of an error of Java. The words of its message, which change.
+``_gateway``           whether the JVM has ended. None.
+``AccumulatorServer``  no traceback of its thread when the JVM has ended. None.
+=====================  ==========================================================================================
 
 pyspark is pinned, with the jars that ``app/spark/jars.py`` names. For another version: run ``tests/pipeline`` with
 it, then name it in ``KNOWN``.
