@@ -25,7 +25,7 @@ from service_process import ServeProcess, ServiceProcess, free_ports
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
-TEAM, OTHER = "team-billing", "team-stock"
+TEAM, OTHER, GONE = "team-billing", "team-stock", "team-gone"
 ADMIN, KUBERNETES = "token-of-the-administrator", "token-of-the-operator"
 SECRETS = (
     "whsec_Zmlyc3Qtc2VjcmV0LW9mLXRoZS10ZXN0cw==",
@@ -36,7 +36,7 @@ LEASE = {"name": "bridge-skybridge-operator", "namespace": TEAM, "seconds": 5}
 
 
 class Cluster:
-    """An API server with two namespaces, as the tests and the operator reach it."""
+    """An API server with three namespaces, as the tests and the operator reach it."""
 
     def __init__(self, rest: Rest, kubeconfig: Path, server: FakeApiServer | ApiServer) -> None:
         self.rest, self.kubeconfig, self.server = rest, kubeconfig, server
@@ -60,12 +60,12 @@ def _real(_: Path) -> Iterator[Cluster]:
     user = "system:serviceaccount:skybridge:operator"
     with api_server() as server:
         server.add_definition(chart.documents(chart.DEFINITION.read_text())[0])
-        for each in (TEAM, OTHER):
+        for each in (TEAM, OTHER, GONE):
             server.add_namespace(each)
             server.grant(user, _rules("Role"), each)
         server.grant(user, _rules("ClusterRole", "bridge-skybridge-operator"))
         server.start_controllers()
-        server.wait_until_may(user, "watch", f"{paths.PLURAL}.{paths.GROUP}", "-n", OTHER)
+        server.wait_until_may(user, "watch", f"{paths.PLURAL}.{paths.GROUP}", "-n", GONE)
         trust = ssl.create_default_context(cafile=server.authority.path("ca.crt"))
         trust.load_cert_chain(
             server.authority.path("user0.crt"), server.authority.path("user0.key")
@@ -133,7 +133,10 @@ class Bridge:
             "hosts": ["127.0.0.1"],
         }
         section = {
-            "namespaces": [hosts, {"name": OTHER, "topics": ["of-others"]}],
+            "namespaces": [
+                hosts,
+                *({"name": each, "topics": ["of-others"]} for each in (OTHER, GONE)),
+            ],
             "lease": {**LEASE, "namespace": lease_in},
             "drain_timeout": "60s",
             "admin": {"url": self.service.admin_url, "token": KUBERNETES},
@@ -404,17 +407,17 @@ async def test_a_deleted_namespace_is_gone_after_its_objects_have_drained(cluste
         "sink": {"pull": {}},
         "onDelete": "drain",
     }
-    cluster.rest.subscription(OTHER, "pulled", pull)
+    cluster.rest.subscription(GONE, "pulled", pull)
     await until(
-        lambda: condition(cluster, "pulled", namespace=OTHER).get("status") == "True", "ready"
+        lambda: condition(cluster, "pulled", namespace=GONE).get("status") == "True", "ready"
     )
-    cluster.rest.delete(f"/api/v1/namespaces/{OTHER}")
+    cluster.rest.delete(f"/api/v1/namespaces/{GONE}")
 
     def spaces() -> list[str]:
         return [each["metadata"]["name"] for each in cluster.rest.items("/api/v1/namespaces")]
 
-    await until(lambda: OTHER not in spaces(), "the namespace is gone", within=100, turn=0.5)
-    assert bridge.shown(f"{OTHER}.pulled") is None
+    await until(lambda: GONE not in spaces(), "the namespace is gone", within=100, turn=0.5)
+    assert bridge.shown(f"{GONE}.pulled") is None
 
 
 async def test_the_admin_api_changes_no_subscription_of_an_object(cluster, bridge, target):
