@@ -179,7 +179,7 @@ class Reconciler:
                 del self._ending[subscription]
             await self._keep(subscription)
             self._reporter.forget(key)
-        elif item["metadata"].get("deletionTimestamp"):
+        elif is_deleted:
             await self._end(item, subscription)
         else:
             self._ending.pop(subscription, None)  # of an earlier object of this name

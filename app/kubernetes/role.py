@@ -27,6 +27,7 @@ from app.telemetry.tasks import keep, stop_task
 
 _EVERY = 5.0  # seconds between two readings of all subscriptions
 _FEW = 20  # objects in work
+_AGAIN = 1.0  # seconds until a first reading that failed is tried again
 _SOON = 0.3  # seconds until a reading after a change, so that several changes share it
 
 _log = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class _Term:
                 await self._known.refresh()
             except SkybridgeError as error:
                 self._report(error)
-                await self._clock.sleep(1.0)
+                await self._clock.sleep(_AGAIN)
             else:
                 self._trouble = ""
                 return

@@ -22,6 +22,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from socketserver import BaseServer
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final
 
@@ -131,14 +132,13 @@ def _end_quietly() -> None:
     The call that needs the JVM raises an error, which is reported in one line."""
     from pyspark.accumulators import AccumulatorServer  # noqa: PLC0415 - heavy, and an extra
 
-    print_error = AccumulatorServer.handle_error
-
-    def handle_error(server: AccumulatorServer, request: Any, client: Any) -> None:
-        if not isinstance(sys.exception(), EOFError | ConnectionError):
-            print_error(server, request, client)
-
-    AccumulatorServer.handle_error = handle_error  # type: ignore[method-assign, assignment]
+    AccumulatorServer.handle_error = _print_unless_ended  # type: ignore[method-assign]
     logging.getLogger().addFilter(_is_of_others)
+
+
+def _print_unless_ended(self: BaseServer, request: Any, client_address: Any) -> None:
+    if not isinstance(sys.exception(), EOFError | ConnectionError):
+        BaseServer.handle_error(self, request, client_address)
 
 
 def _is_of_others(record: logging.LogRecord) -> bool:

@@ -103,7 +103,7 @@ class PublishChannels:
         found = self._streams.get(stream)
         if found is None:
             if len(self._streams) >= MOST:
-                self._close_unused(0.0)
+                self._close_unused(age=0.0)
             found = PublishChannel(self._settings, self._targets, self._certain, counted=True)
             self._streams[stream] = found
             if self.connection is not None:
@@ -149,7 +149,7 @@ class PublishChannels:
             now = asyncio.get_running_loop().time()
             for each in (self.main, *self._streams.values()):
                 each.check(connection, now)
-            self._close_unused(UNUSED)
+            self._close_unused(age=UNUSED)
 
     def _close_unused(self, age: float) -> None:
         """Close the channels of streams that had no record for ``age`` seconds."""

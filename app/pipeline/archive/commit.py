@@ -110,6 +110,13 @@ class Overtaken(Exception):
     """The error for records that another process has written to the table meanwhile."""
 
 
+def may_be_repeated(error: BaseException) -> bool:
+    """Return True if a step may be chosen again after this error of its commit.
+
+    Another program has committed meanwhile, or the state of the commit is unknown."""
+    return isinstance(error, Overtaken) or is_any(error, REFUSALS | UNKNOWN)
+
+
 def _demand_start(loaded: Any, table: str, start: Progress) -> None:
     if not start:
         return

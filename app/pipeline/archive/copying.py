@@ -20,7 +20,7 @@ from app.pipeline.archive import commit, iceberg_adapter, progress, topics
 from app.pipeline.archive.job import ArchiveJob, ArchivePlan
 from app.pipeline.archive.topics import ArchivedTopics
 from app.spark import positions, source
-from app.spark.faults import LOST, REFUSALS, UNKNOWN, is_any
+from app.spark.faults import LOST, is_any
 from app.spark.pulsar.options import SCHEME
 from app.spark.source import Offsets
 
@@ -181,8 +181,8 @@ def copy_next(job: ArchiveJob, until: Offsets = NO_OFFSETS) -> tuple[CopyRange, 
         try:
             return found, copy(job, found) if found.size else 0
         except Exception as error:
-            passing = isinstance(error, TopicsRenewed | commit.Overtaken)
-            if not left or not (passing or is_any(error, REFUSALS | UNKNOWN | LOST)):
+            passing = isinstance(error, TopicsRenewed) or is_any(error, LOST)
+            if not left or not (passing or commit.may_be_repeated(error)):
                 raise
             job.held.demand()
     raise AssertionError("unreachable")

@@ -19,7 +19,7 @@ from app.pipeline.archive.lease import LakeHold
 from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.ranges import DeriveRange, pending, remaining, split_by_records
 from app.pipeline.settings import Lake
-from app.spark.faults import REFUSALS, UNKNOWN, is_any, lake_fault
+from app.spark.faults import lake_fault
 from app.spark.session import first_line
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _derive(job: ArchiveJob, piece: DeriveRange, known: IdentityCache) -> Derive
         try:
             return derive(job.spark, job.lake, piece, job.observe, known)
         except Exception as error:
-            if not isinstance(error, commit.Overtaken) and not is_any(error, REFUSALS | UNKNOWN):
+            if not commit.may_be_repeated(error):
                 raise
             piece = remaining(job.spark, job.lake, piece)
     return derive(job.spark, job.lake, piece, job.observe, known)

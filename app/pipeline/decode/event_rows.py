@@ -57,7 +57,10 @@ class TypeCode:
     decoder.
     """
 
-    STRING, INTEGER, BOOLEAN, OTHER = range(4)
+    STRING = 0
+    INTEGER = 1
+    BOOLEAN = 2
+    OTHER = 3
 
 
 TYPES: Final = tuple(
