@@ -9,7 +9,7 @@ import pytest
 
 from app.pipeline import tables
 from app.pipeline.archive import lease as lease_module
-from app.pipeline.archive import progress, ranges, run
+from app.pipeline.archive import commit, progress, ranges, run
 from app.pipeline.archive.derive import Derived
 from app.pipeline.archive.job import ArchiveJob
 from app.pipeline.archive.known import IdentityCache
@@ -38,7 +38,7 @@ def test_a_range_is_done_again_from_where_the_tables_are(monkeypatch: pytest.Mon
         return Derived(records=1)
 
     monkeypatch.setattr(run, "derive", deriving)
-    monkeypatch.setattr(run, "is_any", lambda _, classes: classes == REFUSALS | UNKNOWN)
+    monkeypatch.setattr(commit, "is_any", lambda _, classes: classes == REFUSALS | UNKNOWN)
     nothing: Any = None
     job = ArchiveJob(nothing, LAKE, nothing, nothing)
     assert run._derive(job, DeriveRange(START, END, START), IdentityCache()).records == 1
