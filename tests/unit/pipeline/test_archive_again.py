@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.pipeline import tables
-from app.pipeline.archive import lease as lease_module
 from app.pipeline.archive import commit, progress, ranges, run
+from app.pipeline.archive import lease as lease_module
 from app.pipeline.archive.derive import Derived
 from app.pipeline.archive.job import ArchiveJob
 from app.pipeline.archive.known import IdentityCache
