@@ -136,7 +136,6 @@ async def test_mutated_frames_harm_nobody(tmp_path: Path, caplog: pytest.LogCapt
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1_800)
 async def test_a_hundred_thousand_mutated_frames_harm_nobody(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -94,7 +94,6 @@ def test_what_the_stages_copy_reaches_the_build():
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1200)
 def test_the_stages_of_the_image_make_a_service_that_runs(tmp_path):
     """The RUN and COPY lines of ``build`` as a script in an empty folder; then ``skybridge`` of what was built,
     with nothing else on its path. /opt/skybridge stands for a folder of the test."""

@@ -22,7 +22,7 @@ from kafka_install import Missing
 from pages import CHECKOUT
 from waiting import wait_until
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly]
 
 VOLUME = "/var/lib/skybridge"
 USER = 10001

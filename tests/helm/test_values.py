@@ -77,7 +77,6 @@ def test_every_value_is_named_by_a_template_and_set_by_a_case():
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 def test_every_value_changes_what_is_rendered():
     """A value that nothing reads misleads (issue 9). Where a case of tests/helm/values sets one, the rendering
     is another without it, or is refused; and each is set by some case."""

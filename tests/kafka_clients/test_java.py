@@ -62,7 +62,6 @@ def test_javas_compression_is_read_by_librdkafka(servers, topic, compression):
     assert b"".join(value + b"\n" for value in values) == lines
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("count", [3_000, pytest.param(50_000, marks=pytest.mark.nightly)])
 def test_the_verifiable_producer_has_every_message_acknowledged_and_each_is_there(
     servers, topic, count

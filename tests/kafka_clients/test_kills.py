@@ -64,7 +64,6 @@ def produce_under_kills(
 
 @pytest.mark.fault
 @pytest.mark.usefixtures("with_java")
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("count", "a_second", "kills"),
     [(4_000, -1, 2), pytest.param(100_000, -1, 20, marks=pytest.mark.nightly)],

@@ -26,7 +26,7 @@ from lake_folders import holding, lake_in, plan_for, read_table, session_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kafka]
 
 COUNT = 2_000
 

@@ -17,7 +17,7 @@ from lake_events import make_topic, produce
 from lake_folders import lake_in, plan_for, session_of
 from waiting import wait_until
 
-pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka]
 
 
 @pytest.mark.usefixtures("spark")

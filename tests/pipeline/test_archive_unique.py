@@ -21,7 +21,7 @@ from app.pipeline.archive.ranges import pending, split_by_records
 from hand_made_lake import HandMadeLake
 from replay_records import binary_record
 
-pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.usefixtures("spark")]
 
 BROKEN = Record(b"k", (("ce_specversion", b"1.0"), ("ce_id", b"x")), b"{}")
 TOMBSTONE = Record(b"k", (), None)

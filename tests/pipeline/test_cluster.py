@@ -21,7 +21,7 @@ from kafka_install import Missing
 from lake_events import Produced, make_topic, produce
 from spark_cluster import SparkCluster, running_cluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.nightly, pytest.mark.timeout(900)]  # five JVMs
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 COUNT = 1_000
 CONFIG = """

@@ -25,7 +25,7 @@ from lake_folders import lake_in, plan_for, read_table, session_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("spark")]
 
 COUNT = 60
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 PAGE = CHECKOUT / "docs" / "guides" / "pipeline-engines.md"
 
-pytestmark = pytest.mark.timeout(900)
-
 
 def pasted(language: str) -> list[str]:
     return [block.text for block in blocks(PAGE) if block.language == language]

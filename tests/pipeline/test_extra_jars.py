@@ -35,7 +35,7 @@ pipeline:
     conf: {{spark.driver.extraJavaOptions: "{jvm}"}}
 """
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka]
 
 
 def test_a_missing_jar_is_named_before_spark_starts(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ pipeline: {{lake: {{warehouse: "{folder}"}}}}
 """
 TEXT = "58851-04-14 23:06:40"
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.usefixtures("spark")]
 
 
 @pytest.fixture(scope="module")

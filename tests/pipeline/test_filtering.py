@@ -7,7 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from pyspark.sql import functions as f
 
 from app.bindings import kafka as binding
@@ -21,8 +20,6 @@ from reroute_records import random_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.timeout(900)
 
 FILTERS = [
     Filter.model_validate(

@@ -148,7 +148,6 @@ class House:
         return (self.folder.parent / "lake.log").read_text()[-3000:]
 
 
-@pytest.mark.timeout(1800)
 def test_two_kills_neither_lose_nor_double(kafka: str, tmp_path: Path) -> None:
     """After the commit and before the checkpoint, and between the commits of a range."""
     house = House(kafka, tmp_path, 1_000, 600)
@@ -159,7 +158,6 @@ def test_two_kills_neither_lose_nor_double(kafka: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1800)
 def test_two_kills_of_processes_neither_lose_nor_double(kafka: str, tmp_path: Path) -> None:
     prove(House(kafka, tmp_path, 3_000, 1_500), (AFTER_COMMIT, BETWEEN), upkeeps=1)
 

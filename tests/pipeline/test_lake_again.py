@@ -18,7 +18,7 @@ from lake_folders import lake_in, plan_for, session_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 COUNT, DROPPED = 400, 30
 RAW = ("topic", "partition", "offset", "key", "value", "record_time")

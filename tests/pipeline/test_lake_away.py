@@ -36,8 +36,6 @@ pipeline:
   spark: {{master: "local[1]", memory: 512m, conf: {{spark.driver.extraJavaOptions: "{jvm}"}}}}
 """
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture
 def away() -> int:

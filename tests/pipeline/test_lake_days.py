@@ -23,7 +23,7 @@ from hand_made_lake import HandMadeLake, Killed
 from lake_folders import read_table
 from replay_records import BEGIN, binary_record
 
-pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.usefixtures("spark")]
 
 DAY = 86_400.0
 KEPT = TypedTable(

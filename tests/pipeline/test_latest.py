@@ -21,8 +21,6 @@ from spark_answers import spark_answer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(900)
-
 
 def test_the_view_of_the_catalog_has_the_rows_that_duckdb_has(small_lake: FilledLake) -> None:
     """One row of each source, for none has a subject. What looks for tables finds no view."""

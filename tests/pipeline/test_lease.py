@@ -18,7 +18,7 @@ from lake_folders import lake_in, session_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.usefixtures("spark")]
 
 
 def silent(_text: str) -> None:

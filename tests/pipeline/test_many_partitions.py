@@ -15,7 +15,6 @@ from lake_folders import lake_in, plan_for, read_table, session_of
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.nightly,
-    pytest.mark.timeout(600),
     pytest.mark.usefixtures("spark"),
 ]
 

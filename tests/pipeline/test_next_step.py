@@ -13,8 +13,6 @@ from app.pipeline.state import LakeState, state
 from app.spark.settings import LakeCatalog
 from report_lake import END, WAITING, FilledLake
 
-pytestmark = pytest.mark.timeout(900)
-
 
 def test_the_state_is_that_of_the_rows(small_lake: FilledLake) -> None:
     """The newest record came a second before the end."""

@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.nightly,  # a JVM for each life of an archive
     pytest.mark.fault,
-    pytest.mark.timeout(3600),
 ]
 
 KILLS = int(os.environ.get("SKYBRIDGE_KILLS", "10"))

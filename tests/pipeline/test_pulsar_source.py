@@ -32,7 +32,7 @@ from pulsar_readback import plain_client, send_batch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.nightly, pytest.mark.pulsar, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.pulsar]
 
 PARTITIONS = 2
 Sent = tuple[str | None, bytes | None, tuple[tuple[str, bytes], ...]]

@@ -44,8 +44,6 @@ pipeline: {{lake: {{warehouse: "{folder}"}}}}
 
 PAGE = CHECKOUT / "docs" / "guides" / "pipeline-query.md"
 
-pytestmark = pytest.mark.timeout(900)
-
 
 def ask(lake: FilledLake, sql: str, *, limit: int = 0) -> QueryAnswer:
     return duck.ask(lake.lake, sql, limit=limit)

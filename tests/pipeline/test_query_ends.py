@@ -24,8 +24,6 @@ from app.pipeline.query.scan import LakeDataset
 from app.pipeline.settings import Lake
 from plain_lake import FILE, fill
 
-pytestmark = pytest.mark.timeout(900)
-
 SKYBRIDGE = Path(sys.executable).with_name("skybridge")
 FILES = 4
 MANY = pytest.param(25, marks=pytest.mark.nightly)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 COUNT, TOGETHER = 329, 25  # events; of one request, whose body has a bound
 SERVERS = Path(__file__).parents[2] / ".servers"
 
-pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka]
 
 
 def feed() -> list[CloudEvent]:

@@ -64,7 +64,7 @@ from virtual_clock import VirtualClock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka]
 
 SERVERS = Path(__file__).parents[2] / ".servers"
 SKYBRIDGE = Path(sys.executable).with_name("skybridge")

@@ -21,7 +21,7 @@ from app.pipeline.report.samples import former
 from app.store import attempt_log, open_store
 from report_lake import BEGIN, END, HOT, LATE, MIDDLE, ORDER, WAITING, FilledLake
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.usefixtures("spark")]
 
 
 def attempt(event: tuple[str, str, str], number: int, outcome: str) -> Attempt:

@@ -30,7 +30,6 @@ from waiting import wait_until
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.usefixtures("spark"),
-    pytest.mark.timeout(900),
 ]
 
 TYPED = TypedTable(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from app.pipeline.archive.job import ArchiveProgress
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka]
 
 
 def send(kafka: str, topic: str, name: str, count: int) -> set[str]:

@@ -19,7 +19,7 @@ from waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.nightly, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 Headers = list[tuple[str, str | bytes | None]]
 

@@ -30,7 +30,7 @@ from replay_records import binary_record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.usefixtures("spark")]
 
 ORDER = "com.example.order.created"
 LINE: dict[str, Any] = {

@@ -31,7 +31,7 @@ from spark_submit_jvm import submitted_jvm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka]
 
 SKYBRIDGE = Path(sys.executable).with_name("skybridge")
 COUNT, SECRETS = 300, 10

@@ -34,6 +34,7 @@ PAGE = CHECKOUT / "docs" / "nightly.md"
 LOGS = SERVERS / "nightly"
 PASSED = "passed"
 UNKNOWN = 600  # seconds, for the order of files that have no row
+LIMIT = 5400  # seconds of a test: several files share the cores, so a limit only ends what hangs
 _HEAD = """# Nightly
 
 The tests that `make test` leaves out: full counts, pairs of brokers, clients in other languages, every other kill. `make nightly` runs
@@ -97,7 +98,7 @@ def run(file: str, commit: str) -> Row:
     begun = time.monotonic()
     with log.open("wb") as out:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-m", "nightly", file],
+            [sys.executable, "-m", "pytest", "-m", "nightly", f"--timeout={LIMIT}", file],
             cwd=CHECKOUT, stdout=out, stderr=out, check=False,
         )  # fmt: skip
     seconds = round(time.monotonic() - begun)

@@ -117,14 +117,12 @@ def test_brokers_in_one_batch() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("topic", TOPICS)
 def test_twenty_thousand_mutated_records(topic: str) -> None:
     check(list(mutated(usual(topic, 2_000), 20_000, seed=20)), topic)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
 def test_twenty_thousand_generated_records() -> None:
     check(generated(20_000))
 
