@@ -41,7 +41,7 @@ from service_process import ServiceProcess, free_ports
 
 AT_ONCE = 24  # connections
 HANGS = 120.0  # seconds of a stream
-GROWTH = 300 << 20  # bytes that the service may grow after the first tenth of a piece
+GROWTH = 300 << 20  # bytes that the service may grow after a tenth of the time or the requests
 CLOSED = {"strangers", "intakes"}  # doors at which no hostile request may be accepted
 HONEST = 50  # streams between two events of the honest sender
 _ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Z][A-Za-z -]*\r\n")
@@ -163,6 +163,7 @@ class Piece:
     async def run(self, wanted: int, seconds: float) -> None:
         """Send until all requests of the run were sent, or the time is over."""
         over, early = time.monotonic() + seconds, 0
+        tenth = self._totals.requests + (wanted - self._totals.requests) // 10
         tasks: set[asyncio.Task[None]] = set()
         while self._totals.requests < wanted and time.monotonic() < over:
             while len(tasks) < AT_ONCE:
@@ -170,7 +171,8 @@ class Piece:
             done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()
-            if not early and time.monotonic() > over - 0.9 * seconds:
+            late = time.monotonic() > over - 0.9 * seconds
+            if not early and (late or self._totals.requests >= tenth):
                 early = self._service.resident()
         await asyncio.gather(*tasks)
         await self._send_honestly()
