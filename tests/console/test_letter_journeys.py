@@ -136,13 +136,14 @@ def test_a_hundred_thousand_dead_letters_scroll(pages: Pages, tmp_path: Path) ->
 _SCROLL = """async (downTo) => {
     const region = document.querySelector('[role=region][aria-label="Dead letters"]');
     const last = () => Number([...region.querySelectorAll("tr a")].pop()?.textContent);
-    for (const begun = Date.now(); last() > downTo; ) {
-        if (Date.now() - begun > 120000) throw new Error(`only down to ${last()}`);
+    for (let seen = last(), since = Date.now(); last() > downTo; ) {
+        if (last() !== seen) [seen, since] = [last(), Date.now()];
+        if (Date.now() - since > 120000) throw new Error(`only down to ${seen}`);
         region.scrollTop = region.scrollHeight;
         await new Promise(requestAnimationFrame);
     }
 }"""
-"""Drags the bar down until the row of this id is drawn."""
+"""Drags the bar down until the row of this id is drawn. Fails if no further row is drawn for two minutes."""
 
 
 def fill(file: Path, count: int) -> None:

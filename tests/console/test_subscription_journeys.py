@@ -18,7 +18,6 @@ from threaded_http import ThreadedServer
 from waiting import wait_until
 
 WITHIN = WITHIN_MS / 1000
-SEEN_MS = 3_000  # a broker that goes or comes back is on the page
 
 
 @pytest.fixture(scope="module")
@@ -258,10 +257,10 @@ def test_a_subscription_is_changed_and_deleted_by_its_typed_name(
 
 @pytest.mark.nightly
 @pytest.mark.rabbitmq
-def test_a_broker_that_goes_and_comes_back_is_seen_within_three_seconds(
+def test_a_broker_that_goes_and_comes_back_is_seen(
     rabbitmq: str, tmp_path: Path, pages: Pages
 ) -> None:
-    """From when the service itself knows: how soon that is depends on the broker's client."""
+    """Without a reload of the page, once the service itself knows."""
     with TcpRelay(rabbitmq) as relay:
         broker = {"kind": "rabbitmq", "addresses": relay.address}
         service = ConsoleService(tmp_path, lambda found: found["brokers"].update(rabbit=broker))
@@ -271,12 +270,12 @@ def test_a_broker_that_goes_and_comes_back_is_seen_within_three_seconds(
             expect(shown).to_contain_text("healthy")
             relay.cut()
             wait_until(lambda: not healthy(service, "rabbit"), "a broker that is away", WITHIN)
-            expect(shown).to_contain_text("broker away", timeout=SEEN_MS)
+            expect(shown).to_contain_text("broker away")
             needs = page.get_by_role("list", name="What needs a person")
             expect(needs).to_contain_text("Broker rabbit")
             relay.mend()
             wait_until(lambda: healthy(service, "rabbit"), "a broker that is back", WITHIN)
-            expect(shown).to_contain_text("healthy", timeout=SEEN_MS)
+            expect(shown).to_contain_text("healthy")
             expect(needs).to_be_hidden()
 
 

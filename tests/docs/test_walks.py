@@ -90,7 +90,6 @@ class Copy:
             capture_output=True,
             text=True,
             check=False,
-            timeout=900,
         )
 
     def _git(self, *words: str, text: str | None = None) -> None:
