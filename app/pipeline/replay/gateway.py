@@ -13,9 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote_from_bytes
 
+import msgspec
+
 from app.bindings import http, kafka
 from app.bindings.record import Record
 from app.bindings.transcode import EncodeOptions
+from app.delivery.backoff import retry_after
 from app.errors import BrokerUnavailable, SenderError
 from app.interfaces import Clock
 from app.libraries.httpx_client import httpx
@@ -101,10 +104,11 @@ class GatewayOutlet:
                 continue
             if answer.is_success:
                 return ""
-            retryable, code = _problem(answer)
+            retryable, code = problem_of(answer)
             if answer.status_code not in LATER or not retryable:
                 return f"{answer.status_code} {code}".strip()
-            await trying.after(self._away(f"{answer.status_code}", _seconds(answer)))
+            wait = wait_of(answer, self._clock.now())
+            await trying.after(self._away(f"{answer.status_code}", wait))
 
     def _away(self, why: str, retry_after: float | None = None) -> BrokerUnavailable:
         return BrokerUnavailable(
@@ -116,16 +120,17 @@ def _as_bytes(headers: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), text.encode("utf-8", "surrogateescape")) for name, text in headers]
 
 
-def _seconds(answer: httpx.Response) -> float | None:
-    text = answer.headers.get("retry-after", "")
-    return float(text) if text.isdecimal() else None
+def wait_of(answer: httpx.Response, now: float) -> float | None:
+    """Return the seconds that the response asks to wait (Retry-After, RFC 9110 10.2.3), or None."""
+    until = retry_after(answer.headers.get("retry-after", ""), now)
+    return None if until is None else until - now
 
 
-def _problem(answer: httpx.Response) -> tuple[bool, str]:
+def problem_of(answer: httpx.Response) -> tuple[bool, str]:
     """Return whether a later attempt may succeed, and the code of the problem."""
     try:
-        body = answer.json()
-    except ValueError:
+        body = msgspec.json.decode(answer.content)
+    except (ValueError, RecursionError):
         body = None
     problem = body if isinstance(body, dict) else {}
     code = str(problem.get("type", "")).rpartition(":")[2]

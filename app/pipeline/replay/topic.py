@@ -137,5 +137,5 @@ class RetryWaits:
             self._since, self._delay = now, FIRST_WAIT
         if not error.retryable or now - self._since > PATIENCE:
             raise error
-        await self._clock.sleep(max(self._delay, error.retry_after or 0.0))
+        await self._clock.sleep(max(self._delay, min(error.retry_after or 0.0, PATIENCE)))
         self._delay = min(self._delay * 2, LONGEST_WAIT)
