@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,6 +22,7 @@ from app.pipeline.archive.job import ArchiveJob, ArchivePlan
 from app.pipeline.archive.topics import ArchivedTopics
 from app.spark import positions, source
 from app.spark.faults import LOST, is_any
+from app.spark.positions import PositionReader, Where
 from app.spark.pulsar.options import SCHEME
 from app.spark.source import Offsets
 
@@ -97,15 +99,16 @@ def next_range(job: ArchiveJob) -> CopyRange:
     state, held = known.with_current(current), topics.copied(spark, lake, loaded).get(broker, {})
     again = topics.renewed(known.ids, current)
     with positions.open_positions(spark, plan.place) as asked:
-        latest, first = asked.at(plan.topics, "latest"), asked.at(plan.topics, "earliest")
-        wanted, new = dict[str, dict[int, int]](), dict[str, dict[int, int]]()
-        begin: Offsets | None = None
-        for topic, n, _ in _each(latest):
-            at = _known_offset(state, held, topic, n)
-            if at is None:
-                begin = begin or asked.at(plan.topics, plan.start)
-                at = new.setdefault(topic, {})[n] = (first if topic in again else begin)[topic][n]
-            wanted.setdefault(topic, {})[n] = at
+        first, latest = asked.at(plan.topics, "earliest"), asked.at(plan.topics, "latest")
+        begin = first
+        if unknown := [t for t in plan.topics if t not in again and not _is_known(state, held, t)]:
+            begin = {**first, **_begin(asked, plan.start, unknown, first, latest)}
+    wanted, new = dict[str, dict[int, int]](), dict[str, dict[int, int]]()
+    for topic, n, _ in _each(latest):
+        at = _known_offset(state, held, topic, n)
+        if at is None:
+            at = new.setdefault(topic, {})[n] = begin[topic][n]
+        wanted.setdefault(topic, {})[n] = at
     if new or state != known:
         firsts = {t: {**state.first.get(t, {}), **new.get(t, {})} for t in {*state.first, *new}}
         state = msgspec.structs.replace(state, first=firsts)
@@ -210,17 +213,35 @@ def _each(offsets: Offsets) -> list[tuple[str, int, int]]:
     return [(topic, n, at) for topic, each in offsets.items() for n, at in each.items()]
 
 
+def _known(state: ArchivedTopics, held: Offsets, topic: str) -> list[Mapping[int, int]]:
+    """Return what the lake knows of a topic: its offsets by partition, the first ones count most."""
+    stored = state.names.get(topic, topic)
+    known = (held.get(stored), state.first.get(topic), state.starts.get(topic))
+    return [each for each in known if each]
+
+
+def _is_known(state: ArchivedTopics, held: Offsets, topic: str) -> bool:
+    return bool(_known(state, held, topic))
+
+
 def _known_offset(state: ArchivedTopics, held: Offsets, topic: str, n: int) -> int | None:
     """Return the first offset of a partition that the lake does not have; None if the partition is
     new to the lake."""
-    for known, name in (
-        (held, state.names.get(topic, topic)),
-        (state.first, topic),
-        (state.starts, topic),
-    ):
-        if (found := known.get(name, {}).get(n)) is not None:
-            return found
-    return None
+    return next((each[n] for each in _known(state, held, topic) if n in each), None)
+
+
+def _begin(
+    asked: PositionReader, start: Where, topics: Sequence[str], first: Offsets, latest: Offsets
+) -> Offsets:
+    """Return where reading begins in topics that are new to the lake. That is not after the end that was
+    read before: a topic goes on while its offsets are asked for."""
+    if isinstance(start, str):
+        return {topic: (first if start == "earliest" else latest)[topic] for topic in topics}
+    found = asked.at(topics, start)
+    return {
+        topic: {n: min(at, found[topic].get(n, at)) for n, at in latest[topic].items()}
+        for topic in topics
+    }
 
 
 def _demand_kept(wanted: Offsets, first: Offsets, end: Offsets, plan: ArchivePlan) -> None:

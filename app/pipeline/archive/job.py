@@ -24,7 +24,7 @@ class ArchivePlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         place: The cluster of the topics.
         topics: The topics.
-        start: Where reading begins in partitions that the lake does not know.
+        start: Where reading begins in topics that the lake does not know.
         trigger: The seconds from the start of one batch to the next.
         most: The largest number of records in a batch. A batch of Pulsar has all records.
         at_once: The largest number of records that are derived at once, and repeated after a kill.
