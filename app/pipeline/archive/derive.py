@@ -98,7 +98,7 @@ def derive(
     """
     observe("range begun")
     arrived = raw.records(spark, lake, piece.start, piece.end)
-    there = bool(piece.only) or progress.covers(piece.before, piece.end)
+    there = bool(piece.only) or piece.is_in(piece.before)
     found = write_decoded(
         spark,
         lake,
@@ -136,8 +136,8 @@ def typed_tasks(spark: SparkSession, lake: Lake, piece: DeriveRange) -> list[Typ
         TypedTask(
             each,
             layouts.layout(spark, lake, each.table, each),
-            rows=not progress.covers(piece.typed.get(each.table, {}), piece.end),
-            unfit=not (piece.only and progress.covers(piece.unfit, piece.end)),
+            rows=not piece.is_in(piece.typed.get(each.table, {})),
+            unfit=not (piece.only and piece.is_in(piece.unfit)),
         )
         for each in lake.tables
         if piece.only in ("", each.table)
@@ -164,7 +164,7 @@ def _commit_typed(
         own = [each for each in left if each.name == name]
         left = [each for each in left if each.name != name]
         done = piece.typed.get(name, {})
-        if not progress.covers(done, piece.end):
+        if not piece.is_in(done):
             with commit.removing_on_error(spark, lake.table(tables.QUARANTINE_TABLE), left):
                 ends = progress.merged(done, piece.end)
                 commit.append(spark, lake.table(name), own, ends, start=piece.start)

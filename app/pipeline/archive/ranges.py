@@ -62,6 +62,11 @@ class DeriveRange(msgspec.Struct, frozen=True):
             for broker, topic, partition, end in progress.places(self.end)
         )
 
+    def is_in(self, done: Progress) -> bool:
+        """Return True if a table with this progress has all records of the range. It may not know a
+        partition of which the range has no record."""
+        return progress.covers(progress.merged(done, self.start), self.end)
+
     def piece(self, start: Progress, end: Progress) -> DeriveRange:
         """Return a part of the range."""
         return msgspec.structs.replace(self, start=start, end=end, older=())
@@ -74,25 +79,26 @@ def pending(spark: SparkSession, lake: Lake) -> DeriveRange:
         SetupError: ``events`` was dropped or rolled back, so it lacks records that are derived.
     """
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
-    _demand_events(spark, lake, done)
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     typed = {each.table: _typed(spark, lake, each.table) for each in lake.tables}
     raw = history.iceberg_table(spark, lake.table(tables.RAW_TABLE))
     if raw.currentSnapshot() is None:
+        _demand_events(spark, lake, progress.NO_PROGRESS, done)
         return DeriveRange(done, done, before, typed)
     copied = topics.copied(spark, lake, raw)
     begun = progress.lesser(topics.first_offsets(raw), copied)  # topics may have no record yet
+    _demand_events(spark, lake, begun, done)
     start = progress.merged(done, begun)
     older = tuple(_older(spark, lake, done, typed))
     return DeriveRange(start, progress.merged(start, copied), before, typed, older=older)
 
 
-def _demand_events(spark: SparkSession, lake: Lake, done: Progress) -> None:
+def _demand_events(spark: SparkSession, lake: Lake, begun: Progress, done: Progress) -> None:
     """Raise SetupError if ``events`` states less progress than ``quarantine``, which is written after
-    it."""
+    it. Before the offsets ``begun`` there are no records."""
     events = lake.table(tables.EVENTS_TABLE)
     found = progress.stored(spark, events)
-    if found is not None and not progress.covers(found, done):
+    if found is not None and not progress.covers(progress.merged(found, begun), done):
         raise SetupError(
             f"{events} lacks events that it had: the table was dropped or rolled back",
             setting="pipeline.lake",
