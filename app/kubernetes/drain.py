@@ -16,17 +16,22 @@ from app.kubernetes.names import DRAIN_FINALIZER, GROUP, PLURAL
 
 
 class Drain:
-    """The finalizers of objects. ``within`` is the most seconds that a deleted object waits."""
+    """The finalizers of objects. ``within`` is the most seconds that a deleted object waits. ``operator`` is the name by
+    which objects show their operator in ``status.operator``."""
 
-    def __init__(self, client: KubernetesClient, clock: Clock, within: float) -> None:
+    def __init__(
+        self, client: KubernetesClient, clock: Clock, within: float, operator: str = ""
+    ) -> None:
         self._client = client
         self._clock = clock
         self._within = within
+        self._operator = operator
 
-    async def set_finalizer(self, item: Any) -> None:
-        """Add the finalizer to an object with ``onDelete: drain``, and remove it from any other."""
+    async def set_finalizer(self, item: Any, *, has_subscription: bool) -> None:
+        """Add the finalizer to an object with ``onDelete: drain`` that has a subscription, and remove it from any other.
+        A refused object has nothing to deliver, so nothing must wait for it."""
         has = DRAIN_FINALIZER in item["metadata"].get("finalizers", ())
-        if (item["spec"].get("onDelete") == "drain") != has:
+        if (has_subscription and item["spec"].get("onDelete") == "drain") != has:
             await self._patch(item, add=not has)
 
     async def remove_finalizer(self, item: Any) -> None:
@@ -36,10 +41,12 @@ class Drain:
 
     async def release(self, namespace: str, name: str) -> None:
         """Remove the finalizer and the operator from an object whose namespace is not listed any more. One that is
-        gone is no error."""
+        gone is no error. One that another operator has by now is left to it."""
         path = paths.subscription(namespace, name)
         try:
             item = await self._client.get(path)
+            if (item.get("status") or {}).get("operator") not in {None, self._operator}:
+                return
             await self.remove_finalizer(item)
             await self._client.patch(f"{path}/status", {"status": {"operator": None}})
         except KubernetesRefused as refused:

@@ -183,9 +183,10 @@ class Reconciler:
             await self._end(item, subscription)
         else:
             self._ending.pop(subscription, None)  # of an earlier object of this name
-            await self._drain.set_finalizer(item)
             outcome = await self._outcome(place, item, subscription)
             outcome = await self._denials.judge(place, subscription, outcome)
+            has_subscription = self._known.own(subscription) is not None
+            await self._drain.set_finalizer(item, has_subscription=has_subscription)
             await self._reporter.report(item, outcome, self._known.health(subscription))
 
     async def _leave(self, item: Any, subscription: str) -> None:
@@ -205,9 +206,11 @@ class Reconciler:
         if DRAIN_FINALIZER not in item["metadata"].get("finalizers", ()):
             return  # another finalizer holds the object; its deletion comes later
         if item["spec"].get("onDelete") != "drain":  # changed at last
-            await self._keep(subscription)
-            await self._drain.remove_finalizer(item)
             self._ending.pop(subscription, None)
+            await self._drain.remove_finalizer(
+                item
+            )  # first: its namespace must not wait for the service
+            await self._keep(subscription)
             return
         entry = self._known.own(subscription)
         first = self._ending.setdefault(subscription, self._known.begun + 1)

@@ -130,7 +130,7 @@ class _Term:
         self._clock = clock
         self._trouble = "the first reading of all subscriptions is not complete"
         self.reporter = reporter
-        drain = Drain(client, clock, settings.drain_timeout)
+        drain = Drain(client, clock, settings.drain_timeout, name)
         self._namespaces = {
             each.name: Namespace(client, each, self._changed, name) for each in settings.namespaces
         }

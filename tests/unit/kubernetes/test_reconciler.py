@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.config.model.operator import OperatorNamespace
-from app.kubernetes.admin import AdminRefused
+from app.kubernetes.admin import AdminRefused, AdminUnavailable
 from app.kubernetes.drain import Drain
 from app.kubernetes.known import KnownSubscriptions
 from app.kubernetes.names import DRAIN_FINALIZER, SECRET_LABEL, SECRET_USE
@@ -77,14 +77,15 @@ class Reporter:
 
 class Cluster:
     def __init__(self):
-        self.patches = []
+        self.patches, self.operator = [], "skybridge/mine"
 
     async def patch(self, path, change):
         self.patches.append((path, change))
 
     async def get(self, path):
         assert path.endswith("/namespaces/team/subscriptions/a")
-        return an_object(finalizers=["example.com/other", DRAIN_FINALIZER])
+        status = {"operator": self.operator}
+        return {**an_object(finalizers=["example.com/other", DRAIN_FINALIZER]), "status": status}
 
 
 def an_object(name="a", *, url="https://a.example.com/", **metadata):
@@ -108,7 +109,7 @@ class House:
             each.complete = True
         self.now, self.unread = SimpleNamespace(at=0.0), False
         self.leads = True
-        drain = Drain(self.cluster, SimpleNamespace(now=lambda: self.now.at), 60)
+        drain = Drain(self.cluster, SimpleNamespace(now=lambda: self.now.at), 60, "skybridge/mine")
         self.known = KnownSubscriptions(self.admin)
         self.work = Reconciler(
             self.admin,
@@ -193,6 +194,39 @@ async def test_a_deleted_object_that_is_changed_to_keep_keeps_its_subscription(h
     del house.objects["a"]
     await house.look()
     assert house.admin.entries["team.a"]["document"]["paused"] is True
+
+
+@pytest.mark.parametrize("error", [AdminUnavailable("away"), AdminRefused(422, "x", "broken")])
+async def test_a_deleted_object_that_is_changed_to_keep_waits_for_no_service(house, error):
+    """Its namespace must never hang on a service that is away, or that refuses the pause (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    replace = house.admin.replace
+
+    async def fail(*_):
+        raise error
+
+    house.admin.replace = fail
+    item = an_object(deletionTimestamp="1970-01-01T00:00:10Z", finalizers=[DRAIN_FINALIZER])
+    item["spec"]["onDelete"] = "keep"
+    house.objects["a"] = item
+    with pytest.raises(type(error)):
+        await house.look()
+    assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == []
+    house.admin.replace = replace
+    del house.objects["a"]
+    await house.look()
+    assert house.admin.entries["team.a"]["document"]["paused"] is True
+
+
+@pytest.mark.parametrize(("url", "waits"), [("https://a.example.com/", True), ("x", False)])
+async def test_only_an_object_with_a_subscription_waits_for_its_events(house, url, waits):
+    """A refused object has none. After its namespace is taken from the list, nothing would end its wait (issue 46)."""
+    house.objects["a"] = an_object(url=url)
+    house.objects["a"]["spec"]["onDelete"] = "drain"
+    assert (await house.look()).reason == ("Accepted" if waits else "InvalidSpec")
+    found = [change["metadata"]["finalizers"] for _, change in house.cluster.patches]
+    assert found == ([[DRAIN_FINALIZER]] if waits else [])
 
 
 async def test_a_deleted_object_waits_for_the_service_no_longer_than_its_time(house):
@@ -407,6 +441,18 @@ async def test_a_namespace_that_is_not_listed_any_more_is_paused(house):
     changes = [change for _, change in house.cluster.patches]
     assert [each["metadata"]["finalizers"] for each in changes[:1]] == [["example.com/other"]]
     assert changes[1:] == [{"status": {"operator": None}}], "another installation may have it now"
+
+
+async def test_an_object_that_another_installation_has_by_now_is_not_released(house):
+    """Its finalizer would go, and with it what the other one still has to deliver (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    house.work._namespaces = {}
+    house.cluster.operator = "skybridge/other"
+    await house.known.refresh()
+    await house.work.pause_orphans()
+    assert house.cluster.patches == []
+    assert house.admin.entries["team.a"]["document"]["paused"] is True
 
 
 async def test_a_reading_that_is_older_than_a_change_does_not_undo_it(house):
