@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -32,6 +33,11 @@ conflicts: Final[Counter[str]] = Counter()
 """The commits of this process that were repeated or refused, because another program had committed
 to the table, by table.
 """
+
+
+_ID: Final = "skybridge.commit"
+"""The summary property with the id of a commit. The progress does not identify a commit: that of a
+redrive is the same as the one before."""
 
 
 def one_task_each(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -66,7 +72,7 @@ def append(
     """Commit one snapshot that names the files and carries the progress, and return it.
 
     Without files the snapshot carries only the progress. If the commit was certainly not made, the
-    files are removed. If its state is unknown, it is looked up in the table.
+    files are removed. If its state is unknown, its id is looked up in the snapshots.
 
     Args:
         spark: The session.
@@ -94,16 +100,22 @@ def append(
         made = [each.java for each in added if isinstance(each, StoredFile)]
         for java in (*made, *data_files(spark, loaded, written)):
             add(java)
-        for name, text in {progress.PROPERTY: progress.as_text(ends), **more}.items():
+        own = {progress.PROPERTY: progress.as_text(ends), **more, _ID: uuid4().hex}
+        for name, text in own.items():
             change.set(name, text)
     try:
         with _removing_if_refused(spark, table, added):
             _commit(table, change, reports)
     except Exception as why:
-        if not is_any(why, UNKNOWN) or progress.stored(spark, table) != ends:
+        if not is_any(why, UNKNOWN) or not _is_made(loaded, own[_ID]):
             raise
-        loaded.refresh()
     return next(history.changes_of(loaded))
+
+
+def _is_made(loaded: Any, commit: str) -> bool:
+    """Return True if a snapshot of a table has the id of a commit. The table is loaded again."""
+    loaded.refresh()
+    return any(each.summary.get(_ID) == commit for each in history.snapshots_of(loaded))
 
 
 class Overtaken(Exception):

@@ -11,6 +11,7 @@ import pytest
 from app.pipeline import history
 from app.pipeline.archive import commit, progress
 from app.pipeline.archive.files import DataFile
+from app.pipeline.history import Snapshot
 from java_throwables import JavaError, throwable, wrapped
 
 ICEBERG = "org.apache.iceberg.exceptions."
@@ -47,21 +48,31 @@ def test_files_are_removed_only_if_no_snapshot_can_name_them(
         change.return_value.commit.side_effect = wrapped(error)
     monkeypatch.setattr(history, "iceberg_table", lambda *_: table)
     monkeypatch.setattr(commit, "data_files", lambda *_: [])
-    monkeypatch.setattr(progress, "stored", lambda *_: {"main": {"another": {0: 1}}})
+    monkeypatch.setattr(history, "snapshots_of", lambda _: iter(()))
     with pytest.raises(JavaError):
         make([DataFile("events", "file:///lake/new.parquet")])
     assert table.io.return_value.deleteFile.called is removed
 
 
-def test_a_commit_of_unknown_state_that_the_table_has_is_made(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("made", [True, False])
+def test_a_commit_of_unknown_state_is_known_by_its_id(
+    made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The progress that a snapshot states tells whether it was made (ADR 0063)."""
-    table, ends = MagicMock(), {"main": {"orders": {0: 9}}}
+    """The progress does not tell whether it was made (ADR 0063): a redrive states that of the commit
+    before, and would then remove records from ``quarantine`` whose events ``events`` lacks."""
+    table, ends, stated = MagicMock(), {"main": {"orders": {0: 9}}}, dict[str, str]()
+    before = Snapshot(1, None, 0, "append", {progress.PROPERTY: progress.as_text(ends)})
     unknown = throwable(f"{ICEBERG}CommitStateUnknownException")
-    table.newFastAppend.return_value.commit.side_effect = wrapped(unknown)
+    change = table.newFastAppend.return_value
+    change.set.side_effect = stated.__setitem__
+    change.commit.side_effect = wrapped(unknown)
     monkeypatch.setattr(history, "iceberg_table", lambda *_: table)
     monkeypatch.setattr(commit, "data_files", lambda *_: [])
-    monkeypatch.setattr(progress, "stored", lambda *_: ends)
-    monkeypatch.setattr(history, "changes_of", lambda _: iter(["the snapshot"]))
-    assert commit.append(MagicMock(), "lake.a.events", [], ends) == "the snapshot"  # type: ignore[comparison-overlap]
+    after = Snapshot(2, 1, 0, "append", stated)
+    there = [after, before] if made else [before]
+    monkeypatch.setattr(history, "snapshots_of", lambda _: iter(there))
+    if made:
+        assert commit.append(MagicMock(), "lake.a.events", [], ends).id == after.id
+        return
+    with pytest.raises(JavaError):
+        commit.append(MagicMock(), "lake.a.events", [], ends)
