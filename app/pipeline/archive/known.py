@@ -1,5 +1,7 @@
 """A cache of the identities in ``events``, which the driver keeps from one range to the next.
 
+With a window of duplicates, the cache has the identities of the records from a time on.
+
 Spark needs one to two seconds of CPU to search a table of any size for some thousands of
 identities. The cache holds numbers in memory, eight bytes for each event. It is valid for one
 snapshot. If another process has committed a snapshot, the identities are read again.
@@ -35,6 +37,7 @@ class IdentityCache:
     def __init__(self) -> None:
         self._snapshot: int | None = None
         self._sorted: list[Numbers] = []
+        self._since: int | None = None
         self._asked = 0
 
     def present(
@@ -43,6 +46,7 @@ class IdentityCache:
         newest: Snapshot,
         read: Callable[[], Numbers],
         size: Callable[[], int] | None = None,
+        since: int | None = None,
     ) -> Numbers | None:
         """Return those of ``names`` that the snapshot has; None if the table is too large to be
         cached now.
@@ -52,14 +56,16 @@ class IdentityCache:
             newest: The current snapshot of the table.
             read: Returns all identities of that snapshot that may be looked up.
             size: Returns their number; None if they are those of all rows.
+            since: The earliest time of a record whose identity may be looked up, in microseconds since
+                1970; None for all records. Records may come with earlier times than those before.
         """
         self._asked += len(names)
-        if newest.id != self._snapshot:
+        if newest.id != self._snapshot or _is_earlier(since, self._since):
             self._forget()
             rows = newest.count("total-records") if size is None else size()
             if rows > min(MOST, LARGER * self._asked):
                 return None
-            self._sorted, self._snapshot = [np.sort(read())], newest.id
+            self._sorted, self._snapshot, self._since = [np.sort(read())], newest.id, since
         chosen = np.zeros(len(names), bool)
         for each in self._sorted:
             chosen |= _holds(each, names)
@@ -86,6 +92,11 @@ class IdentityCache:
 
     def _forget(self) -> None:
         self._snapshot, self._sorted = None, []
+
+
+def _is_earlier(since: int | None, other: int | None) -> bool:
+    """Return True if records from ``since`` on are more than those from ``other`` on."""
+    return other is not None and (since is None or since < other)
 
 
 def _holds(ordered: Numbers, names: Numbers) -> Numbers:

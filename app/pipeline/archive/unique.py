@@ -151,11 +151,13 @@ class _Stored(NamedTuple):
         rows: These events.
         newest: The snapshot of the newest change; None if the table is empty.
         window: The window in microseconds; None for all events.
+        since: The earliest time of their records in microseconds since 1970; None for all events.
     """
 
     rows: DataFrame
     newest: Snapshot | None
-    window: int | None
+    window: int | None = None
+    since: int | None = None
 
 
 def _stored(
@@ -164,12 +166,11 @@ def _stored(
     name = lake.table(tables.EVENTS_TABLE)
     rows, newest = spark.table(name), history.newest_change(spark, name)
     if lake.window is None:
-        return _Stored(rows, newest, None)
+        return _Stored(rows, newest)
     window = round(lake.window * 1_000_000)
     edge = min((_earliest(each, layout) for each in arriving), default=0) - window
-    return _Stored(
-        rows.where(f.col("record_time") >= f.timestamp_micros(f.lit(edge))), newest, window
-    )
+    later = rows.where(f.col("record_time") >= f.timestamp_micros(f.lit(edge)))
+    return _Stored(later, newest, window, edge)
 
 
 def _earliest(file: DataFile, layout: TableLayout) -> int:
@@ -194,7 +195,7 @@ def _stored_identities(stored: _Stored, names: Numbers, known: IdentityCache) ->
         return np.zeros(0, np.int64)
     table = stored.rows.select("identity")
     size = None if stored.window is None else table.count
-    found = known.present(names, stored.newest, lambda: _identities(table), size)
+    found = known.present(names, stored.newest, lambda: _identities(table), size, stored.since)
     return _identities(_rows_with(table, pa.array(names))) if found is None else found
 
 

@@ -112,3 +112,20 @@ def test_what_is_remembered_is_sorted_without_a_further_copy() -> None:
     [whole] = remembered._sorted
     assert whole.tolist() == sorted([*range(600_000), *range(400_000)])
     assert peak < 2 * whole.nbytes, "the old ones are there besides"
+
+
+def test_records_with_earlier_times_are_looked_up_in_more_of_the_table() -> None:
+    """With a window of duplicates: a mirror may send records with the times of their first broker."""
+    remembered, table = IdentityCache(), {100: 7, 200: 8, 300: 9}
+
+    def has(since: int) -> list[int] | None:
+        rows = [name for at, name in table.items() if at >= since]
+        newest = Snapshot(1, None, 0, "append", {})
+        found = remembered.present(
+            numbers([7, 8, 9]), newest, lambda: numbers(rows), lambda: len(rows), since
+        )
+        return None if found is None else found.tolist()
+
+    assert has(150) == [8, 9]
+    assert has(100) == [7, 8, 9]
+    assert has(250) == [7, 8, 9], "those that are compared next are of the window"
