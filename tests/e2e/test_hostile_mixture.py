@@ -31,16 +31,17 @@ from service_process import free_ports, serving
 LENGTH = 300.0  # seconds
 SLICE = 60.0  # seconds of one line of the journal; a tenth of it is the control
 SENDERS, EVENTS, EVERY = 10, 5, 0.1  # 500 events/s: 100 requests of five events each second
-SLOWEST = 10.0  # seconds: a third of the time-out that senders usually have
+SLOWEST = 30.0  # seconds: the time-out that senders usually have
 GROWTH = (
     200 << 20
 )  # bytes of memory over a slice: connections and unfinished bodies have bounds below
 JOURNAL = SERVERS / "nightly" / "hostile-mixture.jsonl"
 MET = {
     "bad token": {"401"}, "wrong login": {"401", "429"}, "stranger at an intake": {"401", "404"},
-    "explain": {"200"}, "check": {"200"}, "idle": {"0"}, "Kafka junk": {"0"},
+    "explain": {"200", "0"}, "check": {"200", "0"}, "idle": {"0"}, "Kafka junk": {"0"},
 }  # fmt: skip
-"""What attackers are answered, one of these at least."""
+"""What attackers are answered: one of these at least, and nothing else. At 0 an attacker has given up. The service
+checks a configuration when nothing else needs the processors, so on a busy machine every attacker gives up."""
 SECRET = "a-secret-of-both-sides"
 
 
@@ -169,11 +170,12 @@ def demand_good(slice_: dict[str, Any]) -> None:
 
 
 def demand_met(slices: Sequence[dict[str, Any]]) -> None:
-    """Demand that each kind of attack reached the service at all. On a busy machine an attacker may give up
-    every try of a minute: what all slices have together counts."""
+    """Demand that each kind of attack reached the service as what it is. All slices together count, because on a busy
+    machine an attacker may give up every try of a minute."""
     for name, statuses in MET.items():
         seen = set().union(*(each["tries"][name].keys() for each in slices))
         assert statuses & seen, (name, seen)
+        assert seen <= statuses | {"0"}, (name, seen)
 
 
 @pytest.mark.nightly
