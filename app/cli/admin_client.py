@@ -178,9 +178,11 @@ def fail_with_answer(server: str, answer: httpx.Response) -> NoReturn:
     """End the command with the problem document of an error answer."""
     import msgspec
 
+    from app.event.json_text import FAULTS
+
     try:
         problem = msgspec.json.decode(answer.content)
-    except msgspec.DecodeError:
+    except FAULTS:
         problem = {}
     problem = problem if isinstance(problem, dict) else {}
     problem = {"status": answer.status_code, "title": answer.reason_phrase, **problem}

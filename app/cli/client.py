@@ -20,6 +20,7 @@ from app.bindings.record import Decoded
 from app.bindings.transcode import EncodeOptions
 from app.cli.options import needs_certificates
 from app.cli.printing import reason
+from app.event.json_text import FAULTS
 from app.libraries.httpx_client import httpx
 
 Mode = Literal["binary", "structured", "batch"]
@@ -201,7 +202,7 @@ def _by_event(said: Any, count: int) -> list[list[Mapping[str, Any]]]:
 def _document(answer: httpx.Response) -> Any:
     try:
         return msgspec.json.decode(answer.content) if answer.content else None
-    except msgspec.DecodeError:
+    except FAULTS:
         return {"title": answer.text[:200]}
 
 

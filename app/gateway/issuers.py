@@ -18,6 +18,7 @@ import msgspec
 
 from app.access.quota import Allowance, Quota
 from app.delivery.target_url import target_extension
+from app.event.json_text import FAULTS
 from app.model.producer import JwtRule
 from app.telemetry.tasks import stop_task
 from app.tls import read_regular
@@ -175,7 +176,7 @@ async def _get(client: httpx.AsyncClient, url: str) -> bytes:
 def _document(body: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except FAULTS as error:
         raise ValueError("its configuration is no JSON object") from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +11,7 @@ import msgspec
 
 from app.config.model.operator import OperatorAdmin
 from app.errors import SkybridgeError
+from app.event.json_text import FAULTS
 from app.libraries.httpx_client import httpx
 from app.model.outlet_rules import with_secret_sink
 from app.model.secret import HIDDEN
@@ -33,6 +34,18 @@ class AdminRefused(SkybridgeError):
         super().__init__(message)
         self.status = status
         self.code = code
+
+
+class _Fault(msgspec.Struct):
+    detail: str = ""
+
+
+class _Problem(msgspec.Struct):
+    """The members of a problem document (RFC 9457) that a message needs."""
+
+    type: str = ""
+    detail: str = ""
+    faults: Sequence[_Fault] = ()
 
 
 class AdminApi:
@@ -60,18 +73,21 @@ class AdminApi:
     async def subscriptions(self) -> dict[str, dict[str, Any]]:
         """Return all subscriptions with document, ETag and state, by id."""
         answer = await self._ask("GET", _PATH)
-        listed = msgspec.json.decode(answer.content)
-        return {each["id"]: each for each in listed}
+        try:
+            listed = msgspec.json.decode(answer.content, type=list[dict[str, Any]])
+            return {each["id"]: each for each in listed}
+        except (*FAULTS, KeyError):
+            raise self._no_admin_api() from None
 
     async def create(self, document: Document) -> str:
         """Create a subscription and return its ETag."""
         answer = await self._ask("POST", _PATH, document)
-        return answer.headers["etag"]
+        return self._etag(answer)
 
     async def replace(self, name: str, document: Document, etag: str) -> str:
         """Replace the document of a subscription and return its ETag."""
         answer = await self._ask("PUT", _path(name), document, {"if-match": etag})
-        return answer.headers["etag"]
+        return self._etag(answer)
 
     async def delete(self, name: str) -> None:
         """Delete a subscription. One that does not exist is no error."""
@@ -94,11 +110,20 @@ class AdminApi:
             body, sent["content-type"] = msgspec.json.encode(document), "application/json"
         try:
             answer = await self._http.request(method, path, content=body, headers=sent)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise AdminUnavailable(f"{self._http.base_url} does not answer: {error!r}") from None
         if answer.is_success:
             return answer
         raise _refusal(answer)
+
+    def _etag(self, answer: httpx.Response) -> str:
+        try:
+            return answer.headers["etag"]
+        except KeyError:
+            raise self._no_admin_api() from None
+
+    def _no_admin_api(self) -> AdminUnavailable:
+        return AdminUnavailable(f"{self._http.base_url} does not answer as the admin API does")
 
 
 def _path(name: str) -> str:
@@ -108,17 +133,17 @@ def _path(name: str) -> str:
 def _refusal(answer: httpx.Response) -> SkybridgeError:
     """Return the error of an answer. Its message has the faults that the admin API lists, which repeat no secret."""
     try:
-        problem = msgspec.json.decode(answer.content, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        problem = {}
-    faults = [str(each.get("detail", "")) for each in problem.get("faults") or ()]
-    message = " ".join(faults) or str(problem.get("detail") or f"status {answer.status_code}")
+        problem = msgspec.json.decode(answer.content, type=_Problem)
+    except FAULTS:
+        problem = _Problem()
+    faults = " ".join(each.detail for each in problem.faults)
+    message = faults or problem.detail or f"status {answer.status_code}"
     if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR or answer.status_code in (
         httpx.codes.TOO_MANY_REQUESTS,
         httpx.codes.UNAUTHORIZED,
     ):
         return AdminUnavailable(message)
-    code = str(problem.get("type", "")).removeprefix(problem_type(""))
+    code = problem.type.removeprefix(problem_type(""))
     return AdminRefused(answer.status_code, code, message)
 
 

@@ -180,7 +180,7 @@ async def _demand_success(answer: aiohttp.ClientResponse) -> None:
         return
     try:
         told = json.loads(await answer.read())
-    except ValueError:
+    except (ValueError, RecursionError):
         told = {}
     raise _refused(answer.status, told if isinstance(told, dict) else {})
 

@@ -14,6 +14,7 @@ from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.security import RENEW_BEFORE, WORDS, OAuth2, TokenGrant, TokenRefusal
 from app.errors import SetupError
+from app.event.json_text import FAULTS
 from app.libraries.httpx_client import httpx
 from app.tls import read_regular
 
@@ -82,7 +83,7 @@ class ClientCredentialsAuth(httpx.Auth):
             raise AdminError(httpx.codes.UNAUTHORIZED, message)
         try:
             return msgspec.json.decode(answer.content, type=kind)
-        except msgspec.MsgspecError as error:
+        except FAULTS as error:
             message = f"the answer of the issuer {issuer} is invalid: {error}"
             raise AdminError(httpx.codes.BAD_GATEWAY, message) from error
 
@@ -128,7 +129,7 @@ def authentication(settings: PulsarSettings) -> httpx.Auth | None:
 def _message_of(answer: httpx.Response) -> str:
     try:
         refusal = msgspec.json.decode(answer.content, type=TokenRefusal)
-    except msgspec.MsgspecError:
+    except FAULTS:
         refusal = TokenRefusal()
     text = f"{answer.status_code} {refusal.error} {refusal.error_description}"
     return " ".join(text.split())[:WORDS]
@@ -137,7 +138,7 @@ def _message_of(answer: httpx.Response) -> str:
 def _read(path: Path) -> _Credentials:
     try:
         return msgspec.json.decode(read_regular(path), type=_Credentials)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *FAULTS) as error:
         raise SetupError(
             f"the credentials for Pulsar cannot be read: {error}",
             setting="security.oauth2.credentials",

@@ -12,6 +12,11 @@ from app.brokers.pulsar.errors import AdminError
 from threaded_http import QuietHandler, ThreadedServer
 
 _LEDGERS = b'{"lastConfirmedEntry":"1:-1","ledgers":[{"ledgerId":1}],"cursors":{}}'
+NO_JSON = (
+    b"[" * 200_000,
+    b'{"lastConfirmedEntry":"\xff"}',
+    b"no",
+)  # each raises an error of another class
 _STARTS = 3  # questions that a broker without a bookie cannot answer
 
 
@@ -79,3 +84,20 @@ async def test_what_time_does_not_mend_is_told_at_once(broker: Broker) -> None:
     with pytest.raises(AdminError, match="who"):
         await _made(broker)
     assert broker.asked == 1
+
+
+@pytest.mark.parametrize("broker", [lambda _: (401, b"[" * 200_000)], indirect=True)
+async def test_a_refusal_that_is_nested_without_end_is_told_by_its_status(broker: Broker) -> None:
+    with pytest.raises(AdminError) as refused:
+        await _made(broker)
+    assert refused.value.status == 401
+
+
+@pytest.mark.parametrize("body", NO_JSON)
+async def test_an_answer_that_is_no_json_is_a_fault_of_the_broker(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "MADE_WITHIN", 0.0)
+    with Broker(lambda _: (200, body)) as broker, pytest.raises(AdminError) as refused:
+        await _made(broker)
+    assert refused.value.status == 502
