@@ -9,7 +9,7 @@ import msgspec
 
 from app.model.far_times import time_or_text
 from app.pipeline import tables
-from app.pipeline.query.opening import open_table
+from app.pipeline.query.opening import open_table, reading
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -39,14 +39,16 @@ def state(lake: Lake) -> LakeState:
 
     Raises:
         SetupError: The lake does not exist, or PyIceberg cannot read it.
+        LakeUnavailable: The catalog or the storage does not answer.
     """
-    raw = open_table(lake, tables.RAW_TABLE)
-    return LakeState(
-        records=_rows(raw),
-        events=_rows(open_table(lake, tables.EVENTS_TABLE)),
-        quarantined=_rows(open_table(lake, tables.QUARANTINE_TABLE)),
-        latest=_latest(raw),
-    )
+    with reading():
+        raw = open_table(lake, tables.RAW_TABLE)
+        return LakeState(
+            records=_rows(raw),
+            events=_rows(open_table(lake, tables.EVENTS_TABLE)),
+            quarantined=_rows(open_table(lake, tables.QUARANTINE_TABLE)),
+            latest=_latest(raw),
+        )
 
 
 def derived_progress(table: Table) -> tables.Progress | None:

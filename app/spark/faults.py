@@ -6,6 +6,7 @@ operator can mend, and words it in one line.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -47,6 +48,8 @@ _MISSING: Final = frozenset(
         "org.apache.hadoop.fs.UnsupportedFileSystemException",
     }
 )
+_OF_PYTHON: Final = "org.apache.spark.api.python.PythonException"
+"""The error of a task in Python. Its message is the traceback."""
 _FORBIDDEN: Final = frozenset(
     {f"{_ICEBERG}NotAuthorizedException", f"{_ICEBERG}ForbiddenException"}
 )
@@ -94,6 +97,8 @@ def _of_causes(chain: Sequence[Any]) -> LakeUnavailable | None:
             return _storage_refuses(each) if of_storage else _catalog_refuses(each)
         elif _OF_S3 in lineage and (found := _of_s3(each)) is not None:
             return found
+        elif _OF_PYTHON in lineage and (found := _of_task(each)) is not None:
+            return found
     # The client fails by itself without keys, and with a cause if the store does not answer
     client = (each for each in chain if _OF_S3_CLIENT in _lineage(each))
     return next(map(_storage_refuses, client), None)
@@ -120,6 +125,21 @@ def _of_s3(cause: Any) -> LakeUnavailable | None:
     if cause.statusCode() in _S3_REFUSES or code in _S3_CODES:
         return _storage_refuses(cause)
     return _storage_away(cause) if cause.statusCode() >= _S3_AWAY else None
+
+
+def _of_task(cause: Any) -> LakeUnavailable | None:
+    """Return the error for a task in Python that could not read or write a file. The tasks open no other
+    files than those of the lake."""
+    name, _, text = str(cause.getMessage()).rstrip().rpartition("\n")[2].partition(": ")
+    kind = getattr(builtins, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, OSError)):
+        return None
+    return LakeUnavailable(
+        f"the storage of the lake cannot be read or written: {text.rstrip('.')}.",
+        setting="pipeline.lake.warehouse",
+        cure="Start the object store, correct s3.endpoint and the keys in pipeline.lake.catalog.properties, or"
+        " make room. The same command then continues.",
+    )
 
 
 def _catalog_refuses(cause: Any) -> LakeUnavailable:

@@ -29,8 +29,8 @@ RETRIES: Final = 5
 
 
 class ArchiveFailed(SkybridgeError):
-    """The error for a batch that could not be copied. The committed records are in the lake, and the
-    next run copies the others."""
+    """The error for a batch that could not be copied or decoded. What is committed is in the lake, and
+    the next run continues."""
 
 
 class ArchiveResult(msgspec.Struct, frozen=True):
@@ -68,20 +68,28 @@ def once(
     Raises:
         SetupError: The topics or the lake cannot be archived as configured.
         BrokerUnavailable: The broker does not answer.
-        ArchiveFailed: A batch could not be copied.
+        ArchiveFailed: A batch could not be copied or decoded.
     """
     with archiving(spark, lake, tell) as held:
         job = ArchiveJob(spark, lake, plan, held, tell=tell, observe=observe, stop=stop)
-        try:
+        with _failing("copied"):
             copied = _copy_all(job)
-        except SkybridgeError:
-            raise
-        except Exception as error:
-            failed = ArchiveFailed(f"the records could not be copied: {first_line(error)}")
-            raise lake_fault(error) or failed from error
         observe("records copied")
-        derived = derive_all(job, IdentityCache())
+        with _failing("decoded"):
+            derived = derive_all(job, IdentityCache())
     return result_of(copied, derived)
+
+
+@contextmanager
+def _failing(what: str) -> Iterator[None]:
+    """Name the cause in one line if a batch cannot be ``copied`` or ``decoded``."""
+    try:
+        yield
+    except SkybridgeError:
+        raise
+    except Exception as error:
+        failed = ArchiveFailed(f"the records could not be {what}: {first_line(error)}")
+        raise lake_fault(error) or failed from error
 
 
 def result_of(copied: int, derived: Derived) -> ArchiveResult:

@@ -21,7 +21,7 @@ from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.latest import SUFFIX, latest_rows
 from app.pipeline.no_pandas import without_pandas
-from app.pipeline.query.opening import open_table
+from app.pipeline.query.opening import away_fault, open_table, reading
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import PREFIX
 
@@ -120,12 +120,13 @@ def open_datasets(
 
 def _metadata_of(lake: Lake, sql: str) -> dict[str, pa.Table]:
     """Return the metadata tables that the SQL names."""
-    return {
-        f"{name}_{what}": getattr(open_table(lake, name).inspect, what)()
-        for name in _known(lake)
-        for what in METADATA
-        if _names(sql, f"{name}_{what}")
-    }
+    with reading():
+        return {
+            f"{name}_{what}": getattr(open_table(lake, name).inspect, what)()
+            for name in _known(lake)
+            for what in METADATA
+            if _names(sql, f"{name}_{what}")
+        }
 
 
 def _names(sql: str, table: str) -> bool:
@@ -169,6 +170,7 @@ def connected(
 
     Raises:
         SetupError: PyIceberg cannot read a file of a table.
+        LakeUnavailable: The storage does not answer.
     """
     import duckdb  # noqa: PLC0415
 
@@ -191,9 +193,11 @@ def connected(
 
 
 def _demand_read(rows: Mapping[str, LakeDataset | pa.Table]) -> None:
-    """Raise SetupError if a file could not be read, which DuckDB reports as an error of the SQL."""
+    """Raise an error if a file could not be read, which DuckDB reports as an error of the SQL."""
     for name, each in rows.items():
         if (fault := getattr(each, "fault", None)) is not None:
+            if (away := away_fault(fault)) is not None:
+                raise away from None
             raise SetupError(
                 f"{name} cannot be read by PyIceberg: {_message(fault)}",
                 setting="pipeline.lake",

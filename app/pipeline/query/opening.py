@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,12 +35,22 @@ _WHERE: Final = (
 _LIBPQ: Final = {"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword"}
 """The connection parameters that have the same meaning in Java's driver and in libpq."""
 
+_REST: Final = "pyiceberg.exceptions."
 _AWAY: Final = {
     "builtins.ConnectionError",
     "builtins.TimeoutError",
     "psycopg.OperationalError",
     "requests.exceptions.ConnectionError",
     "requests.exceptions.Timeout",
+    "thrift.transport.TTransport.TTransportException",
+    "botocore.exceptions.BotoCoreError",
+    f"{_REST}ServerError",
+    f"{_REST}ServiceUnavailableError",
+    f"{_REST}TooManyRequestsError",
+    f"{_REST}UnauthorizedError",
+    f"{_REST}AuthorizationExpiredError",
+    f"{_REST}ForbiddenError",
+    f"{_REST}OAuthError",
 }
 
 _CURE: Final = (
@@ -54,16 +65,13 @@ def open_table(lake: Lake, name: str) -> Table:
     Raises:
         SetupError: The table is missing or has an unsupported format, or PyIceberg does not support
             its catalog or storage.
+        LakeUnavailable: The catalog or the storage does not answer, or refuses.
     """
     try:
         table = _table(lake, name)
     except Exception as why:  # databases, file systems and clients have various errors
-        if _is_away(why):
-            raise LakeUnavailable(
-                f"the catalog or the storage does not answer: {first_line(why)}",
-                setting="pipeline.lake",
-                cure="Start it, or correct its address. The same command then succeeds.",
-            ) from why
+        if (fault := away_fault(why)) is not None:
+            raise fault from why
         raise SetupError(
             f"{lake.table(name)} cannot be opened by PyIceberg: {first_line(why)}",
             setting="pipeline.lake",
@@ -75,12 +83,32 @@ def open_table(lake: Lake, name: str) -> Table:
     return table
 
 
-def _is_away(error: Exception) -> bool:
-    """Return True if an error is of a class that means: the server does not answer. The clients are
-    not imported for this, because few lakes need them.
+def away_fault(error: Exception) -> LakeUnavailable | None:
+    """Return the error for the operator if a catalog or a storage does not answer, or refuses the login;
+    None for other errors.
+
+    Errors are known by their classes. The clients are not imported for this, because few lakes need
+    them. Arrow has one class for all errors of an object store: OSError, without a number.
     """
     lineage = {f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__}
-    return bool(lineage & _AWAY)
+    if not lineage & _AWAY and not (type(error) is OSError and error.errno is None):
+        return None
+    return LakeUnavailable(
+        f"the catalog or the storage does not answer, or refuses: {first_line(error)}",
+        setting="pipeline.lake",
+        cure="Start it, or correct its address or the login. The same command then succeeds.",
+    )
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Raise LakeUnavailable instead of an error inside the context that means: no answer."""
+    try:
+        yield
+    except Exception as error:
+        if (fault := away_fault(error)) is not None:
+            raise fault from error
+        raise
 
 
 def demand_catalog(lake: Lake) -> None:

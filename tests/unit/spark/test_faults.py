@@ -47,6 +47,31 @@ def test_a_store_or_a_catalog_that_refuses_is_one_line(java: Any, words: str) ->
     assert fault.cure
 
 
+PYTHON = "org.apache.spark.api.python.PythonException"
+TRACEBACK = "Traceback (most recent call last):\n  File 'x', line 1, in y\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ("OSError: When completing: AWS Error NETWORK_CONNECTION: no route", "NETWORK_CONNECTION"),
+        ("OSError: [Errno 28] No space left on device", "No space left on device"),
+        ("FileNotFoundError: lake/x.parquet", "lake/x.parquet"),
+        ("ValueError: lake/x.parquet has no column with the id 3", None),
+        ("pyarrow.lib.ArrowInvalid: not Parquet: OSError", None),
+    ],
+)
+def test_a_task_in_python_that_has_no_storage_is_one_line(last: str, said: str | None) -> None:
+    """Java does not know the error: the tasks read and write the files of the lake by PyIceberg."""
+    java = throwable(PYTHON)
+    java.getMessage = lambda: TRACEBACK.format(last)
+    fault = lake_fault(wrapped(java))
+    assert (fault is None) is (said is None)
+    if fault is not None:
+        assert str(said) in str(fault.args[0])
+        assert len(str(fault.args[0]).splitlines()) == 1
+
+
 @pytest.mark.parametrize(("program", "ended"), [("true", True), ("sleep 60", False)])
 def test_a_java_that_has_ended_is_told(
     program: str, ended: bool, monkeypatch: pytest.MonkeyPatch
