@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from app.errors import LakeUnavailable
-from app.spark.pyspark_adapter import java_error, java_has_ended
+from app.spark.pyspark_adapter import java_error, java_has_ended, missing_class
 
 _ICEBERG: Final = "org.apache.iceberg.exceptions."
 REFUSALS: Final = frozenset({f"{_ICEBERG}CommitFailedException", f"{_ICEBERG}ValidationException"})
@@ -61,9 +61,6 @@ _S3_AWAY: Final = 500
 _OF_STORAGE: Final = ("software.amazon.awssdk.", "org.apache.hadoop.fs.", "com.google.cloud.")
 
 _CURE_ENDED: Final = "Give the machine more memory than pipeline.spark.memory needs. The same command then continues."
-_CURE_MISSING: Final = (
-    "Download the jar that has the class, and name its file in pipeline.spark.extra_jars."
-)
 
 
 def lake_fault(error: BaseException) -> LakeUnavailable | None:
@@ -86,19 +83,16 @@ def _of_causes(chain: Sequence[Any]) -> LakeUnavailable | None:
     of_storage = any(_class(each).startswith(_OF_STORAGE) for each in chain)
     for each in chain:
         lineage = _lineage(each)
-        if _SQL in lineage:
-            if (found := _of_sql(each)) is not None:
+        special = next((of for name, of in _SPECIAL.items() if name in lineage), None)
+        if special is not None:
+            if (found := special(each)) is not None:
                 return found
         elif lineage & _MISSING:
-            return _missing(_message(each))
+            return missing_class(_message(each))
         elif lineage & _AWAY:
             return _storage_away(each) if of_storage else _catalog_away(each)
         elif lineage & _FORBIDDEN:
             return _storage_refuses(each) if of_storage else _catalog_refuses(each)
-        elif _OF_S3 in lineage and (found := _of_s3(each)) is not None:
-            return found
-        elif _OF_PYTHON in lineage and (found := _of_task(each)) is not None:
-            return found
     # The client fails by itself without keys, and with a cause if the store does not answer
     client = (each for each in chain if _OF_S3_CLIENT in _lineage(each))
     return next(map(_storage_refuses, client), None)
@@ -112,7 +106,7 @@ def is_any(error: BaseException, classes: frozenset[str]) -> bool:
 def _of_sql(cause: Any) -> LakeUnavailable | None:
     state = cause.getSQLState() or ""
     if _class(cause) == _SQL and state == _NO_DRIVER:  # drivers raise classes of their own
-        return _missing(_message(cause).partition("?")[0])  # parameters may have a password
+        return missing_class(_message(cause).partition("?")[0])  # parameters may have a password
     if state.startswith(_REFUSED_STATES):
         return _catalog_refuses(cause)
     return _catalog_away(cause) if state.startswith(_AWAY_STATES) else None
@@ -142,6 +136,10 @@ def _of_task(cause: Any) -> LakeUnavailable | None:
     )
 
 
+_SPECIAL: Final = {_SQL: _of_sql, _OF_S3: _of_s3, _OF_PYTHON: _of_task}
+"""The classes whose errors are known by more than the class."""
+
+
 def _catalog_refuses(cause: Any) -> LakeUnavailable:
     return LakeUnavailable(
         f"the catalog refuses the connection: {_message(cause)}.",
@@ -157,12 +155,6 @@ def _storage_refuses(cause: Any) -> LakeUnavailable:
         setting="pipeline.lake.warehouse",
         cure="Create the bucket, or correct its name, s3.region, s3.access-key-id and s3.secret-access-key"
         " in pipeline.lake.catalog.properties.",
-    )
-
-
-def _missing(text: str) -> LakeUnavailable:
-    return LakeUnavailable(
-        f"Java has no class for this lake: {text}.", setting="pipeline.lake", cure=_CURE_MISSING
     )
 
 

@@ -26,6 +26,7 @@ from socketserver import BaseServer
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final
 
+from app.errors import LakeUnavailable
 from app.libraries.versions import demand
 
 if TYPE_CHECKING:
@@ -38,22 +39,35 @@ _SHELL: Final = "pyspark-shell"
 _ENDS_WITHIN: Final = 5.0  # seconds from a closed connection to the end of the process
 
 
+def missing_class(text: str) -> LakeUnavailable:
+    """Return the error for a class of Java that no jar has."""
+    return LakeUnavailable(
+        f"Java has no class for this lake: {text}.",
+        setting="pipeline.lake",
+        cure="Download the jar that has the class, and name its file in pipeline.spark.extra_jars.",
+    )
+
+
 class JavaNames:
     """Packages and classes of Java by their names, each looked up once. Java searches all jars for each
     part of a name, which took a third of the CPU time of a small archive.
     """
 
-    def __init__(self, package: Any) -> None:
-        self._package = package
+    def __init__(self, package: Any, name: str = "") -> None:
+        self._package, self._name = package, name
 
     def __getattr__(self, name: str) -> Any:
         from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # noqa: PLC0415
 
         found = getattr(self._package, name)
         if isinstance(found, JavaPackage):
-            found = JavaNames(found)
+            found = JavaNames(found, f"{self._name}{name}.")
         self.__dict__[name] = found
         return found
+
+    def __call__(self, *_: Any) -> Any:
+        """Raise LakeUnavailable: Py4J takes the name of a class that no jar has for a package."""
+        raise missing_class(self._name.rstrip("."))
 
 
 _names: dict[int, tuple[Any, JavaNames]] = {}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from py4j.java_gateway import JavaPackage
 
+from app.errors import LakeUnavailable
 from app.spark.pyspark_adapter import JavaNames, jvm
 
 
@@ -36,3 +38,10 @@ def test_each_part_of_a_name_is_looked_up_once() -> None:
 def test_another_jvm_has_names_of_its_own() -> None:
     sessions: list[Any] = [Session([]), Session([])]
     assert jvm(sessions[0]).Table is not jvm(sessions[1]).Table
+
+
+def test_a_class_that_no_jar_has_is_named() -> None:
+    """The operator's jars may lack one. Py4J takes its name for that of a package, which cannot be called."""
+    session: Any = Session([])
+    with pytest.raises(LakeUnavailable, match=r"no class for this lake: org\.kafka\.consumer\."):
+        jvm(session).org.kafka.consumer()
