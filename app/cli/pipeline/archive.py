@@ -111,9 +111,9 @@ def _stop_on_signal() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[ArchiveProgress], None]]:
+def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[ArchiveProgress], object]]:
     """Yield the function that shows the progress. It shows progress bars or prints a line for each
-    batch. With ``quiet`` it prints only what the operator must know.
+    batch. With ``quiet`` it prints only notices and errors.
     """
     if quiet:
         yield _notice
@@ -125,7 +125,7 @@ def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[ArchiveProgress]
 
 
 @contextmanager
-def _bars() -> Iterator[Callable[[ArchiveProgress], None]]:
+def _bars() -> Iterator[Callable[[ArchiveProgress], object]]:
     with printing.progress_bars() as progress:
         bars = {
             "copy": progress.add_task("copying records", total=None),
@@ -133,27 +133,28 @@ def _bars() -> Iterator[Callable[[ArchiveProgress], None]]:
         }
 
         def tell(told: ArchiveProgress) -> None:
-            _notice(told)
-            progress.update(bars[told.step], completed=told.done, total=told.total or told.done)
+            if not _notice(told):
+                progress.update(bars[told.step], completed=told.done, total=told.total or told.done)
 
         yield tell
 
 
-def _notice(told: ArchiveProgress) -> None:
-    """Print a notice on standard error."""
+def _notice(told: ArchiveProgress) -> bool:
+    """Print what the operator must know on standard error: a notice, or the error of a step that is
+    tried again. Return whether there was one."""
     if told.notice:
         printing.err().print(told.notice, markup=False)
-
-
-def _line(told: ArchiveProgress) -> None:
-    """Print one line about a batch, in a form for log files."""
-    _notice(told)
     if told.trouble:
         what = (
             "Records could not be copied" if told.step == "copy" else "Events could not be decoded"
         )
         printing.print_error(f"{what}: {told.trouble}", "None needed: the archive tries again.")
-    elif told.derived is not None:
+    return bool(told.notice or told.trouble)
+
+
+def _line(told: ArchiveProgress) -> None:
+    """Print one line about a batch, in a form for log files."""
+    if not _notice(told) and told.derived is not None:
         found = told.derived
         printing.text_line(
             f"{printing.counted(found.records, 'record')}: {printing.counted(found.events, 'event')},"
