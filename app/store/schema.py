@@ -6,10 +6,13 @@ does not know it."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.schema import ExecutableDDLElement
 
 from app.errors import SetupError
 from app.store.tables import HASHED, OF_REDRIVEN, alembic_version, metadata, skybridge_schema
@@ -64,13 +67,31 @@ def bring_up(connection: Connection, revision: str | None) -> None:
 
 def _make(connection: Connection) -> None:
     """Create the schema of this release. A test compares it with the result of all revisions."""
-    if connection.dialect.name == "postgresql":
+    for statement in statements(connection.dialect.name):
+        connection.exec_driver_sql(statement)
+    connection.execute(sa.insert(skybridge_schema).values(version=REFUSED_BY_OLD))
+    connection.execute(sa.insert(alembic_version).values(version_num=HEAD))
+
+
+@cache
+def statements(dialect: str) -> Sequence[str]:
+    """Return the SQL that creates all tables and indexes, compiled once in a process.
+
+    Args:
+        dialect: The name of a dialect of SQLAlchemy, such as ``sqlite``.
+    """
+    if dialect == "postgresql":
         for index in HASHED:
             index.dialect_options["postgresql"]["using"] = "hash"
         OF_REDRIVEN.dialect_options["postgresql"]["where"] = sa.text("redriven")
-    metadata.create_all(connection)
-    connection.execute(sa.insert(skybridge_schema).values(version=REFUSED_BY_OLD))
-    connection.execute(sa.insert(alembic_version).values(version_num=HEAD))
+    found: list[str] = []
+
+    def note(element: ExecutableDDLElement, *_: object, **__: object) -> None:
+        found.append(str(element.compile(dialect=engine.dialect)))
+
+    engine = sa.create_mock_engine(f"{dialect}://", note)
+    metadata.create_all(engine, checkfirst=False)
+    return found
 
 
 def migrate(connection: Connection, revision: str) -> None:
