@@ -14,6 +14,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
+from forked import FORKER
 from kafka_install import Missing
 from kafka_server import KafkaServer, running
 from postgres_server import PostgresServer
@@ -232,10 +233,14 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What was collected stays to the end: the garbage collector need not look through half a million
     objects again at each turn, which is a second and more at every test of pyspark.
+
+    Streams share the process that forks programs: its imports take seconds of processor time.
     """
+    if session.config.getoption("streams", 0) and not session.config.option.collectonly:
+        FORKER.begin()
     gc.collect()
     gc.freeze()
 

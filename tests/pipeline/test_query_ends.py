@@ -109,7 +109,7 @@ def test_a_short_query_reads_no_file_that_it_does_not_need(
 @pytest.mark.parametrize(
     "properties", ["", pytest.param(FSSPEC, marks=pytest.mark.nightly)], ids=["arrow", "fsspec"]
 )
-@pytest.mark.parametrize("count", [4, MANY])
+@pytest.mark.parametrize("count", [2, MANY])
 def test_a_query_for_few_rows_answers_them_and_ends(
     plain: Plain, tmp_path: Path, count: int, properties: str
 ) -> None:

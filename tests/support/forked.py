@@ -108,11 +108,20 @@ class Forked:
 
 
 class Forker:
-    """Starts the process that forks at its first use, and asks it for processes."""
+    """Starts the process that forks, at ``begin`` or at its first use, and asks it for processes.
+
+    Processes that are forked after ``begin`` share the process that forks.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
+
+    def begin(self) -> None:
+        """Start the process that forks, unless it runs or the system has no ``pidfd_open``."""
+        if hasattr(os, "pidfd_open"):
+            with self._lock:
+                self._begun()
 
     def start(
         self,
@@ -142,7 +151,7 @@ class Forker:
         request = json.dumps([list(arguments), str(cwd), dict(env)]).encode()
         here, there = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with self._lock, there:
-            control = self._control or self._begin()
+            control = self._begun()
             socket.send_fds(control, [request], [there.fileno(), stdin, stdout, stderr])
         return Forked(int(here.recv(64)), here)
 
@@ -153,13 +162,16 @@ class Forker:
         The program passes the signals that end it on to the forked process.
         """
         with self._lock:
-            control = self._control or self._begin()
+            control = self._begun()
         program = folder / "skybridge"
         program.write_text(_COMMAND.format(python=sys.executable, control=control.fileno()))
         program.chmod(0o755)
         return folder, control.fileno()
 
-    def _begin(self) -> socket.socket:
+    def _begun(self) -> socket.socket:
+        """Return the connection to the process that forks, which is started if it does not run."""
+        if self._control is not None:
+            return self._control
         here, there = socket.socketpair(type=socket.SOCK_SEQPACKET)
         here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
         with there:
@@ -169,14 +181,15 @@ class Forker:
                 pass_fds=[there.fileno()],
             )
         self._control = here
-
-        def end() -> None:
-            here.shutdown(socket.SHUT_RDWR)  # processes left by a shell have this descriptor too
-            here.close()
-            process.wait()
-
-        atexit.register(end)
+        atexit.register(self._end, process, os.getpid())
         return here
+
+    def _end(self, process: subprocess.Popen[bytes], starter: int) -> None:
+        """End the process that forks. Only the process that started it does so."""
+        if os.getpid() == starter and self._control is not None:
+            self._control.shutdown(socket.SHUT_RDWR)  # processes left by a shell have it too
+            self._control.close()
+            process.wait()
 
 
 _COMMAND = """#!{python} -IS
@@ -307,6 +320,7 @@ def main(control: int) -> None:
         route.matches(
             {"type": "http", "method": "GET", "path": "/", "headers": []}
         )  # builds its routes
+    importlib.import_module("app.store.schema").statements("sqlite")
     if os.environ.get("SKYBRIDGE_TEST_HURRIED"):
         importlib.import_module("hurried").hurry()
     sys.path.pop(0)  # tests/support, which a program would not have
