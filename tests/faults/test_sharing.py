@@ -12,14 +12,14 @@ import pytest
 
 from configuration import Settings
 from service_process import ServiceProcess
-from sharing_service import PATIENCE, Account, Load, complete, send, settings_of, until_read
+from sharing_service import Account, Load, complete, send, settings_of, until_read
 from waiting import until
 from webhook_target import WebhookTarget
 
 pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
-SHORT = Load(subscriptions=5, events=200, keys=10, kills=1)
 FULL = Load(subscriptions=200, events=20_000, keys=100, kills=10)
+MOVES = Load(subscriptions=5, events=200, keys=10, kills=0)
 
 
 async def kill_while_delivering(kafka: str, folder: Path, load: Load) -> Account:
@@ -38,7 +38,7 @@ async def kill_while_delivering(kafka: str, folder: Path, load: Load) -> Account
             await send(service, load, range(kill * each, end))
             if kill < load.kills:
                 goal = before + each // 2
-                await until(partial(account.has, goal), "deliveries", within=PATIENCE)
+                await until(partial(account.has, goal), "deliveries", moved=lambda: account.count)
                 await asyncio.to_thread(service.kill)
                 await asyncio.to_thread(service.start)
         await complete(account)
@@ -64,7 +64,7 @@ async def test_many_kills_lose_nothing(kafka: str, tmp_path: Path) -> None:
 async def test_moves_lose_and_repeat_nothing(kafka: str, tmp_path: Path) -> None:
     """Subscriptions move into the shared membership and back while events are sent: nothing is lost, nothing is
     delivered twice, and keys keep their order."""
-    load = SHORT
+    load = MOVES
     account = Account(load)
     target = WebhookTarget(account)
     await target.start()

@@ -15,7 +15,7 @@ import pytest
 from kafka_librdkafka import add_partitions
 from postgres_server import PostgresServer, fresh_database
 from service_process import ServiceProcess
-from sharing_service import PATIENCE, Account, Load, send, settings_of, until_read
+from sharing_service import Account, Load, send, settings_of, until_read
 from waiting import until
 from webhook_target import WebhookTarget
 
@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.fault]
 
 SHORT = Load(subscriptions=5, events=200, keys=10, kills=1)
 FULL = Load(subscriptions=200, events=20_000, keys=100, kills=10)
+MOVES = Load(subscriptions=5, events=200, keys=10, kills=0)
 AWAY = 30.0  # seconds
 PARTITIONS = 4
 
@@ -68,7 +69,7 @@ class Workers:
         """Send events, and wait until as many deliveries as half of them were received."""
         goal = self.account.count + (end - first) // 2
         await self.publish(first, end)
-        await until(partial(self.account.has, goal), "deliveries", within=PATIENCE)
+        await until(partial(self.account.has, goal), "deliveries", moved=lambda: self.account.count)
 
     async def until_complete(self, end: int) -> None:
         """Wait until all subscriptions have received their events before ``end``."""
@@ -76,7 +77,7 @@ class Workers:
         await until(
             lambda: sum(len(self.account.had(name)) for name in self.account.names) >= wanted,
             f"all events before {end}",
-            within=PATIENCE,
+            moved=lambda: self.account.count,
         )
 
     async def kill(self, number: int) -> None:
@@ -105,7 +106,7 @@ class Workers:
         async def owns() -> bool:
             return await asyncio.to_thread(self._owned, number) in counts
 
-        await until(owns, f"one of {counts} partitions", within=PATIENCE, turn=0.1)
+        await until(owns, f"one of {counts} partitions", turn=0.1)
 
     def _owned(self, number: int) -> int:
         subscriptions = self.pair[number].get("/status")["subscriptions"]
@@ -184,7 +185,7 @@ async def test_workers_that_move_one_after_the_other_repeat_nothing(
 ) -> None:
     """While the first worker has moved its subscriptions to groups of their own, the second one gets the whole shared
     group. It must not begin there again: the positions are gone."""
-    load = SHORT
+    load = MOVES
     async with workers(tmp_path, kafka, postgres, load) as pair:
         await pair.publish(0, load.events // 2)
         await pair.until_complete(load.events // 2)
