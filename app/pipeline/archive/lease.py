@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import msgspec
 
-from app.errors import SetupError
+from app.errors import SetupError, SkybridgeError
 from app.pipeline import history
 from app.pipeline.settings import Lake
 from app.spark.cleanup import cleaning_up
@@ -75,7 +75,12 @@ def leased(spark: SparkSession, lake: Lake, right: LakeLock, tell: Tell) -> Iter
 
 @contextlib.contextmanager
 def holding_lease(lease: Lease, tell: Tell) -> Iterator[Lease]:
-    """Take a lease, and renew it inside the context."""
+    """Take a lease, and renew it inside the context.
+
+    Raises:
+        SetupError: Another process holds the lease, or has taken it inside the context. Spark is then
+            stopped, and its own error would not name the cause.
+    """
     lease.take(tell)
     ended = threading.Event()
     renewing = threading.Thread(target=_renew, args=(lease, ended), daemon=True)
@@ -84,10 +89,17 @@ def holding_lease(lease: Lease, tell: Tell) -> Iterator[Lease]:
     def release() -> None:
         ended.set()
         renewing.join()
-        lease.release()
+        if not lease.lost_to:
+            lease.release()
 
     with cleaning_up(release):
-        yield lease
+        try:
+            yield lease
+        except SkybridgeError:
+            raise
+        except Exception:
+            lease.demand_not_lost()
+            raise
 
 
 class Holder(msgspec.Struct, frozen=True):

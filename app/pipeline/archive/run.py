@@ -72,22 +72,23 @@ def once(
     """
     with archiving(spark, lake, tell) as held:
         job = ArchiveJob(spark, lake, plan, held, tell=tell, observe=observe, stop=stop)
-        with _failing("copied"):
+        with _failing(held, "copied"):
             copied = _copy_all(job)
         observe("records copied")
-        with _failing("decoded"):
+        with _failing(held, "decoded"):
             derived = derive_all(job, IdentityCache())
     return result_of(copied, derived)
 
 
 @contextmanager
-def _failing(what: str) -> Iterator[None]:
+def _failing(held: LakeHold, what: str) -> Iterator[None]:
     """Name the cause in one line if a batch cannot be ``copied`` or ``decoded``."""
     try:
         yield
     except SkybridgeError:
         raise
     except Exception as error:
+        held.demand_not_lost()
         failed = ArchiveFailed(f"the records could not be {what}: {first_line(error)}")
         raise lake_fault(error) or failed from error
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.archive import commit, progress, ranges, run
 from app.pipeline.archive import lease as lease_module
@@ -14,6 +15,7 @@ from app.pipeline.archive.derive import Derived
 from app.pipeline.archive.job import ArchiveJob
 from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.ranges import DeriveRange
+from app.pipeline.archive.run import ArchiveFailed
 from app.pipeline.query import duck
 from app.pipeline.settings import Lake
 from app.spark.faults import REFUSALS, UNKNOWN
@@ -87,6 +89,24 @@ def test_a_lease_that_another_process_has_is_not_taken_back(
     lease: Any = Lease(ended, lost=lost)
     lease_module._renew(lease, ended)
     assert lease.spark.stopped is lost
+
+
+@pytest.mark.parametrize("lost", ["", "another"])
+def test_work_that_fails_because_the_lease_is_lost_names_the_holder(
+    monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Spark is stopped then, and says "Cannot call methods on a stopped SparkContext"."""
+    spark: Any = None
+    lease, released = lease_module.Lease(spark, LAKE, "upkeep"), list[str]()
+    monkeypatch.setattr(lease, "take", lambda _: None)
+    monkeypatch.setattr(lease, "release", lambda: released.append("released"))
+    error = SetupError if lost else RuntimeError
+    with pytest.raises(error), lease_module.holding_lease(lease, lambda _: None):
+        lease.lost_to = lost
+        raise RuntimeError("a stopped SparkContext")
+    with pytest.raises(error if lost else ArchiveFailed), run._failing(lease, "copied"):
+        raise RuntimeError("a stopped SparkContext")
+    assert released == ([] if lost else ["released"])
 
 
 def test_the_table_that_is_written_last_is_opened_first(monkeypatch: pytest.MonkeyPatch) -> None:
