@@ -27,4 +27,6 @@ def far_text(microseconds: int) -> str:
     cycles, rest = divmod(microseconds, _CYCLE // timedelta(microseconds=1))
     near = _EPOCH + timedelta(microseconds=rest)
     fraction = f".{near.microsecond:06}".rstrip("0").rstrip(".")
-    return f"{near.year + 400 * cycles}{near:-%m-%d %H:%M:%S}{fraction}"
+    year = near.year + 400 * cycles
+    text = f"{year:04}{near:-%m-%d}" if year > 0 else f"{1 - year:04}{near:-%m-%d} (BC)"
+    return f"{text}{near: %H:%M:%S}{fraction}"
