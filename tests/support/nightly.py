@@ -98,7 +98,7 @@ def run(file: str, commit: str) -> Row:
     begun = time.monotonic()
     with log.open("wb") as out:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-m", "nightly", f"--timeout={LIMIT}", file],
+            [sys.executable, "-m", "pytest", "-m", "nightly", "-rs", f"--timeout={LIMIT}", file],
             cwd=CHECKOUT, stdout=out, stderr=out, check=False,
         )  # fmt: skip
     seconds = round(time.monotonic() - begun)
