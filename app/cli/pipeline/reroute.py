@@ -104,8 +104,10 @@ def _checkpoint(config: Config, job: Reroute) -> str:
 def _counted(session: SparkSession, job: Reroute) -> Tally:
     """Read all records without writing any. Return how many would be written."""
     from app.spark import source
+    from app.spark.positions import topic_ids
     from app.spark.reroute.job import counted
 
+    topic_ids(session, job.source, job.topics)  # its error names a broker that does not answer
     return counted(job, source.records(session, job.source, job.topics))
 
 
@@ -120,7 +122,7 @@ def _run(
     quiet: bool,
 ) -> Tally:
     """Run the job until it ends or the user presses Ctrl+C, and return the counts."""
-    from app.spark.reroute.job import Tally, started
+    from app.spark.reroute.job import Tally, started, wait
 
     found = [Tally()]
     with _bar(quiet=quiet) as moved:
@@ -138,10 +140,7 @@ def _run(
             most=most,
             progress=progress,
         )
-        try:
-            query.awaitTermination()
-        except KeyboardInterrupt:
-            query.stop()
+        wait(query)
     return found[-1]
 
 

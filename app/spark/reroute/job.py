@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from pyspark.sql import functions as F  # noqa: N812
 
-from app.errors import SetupError
+from app.errors import SetupError, SkybridgeError
 from app.spark import source
+from app.spark.faults import lake_fault
 from app.spark.positions import topic_ids
 from app.spark.reroute import making
 from app.spark.reroute.plan import brokers_of
-from app.spark.session import cached, read_file, write_file
+from app.spark.session import cached, first_line, read_file, write_file
 from app.spark.settings import KafkaPlace, Reroute
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 REJECTED: Final = "skybridge-rejected"
 """The last header of a rejected record, whose value is the code of the cause."""
+
+
+class RerouteFailed(SkybridgeError):
+    """The error for a batch that could not be rerouted. The same command repeats it."""
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -107,6 +112,22 @@ def started(
     writer = read.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
     trigger = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
     return writer.trigger(**trigger).start()
+
+
+def wait(query: StreamingQuery) -> None:
+    """Wait until a query ends or the user interrupts it, which stops the query.
+
+    Raises:
+        LakeUnavailable: The storage of the checkpoint does not answer.
+        RerouteFailed: Another error ended the query.
+    """
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    except Exception as error:
+        failed = RerouteFailed(f"the records could not be rerouted: {first_line(error)}")
+        raise lake_fault(error) or failed from error
 
 
 def _demand_same_topics(spark: SparkSession, job: Reroute, checkpoint: str) -> None:

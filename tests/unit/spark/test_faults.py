@@ -14,7 +14,8 @@ from pyspark import SparkContext
 
 from app.spark import pyspark_adapter
 from app.spark.faults import ended_fault, lake_fault
-from java_throwables import throwable, wrapped
+from app.spark.reroute.job import RerouteFailed, wait
+from java_throwables import JavaError, throwable, wrapped
 
 S3 = ("software.amazon.awssdk.services.s3.model.S3Exception",
       "software.amazon.awssdk.awscore.exception.AwsServiceException")  # fmt: skip
@@ -92,3 +93,14 @@ def test_a_java_that_has_ended_is_told(
 )
 def test_other_errors_are_bugs(java: Any) -> None:
     assert lake_fault(wrapped(java)) is None
+
+
+def test_a_reroute_that_fails_is_one_line() -> None:
+    failed = JavaError(throwable("org.apache.spark.sql.streaming.StreamingQueryException"))
+    query: Any = SimpleNamespace(awaitTermination=lambda: failing(failed))
+    with pytest.raises(RerouteFailed, match="could not be rerouted"):
+        wait(query)
+
+
+def failing(error: Exception) -> None:
+    raise error
