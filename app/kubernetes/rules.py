@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from pydantic_core import PydanticUndefined
 
+from app.model.outlet_rules import OF_CLOUDEVENTS, OFF
 from app.model.pull import NOT_FOR_PULL
 from app.model.subscription import OF_WEBHOOKS, Subscription
 
@@ -98,11 +99,12 @@ def _of_settings() -> Iterator[Rule]:
         "!has(self.dead_letter) || !self.dead_letter.topic.contains('{')",
         "dead_letter.topic is a fixed name, without placeholders in braces",
     )
-    yield _rule(
-        f"!has(self.request) || ({_unset('content_mode')} && {_unset('format')}"
-        f" && {_unset('specversion')} && {_unset('reply')})",
-        "content_mode, format, specversion and reply are only for CloudEvents, but request sends none",
-    )
+    for name in OF_CLOUDEVENTS:
+        is_off = f" || self.{name} == {_literal(OFF[name])}" if name in OFF else ""
+        yield _rule(
+            f"!has(self.request) || !has(self.{name}){is_off}",
+            f"{name} is only for CloudEvents, but request sends none",
+        )
 
 
 def _unset(name: str, value: object = None) -> str:

@@ -10,7 +10,7 @@ from app.model.outlet import RequestTemplates
 from app.model.outlet_presets import BATCHED, PresetRequest
 from app.model.webhook import ApiKey
 
-_OF_CLOUDEVENTS = (
+OF_CLOUDEVENTS = (
     "content_mode",
     "format",
     "specversion",
@@ -19,6 +19,9 @@ _OF_CLOUDEVENTS = (
     "handshake",
     "request_rate",
 )
+"""Settings that ``request`` excludes, because it sends no CloudEvents."""
+OFF: Mapping[str, object] = {"handshake": "off", "strict_webhook": False}
+"""The values of such settings that ``request`` allows."""
 
 
 class WebhookSettings(Protocol):
@@ -54,8 +57,9 @@ def contradictions(
     """Yield a message for each setting that contradicts ``request``. The message has a problem and
     its cure.
     """
-    for name in _OF_CLOUDEVENTS:
-        if name in subscription.model_fields_set and not _is_off(name, getattr(subscription, name)):
+    for name in OF_CLOUDEVENTS:
+        is_off = name in OFF and getattr(subscription, name) == OFF[name]
+        if name in subscription.model_fields_set and not is_off:
             yield f"The setting {name} is only for CloudEvents, but request sends none. Remove {name}."
     if subscription.batch is not None and not isinstance(request, BATCHED):
         yield "The setting batch needs request.preset elasticsearch or splunk_hec: other requests contain one event. Remove batch."
@@ -68,10 +72,6 @@ def contradictions(
                 f"The settings request.success.status and retry.statuses both list {listed}. Remove it from one of them; "
                 "without retry.statuses, 404, 408, 409, 425 and 429 are retried."
             )
-
-
-def _is_off(name: str, value: object) -> bool:
-    return (name == "handshake" and value == "off") or (name == "strict_webhook" and value is False)
 
 
 def _repeated_headers(request: RequestTemplates, subscription: WebhookSettings) -> Iterator[str]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
+import io
 import json
 import runpy
+from email.message import Message
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 import yaml
@@ -20,7 +24,7 @@ CASE = chart.case("kafka-operator")
 VALUES = yaml.safe_load(CASE.read_text())
 NAME = "bridge-skybridge-operator"
 PROGRAM = chart.CHART / "files" / "kubernetes.py"
-READ = {"get", "list", "watch"}
+RIGHT = f"shops:{NAME}"
 
 
 def rights(role: dict[str, Any]) -> dict[tuple[str, str, str], set[str]]:
@@ -58,13 +62,13 @@ def test_the_rights_are_those_of_the_listed_namespaces():
     found = roles(chart.rendered(CASE))
     assert {*found} == {
         ("shops", NAME),
-        ("team-billing", f"{NAME}-objects"),
-        ("team-stock", f"{NAME}-objects"),
+        ("team-billing", RIGHT),
+        ("team-stock", RIGHT),
     }
     for namespace in ("team-billing", "team-stock"):
-        assert found[namespace, f"{NAME}-objects"] == {
-            ("", "secrets", ""): READ,
-            ("", "services", ""): READ,
+        assert found[namespace, RIGHT] == {
+            ("", "secrets", ""): {"list", "watch"},
+            ("", "services", ""): {"list", "watch"},
             ("", "events", ""): {"create", "patch"},
         }
     assert ("", "secrets", "") not in found["shops", NAME]
@@ -75,12 +79,11 @@ def test_in_the_whole_cluster_the_operator_has_rights_on_subscriptions_alone():
     text = chart.rendered(CASE)
     (role,) = (each for each in chart.of_kind(text, "ClusterRole") if not _is_hook(each))
     assert rights(role) == {
-        (names.GROUP, names.PLURAL, ""): {*READ, "patch", "update"},
-        (names.GROUP, f"{names.PLURAL}/status", ""): {"get", "patch", "update"},
-        (names.GROUP, f"{names.PLURAL}/finalizers", ""): {"update"},
+        (names.GROUP, names.PLURAL, ""): {"get", "list", "watch", "patch"},
+        (names.GROUP, f"{names.PLURAL}/status", ""): {"patch"},
     }
     (binding,) = (each for each in chart.of_kind(text, "ClusterRoleBinding") if not _is_hook(each))
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"] == RIGHT, "no other release's"
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": NAME, "namespace": "shops"}]
 
 
@@ -140,7 +143,25 @@ def test_the_operator_gets_the_listed_namespaces_with_the_names_of_the_configura
         if each["metadata"]["name"] == NAME
     )
     lease = found["SKYBRIDGE_OPERATOR__LEASE__NAME"]
-    assert rights(role)["coordination.k8s.io", "leases", lease] == {"get", "update", "patch"}
+    assert rights(role)["coordination.k8s.io", "leases", lease] == {"get", "update"}
+
+
+def test_another_name_of_the_release_keeps_its_objects():
+    """The Lease is how objects name their operator. A new one would find them in other hands, and pause all (issue 46)."""
+    text = chart.rendered_with({**VALUES, "fullnameOverride": "renamed"})
+    lease = environ(text, "renamed-operator")["SKYBRIDGE_OPERATOR__LEASE__NAME"]
+    assert lease == environ(chart.rendered(CASE), NAME)["SKYBRIDGE_OPERATOR__LEASE__NAME"]
+    (role,) = (
+        each
+        for each in chart.of_kind(text, "Role")
+        if "renamed-" in str(each["metadata"]["name"]) and each["metadata"]["namespace"] == "shops"
+    )
+    assert ("coordination.k8s.io", "leases", lease) in rights(role)
+    (job,) = (
+        each for each in chart.of_kind(text, "Job") if each["metadata"]["name"].endswith("-end")
+    )
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"][1:5] == ["--deployment", "renamed-operator", "--lease", lease]
 
 
 def test_the_token_of_the_operator_is_one_of_the_admin_api():
@@ -221,7 +242,7 @@ def test_before_an_uninstallation_the_finalizer_is_taken_from_all_namespaces():
     pod = job["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == NAME
     (container,) = pod["containers"]
-    assert container["args"][:3] == ["end", "--deployment", NAME]
+    assert container["args"][:5] == ["end", "--deployment", NAME, "--lease", NAME]
     assert container["args"][-2:] == ["team-billing", "team-stock"]
 
 
@@ -231,6 +252,59 @@ def test_the_program_of_the_hooks_names_what_the_operator_names():
     assert program["GROUP"] == names.GROUP
     assert program["FINALIZER"] == names.DRAIN_FINALIZER
     assert f"apis/{{GROUP}}/{names.VERSION}/{names.PLURAL}" in PROGRAM.read_text()
+
+
+class Tenants:
+    """An API server with objects of tenants, of which some change all the time. A list has two of them at a time."""
+
+    namespace = "shops"
+
+    def __init__(self, program: dict[str, Any]) -> None:
+        self.refusals = {"busy": [409, 422], "denied": [403]}
+        self.sent: list[tuple[str, Any]] = []
+        self.items = functools.partial(program["Api"].items, self)
+        self.objects = {
+            name: {
+                "metadata": {
+                    "name": name,
+                    "namespace": "team",
+                    "finalizers": ["example.com/other", names.DRAIN_FINALIZER],
+                },
+                "status": {"operator": f"shops/{NAME}"},
+            }
+            for name in ("busy", "denied", "quiet")
+        }
+
+    def ask(self, path: str, method: str = "GET", body: Any = None, kind: str = "") -> Any:
+        name = path.removesuffix("/status").rpartition("/")[2]
+        if method == "PATCH":
+            if status := next(iter(self.refusals.get(name, [])), None):
+                self.refusals[name].remove(status)
+                raise HTTPError(path, status, "refused", Message(), io.BytesIO())
+            self.sent.append((name, body))
+        if "limit=" not in path:
+            return self.objects.get(name)
+        if "/pods" in path:
+            return {"items": []}
+        found = [*self.objects.values()]
+        begin = int(path.partition("continue=")[2] or 0)
+        more = str(begin + 2) if begin + 2 < len(found) else ""
+        return {"items": found[begin : begin + 2], "metadata": {"continue": more}}
+
+
+def test_no_tenant_prevents_the_end_of_the_operator(capsys):
+    """By an object that changes all the time, or by very large ones: a list has a part of them at a time (issue 46)."""
+    program = runpy.run_path(str(PROGRAM))
+    tenants = Tenants(program)
+    assert not program["end"](tenants, NAME, NAME, "app=none", ["team"]), "one is refused"
+    assert "403" in (out := capsys.readouterr().out)
+    assert "2 Subscriptions are released" in out
+    place = {"path": "/metadata/finalizers/1"}
+    steps = [{"op": "test", **place, "value": names.DRAIN_FINALIZER}, {"op": "remove", **place}]
+    released = [steps, {"status": {"operator": None}}]
+    assert [body for name, body in tenants.sent if name == "quiet"] == released
+    assert [body for name, body in tenants.sent if name == "busy"] == released
+    assert program["end"](tenants, NAME, NAME, "app=none", ["team"])
 
 
 @pytest.mark.parametrize(

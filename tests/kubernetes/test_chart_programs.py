@@ -84,6 +84,9 @@ def test_a_definition_is_installed_and_upgraded_and_never_goes_back(cluster, tmp
         ({"sink": {"url": "https://a.example/", "pull": {}}}, "sink has exactly one of"),
         ({"sink": {"url": "https://u:p@a.example/"}}, "user name or password"),
         ({"batch": {"max_events": 10}, "format": "avro"}, "the format avro has no batches"),
+        ({"request": {"body": {}}, "request_rate": 5}, "request_rate is only for CloudEvents"),
+        ({"request": {"body": {}}, "handshake": "ask"}, "handshake is only for CloudEvents"),
+        ({"request": {"body": {}}, "handshake": "off"}, ""),
         ({"headers": {"x-a": "b", "x-b": {"secretRef": {"name": "a", "key": "b"}}}}, ""),
     ],
 )
@@ -128,7 +131,8 @@ def test_the_end_releases_its_objects_and_leaves_those_of_others(cluster, tmp_pa
             claim = json.dumps({"status": {"operator": operator}})
             words = ("patch", CRD, name, "--subresource=status", "--type=merge", "--patch", claim)
             cluster.cluster.kubectl("-n", namespace, *words)
-    PROGRAM.end(program(cluster, NAME, tmp_path), NAME, "app=none", [TENANTS[0], "team-gone"])
+    hook = program(cluster, NAME, tmp_path)
+    assert PROGRAM.end(hook, NAME, NAME, "app=none", [TENANTS[0], "team-gone"])
     assert held(cluster, TENANTS[0]) == [["example.com/other"]]
     assert held(cluster, TENANTS[1]) == [[DRAIN_FINALIZER], []]
     foreign, own = cluster.cluster.get("subscriptions", "-n", TENANTS[1])
@@ -152,6 +156,8 @@ def test_the_end_releases_its_objects_and_leaves_those_of_others(cluster, tmp_pa
         (("patch", CRD, "--subresource=status", "-n", TENANTS[1]), True),
         (("create", "events", "-n", TENANTS[0]), True),
         (("update", f"leases/{NAME}", "-n", SPACE), True),
+        (("update", CRD, "-n", TENANTS[0]), False),
+        (("get", "secrets", "-n", TENANTS[0]), False),
         (("list", "secrets", "-n", SPACE), False),
         (("list", "secrets", "-n", "kube-system"), False),
         (("list", "secrets", "--all-namespaces"), False),

@@ -4,9 +4,9 @@
 python kubernetes.py define FILE: creates or changes the definition in FILE. A cluster may have several
 releases, so an older one leaves the definition of a newer one as it is.
 
-python kubernetes.py end --deployment NAME --component LABELS [NAMESPACE...]: ends the operator, waits until
-none of its pods is left, and releases its Subscriptions: those that name it in their status, and those of these
-namespaces that name no operator yet. They have no finalizer then, and another operator may have them.
+python kubernetes.py end --deployment NAME --lease NAME --component LABELS [NAMESPACE...]: ends the operator, waits
+until none of its pods is left, and releases its Subscriptions: those that name its Lease in their status, and those of
+these namespaces that name no operator yet. They have no finalizer then, and another operator may have them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import ssl
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,10 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 WITHIN = 150.0  # seconds for the last pod of the operator to end
 MERGED = "application/merge-patch+json"
 APPLIED = "application/apply-patch+yaml"
-MISSING = 404
+STEPS = "application/json-patch+json"
+MISSING, CONFLICT, OTHERWISE = 404, 409, 422
+TRIES = 5  # of a change that another writer has prevented
+PAGE = 50  # objects at a time; each may have a megabyte
 Object = dict[str, Any]
 
 
@@ -51,7 +56,11 @@ class Api:
         return (self._account / "namespace").read_text()
 
     def ask(
-        self, path: str, method: str = "GET", body: Object | None = None, kind: str = ""
+        self,
+        path: str,
+        method: str = "GET",
+        body: Object | list[Object] | None = None,
+        kind: str = "",
     ) -> Object | None:
         """Return the answer. None: there is no such object.
 
@@ -76,9 +85,15 @@ class Api:
                 return None
             raise
 
-    def items(self, path: str) -> list[Object]:
-        """Return the objects of a list. None of them: the kind or the namespace does not exist."""
-        return list((self.ask(path) or {}).get("items", []))
+    def items(self, path: str) -> Iterator[Object]:
+        """Yield the objects of a list, and none if the kind or the namespace does not exist."""
+        start, more = f"{path}{'&' if '?' in path else '?'}limit={PAGE}", ""
+        while True:
+            page = self.ask(start + (f"&continue={urllib.parse.quote(more)}" if more else "")) or {}
+            yield from page.get("items", [])
+            more = page.get("metadata", {}).get("continue", "")
+            if not more:
+                return
 
 
 def define(api: Api, definition: Object) -> None:
@@ -104,20 +119,20 @@ def _version(definition: Object) -> list[int]:
     return [int(each) for each in plain.split(".") if each.isdigit()]
 
 
-def end(api: Api, deployment: str, component: str, namespaces: list[str]) -> None:
-    """End the operator, which would set its finalizers again, then release its Subscriptions."""
+def end(api: Api, deployment: str, lease: str, component: str, namespaces: list[str]) -> bool:
+    """End the operator, which would set its finalizers again, then release its Subscriptions. Return False if some
+    could not be released."""
     here = f"/apis/apps/v1/namespaces/{api.namespace}/deployments/{deployment}/scale"
     api.ask(here, "PATCH", {"spec": {"replicas": 0}}, MERGED)
     _await_end(api, component)
-    own = f"{api.namespace}/{deployment}"
-    found = [
-        each
+    own = f"{api.namespace}/{lease}"
+    done = [
+        _is_released(api, each)
         for each in api.items(f"/apis/{GROUP}/v1alpha1/subscriptions")
         if _is_own(each, own, namespaces)
     ]
-    for each in found:
-        _release(api, each)
-    print(f"{len(found)} Subscriptions are released.")
+    print(f"{sum(done)} Subscriptions are released.")
+    return all(done)
 
 
 def _is_own(found: Object, own: str, namespaces: list[str]) -> bool:
@@ -126,29 +141,56 @@ def _is_own(found: Object, own: str, namespaces: list[str]) -> bool:
     return bool(operator == own or (not operator and found["metadata"]["namespace"] in namespaces))
 
 
+def _is_released(api: Api, found: Object) -> bool:
+    """Release an object. Return False, and print why, if that fails: the other ones are released all the same."""
+    try:
+        _release(api, found)
+    except urllib.error.HTTPError as error:
+        print(_text_of(error))
+        return False
+    return True
+
+
 def _release(api: Api, found: Object) -> None:
     """Remove the operator and its finalizer from an object."""
     named = found["metadata"]
     path = f"/apis/{GROUP}/v1alpha1/namespaces/{named['namespace']}/subscriptions/{named['name']}"
-    if FINALIZER in named.get("finalizers", []):
-        api.ask(path, "PATCH", _released(found), MERGED)
+    for left in reversed(range(TRIES)):
+        try:
+            if steps := _steps(found):
+                api.ask(path, "PATCH", steps, STEPS)
+            break
+        except urllib.error.HTTPError as error:
+            if error.code not in {CONFLICT, OTHERWISE} or not left:
+                raise
+        found = api.ask(path) or {"metadata": {}}
     if (found.get("status") or {}).get("operator"):
         api.ask(f"{path}/status", "PATCH", {"status": {"operator": None}}, MERGED)
 
 
-def _released(found: Object) -> Object:
-    """Return the change that takes our finalizer from an object. Another writer's change makes it fail."""
-    metadata = found["metadata"]
-    others = [each for each in metadata["finalizers"] if each != FINALIZER]
-    return {"metadata": {"finalizers": others, "resourceVersion": metadata["resourceVersion"]}}
+def _steps(found: Object) -> list[Object]:
+    """Return the change that takes our finalizer from an object. It fails only if another writer has changed the
+    finalizers, so a tenant who changes the object all the time does not prevent it."""
+    finalizers = found["metadata"].get("finalizers", [])
+    if FINALIZER not in finalizers:
+        return []
+    place = f"/metadata/finalizers/{finalizers.index(FINALIZER)}"
+    return [
+        {"op": "test", "path": place, "value": FINALIZER},
+        {"op": "remove", "path": place},
+    ]
 
 
 def _await_end(api: Api, component: str) -> None:
     """Wait until no pod of the operator is left. A pod on a lost node is not waited for longer than WITHIN."""
     deadline = time.monotonic() + WITHIN
     path = f"/api/v1/namespaces/{api.namespace}/pods?labelSelector={component}"
-    while api.items(path) and time.monotonic() < deadline:
+    while any(api.items(path)) and time.monotonic() < deadline:
         time.sleep(1)
+
+
+def _text_of(error: urllib.error.HTTPError) -> str:
+    return f"{error.url}: {error.code} {error.read(2000).decode(errors='replace')}"
 
 
 def main(words: list[str]) -> int:
@@ -158,6 +200,7 @@ def main(words: list[str]) -> int:
     commands.add_parser("define").add_argument("file", type=Path)
     ending = commands.add_parser("end")
     ending.add_argument("--deployment", required=True)
+    ending.add_argument("--lease", required=True)
     ending.add_argument("--component", required=True)
     ending.add_argument("namespaces", nargs="*")
     asked = parser.parse_args(words)
@@ -166,12 +209,12 @@ def main(words: list[str]) -> int:
     try:
         if asked.command == "define":
             define(api, json.loads(asked.file.read_text()))
-        else:
-            end(api, asked.deployment, asked.component, asked.namespaces)
+            return 0
+        done = end(api, asked.deployment, asked.lease, asked.component, asked.namespaces)
     except urllib.error.HTTPError as error:
-        print(f"{error.url}: {error.code} {error.read(2000).decode(errors='replace')}")
+        print(_text_of(error))
         return 1
-    return 0
+    return 0 if done else 1
 
 
 if __name__ == "__main__":

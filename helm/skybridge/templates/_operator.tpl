@@ -9,6 +9,16 @@ skybridge.example.org
 {{ include "skybridge.fullname" . }}-operator
 {{- end -}}
 
+{{/* The Lease, by which objects name their operator: without overrides, so that a release with another name keeps its objects. */}}
+{{- define "skybridge.operatorLease" -}}
+{{ include "skybridge.operatorName" (dict "Values" (omit .Values "nameOverride" "fullnameOverride") "Release" .Release "Chart" .Chart) }}
+{{- end -}}
+
+{{/* The name of a right outside of the namespace of the release. A namespace has no colon, so no other release has this name. */}}
+{{- define "skybridge.operatorRight" -}}
+{{ .Release.Namespace }}:{{ include "skybridge.operatorName" . }}
+{{- end -}}
+
 {{/*
 Settings of the operator, which are in the values alone. Every pod gets the operator's token for the admin API; the operator
 and the check of the configuration get the rest too. The arguments are those of skybridge.podEnvironment.
@@ -26,7 +36,7 @@ and the check of the configuration get the rest too. The arguments are those of 
 {{- $namespaces = append $namespaces $namespace }}
 {{- end }}
 - {name: SKYBRIDGE_OPERATOR__NAMESPACES, value: {{ toJson $namespaces | quote }}}
-- {name: SKYBRIDGE_OPERATOR__LEASE__NAME, value: {{ include "skybridge.operatorName" .root }}}
+- {name: SKYBRIDGE_OPERATOR__LEASE__NAME, value: {{ include "skybridge.operatorLease" .root }}}
 - {name: SKYBRIDGE_OPERATOR__LEASE__SECONDS, value: {{ $values.leaseSeconds | quote }}}
 - {name: SKYBRIDGE_OPERATOR__DRAIN_TIMEOUT, value: {{ $values.drainTimeout | quote }}}
 - {name: SKYBRIDGE_OPERATOR__ADMIN__URL, value: "{{ .facts.adminScheme }}://{{ include "skybridge.fullname" .root }}-api:{{ .facts.adminPort }}"}
@@ -56,11 +66,11 @@ and the check of the configuration get the rest too. The arguments are those of 
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
-  name: {{ .role }}
+  name: {{ .role | quote }}
   namespace: {{ .namespace }}
   labels:
     {{- include "skybridge.labels" .root | nindent 4 }}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .role }}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .role | quote }}}
 subjects: [{kind: ServiceAccount, name: {{ include "skybridge.operatorName" .root }}, namespace: {{ .root.Release.Namespace }}}]
 {{- end -}}
 
@@ -83,7 +93,7 @@ subjects: [{kind: ServiceAccount, name: {{ include "skybridge.operatorName" .roo
 {{/* The Job that ends the operator and releases its Subscriptions. dict "root" $ "hook" when Helm runs it */}}
 {{- define "skybridge.operatorEnd" -}}
 {{- $name := include "skybridge.operatorName" .root -}}
-{{- $arguments := list "end" "--deployment" $name "--component" (printf "app.kubernetes.io/instance=%s,app.kubernetes.io/component=operator" .root.Release.Name) -}}
+{{- $arguments := list "end" "--deployment" $name "--lease" (include "skybridge.operatorLease" .root) "--component" (printf "app.kubernetes.io/instance=%s,app.kubernetes.io/component=operator" .root.Release.Name) -}}
 {{- range .root.Values.operator.namespaces }}{{ $arguments = append $arguments .name }}{{ end -}}
 apiVersion: batch/v1
 kind: Job
