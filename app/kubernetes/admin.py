@@ -20,6 +20,7 @@ from app.sinks.secrets import LiveSecret
 
 Document = Mapping[str, Any]
 _WITHIN = 20.0  # seconds for an answer
+_KEPT = 60.0  # seconds for which a connection waits: another one may lead to a worker that sees another state
 _PATH = "/v1/subscriptions"
 
 
@@ -60,7 +61,7 @@ class AdminApi:
         self._http = httpx.AsyncClient(
             base_url=settings.url,
             timeout=httpx.Timeout(_WITHIN, connect=5),
-            limits=httpx.Limits(max_connections=32),
+            limits=httpx.Limits(max_connections=32, keepalive_expiry=_KEPT),
             verify=trust,
             trust_env=False,
             transport=transport,
@@ -89,10 +90,10 @@ class AdminApi:
         answer = await self._ask("PUT", _path(name), document, {"if-match": etag})
         return self._etag(answer)
 
-    async def delete(self, name: str) -> None:
-        """Delete a subscription. One that does not exist is no error."""
+    async def delete(self, name: str, etag: str) -> None:
+        """Delete this version of a subscription. One that does not exist is no error."""
         try:
-            await self._ask("DELETE", _path(name))
+            await self._ask("DELETE", _path(name), headers={"if-match": etag})
         except AdminRefused as refused:
             if refused.status != httpx.codes.NOT_FOUND:
                 raise

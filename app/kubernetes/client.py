@@ -26,7 +26,7 @@ _QUICKLY = aiohttp.ClientTimeout(total=WITHIN)
 _WATCHED_FOR = 60  # seconds after which a watch is renewed, so that a silent connection is noticed
 _PAGE = "500"
 _OK = range(200, 300)
-GONE, CONFLICT, NOT_FOUND = 410, 409, 404
+GONE, CONFLICT, NOT_FOUND, FORBIDDEN = 410, 409, 404, 403
 _MERGE_PATCH = "application/merge-patch+json"
 
 

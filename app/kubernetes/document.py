@@ -45,25 +45,51 @@ def document_of(item: Object, secret: SecretText) -> dict[str, Any]:
         secret: The reader of secrets of its namespace.
 
     Raises:
-        NotAccepted: a secret cannot be used, or a text is the placeholder of secrets.
+        NotAccepted: Secrets cannot be used, which the message lists, or a text is the placeholder of secrets.
     """
     named = item["metadata"]
-    document: dict[str, Any] = deepcopy(dict(item["spec"]))
+    refused: list[NotAccepted] = []
+    document = _without_references(item["spec"], named["namespace"], _noting(secret, refused))
+    if refused:
+        messages = dict.fromkeys(each.outcome.message for each in refused)
+        raise NotAccepted(refused[0].outcome.reason, " ".join(messages))
+    _demand_no_placeholder(document)
+    return {"id": subscription_id(named["namespace"], named["name"]), **document}
+
+
+def _noting(secret: SecretText, refused: list[NotAccepted]) -> SecretText:
+    """Return a reader of secrets that notes each one that cannot be used, so that all are reported at once."""
+
+    def read(name: str, key: str) -> str:
+        try:
+            return secret(name, key)
+        except NotAccepted as error:
+            refused.append(error)
+            return ""
+
+    return read
+
+
+def _without_references(spec: Object, namespace: str, secret: SecretText) -> dict[str, Any]:
+    """Return the settings of a spec, with the texts of secrets in place of the references."""
+    document: dict[str, Any] = deepcopy(dict(spec))
     document.pop("onDelete", None)
-    document["sink"] = _sink(document["sink"], named["namespace"], secret)
+    document["sink"] = _sink(document["sink"], namespace, secret)
     if "signing" in document:
         document["signing"] = _resolved(document["signing"], Signing, secret)
-    if "auth" in document:
-        document["auth"] = _resolved(document["auth"], _BY_KIND[document["auth"]["kind"]], secret)
-    if "headers" in document:
+    model = _BY_KIND.get(document.get("auth", {}).get("kind"))
+    if (
+        model is not None
+    ):  # the definition of a newer release has more kinds, which the check refuses
+        document["auth"] = _resolved(document["auth"], model, secret)
+    if isinstance(document.get("headers"), dict):
         document["headers"] = {
             name: _text(value[SECRET_REF], secret) if _is_reference(value) else value
             for name, value in document["headers"].items()
         }
     if "request" in document:
         document["request"] = _with_secrets(document["request"], secret)
-    _demand_no_placeholder(document)
-    return {"id": subscription_id(named["namespace"], named["name"]), **document}
+    return document
 
 
 def service_of(item: Object) -> str:

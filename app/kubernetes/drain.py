@@ -66,8 +66,9 @@ class Drain:
             return ""
         if entry is None or not is_new or health is None or health["lag"] is None:
             return "It is not known whether all events are delivered"
-        left = health["lag"] + health["parked"]["rows"]
-        return f"{left} events are not delivered yet" if left else ""
+        is_done = health["lag"] + health["parked"]["rows"] == 0
+        # no number, with which the status would be written each second
+        return "" if is_done else "Not all events are delivered yet"
 
     def cure(self, item: Any) -> str:
         """Return how a person ends the wait."""

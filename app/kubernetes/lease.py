@@ -27,6 +27,7 @@ class Leadership:
     Attributes:
         leads: Set while this process is the leader.
         follows: Set while it is not.
+        trouble: Why the Lease can neither be read nor written, or "".
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Leadership:
         self.leads = asyncio.Event()
         self.follows = asyncio.Event()
         self.follows.set()
+        self.trouble = ""
         self._client = client
         self._clock = clock
         self._list = paths.leases(namespace)
@@ -68,8 +70,9 @@ class Leadership:
                 won = await self._try()
             self._renewed = begun if won else self._renewed
             self._change(leads=won)
+            self.trouble = ""
         except (SkybridgeError, TimeoutError) as error:
-            _log.warning("the Lease %s cannot be renewed: %s", self._name, error)
+            self._report(f"the Lease {self._name} cannot be renewed: {error or 'no answer'}")
         if not self.holds():
             self._change(leads=False)
         return self.leads.is_set()
@@ -136,6 +139,12 @@ class Leadership:
             return
         changed = {**lease, "spec": {**lease["spec"], **spec}}
         await self._client.replace(f"{self._list}/{self._name}", changed)
+
+    def _report(self, trouble: str) -> None:
+        """Log a trouble once. Readiness names it, because no other process may be the leader either."""
+        if trouble != self.trouble:
+            _log.warning("%s", trouble)
+        self.trouble = trouble
 
     def _change(self, *, leads: bool) -> None:
         if leads == self.leads.is_set():

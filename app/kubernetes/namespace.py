@@ -87,6 +87,11 @@ class Namespace:
         """Return True if each copy was complete once. Before, a missing object may only be unknown."""
         return all(each.complete for each in self._all)
 
+    @property
+    def denial(self) -> str:
+        """Return which right to read the namespace is missing, or ""."""
+        return " ".join(each.trouble for each in self._all if each.is_forbidden)
+
     def secrets(self) -> SecretTexts:
         """Return the reader of the labelled Secrets."""
         return SecretTexts(self._secrets.objects)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 Reason = Literal[
     "Accepted", "Starting", "Draining", "InvalidSpec", "NotAllowed", "SecretMissing", "SecretNotLabelled", "ServiceNotAllowed",
-    "IdTaken", "LimitReached", "CannotRun", "ServiceRefused", "ServiceUnavailable",
+    "IdTaken", "LimitReached", "CannotRun", "ServiceRefused", "ServiceUnavailable", "NamespaceUnreadable",
 ]  # fmt: skip
 """The reasons of the condition ``Ready``."""
 DENIED: frozenset[Reason] = frozenset(
@@ -14,6 +14,8 @@ DENIED: frozenset[Reason] = frozenset(
 )
 """The reasons for which a subscription that exists already is paused. Its namespace has no right to it, or has withdrawn
 the secret that it uses."""
+
+_UNKNOWN: frozenset[Reason] = frozenset({"Starting", "ServiceUnavailable", "NamespaceUnreadable"})
 
 
 class Outcome(NamedTuple):
@@ -27,7 +29,7 @@ class Outcome(NamedTuple):
         """Return the status of the condition."""
         if self.reason == "Accepted":
             return "True"
-        return "Unknown" if self.reason in {"Starting", "ServiceUnavailable"} else "False"
+        return "Unknown" if self.reason in _UNKNOWN else "False"
 
 
 class NotAccepted(Exception):

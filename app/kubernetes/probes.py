@@ -56,7 +56,8 @@ class OperatorProbes:
         await self._server.stop(0.0)
 
     async def readiness(self) -> Mapping[str, RoleReadiness]:
-        """Return the readiness of the operator. A process that waits for its turn is ready."""
+        """Return the readiness of the operator. A process that waits for its turn is ready, if it could become the
+        leader."""
         causes = [*self._state()[1], *FAILURES.causes()]
         return {ROLE: RoleReadiness(ready=not causes, causes=causes)}
 

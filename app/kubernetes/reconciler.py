@@ -163,7 +163,7 @@ class Reconciler:
         item = place.objects.get(name)
         is_deleted = item is None or bool(item["metadata"].get("deletionTimestamp"))
         if not (place.knows_objects if is_deleted else place.is_complete):
-            self._queue.add_later(key, _SOON)
+            await self._wait_for_copies(place, key)
             return
         if not self._known.is_complete and (item is None or not is_deleted):
             self._unread.add(key)
@@ -188,6 +188,21 @@ class Reconciler:
             has_subscription = self._known.own(subscription) is not None
             await self._drain.set_finalizer(item, has_subscription=has_subscription)
             await self._reporter.report(item, outcome, self._known.health(subscription))
+
+    async def _wait_for_copies(self, place: Namespace, key: Key) -> None:
+        """Look at an object again when the copies of its namespace are complete. If the operator may not read them,
+        report that on the object."""
+        item = place.objects.get(key[1])
+        if not place.denial or item is None or place.is_foreign(item):
+            self._queue.add_later(key, _SOON)
+            return
+        self._queue.add_failed(key, _AGAIN)
+        message = (
+            f"The operator cannot read this namespace: {place.denial}. Cure: repeat helm upgrade, which gives it its "
+            "rights in a namespace that was created again."
+        )
+        health = self._known.health(subscription_id(*key))
+        await self._reporter.report(item, Outcome("NamespaceUnreadable", message), health)
 
     async def _leave(self, item: Any, subscription: str) -> None:
         """Leave an object to the other installation that has its status, and pause the subscription of this one. If the

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from app.interfaces import Clock
 from app.kubernetes import paths
 from app.kubernetes.client import NOT_FOUND, KubernetesClient, KubernetesRefused
-from app.kubernetes.names import API_VERSION, GROUP, KIND, PLURAL, subscription_id
+from app.kubernetes.events import EventWriter, rfc3339
+from app.kubernetes.names import GROUP, PLURAL, subscription_id
 from app.kubernetes.outcome import Outcome
 from app.kubernetes.status import Status, delivering, differs, in_force, status_of
 
@@ -57,7 +56,7 @@ class Reporter:
         self.wanted = asyncio.Event()
         self._client = client
         self._clock = clock
-        self._identity = identity
+        self._events = EventWriter(client, clock, identity)
         self._operator = operator
         self._reported: dict[tuple[str, str], _Reported] = {}
 
@@ -71,6 +70,7 @@ class Reporter:
     def forget(self, key: tuple[str, str]) -> None:
         """Drop what was reported about an object that is gone."""
         self._reported.pop(key, None)
+        self._events.forget(key)
 
     async def report_foreign(self, item: Any) -> None:
         """Report that an object belongs to the operator of another installation, whose status it keeps."""
@@ -81,7 +81,7 @@ class Reporter:
             '--subresource status --type merge -p \'{"status":{"operator":null}}\''
         )
         _log.warning("%s/%s: %s", named["namespace"], named["name"], message)
-        await self._write_event(item, "OtherInstallation", message)
+        await self._events.write(item, "OtherInstallation", message)
 
     async def report(self, item: Any, outcome: Outcome, health: Mapping[str, Any] | None) -> None:
         """Report what became of an object, and the state of its subscription."""
@@ -130,7 +130,7 @@ class Reporter:
         """Write the status if it differs, and return when it was written last, which was at ``last``."""
         named, before = item["metadata"], item.get("status") or {}
         subscription = subscription_id(named["namespace"], named["name"])
-        at = _rfc3339(self._clock.now())
+        at = rfc3339(self._clock.now())
         status = status_of(subscription, named["generation"], outcome, health, before, at)
         status["operator"] = self._operator
         now = self._clock.monotonic()
@@ -156,7 +156,7 @@ class Reporter:
         """Write Events about what is new since the status ``before``, and return the dead letters that are reported
         now."""
         if (news := _stop_or_resume(before, health)) is not None:
-            await self._write_event(item, *news)
+            await self._events.write(item, *news)
         known = _Letters(before.get("deadLetters", 0), 0.0) if earlier is None else earlier.letters
         if health is None:
             return known
@@ -166,37 +166,8 @@ class Reporter:
         if known.at and now - known.at < _LETTERS_EVERY:
             return known
         new = f"{number - known.number} more dead letters; {number} in all."
-        await self._write_event(item, "DeadLetters", f"{new} See: skybridge dead-letters list")
+        await self._events.write(item, "DeadLetters", f"{new} See: skybridge dead-letters list")
         return _Letters(number, now)
-
-    async def _write_event(self, item: Any, reason: str, message: str) -> None:
-        """Write an Event. One that the API server refuses is logged."""
-        try:
-            await self._create_event(item, reason, message)
-        except KubernetesRefused as refused:
-            _log.warning("the Event %s cannot be written: %s", reason, refused)
-
-    async def _create_event(self, item: Any, reason: str, message: str) -> None:
-        named, at = item["metadata"], _rfc3339(self._clock.now())
-        kind = "Normal" if reason == "Resumed" else "Warning"
-        unique = hashlib.sha256(f"{named['uid']}{reason}{at}".encode()).hexdigest()[:16]
-        reference = {name: named[name] for name in ("name", "namespace", "uid", "resourceVersion")}
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{named['name']}.{unique}", "namespace": named["namespace"]},
-            "involvedObject": {"apiVersion": API_VERSION, "kind": KIND, **reference},
-            "reason": reason,
-            "message": message[:1024],
-            "type": kind,
-            "firstTimestamp": at,
-            "lastTimestamp": at,
-            "count": 1,
-            "source": {"component": "skybridge-operator"},
-            "reportingComponent": "skybridge-operator",
-            "reportingInstance": self._identity,
-        }
-        await self._client.create(paths.core(named["namespace"], "events"), event)
 
 
 def _stop_or_resume(
@@ -220,7 +191,3 @@ def _stop_or_resume(
 
 def _version(item: Any) -> tuple[str, int]:
     return item["metadata"]["uid"], item["metadata"]["generation"]
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -73,8 +73,10 @@ class OperatorRole:
 
     @property
     def causes(self) -> Sequence[str]:
-        """Return why the operator is not ready. A process that waits for its turn is ready."""
-        return () if self._term is None else self._term.causes
+        """Return why the operator is not ready. A process that waits for its turn is ready, if it could become the
+        leader."""
+        causes = [self._leadership.trouble] if self._leadership.trouble else []
+        return causes if self._term is None else [*causes, *self._term.causes]
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from app.errors import SkybridgeError
-from app.kubernetes.client import GONE, KubernetesClient, KubernetesRefused
+from app.kubernetes.client import FORBIDDEN, GONE, KubernetesClient, KubernetesRefused
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between two requests that fail or end at once
 _LASTED = 5.0  # seconds; a watch that lasts as long is no failure, and the next one begins at once
@@ -25,7 +25,9 @@ class Watched:
 
     Attributes:
         objects: The objects by name.
-        complete: True after the first complete list.
+        complete: True after the first complete list, until the right to read it is withdrawn, for example with the
+            namespace: another one of the same name may have other objects.
+        is_forbidden: True while the right to read the list is missing.
         trouble: Why the copy may be old, or "".
     """
 
@@ -40,7 +42,7 @@ class Watched:
         """Take the list and a function that is called with the name of each object that changed. An object has
         changed if its ``shape`` has."""
         self.objects: dict[str, Any] = {}
-        self.complete = False
+        self.complete = self.is_forbidden = False
         self.trouble = ""
         self._client = client
         self._path = path
@@ -58,6 +60,8 @@ class Watched:
                 version = await self._follow(version or await self._list())
             except SkybridgeError as error:
                 version, is_failed = "", True
+                if isinstance(error, KubernetesRefused) and error.status == FORBIDDEN:
+                    self.complete, self.is_forbidden = False, True
                 self._report(str(error))
             has_lasted = asyncio.get_running_loop().time() - begun >= _LASTED
             wait = _FIRST_WAIT if has_lasted else wait
@@ -74,7 +78,7 @@ class Watched:
             if self._differs(before.get(name), now.get(name)):
                 self._changed(name)
         self.trouble = ""
-        self.complete = True
+        self.complete, self.is_forbidden = True, False
         return version
 
     async def _follow(self, version: str) -> str:

@@ -98,16 +98,18 @@ class SubscriptionWriter:
         return True
 
     async def delete(self, subscription: str) -> None:
-        """Delete a subscription of an object. One that is gone is no error."""
-        if self._known.own(subscription) is None:
+        """Delete a subscription of an object, unless another process has changed it since. One that is gone is no
+        error."""
+        entry = self._known.own(subscription)
+        if entry is None:
             return
-        await self._leading.delete(subscription)
+        await self._leading.delete(subscription, entry["etag"])
         self._forget(subscription)
         self._remember(subscription, None)
 
     def _forget(self, subscription: str) -> None:
-        self._digests.pop(subscription, None)
-        self._etags.pop(subscription, None)
+        for each in (self._digests, self._etags, self._faults):
+            each.pop(subscription, None)
 
     def _is_written(self, entry: Entry, document: Mapping[str, Any], digest: bytes) -> bool:
         stored = is_stored(entry["document"], document)

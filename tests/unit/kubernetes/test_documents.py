@@ -182,3 +182,20 @@ def test_the_placeholder_of_a_secret_keeps_no_withdrawn_secret(spec):
     """The admin API would keep the stored secret in its place (issue 46)."""
     outcome = refused(lambda: document_of(an_object(**spec), texts()))
     assert (outcome.reason, "secretRef" in outcome.message) == ("InvalidSpec", True)
+
+
+def test_every_secret_that_is_missing_is_named():
+    """Else each cure would be followed by the next fault (issue 46)."""
+    named = {"name": "hook", "key": "a"}
+    headers = {"x-key": {"secretRef": {"name": "other", "key": "b"}}}
+    item = an_object(signing={"secretRef": named, "previousSecretRef": named}, headers=headers)
+    outcome = refused(lambda: document_of(item, texts()))
+    assert outcome.reason == "SecretMissing"
+    assert [outcome.message.count(f"The Secret {each} ") for each in ("hook", "other")] == [1, 1]
+
+
+@pytest.mark.parametrize("spec", [{"auth": {"kind": "newer"}}, {"headers": ["x"]}])
+def test_what_a_definition_of_another_release_allows_is_a_fault(spec):
+    """It would else end each look at the object, which would show no condition (issue 46)."""
+    found = read_document(document_of(an_object(**spec), texts()))
+    assert [each.at.split("/")[1] for each in found.faults] == [*spec]

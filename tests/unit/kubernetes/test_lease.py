@@ -83,6 +83,19 @@ async def test_a_leader_that_cannot_renew_stops_before_another_can_begin(leases)
     assert one.follows.is_set()
 
 
+async def test_what_prevents_every_leader_is_told_once_until_it_is_over(leases, caplog):
+    """Without a right on the Lease nobody leads, and each process would else wait for its turn (issue 46)."""
+    one = member(leases, "one", Clock())
+    leases.away = True
+    for _ in range(3):
+        await one.turn()
+    assert one.trouble == "the Lease l cannot be renewed: away"
+    assert [each.message for each in caplog.records] == [one.trouble]
+    leases.away = False
+    await one.turn()
+    assert one.trouble == ""
+
+
 async def test_who_leaves_frees_the_place(leases):
     one, two = member(leases, "one", Clock()), member(leases, "two", Clock())
     await one.turn()

@@ -17,9 +17,15 @@ ACCEPTED = Outcome("Accepted")
 
 class Cluster:
     def __init__(self):
-        self.statuses, self.events = [], []
+        self.statuses, self.events, self.repeated, self.expired = [], [], [], False
 
     async def patch(self, path, change):
+        if "/events/" in path:
+            if self.expired:
+                raise KubernetesRefused(404, "not found")
+            assert path.endswith(f"/{self.events[-1]['metadata']['name']}")
+            self.repeated.append(change)
+            return
         assert path.endswith("/subscriptions/a/status")
         self.statuses.append(change["status"])
 
@@ -91,10 +97,10 @@ async def test_dead_letters_are_reported_once_and_at_most_once_a_minute(house):
         await house.report({**RUNNING, "dead_letters": {"refused": count}}, after=5.0)
     assert [each["reason"] for each in house.cluster.events] == ["DeadLetters"]
     await house.report({**RUNNING, "dead_letters": {"refused": 3}}, after=60.0)
-    assert house.cluster.events[-1]["message"].startswith("2 more dead letters; 3 in all")
+    assert house.cluster.repeated[-1]["message"].startswith("2 more dead letters; 3 in all")
     await house.report({**RUNNING, "dead_letters": {}}, after=60.0)
     await house.report({**RUNNING, "dead_letters": {"refused": 1}}, after=60.0)
-    assert len(house.cluster.events) == 3
+    assert [each["count"] for each in house.cluster.repeated] == [2, 3]
 
 
 async def test_an_object_of_another_installation_gets_an_event_and_keeps_its_status(house):
@@ -144,3 +150,21 @@ async def test_a_new_object_of_the_same_name_shows_nothing_of_the_one_before(hou
     house.item.pop("status")
     await house.reporter.report_health(house.item, RUNNING)
     assert len(house.cluster.statuses) == 1
+
+
+async def test_an_event_that_comes_again_is_counted_and_written_once_a_minute(house):
+    """An endpoint that fails and recovers all the time would else fill the store of the API server (issue 46)."""
+    stopped = {**RUNNING, "state": "disabled"}
+
+    async def stop_and_resume():
+        await house.report(stopped, after=5)
+        house.item["status"]["conditions"][1]["reason"] = "Starting"
+
+    await stop_and_resume()
+    for _ in range(13):
+        await stop_and_resume()
+    assert [each["reason"] for each in house.cluster.events] == ["Disabled"]
+    assert [each["count"] for each in house.cluster.repeated] == [13]
+    house.cluster.expired = True
+    await house.report(stopped, after=61)
+    assert [each["count"] for each in house.cluster.events] == [1, 1], "the first was deleted"

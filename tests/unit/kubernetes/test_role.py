@@ -41,3 +41,17 @@ async def test_readiness_names_what_the_admin_api_answers_to_a_new_leader():
     await until(lambda: [*role.causes] == ["The token is unknown."], "the cause", within=2)
     work.cancel()
     await asyncio.wait([work])
+
+
+async def test_a_process_that_cannot_become_the_leader_is_not_ready():
+    """Nobody would lead, and an installation with a missing right would look complete (issue 46)."""
+
+    class Forbidding(Cluster):
+        async def create(self, *_):
+            raise KubernetesRefused(403, "leases is forbidden")
+
+    role = OperatorRole(SETTINGS, Forbidding(), Admin(), SystemClock(), 65536)
+    work = asyncio.create_task(role.run())
+    await until(lambda: "leases is forbidden" in "".join(role.causes), "the cause", within=2)
+    work.cancel()
+    await asyncio.wait([work])

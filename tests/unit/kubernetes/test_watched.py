@@ -95,3 +95,19 @@ async def test_a_watch_that_ends_at_once_is_not_begun_again_without_a_pause(ends
     client.watch = counted = Counted(client.watch)
     await run(watched)
     assert counted.calls == 1
+
+
+async def test_a_copy_that_may_not_be_read_any_more_is_not_complete(monkeypatch):
+    """A namespace of the same name may belong to others by now, and its Secrets are other ones (issue 46)."""
+    monkeypatch.setattr("app.kubernetes.watched._FIRST_WAIT", 0.0)
+    forbidden = KubernetesRefused(403, "forbidden")
+    watched = Watched(
+        Client([[an_item("a", 1)], forbidden], [[("MODIFIED", an_item("a", 2))], [forbidden]]),
+        "path",
+        lambda _: None,
+    )
+    await run(watched)
+    assert (watched.complete, watched.trouble) == (False, "forbidden")
+    watched._client = Client([[an_item("a", 3)]], [])
+    await run(watched)
+    assert (watched.complete, watched.trouble) == (True, "")
