@@ -23,6 +23,7 @@ from app.interfaces.kept import (
     StoredLane,
     StoredSubscription,
     SubscriptionChanges,
+    SubscriptionTotals,
     WaitingEvent,
 )
 from app.interfaces.log import (
@@ -120,6 +121,7 @@ __all__ = [
     "StoredSubscription",
     "SubscriptionChanges",
     "SubscriptionRegistry",
+    "SubscriptionTotals",
     "WaitingEvent",
     "known_answer",
     "notify_nothing",

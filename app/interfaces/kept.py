@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Collection
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -226,18 +227,40 @@ class StoredSubscription(msgspec.Struct, frozen=True, kw_only=True):
     owner: str = ""
 
 
+class SubscriptionTotals(NamedTuple):
+    """Totals of all stored subscriptions. Two readers with equal totals have read the same rows, unless sums of times
+    in ms are equal by chance.
+
+    Attributes:
+        count: The number of subscriptions.
+        versions: The sum of their versions.
+        updated_ms: The sum of the times of their last changes, in ms since the epoch.
+    """
+
+    count: int
+    versions: int
+    updated_ms: int
+
+    @classmethod
+    def of(cls, rows: Collection[StoredSubscription]) -> SubscriptionTotals:
+        """Return the totals of rows."""
+        return cls(
+            len(rows), sum(each.version for each in rows), sum(each.updated_ms for each in rows)
+        )
+
+
 class SubscriptionChanges(msgspec.Struct, frozen=True, kw_only=True):
     """The stored subscriptions that changed after a revision of the store.
 
     Attributes:
         revision: The revision of the store, read before the rows.
         changed: Their present rows, in the order of their ids. Deleted ones are missing.
-        count: The number of all stored subscriptions.
+        totals: The totals of all stored subscriptions.
     """
 
     revision: int
     changed: list[StoredSubscription]
-    count: int
+    totals: SubscriptionTotals
 
 
 class Halt(msgspec.Struct, frozen=True):

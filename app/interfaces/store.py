@@ -176,9 +176,10 @@ class SubscriptionRegistry(Protocol):
 
     async def changes(self, since: int) -> kept.SubscriptionChanges:
         """Return what changed after the revision ``since``. If the store is at a lower one, because a backup was
-        restored, return all subscriptions. If it is at ``since``, return no subscriptions and the count 0.
+        restored, return all subscriptions. If it is at ``since``, return no subscriptions and totals of 0.
 
-        A caller that has applied all changes since the start knows more ids than ``count`` only if one was deleted.
+        A caller that has applied all changes since the start has other totals only if a subscription was deleted, or if
+        a backup was restored and has had as many changes since.
         """
 
     async def ids(self) -> frozenset[str]:

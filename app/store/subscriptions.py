@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, delete, func, select
 
 from app.errors import VersionConflict
-from app.interfaces import StoredSubscription, SubscriptionChanges
+from app.interfaces import StoredSubscription, SubscriptionChanges, SubscriptionTotals
 from app.store import revision
 from app.store.rows import insert, struct_of, values_of
 from app.store.tables import commands, consents, halts, parked, pulled, replays, subscriptions
@@ -30,13 +30,16 @@ class SubscriptionRegistry(StorePart):
     def changes(self, connection: Connection, since: int) -> SubscriptionChanges:
         number = revision.read(connection)  # first: each row of a lower version is visible then
         if number == since:
-            return SubscriptionChanges(revision=number, changed=[], count=0)
+            return SubscriptionChanges(
+                revision=number, changed=[], totals=SubscriptionTotals.of(())
+            )
         query = select(subscriptions).order_by(_c.id)
         if number > since:
             query = query.where(_c.version > since)
         changed = [struct_of(StoredSubscription, row) for row in connection.execute(query)]
-        count = connection.scalar(select(func.count()).select_from(subscriptions)) or 0
-        return SubscriptionChanges(revision=number, changed=changed, count=count)
+        sums = select(func.count(), func.sum(_c.version), func.sum(_c.updated_ms))
+        totals = SubscriptionTotals(*(int(each or 0) for each in connection.execute(sums).one()))
+        return SubscriptionChanges(revision=number, changed=changed, totals=totals)
 
     @transaction
     def ids(self, connection: Connection) -> frozenset[str]:

@@ -31,6 +31,7 @@ from app.interfaces import (
     RetryResult,
     StoredSubscription,
     SubscriptionChanges,
+    SubscriptionTotals,
 )
 from app.interfaces.audit import FOLDED_MS
 from app.model.message import Partition
@@ -184,9 +185,12 @@ class SubscriptionRows:
     async def changes(self, since: int) -> SubscriptionChanges:
         number, rows = await self.revision(), await self.all()
         if number == since:
-            return SubscriptionChanges(revision=number, changed=[], count=0)
+            return SubscriptionChanges(
+                revision=number, changed=[], totals=SubscriptionTotals.of(())
+            )
         changed = [row for row in rows if row.version > since or number < since]
-        return SubscriptionChanges(revision=number, changed=changed, count=len(rows))
+        totals = SubscriptionTotals.of(rows)
+        return SubscriptionChanges(revision=number, changed=changed, totals=totals)
 
     async def ids(self) -> frozenset[str]:
         return frozenset(self.rows)

@@ -24,6 +24,7 @@ from app.interfaces import (
     HttpExchange,
     Progress,
     RetryResult,
+    SubscriptionTotals,
 )
 from app.model.message import Partition
 from app.store.audit import STRIDE, AuditBounds
@@ -295,19 +296,20 @@ class RegistryContract:
         assert await store.subscriptions.get("b") == two
 
     async def test_a_reader_learns_what_changed_after_a_revision(self, store):
-        """A process with a thousand subscriptions reads the changed ones alone, and notices a deletion by the count."""
+        """A process with a thousand subscriptions reads the changed ones alone, and notices a deletion by the totals."""
+        of = SubscriptionTotals.of
         one, two, three = [
             await store.subscriptions.put(name, b"1", expected=0, now_ms=NOW) for name in "abc"
         ]
         first = await store.subscriptions.changes(-1)
-        assert (first.changed, first.count) == ([one, two, three], 3)
+        assert (first.changed, first.totals) == ([one, two, three], of([one, two, three]))
         assert first.revision == await store.subscriptions.revision()
         assert (await store.subscriptions.changes(first.revision)).changed == []
         new = await store.subscriptions.put("b", b"2", expected=None, now_ms=NOW + 1)
         await store.subscriptions.delete("a", expected=None)
         await store.halts.halt("c", "paused", "", NOW)
         second = await store.subscriptions.changes(first.revision)
-        assert (second.changed, second.count) == ([new], 2)
+        assert (second.changed, second.totals) == ([new], of([new, three]))
         assert second.revision > new.version > first.revision
         assert await store.subscriptions.ids() == {"b", "c"}
         restored = await store.subscriptions.changes(second.revision + 9)

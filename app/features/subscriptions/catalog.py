@@ -21,7 +21,14 @@ from app.config.check.candidate import Examined, affects_others, examine
 from app.config.load.loader import Loaded
 from app.errors import SetupError, VersionConflict
 from app.features.component import Component, ConfigChange
-from app.interfaces import Clock, Halt, Store, StoredSubscription, SubscriptionChanges
+from app.interfaces import (
+    Clock,
+    Halt,
+    Store,
+    StoredSubscription,
+    SubscriptionChanges,
+    SubscriptionTotals,
+)
 from app.model.outlet_rules import with_secret_sink
 from app.model.places import paths_of, value_at, with_changed_value
 from app.model.secret import HIDDEN, FileSecret
@@ -147,13 +154,17 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
             self.revision = found.revision
 
     async def _stored_after(self, found: SubscriptionChanges) -> dict[str, StoredSubscription]:
-        """Return all stored subscriptions after changes, in the order of their ids. A store that went back to a backup
-        has returned all."""
+        """Return all stored subscriptions after changes, in the order of their ids.
+
+        A store that went back to a backup has returned all, unless it is at a higher revision again by now.
+        """
         known = self._stored if found.revision > self.revision else {}
         stored = {**known, **{each.id: each for each in found.changed}}
-        if len(stored) != found.count:  # some were deleted
+        if SubscriptionTotals.of(stored.values()) != found.totals:  # some were deleted
             present = await self._store.subscriptions.ids()
             stored = {name: each for name, each in stored.items() if name in present}
+        if SubscriptionTotals.of(stored.values()) != found.totals:  # a backup was restored
+            stored = {each.id: each for each in await self._store.subscriptions.all()}
         return dict(sorted(stored.items()))
 
     async def clear(self, subscription: str) -> None:
@@ -330,7 +341,7 @@ def _entry_of(
         document=_without_secrets(_decode(stored)),
         origin="kubernetes" if stored.owner else "api",
         place=_object_of(stored.id) if stored.owner else "",
-        etag=f'"{stored.version}.{stored.created_ms:x}"',
+        etag=f'"{stored.version}.{stored.updated_ms:x}"',
         version=stored.version,
         subscription=judged and judged.subscription,
         faults=tuple(faults),

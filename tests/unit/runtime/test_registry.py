@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -478,6 +480,27 @@ async def test_a_change_reads_no_other_subscription(
     for each in (process, other):
         assert (each.catalog.entry("one"), each.catalog.entry("two")) == (None, changed)
     assert other.catalog.subscriptions == process.catalog.subscriptions
+
+
+async def test_a_restored_store_that_has_had_as_many_changes_again_is_read_anew(
+    tmp_path: Path, process: Process
+) -> None:
+    """A process that slept meanwhile would else know rows that are gone, and miss others, for ever."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as file:
+        one = await process.registry.make({**DOCUMENT, "id": "one"})
+        backup = sqlite3.connect(":memory:")
+        file.backup(backup)
+        await process.registry.change(one, {**one.document, "timeout": "3s"})
+        asleep = Process(configured(tmp_path), process.store, KEY)
+        await asleep.catalog.refresh()
+        backup.backup(file)
+        backup.close()
+    for name in ("two", "three"):
+        await process.registry.make({**DOCUMENT, "id": name})
+    await asleep.catalog.refresh()
+    assert asleep.catalog.entries == process.catalog.entries
+    assert [each.id for each in asleep.catalog.entries] == ["filed", "one", "three", "two"]
+    assert asleep.catalog.entry("one") == one
 
 
 async def test_creations_at_the_same_time_disturb_one_another_not(process: Process) -> None:
