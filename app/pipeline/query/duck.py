@@ -21,7 +21,7 @@ from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.latest import SUFFIX, latest_rows
 from app.pipeline.no_pandas import without_pandas
-from app.pipeline.query.opening import away_fault, open_table, reading
+from app.pipeline.query.opening import away_fault, open_table
 from app.pipeline.settings import Lake
 from app.pipeline.typed.schema import PREFIX
 
@@ -120,13 +120,25 @@ def open_datasets(
 
 def _metadata_of(lake: Lake, sql: str) -> dict[str, pa.Table]:
     """Return the metadata tables that the SQL names."""
-    with reading():
-        return {
-            f"{name}_{what}": getattr(open_table(lake, name).inspect, what)()
-            for name in _known(lake)
-            for what in METADATA
-            if _names(sql, f"{name}_{what}")
-        }
+    return {
+        f"{name}_{what}": _inspected(lake, name, what)
+        for name in _known(lake)
+        for what in METADATA
+        if _names(sql, f"{name}_{what}")
+    }
+
+
+def _inspected(lake: Lake, name: str, what: str) -> pa.Table:
+    """Return a metadata table. PyIceberg cannot make some: it has no text for a day that Python cannot
+    hold, and no partitions of a table without a snapshot."""
+    table = open_table(lake, name)
+    try:
+        return getattr(table.inspect, what)()
+    except Exception as why:  # those of the storage, and any of PyIceberg
+        raise away_fault(why) or SetupError(
+            f"{name}_{what} cannot be made by PyIceberg: {_message(why)}",
+            cure=f"query {name}_files, or lake.{lake.namespace}.{name}.{what} in Spark",
+        ) from why
 
 
 def _names(sql: str, table: str) -> bool:

@@ -12,7 +12,7 @@ import requests
 from pyiceberg.exceptions import ServiceUnavailableError, UnauthorizedError, ValidationError
 
 from app.cli import exits
-from app.errors import LakeUnavailable
+from app.errors import LakeUnavailable, SetupError
 from app.pipeline import state
 from app.pipeline.query import duck, opening
 from app.pipeline.settings import Lake
@@ -59,3 +59,21 @@ def test_a_storage_that_is_away_while_files_are_read(monkeypatch: pytest.MonkeyP
         duck.ask(lake, "SELECT * FROM events_files", limit=1)
     with pytest.raises(LakeUnavailable, match="NETWORK_CONNECTION"):
         state.state(lake)
+
+
+@pytest.mark.parametrize(
+    "error", [OverflowError("date value out of range"), ValueError("no snapshot")]
+)
+def test_metadata_that_cannot_be_shown_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyIceberg shows the least and greatest day of a manifest as a day of Python."""
+
+    def fail() -> None:
+        raise error
+
+    table = SimpleNamespace(inspect=SimpleNamespace(manifests=fail))
+    monkeypatch.setattr(duck, "open_table", lambda *_: table)
+    lake = Lake(LakeCatalog("rest", "http://127.0.0.1:9", "s3://lake"))
+    with pytest.raises(SetupError, match="events_manifests cannot be made"):
+        duck.ask(lake, "SELECT * FROM events_manifests", limit=1)
