@@ -5,7 +5,7 @@
     PYTHONPATH=tests python -m proof.checker history.jsonl more.jsonl
 
 The exit code is 0 if the history is clean, 1 if it is convicted of a fault, and 2 if it cannot be judged, for
-example because no event was acknowledged. The checker shares no code with ``app``.
+example because no subscription shall receive an acknowledged event. The checker shares no code with ``app``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from itertools import islice
 from pathlib import Path
 
 from proof.checker_order import Witness
+from proof.checker_repeats import allowed_repeats
 from proof.checker_tables import Tables
-from proof.checker_verdicts import VERDICTS, allowed_repeats
+from proof.checker_verdicts import VERDICTS
 from proof.history import BadHistory, Line, read_history, read_texts
 
 WITNESSES = 3  # of each verdict are shown; all are counted
@@ -31,6 +32,7 @@ CLEAN, CONVICTED, NOT_JUDGED = 0, 1, 2
 _COUNTS = {
     "requests": "SELECT count(DISTINCT line) FROM sent",
     "acknowledged": "SELECT count(*) FROM event WHERE acked_at IS NOT NULL",
+    "expected": "SELECT count(*) FROM event JOIN subscription USING (topic) WHERE acked_at IS NOT NULL",
     "unknown": "SELECT count(*) FROM event WHERE acked_at IS NULL AND copies > 0",
     "refused": "SELECT count(*) FROM event WHERE copies = 0",
     "attempts": "SELECT count(DISTINCT line) FROM arrived",
@@ -45,7 +47,8 @@ class Judgement:
     """What the checker found.
 
     Attributes:
-        counts: The size of the history: requests, events by outcome, attempts, events delivered to a subscription.
+        counts: The size of the history: requests, events by outcome, attempts, events that each
+            subscription shall receive and has received.
         repeats: The repeated deliveries that the guarantees allow, by cause.
         faults: The count of each verdict that convicts.
         witnesses: The numbers of the lines that prove a verdict, for the first few of each.
@@ -60,7 +63,7 @@ class Judgement:
     def code(self) -> int:
         if self.faults:
             return CONVICTED
-        return CLEAN if self.counts["acknowledged"] else NOT_JUDGED
+        return CLEAN if self.counts["expected"] else NOT_JUDGED
 
 
 def judge(paths: Iterable[Path]) -> Judgement:
@@ -113,7 +116,7 @@ def report(judgement: Judgement, paths: Sequence[Path]) -> str:
     ends = {
         CLEAN: "clean",
         CONVICTED: "convicted",
-        NOT_JUDGED: "not judged: no event was acknowledged",
+        NOT_JUDGED: "not judged: no event was acknowledged that a subscription shall receive",
     }
     return "\n".join([*lines, ends[judgement.code]])
 

@@ -1,105 +1,124 @@
 """Judge the order of each key: no attempt of an event begins before the earlier events of its key are finished.
 
 An event is earlier than another one if it was acknowledged before the first request of the other one began. So
-the order of acceptance is certain, whatever repeated requests and unknown outcomes there were. Events that the
-service keeps as dead letters, and events that were lost, hold up no later event.
+the order of acceptance is certain, whatever repeated requests and unknown outcomes there were. A parked event
+is never finished, so that all later ones of its key wait. Dead letters, and events that were lost, hold up no later event.
+
+Events of one request may wait for each other: those before an event in the same request count as finished for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import groupby
 from operator import attrgetter
+from typing import NamedTuple
 
 from proof.checker_tables import Tables
 
 Witness = tuple[int, ...]
 """The numbers of the lines that prove a verdict."""
 
-_ATTEMPTED = """
-SELECT result.subscription, key, CASE WHEN :per_gateway THEN gateway ELSE '' END AS place,
-    sent_line, first_sent, acked_at, acked_line, attempt, attempt_line, attempt_pos,
-    CASE WHEN kept.id IS NULL THEN finished END, finished_line, finished_pos
-FROM result JOIN event USING (id)
-    LEFT JOIN (SELECT DISTINCT subscription, id FROM kept) AS kept USING (subscription, id)
-WHERE key <> '' AND place IS NOT NULL
-ORDER BY result.subscription, key, place
+_PLACE = "CASE WHEN :per_gateway THEN event.gateway ELSE '' END"
+
+_ATTEMPTS = f"""
+SELECT arrived.subscription, event.key, {_PLACE} AS place, arrived.start, arrived.line, id, first_sent, sent_line
+FROM arrived JOIN event USING (id)
+WHERE event.key <> '' AND place IS NOT NULL AND first_sent IS NOT NULL
+ORDER BY arrived.subscription, event.key, place, arrived.start, arrived.line, pos
+"""
+
+_AWAITED = f"""
+SELECT acked_at, acked_line, event.id, CASE WHEN finished IS NULL THEN 9e99 ELSE finished END,
+    coalesce(finished_line, parked.line)
+FROM event LEFT JOIN result ON result.subscription = :subscription AND result.id = event.id
+    LEFT JOIN (SELECT * FROM kept WHERE place = 'parked') AS parked
+        ON parked.subscription = :subscription AND parked.id = event.id
+WHERE event.key = :key AND {_PLACE} = :place AND acked_at IS NOT NULL
+    AND coalesce(finished, parked.line) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM kept
+        WHERE kept.subscription = :subscription AND kept.id = event.id AND kept.place <> 'parked')
+GROUP BY event.id
 """
 
 
-@dataclass(slots=True)
-class _Event:
-    """One event of a key at one subscription: when it was sent, first attempted, and first finished."""
+class _Attempt(NamedTuple):
+    """One event of one request to a target."""
 
-    sent_line: int
+    start: float
+    line: int
+    id: str
     sent: float
-    acked: float | None
-    acked_line: int
-    attempt: float
-    attempt_line: int
-    attempt_pos: int
-    finished: float | None
-    finished_line: int
-    finished_pos: int
+    sent_line: int
 
-    def is_passed_by(self, later: _Event) -> bool:
-        """Return True if the first attempt of ``later`` began before this event was finished."""
-        assert self.finished is not None
-        if self.finished_line == later.attempt_line:
-            return self.finished_pos > later.attempt_pos
-        return self.finished > later.attempt
+
+class _Awaited(NamedTuple):
+    """An event for which later ones wait until it is ``finished``: 9e99 for a parked one."""
+
+    acked: float
+    acked_line: int
+    id: str
+    finished: float
+    finished_line: int
 
 
 def out_of_order(tables: Tables) -> Iterator[Witness]:
-    """Return a witness for each event whose attempt began too early.
+    """Return a witness for each event of which an attempt began too early.
 
-    A witness has the two requests, the attempt that began too early, and the delivery that finished the earlier event.
+    A witness has the two requests, the attempt that began too early, and the line that finished or keeps the earlier event.
     """
-    rows = tables.rows(_ATTEMPTED, per_gateway=tables.terms.per_gateway)
-    for _, group in groupby(rows, key=lambda row: row[:3]):
-        yield from _of_key([_Event(*row[3:]) for row in group])
+    per_gateway = tables.terms.per_gateway
+    rows = tables.rows(_ATTEMPTS, per_gateway=per_gateway)
+    for (subscription, key, place), group in groupby(rows, key=lambda row: row[:3]):
+        names = {"subscription": subscription, "key": key, "place": place}
+        awaited = [
+            _Awaited(*row) for row in tables.rows(_AWAITED, per_gateway=per_gateway, **names)
+        ]
+        yield from _of_key([_Attempt(*row[3:]) for row in group], awaited)
 
 
-def _of_key(events: list[_Event]) -> Iterator[Witness]:
-    earlier = sorted(
-        (each for each in events if each.acked is not None and each.finished is not None),
-        key=attrgetter("acked"),
-    )
-    place, slowest = 0, _Slowest()
-    for later in sorted(events, key=attrgetter("sent")):
-        while place < len(earlier) and _before(earlier[place], later):
-            slowest.add(earlier[place])
-            place += 1
-        passed = slowest.passed_by(later)
-        if passed is not None:
-            yield (passed.acked_line, later.sent_line, later.attempt_line, passed.finished_line)
+def _of_key(attempts: Sequence[_Attempt], awaited: Sequence[_Awaited]) -> Iterator[Witness]:
+    waiting, convicted = _Waiting(awaited), set[str]()
+    for _, request in groupby(attempts, key=attrgetter("line")):
+        for later, passed in waiting.passed_by(request):
+            if later.id not in convicted:
+                convicted.add(later.id)
+                yield (passed.acked_line, later.sent_line, later.line, passed.finished_line)
 
 
-def _before(earlier: _Event, later: _Event) -> bool:
-    return earlier.acked is not None and earlier.acked <= later.sent
+class _Waiting:
+    """The events that are not finished at a moment which only moves forward; the earliest acknowledged one is first."""
 
+    def __init__(self, awaited: Sequence[_Awaited]) -> None:
+        self._waiting = [*awaited]
+        heapify(self._waiting)
+        self._finished: set[str] = set()
+        self._ends = sorted(awaited, key=attrgetter("finished"), reverse=True)
 
-class _Slowest:
-    """Of the events added, the one that was finished last, and the last one of another delivery.
+    def passed_by(self, request: Iterable[_Attempt]) -> Iterator[tuple[_Attempt, _Awaited]]:
+        """Return the events of a request that began too early, each with an earlier event that was not finished."""
+        before: set[str] = set()
+        skipped: list[_Awaited] = []
+        for later in request:
+            self._finish_until(later.start)
+            first = self._first(before, skipped)
+            if first is not None and first.acked <= later.sent and first.id != later.id:
+                yield later, first
+            before.add(later.id)
+        for each in skipped:
+            heappush(self._waiting, each)
 
-    A delivery of several events may have the attempt of the later event too. Then the other delivery decides.
-    """
+    def _finish_until(self, now: float) -> None:
+        while self._ends and self._ends[-1].finished <= now:
+            self._finished.add(self._ends.pop().id)
 
-    def __init__(self) -> None:
-        self._two: list[_Event] = []
-
-    def add(self, event: _Event) -> None:
-        same = [each for each in self._two if each.finished_line == event.finished_line]
-        if same and same[0].finished_pos > event.finished_pos:
-            return
-        two = [*(each for each in self._two if each not in same), event]
-        self._two = sorted(two, key=_finished, reverse=True)[:2]
-
-    def passed_by(self, later: _Event) -> _Event | None:
-        return next((each for each in self._two if each.is_passed_by(later)), None)
-
-
-def _finished(event: _Event) -> float:
-    assert event.finished is not None
-    return event.finished
+    def _first(self, before: set[str], skipped: list[_Awaited]) -> _Awaited | None:
+        """Return the first waiting event that is not among those before. Move these from the heap to ``skipped``."""
+        while self._waiting:
+            first = self._waiting[0]
+            if first.id not in self._finished and first.id not in before:
+                return first
+            heappop(self._waiting)
+            if first.id not in self._finished:
+                skipped.append(first)
+        return None

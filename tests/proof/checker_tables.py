@@ -36,8 +36,8 @@ CREATE TABLE arrived (
 CREATE TABLE call (line INTEGER, verb TEXT, subscription TEXT, start REAL, end REAL, status INTEGER);
 CREATE TABLE owner (
     line INTEGER, worker TEXT, subscription TEXT, partition TEXT, start REAL, end REAL);
-CREATE TABLE fault (line INTEGER, host TEXT, start REAL, end REAL, isolates INTEGER);
-CREATE TABLE kept (line INTEGER, subscription TEXT, id TEXT);
+CREATE TABLE fault (line INTEGER, host TEXT, start REAL, end REAL, isolates INTEGER, repeats INTEGER);
+CREATE TABLE kept (line INTEGER, subscription TEXT, id TEXT, place TEXT);
 CREATE TABLE subscription (name TEXT, topic TEXT);
 """
 
@@ -45,29 +45,32 @@ CREATE TABLE subscription (name TEXT, topic TEXT);
 _DERIVED = """
 CREATE INDEX sent_by_id ON sent (id);
 CREATE INDEX arrived_by_id ON arrived (subscription, id);
+CREATE INDEX arrived_by_key ON arrived (subscription, key, worker, start);
+CREATE INDEX kept_by_id ON kept (subscription, id);
 CREATE TABLE event (
     id TEXT PRIMARY KEY, topic TEXT, key TEXT, hash TEXT, gateway TEXT, first_sent REAL, copies INTEGER,
     acked_at REAL, acked_line INTEGER, sent_line INTEGER) WITHOUT ROWID;
 INSERT INTO event
-    SELECT id, topic, key, hash, CASE WHEN count(DISTINCT gateway) = 1 THEN gateway END, min(start),
-        sum(outcome <> 'refused'), NULL, NULL, line
+    SELECT id, topic, key, hash, CASE WHEN count(DISTINCT gateway) = 1 THEN gateway END,
+        min(CASE WHEN outcome <> 'refused' THEN start END), sum(outcome <> 'refused'), NULL, NULL, line
     FROM sent GROUP BY id;
+CREATE INDEX event_by_key ON event (key);
 CREATE TABLE acknowledged AS
     SELECT id, min(end) AS end, line FROM sent WHERE outcome = 'stored' GROUP BY id;
 CREATE UNIQUE INDEX acknowledged_by_id ON acknowledged (id);
 UPDATE event SET (acked_at, acked_line) =
     (SELECT end, line FROM acknowledged WHERE acknowledged.id = event.id);
 CREATE TABLE result (
-    subscription TEXT, id TEXT, attempt REAL, attempt_line INTEGER, attempt_pos INTEGER, finished REAL,
-    finished_line INTEGER, finished_pos INTEGER, successes INTEGER,
+    subscription TEXT, id TEXT, attempt REAL, attempt_line INTEGER, finished REAL,
+    finished_line INTEGER, attempts INTEGER, successes INTEGER,
     PRIMARY KEY (subscription, id)) WITHOUT ROWID;
-INSERT INTO result (subscription, id, attempt, attempt_line, attempt_pos, successes)
-    SELECT subscription, id, min(start), line, pos, sum(done) FROM arrived GROUP BY subscription, id;
+INSERT INTO result (subscription, id, attempt, attempt_line, attempts, successes)
+    SELECT subscription, id, min(start), line, count(*), sum(done) FROM arrived GROUP BY subscription, id;
 CREATE TABLE success AS
-    SELECT subscription, id, min(end) AS end, line, pos FROM arrived WHERE done GROUP BY subscription, id;
+    SELECT subscription, id, min(end) AS end, line FROM arrived WHERE done GROUP BY subscription, id;
 CREATE UNIQUE INDEX success_by_id ON success (subscription, id);
-UPDATE result SET (finished, finished_line, finished_pos) = (
-    SELECT end, line, pos FROM success
+UPDATE result SET (finished, finished_line) = (
+    SELECT end, line FROM success
     WHERE success.subscription = result.subscription AND success.id = result.id);
 """
 
@@ -144,10 +147,10 @@ def rows_of(record: Record) -> Iterator[tuple[str, tuple[Any, ...]]]:
             yield "call", (verb, subscription, start, end, status)
         case Ownership(worker, subscription, partition, start, end):
             yield "owner", (worker, subscription, partition, start, end)
-        case Fault(_, host, start, end, isolates):
-            yield "fault", (host, start, end, isolates)
-        case Left(subscription, id, _):
-            yield "kept", (subscription, id)
+        case Fault(_, host, start, end, isolates, repeats):
+            yield "fault", (host, start, end, isolates, repeats)
+        case Left(subscription, id, place):
+            yield "kept", (subscription, id, place)
 
 
 def outcome(status: int | None, event: Event) -> str:

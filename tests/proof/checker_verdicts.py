@@ -6,12 +6,11 @@ the fault. ``docs/guarantees.md`` has the promises.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, pairwise
 from typing import Any
 
 from proof.checker_order import Witness, out_of_order
+from proof.checker_repeats import repeated
 from proof.checker_tables import Tables
 
 Verdict = Callable[[Tables], Iterable[Witness]]
@@ -28,9 +27,9 @@ def lost(tables: Tables) -> Iterator[Witness]:
 
 
 def invented(tables: Tables) -> Iterator[Witness]:
-    """An event arrived that was never sent, not yet sent, sent to another topic, or refused for good.
+    """An event arrived or is kept that was never sent, not yet sent, sent to another topic, or refused for good.
 
-    Witness: the attempt, and the request if there is one.
+    Witness: the attempt or the line of the kept event, and the request if there is one.
     """
     yield from _witnesses(
         tables.rows(
@@ -38,6 +37,11 @@ def invented(tables: Tables) -> Iterator[Witness]:
             " LEFT JOIN subscription ON name = subscription"
             " WHERE event.id IS NULL OR copies = 0 OR attempt < first_sent"
             " OR subscription.topic IS NOT event.topic"
+            " UNION ALL SELECT kept.line, sent_line FROM kept LEFT JOIN event USING (id)"
+            " LEFT JOIN subscription ON name = subscription"
+            " WHERE (event.id IS NULL OR copies = 0 OR subscription.topic IS NOT event.topic)"
+            " AND NOT EXISTS (SELECT 1 FROM result"
+            "  WHERE result.subscription = kept.subscription AND result.id = kept.id)"
         )
     )
 
@@ -66,14 +70,18 @@ def one_receipt(tables: Tables) -> Iterator[Witness]:
 
 
 def begun_in_pause(tables: Tables) -> Iterator[Witness]:
-    """An attempt began too long after ``:pause`` was answered, before ``:resume``. Witness: the call, the attempt."""
+    """An attempt began too long after ``:pause`` was answered, before any ``:resume`` that may have had an effect.
+
+    Witness: the call, and the attempt.
+    """
     yield from tables.rows(
         "SELECT pause.line, arrived.line FROM call AS pause JOIN arrived"
         " ON arrived.subscription = pause.subscription AND arrived.start > pause.end + ?"
         " WHERE pause.verb = 'pause' AND pause.status BETWEEN 200 AND 299 AND NOT EXISTS"
         " (SELECT 1 FROM call AS resume WHERE resume.verb = 'resume'"
         "  AND resume.subscription = pause.subscription"
-        "  AND resume.start > pause.start AND resume.start < arrived.start)"
+        "  AND coalesce(resume.status, 0) NOT BETWEEN 400 AND 499"
+        "  AND resume.end > pause.start AND resume.start < arrived.start)"
         " GROUP BY arrived.line",
         tables.terms.pause,
     )
@@ -105,66 +113,6 @@ def two_owners(tables: Tables) -> Iterator[Witness]:
     )
 
 
-def repeated(tables: Tables) -> Iterator[Witness]:
-    """An event was delivered again, and no guarantee allows it. Witness: the request, and the two deliveries."""
-    for cause, witness in repeats(tables):
-        if cause == FORBIDDEN:
-            yield witness
-
-
-FORBIDDEN = "forbidden"
-
-_REPEATS = """
-SELECT arrived.subscription, arrived.id, sent_line, copies, first_sent, acked_at, arrived.line, arrived.start,
-    arrived.end
-FROM result JOIN arrived USING (subscription, id) JOIN event USING (id)
-WHERE successes > 1 AND done ORDER BY arrived.subscription, arrived.id, arrived.end, arrived.line
-"""
-
-
-def repeats(tables: Tables) -> Iterator[tuple[str, Witness]]:
-    """Return the cause and the witness of each repeated delivery.
-
-    The causes are ``fault``, ``timeout``, ``spool``, ``sender``, and ``forbidden`` if none of them explains it.
-    """
-    causes = _Causes(tables)
-    for _, group in groupby(tables.rows(_REPEATS), key=lambda row: row[:2]):
-        deliveries = list(group)
-        by_sender = deliveries[0][3] - 1
-        for first, second in pairwise(deliveries):
-            cause = causes.of(first, second)
-            if cause == FORBIDDEN and by_sender > 0:
-                cause, by_sender = "sender", by_sender - 1
-            yield cause, (first[2], first[6], second[6])
-
-
-class _Causes:
-    """What a run allows to repeat deliveries: its faults, changes of owners, and attempts that were given up."""
-
-    def __init__(self, tables: Tables) -> None:
-        self._terms = tables.terms
-        self._times = list(
-            tables.rows("SELECT start, end FROM fault UNION ALL SELECT start, start FROM owner")
-        )
-
-    def of(self, first: tuple[Any, ...], second: tuple[Any, ...]) -> str:
-        (_, _, _, _, sent, acked, _, begun, ended), again = first, second[7]
-        terms = self._terms
-        if any(
-            start - terms.commit <= ended <= end + terms.settle and again >= start
-            for start, end in self._times
-        ):
-            return "fault"
-        if ended - begun >= terms.timeout:
-            return "timeout"
-        last = sent if acked is None else acked
-        if terms.spool and any(
-            sent <= end + terms.settle and last >= start for start, end in self._times
-        ):
-            return "spool"
-        return FORBIDDEN
-
-
 VERDICTS: dict[str, Verdict] = {
     "lost": lost,
     "repeated": repeated,
@@ -175,12 +123,6 @@ VERDICTS: dict[str, Verdict] = {
     "begun in pause": begun_in_pause,
     "two owners": two_owners,
 }
-
-
-def allowed_repeats(tables: Tables) -> dict[str, int]:
-    """Return the count of repeated deliveries by cause, without the forbidden ones."""
-    found = Counter(cause for cause, _ in repeats(tables))
-    return {cause: count for cause, count in sorted(found.items()) if cause != FORBIDDEN}
 
 
 def _witnesses(rows: Iterable[tuple[Any, ...]]) -> Iterator[Witness]:

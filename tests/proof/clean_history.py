@@ -56,6 +56,7 @@ class CleanHistory:
         """Send the events of one key one after the other, each until it is acknowledged."""
         now = self.random.uniform(0, 120)
         free = dict.fromkeys(SUBSCRIPTIONS, 0.0)
+        parked: set[str] = set()  # the subscriptions at which the key is parked until the end
         for number in range(count):
             event = Event(f"{key}-{number}", key, digest(f"{key} {number}".encode()))
             stored, copies = now + 0.01, self.random.choice((1, 1, 1, 2))
@@ -66,7 +67,11 @@ class CleanHistory:
             acknowledged = replace(event, receipt=f"log/{event.id}")
             self.records.append(Request("gateway-1", now, now + 0.05, 202, (acknowledged,)))
             now += self.random.uniform(0.05, 12)
+            parked |= {each for each in SUBSCRIPTIONS if self.random.random() < 0.03}
             for subscription in SUBSCRIPTIONS:
+                if subscription in parked:
+                    self.records.append(Left(subscription, event.id, "parked"))
+                    continue
                 begin = max(stored, free[subscription])
                 free[subscription] = self._deliver(subscription, event, begin, copies)
 
@@ -175,15 +180,14 @@ def reuse_receipt(history: CleanHistory) -> bool:
 
 
 def ignore_pause(history: CleanHistory) -> bool:
-    """Begin another attempt of an event in the pause."""
-    before = history.deliveries(lambda d: d.subscription == "billing" and d.start < PAUSED)
-    for chosen in _chosen(history, before):
-        start = PAUSED + TERMS.pause + history.random.uniform(0.001, 50)
-        history.records.append(
-            replace(chosen, worker="worker-2", start=start, end=start + 0.1, status=500)
-        )
-        return True
-    return False
+    """Begin the first attempt of another event in the pause."""
+    event = Event("sent-in-pause", "another key", digest(b""))
+    start = PAUSED + TERMS.pause + history.random.uniform(0.001, 50)
+    history.records.append(Request("gateway-1", PAUSED, PAUSED + 0.1, 202, (event,)))
+    history.records += [
+        Delivery(each, "worker-2", start, start + 0.1, 204, (event,)) for each in SUBSCRIPTIONS
+    ]
+    return True
 
 
 def own_twice(history: CleanHistory) -> bool:

@@ -51,7 +51,8 @@ async def fail(service: SingleService, name: str) -> None:
         service.target.modes[SUBSCRIPTION] = MODES[name]
         await asyncio.sleep(LASTS)
         del service.target.modes[SUBSCRIPTION]
-    service.history.write(Fault(name, "service", start, time.monotonic()))
+    repeats = name not in MODES
+    service.history.write(Fault(name, "service", start, time.monotonic(), repeats=repeats))
 
 
 async def answered(service: SingleService) -> None:

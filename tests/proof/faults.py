@@ -169,6 +169,8 @@ def _fence(lab: Lab, hosts: Sequence[str], value: str) -> None:
 
 WAYS = ("cut from", "deaf to", "mute to")
 """The faults that drop packets between the hosts and others."""
+REPEAT_NOTHING = ("answers", "DNS", "milliseconds late", "clock", "subscription paused")
+"""The faults because of which no guarantee allows a repeated delivery."""
 FAULTS = {
     "cut from": Fault(_cut("drop"), _cut("hear")),
     "deaf to": Fault(_deaf("drop"), _deaf("hear")),
@@ -209,3 +211,12 @@ FAULTS = {
 - ``milliseconds late``: the relay in front of the target delays every byte, in each direction.
 - ``subscription paused``: the admin listener pauses a subscription, and resumes it in the end.
 """
+
+
+def isolates(
+    step: Step, hosts: Sequence[str], every: Sequence[str], brokers: Sequence[str]
+) -> bool:
+    """Return True if the hosts of a step reach no broker meanwhile, so that they cannot become owners of a partition."""
+    if step.fault == "paused":
+        return True
+    return step.fault in WAYS and set(brokers) <= set(named(step.value, every, hosts))

@@ -10,12 +10,6 @@ Times are seconds of ``time.monotonic()``. All processes and network namespaces 
 clock, and a shifted clock on a host of the service does not change it for the laboratory.
 
 This module shares no code with ``app``.
-
-::
-
-    writer = HistoryWriter(folder / "load.jsonl")
-    writer.write(Terms(subscriptions={"billing": "orders"}))
-    writer.write(Request("gateway-1", start, end, 202, (Event("7", "key-1", digest(body)),), "orders"))
 """
 
 from __future__ import annotations
@@ -31,10 +25,7 @@ DIGEST_BYTES = 8  # one pair of a million events is equal by chance in one run o
 
 
 def digest(data: bytes, attributes: Mapping[str, str] | None = None) -> str:
-    """Return a short hash of the data of an event, and of the attributes that the sender gave.
-
-    A target passes only the attributes that the sender used, because the service may add others.
-    """
+    """Return a short hash of the data and the attributes of an event."""
     named = "".join(f"\0{name}\0{value}" for name, value in sorted((attributes or {}).items()))
     return hashlib.blake2b(data + named.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
@@ -138,7 +129,9 @@ class Fault:
         start: The time before the disturbance began.
         end: The time at which the host was whole again; equal to ``start`` for a moment.
         isolates: Whether the host cannot become the owner of a partition between ``start`` and ``end``, because it
-            reaches neither broker nor store. It may still reach the targets.
+            reaches no broker. It may still reach the store and the targets.
+        repeats: Whether it may repeat deliveries, because it ends or suspends a program or drops packets. What a
+            target answers may not.
     """
 
     name: str
@@ -146,6 +139,7 @@ class Fault:
     start: float
     end: float
     isolates: bool = False
+    repeats: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +230,19 @@ def from_line(text: str) -> Record:
     try:
         shape = KINDS[row.pop("kind")]
         if "events" in row:
-            row["events"] = tuple(Event(*event) for event in row["events"])
+            row["events"] = tuple(_event(array) for array in row["events"])
         if shape in {Request, Delivery, Call}:
             row.setdefault("status", None)
         record: Record = shape(**row)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a record: {error}") from error
     return record
+
+
+def _event(array: Any) -> Event:
+    if not isinstance(array, list) or not all(isinstance(each, str) for each in array[:3]):
+        raise TypeError("an event is an array that begins with three texts")
+    return Event(*array)
 
 
 class HistoryWriter:

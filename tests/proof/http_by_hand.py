@@ -6,13 +6,13 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from proof.history import Event, digest
 
-NAMES = ("id", "source", "type", "subject", "partitionkey")
-"""The attributes that the sender gives. The hash of an event is of these and of its data."""
+COMMON = {"specversion": "1.0", "datacontenttype": "application/json"}
+"""The attributes of every event that is sent. The hash of an event is of its data and of all attributes that it has."""
 BATCH = "application/cloudevents-batch+json"
 _DATA = re.compile(
     rb'"data":\s*(\{[^}]*\})'
@@ -58,8 +58,11 @@ def take_message(buffer: bytearray) -> Message | None:
 
 def _head(head: bytes | bytearray) -> tuple[str, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
-    fields = (line.partition(":") for line in lines if line)
-    return first, {name.strip().lower(): value.strip() for name, _, value in fields}
+    fields: dict[str, str] = {}
+    for name, _, value in (line.partition(":") for line in lines if line):
+        known = fields.get(name := name.strip().lower())
+        fields[name] = value.strip() if known is None else f"{known}, {value.strip()}"
+    return first, fields
 
 
 def _length(headers: Mapping[str, str]) -> int:
@@ -74,25 +77,20 @@ class Sent(NamedTuple):
 
     def seen(self) -> Event:
         """Return the event as the history has it."""
-        hashed = digest(self.data.encode(), self.attributes)
-        return Event(self.attributes["id"], self.attributes["partitionkey"], hashed)
+        return _event({**COMMON, **self.attributes}, self.data.encode())
 
 
 def binary_request(host: str, event: Sent) -> bytes:
     """Return a POST of one event in binary mode."""
     fields = {f"ce-{name}": quote(value, safe=_SAFE) for name, value in event.attributes.items()}
-    return _post(
-        host, {"content-type": "application/json", "ce-specversion": "1.0", **fields}, event.data
-    )
+    common = {"content-type": COMMON["datacontenttype"], "ce-specversion": COMMON["specversion"]}
+    return _post(host, {**common, **fields}, event.data)
 
 
 def batch_request(host: str, events: Sequence[Sent]) -> bytes:
     """Return a POST of several events as one JSON batch, which asks for receipts. The texts of their data stay."""
     items = (
-        json.dumps(
-            {"specversion": "1.0", "datacontenttype": "application/json", **each.attributes}
-        )[:-1]
-        + f', "data": {each.data}}}'
+        json.dumps({**COMMON, **each.attributes})[:-1] + f', "data": {each.data}}}'
         for each in events
     )
     headers = {"content-type": BATCH, "prefer": "return=representation"}
@@ -118,13 +116,18 @@ def _post(host: str, headers: Mapping[str, str], text: str) -> bytes:
 
 def received(message: Message) -> tuple[Event, ...]:
     """Return the events of a request, one in binary mode or a JSON batch, as the history has them."""
-    if message.headers.get("content-type", "").startswith(BATCH):
+    headers = message.headers
+    if headers.get("content-type", "").startswith(BATCH):
         pairs = zip(json.loads(message.body), _DATA.findall(message.body), strict=True)
         return tuple(_event(given, data) for given, data in pairs)
-    given = {name: unquote(message.headers.get(f"ce-{name}", "")) for name in NAMES}
-    return (_event(given, message.body),)
+    given = {name: unquote(value) for name, value in headers.items() if name.startswith("ce-")}
+    attributes = {name.removeprefix("ce-"): value for name, value in given.items()}
+    return (
+        _event({**attributes, "datacontenttype": headers.get("content-type", "")}, message.body),
+    )
 
 
-def _event(given: Mapping[str, str], data: bytes) -> Event:
-    attributes = {name: given[name] for name in NAMES}
-    return Event(given["id"], given["partitionkey"], digest(data, attributes))
+def _event(given: Mapping[str, Any], data: bytes) -> Event:
+    attributes = {name: str(value) for name, value in given.items() if name != "data"}
+    hashed = digest(data, attributes)
+    return Event(attributes.get("id", ""), attributes.get("partitionkey", ""), hashed)

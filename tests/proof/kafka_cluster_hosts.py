@@ -93,14 +93,16 @@ class KafkaCluster:
 
     Attributes:
         names: The names of its hosts.
+        brokers: The names of those that gateways and workers connect to.
         processes: Its brokers, by the names of their hosts.
         lease: Seconds in which a worker that lost the brokers may still deliver.
     """
 
     names = NAMES
+    brokers = NAMES
     lease = float(SESSION)
     commit = 0.6
-    settle = 40.0
+    settle = 20.0
     version = f"Kafka {kafka_install.VERSION}, three brokers in KRaft, replication factor 3, min.insync.replicas 2"
 
     def __init__(self, network: Network, folder: Path) -> None:

@@ -32,6 +32,7 @@ class Cluster(Protocol):
 
     Attributes:
         names: The names of its hosts.
+        brokers: The names of those hosts that gateways and workers connect to.
         version: What it is, for the page.
         processes: Its programs, by the names of their hosts.
         lease: Seconds in which a worker that lost the brokers may still deliver.
@@ -40,6 +41,7 @@ class Cluster(Protocol):
     """
 
     names: tuple[str, ...]
+    brokers: tuple[str, ...]
     lease: float
     commit: float
     settle: float

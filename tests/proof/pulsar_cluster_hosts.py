@@ -162,14 +162,16 @@ class PulsarCluster:
 
     Attributes:
         names: The names of its hosts.
+        brokers: The names of those that gateways and workers connect to.
         processes: Its programs, by the names of their hosts.
         lease: Seconds in which a worker that lost the brokers may still deliver.
     """
 
     names = (KEEPER, *BOOKIES, *BROKERS)
+    brokers = BROKERS
     lease = 5.0
     commit = 3.0  # a broker stores acknowledgements about once a second
-    settle = 60.0
+    settle = 20.0
     version = f"Pulsar {VERSION}, two brokers, three bookies, entries on two bookies, one ZooKeeper"
 
     def __init__(self, network: Network, folder: Path) -> None:

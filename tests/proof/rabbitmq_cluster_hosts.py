@@ -92,15 +92,17 @@ class RabbitCluster:
 
     Attributes:
         names: The names of its hosts.
+        brokers: The names of those that gateways and workers connect to.
         processes: Its nodes, by the names of their hosts.
         queue_type: The type of the queues that the service declares.
         lease: Seconds in which a worker that lost the brokers may still deliver: its heartbeat.
     """
 
     names = NAMES
+    brokers = NAMES
     lease = 10.0
     commit = 0.6
-    settle = 40.0
+    settle = 20.0
     queue_type: ClassVar[str] = "quorum"
 
     def __init__(self, network: Network, folder: Path) -> None:

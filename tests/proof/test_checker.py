@@ -18,7 +18,6 @@ from proof.clean_history import BREACHES, TERMS, CleanHistory
 from proof.history import (
     BadHistory,
     Delivery,
-    Event,
     Fault,
     HistoryWriter,
     Record,
@@ -26,20 +25,18 @@ from proof.history import (
     Terms,
     as_line,
     from_line,
-    in_memory,
 )
+from proof.small_history import BILLING, delivery, event, faults, judged, request
 
 HERE = Path(__file__).parent
-OWN = {"history", "checker", "checker_tables", "checker_order", "checker_verdicts"}
+OWN = {
+    "history", "checker", "checker_tables", "checker_order", "checker_repeats", "checker_verdicts",
+}  # fmt: skip
 
 
 @pytest.fixture
 def file(tmp_path):
     return tmp_path / "history.jsonl"
-
-
-def judged(*records: Record, terms: Terms = TERMS) -> checker.Judgement:
-    return checker.judge_lines(in_memory((*records, terms)))
 
 
 def written(file: Path, *records: Record) -> Path:
@@ -60,7 +57,7 @@ few = examples(8)
 @given(histories)
 def test_a_history_that_keeps_every_promise_is_clean(history):
     """The convictions below mean something only if this one is silent."""
-    judgement = judged(*history.records)
+    judgement = judged(*history.records, terms=TERMS)
     assert judgement.faults == {}
     assert judgement.code == checker.CLEAN
 
@@ -71,28 +68,9 @@ def test_a_history_that_keeps_every_promise_is_clean(history):
 def test_one_breach_is_convicted_as_what_it_is_and_nothing_else(name, history):
     """Each verdict of issue 45 has a breach of its own."""
     assume(BREACHES[name](history))
-    judgement = judged(*history.records)
+    judgement = judged(*history.records, terms=TERMS)
     assert set(judgement.faults) == {name}
     assert judgement.code == checker.CONVICTED
-
-
-def request(number: int, start: float, status: int | None = 202, **more) -> Request:
-    return Request("gateway-1", start, start + 0.1, status, (event(number),), **more)
-
-
-def event(number: int, **more) -> Event:
-    return Event(f"{number}", "k", f"{number}", **more)
-
-
-def delivery(*numbers: int, at: float, status: int | None = 204, worker="worker-1") -> Delivery:
-    return Delivery("billing", worker, at, at + 0.1, status, tuple(map(event, numbers)))
-
-
-BILLING = Terms(subscriptions={"billing": "events"})
-
-
-def faults(*records: Record, terms: Terms = BILLING) -> dict[str, int]:
-    return judged(*records, terms=terms).faults
 
 
 def test_a_witness_has_the_lines_that_prove_it(file):
@@ -192,8 +170,10 @@ def test_an_isolated_worker_begins_no_attempt_after_the_lease():
     assert faults(*lines, done, delivery(1, at=61, status=500)) == {}
 
 
-def test_a_history_without_an_acknowledged_event_proves_nothing():
-    assert judged(request(1, 0, 503), terms=BILLING).code == checker.NOT_JUDGED
+def test_a_history_without_an_event_that_must_be_delivered_proves_nothing():
+    assert judged(request(1, 0, 503)).code == checker.NOT_JUDGED
+    elsewhere = Terms({"billing": "a topic without events"})
+    assert judged(request(1, 0), terms=elsewhere).code == checker.NOT_JUDGED
 
 
 def test_a_history_needs_its_terms(file):
@@ -202,8 +182,16 @@ def test_a_history_needs_its_terms(file):
         checker.judge([file])
 
 
-def test_a_line_that_is_no_record_is_named(file):
-    file.write_text('{"kind":"request"}\n')
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind":"request"}',
+        '{"kind":"request","gateway":"g","start":0,"end":1,"events":[{"id":"1","key":"k","hash":"h"}]}',
+        '{"kind":"request","gateway":"g","start":0,"end":1,"events":["idk"]}',
+    ],
+)
+def test_a_line_that_is_no_record_is_named(file, line):
+    file.write_text(f"{line}\n")
     with pytest.raises(BadHistory, match="line 1"):
         checker.judge([file])
 

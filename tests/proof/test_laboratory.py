@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import signal
@@ -12,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,19 +20,15 @@ from pages import CHECKOUT
 from proof import hosts, network, page
 from proof.checker import judge
 from proof.clock import ShiftedClock
-from proof.faults import FAULTS, WAYS, Step, named
+from proof.faults import FAULTS, WAYS, Step, isolates, named
 from proof.history import Delivery, HistoryWriter, Request, Terms, read_history
 from proof.http_by_hand import (
     Message,
     Sent,
-    batch_request,
     binary_request,
     read_message,
-    receipts,
-    received,
-    take_message,
 )
-from proof.laboratory import hosts_of
+from proof.laboratory import CLUSTERS, hosts_of
 from proof.load import Gateway, Sender
 from proof.progress import Progress
 from proof.relay import Relay
@@ -190,35 +186,6 @@ EVENT = Sent(
 )
 
 
-class Receiver(asyncio.StreamReader):
-    """What the target would read of these bytes."""
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__()
-        self.feed_data(content)
-        self.feed_eof()
-
-
-async def test_the_event_that_was_sent_is_the_one_that_was_received() -> None:
-    for sent in (binary_request("h", EVENT), batch_request("h", [EVENT, EVENT])):
-        message = await read_message(Receiver(sent))
-        assert set(received(message)) == {EVENT.seen()}
-        parts = bytearray(sent[:-1])
-        assert take_message(parts) is None
-        parts += sent[-1:] + sent[:9]
-        assert take_message(parts) == message
-        assert parts == sent[:9]
-
-
-def test_a_receipt_of_each_event_is_its_place_in_the_log() -> None:
-    places = [
-        {"index": 1, "broker": "log", "topic": "t", "partition": 3, "position": "17"},
-        {"index": 0, "broker": "log", "topic": "t", "partition": 3, "position": ""},
-    ]
-    answer = Message("HTTP/1.1 200 OK", {}, json.dumps(places).encode())
-    assert receipts(answer, 2) == [None, "log/t/3/17"]
-
-
 async def test_the_target_writes_each_attempt_with_its_worker_and_answers_by_mode(
     tmp_path: Path,
 ) -> None:
@@ -307,6 +274,23 @@ def test_progress_is_read_from_growing_files_and_the_checker_agrees(tmp_path: Pa
     got.close()
     assert (progress.missing(), progress.attempts) == (0, 2)
     assert judge([load, target]).faults == {}
+
+
+@pytest.mark.parametrize("kind", sorted(CLUSTERS))
+def test_a_worker_that_lost_all_brokers_is_isolated(kind: str) -> None:
+    """The checker judges the lease of isolated workers alone."""
+    cluster: Any = CLUSTERS[kind]
+    brokers, every = cluster.brokers, hosts_of(kind)
+    pattern = f"{brokers[0].rstrip('123')}*"
+    for step, found in (
+        (Step("worker1", "cut from", 1, 2, pattern), True),
+        (Step("worker1", "deaf to", 1, 2, "rest"), True),
+        (Step("worker1", "paused", 1, 2), True),
+        (Step("worker1", "cut from", 1, 2, brokers[0]), False),
+        (Step("worker1", "killed", 1, 2), False),
+        (Step(f"worker1 {brokers[0]}", "cut from", 1, 2, "rest"), False),
+    ):
+        assert isolates(step, step.host.split(), every, brokers) is found
 
 
 class Outcomes:

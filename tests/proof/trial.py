@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.checker import judge, report
-from proof.faults import FAULTS, WAYS, Step, named
+from proof.faults import FAULTS, REPEAT_NOTHING, Step, isolates, named
 from proof.history import Call, Fault, HistoryWriter, Left, Terms
 from proof.hosts import Host
 from proof.laboratory import LOAD, TARGET, Laboratory
@@ -170,12 +170,11 @@ class Trial:
 
     def _note(self, step: Step, hosts: Sequence[str], since: float) -> None:
         assert self._history is not None
-        brokers = self._laboratory.cluster.names
-        alone = step.fault == "paused" or (
-            step.fault in WAYS and set(brokers) <= set(named(step.value, self.names(), hosts))
-        )
+        alone = isolates(step, hosts, self.names(), self._laboratory.cluster.brokers)
+        repeats = step.fault not in REPEAT_NOTHING
         for host in hosts:
-            self._history.write(Fault(step.fault, host, since, time.monotonic(), isolates=alone))
+            now = time.monotonic()
+            self._history.write(Fault(step.fault, host, since, now, alone, repeats))
         self._history.flush()
 
     def _heal(self) -> None:

@@ -1,0 +1,188 @@
+"""Planted faults in less obvious forms, and histories that look like one of them and are clean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from proof.history import Call, Fault, Ownership, Request, Terms
+from proof.small_history import BILLING, delivery, event, faults, judged, kept, request
+
+TWO = (request(1, 0), request(2, 1))
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ((delivery(1, at=2, status=500), kept(1, "parked"), delivery(2, at=3)), 1),
+        ((kept(1, "parked"), delivery(2, at=3, status=500), kept(2, "parked")), 1),
+        ((delivery(1, at=2, status=500), kept(1), delivery(2, at=3)), 0),
+        ((kept(1, "parked"), kept(2, "parked")), 0),
+        ((delivery(2, at=3), kept(1, "parked"), kept(1)), 0),  # of two copies one is a dead letter
+    ],
+)
+def test_a_parked_event_holds_up_its_key_and_a_dead_letter_does_not(lines, found):
+    """No later event of the key overtakes parked ones; a dead letter frees its key (guarantees)."""
+    assert faults(*TWO, *lines) == ({"out of order": 1} if found else {})
+
+
+def test_events_of_a_request_that_was_split_may_wait_for_each_other():
+    """If the webhook refuses a request of several events, Skybridge splits it (guarantees)."""
+    refused = delivery(1, 2, at=2, status=500)
+    assert faults(*TWO, refused, delivery(1, at=3), delivery(2, at=4)) == {}
+    assert faults(*TWO, refused, delivery(1, 2, at=3)) == {}
+    assert faults(*TWO, refused, delivery(2, at=3), delivery(1, at=4)) == {"out of order": 1}
+
+
+def test_order_is_judged_by_subscription():
+    terms = Terms({"billing": "events", "audit": "events"})
+    lines = (*TWO, delivery(1, at=2), delivery(2, at=3))
+    late = [replace(delivery(n, at=10 + n), subscription="audit") for n in (1, 2)]
+    assert faults(*lines, *late, terms=terms) == {}
+    late = [replace(delivery(n, at=20 - n), subscription="audit") for n in (1, 2)]
+    assert faults(*lines, *late, terms=terms) == {"out of order": 1}
+
+
+def test_what_was_acknowledged_is_lost_although_it_was_refused_later():
+    assert faults(request(1, 0), request(1, 1, 422)) == {"lost": 1}
+
+
+def test_what_was_refused_must_not_arrive_before_it_is_accepted():
+    """422 promises that no target ever stores the event (guarantees)."""
+    both = (request(1, 0, 422), request(1, 5))
+    assert faults(*both, delivery(1, at=1)) == {"invented": 1}
+    assert faults(*both, delivery(1, at=5.05)) == {}
+
+
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        ((), True),
+        ((request(2, 1, 422),), True),
+        ((request(2, 1, topic="other"),), True),
+        ((request(2, 1),), False),
+        ((request(2, 1, None),), False),
+    ],
+)
+def test_what_is_kept_was_accepted(sent, found):
+    lines = (request(1, 0), delivery(1, at=2), *sent, kept(2))
+    assert faults(*lines) == ({"invented": 1} if found else {})
+
+
+def test_one_place_in_a_log_is_of_one_event():
+    """A repeated request may have the place of the first one, and another topic the same number."""
+    first, second, other = (
+        Request("gateway-1", at, at + 0.1, 200, (event(number, receipt=place),))
+        for at, number, place in ((0, 1, "main/a/0/7"), (1, 1, "main/a/0/7"), (2, 2, "main/b/0/7"))
+    )
+    arrived = (delivery(1, at=3), delivery(2, at=4))
+    assert faults(first, second, other, *arrived) == {}
+    same = replace(other, events=(event(2, receipt="main/a/0/7"),))
+    assert faults(first, same, *arrived) == {"one receipt": 1}
+
+
+@pytest.mark.parametrize(
+    ("calls", "at", "found"),
+    [
+        ((), 13.0, False),  # begun in time, and answered later
+        ((), 13.001, True),
+        ((Call("resume", "billing", 12, 12.1, 200),), 14, False),
+        ((Call("resume", "billing", 12, 12.1, None),), 14, False),  # perhaps resumed
+        ((Call("resume", "billing", 12, 12.1, 409),), 14, True),
+        ((Call("resume", "billing", 9, 10.5, 200),), 14, False),  # at the time of the pause
+        ((Call("resume", "billing", 8, 9, 200),), 14, True),
+        ((Call("resume", "audit", 12, 12.1, 200),), 14, True),
+        ((Call("resume", "billing", 15, 15.1, 200),), 14, True),
+    ],
+)
+def test_an_attempt_begins_in_a_pause_that_is_not_over(calls, at, found):
+    """No attempt begins more than 2 s after ``:pause`` was answered (issue 45)."""
+    pause = Call("pause", "billing", 10, 11, 200)
+    convicted = faults(request(1, 0), pause, *calls, delivery(1, at=at))
+    assert convicted == ({"begun in pause": 1} if found else {})
+
+
+@pytest.mark.parametrize("change", [{"hash": "other"}, {"key": "other"}])
+def test_an_event_is_changed_also_in_an_attempt_that_failed(change):
+    failed = delivery(1, at=1, status=500)
+    failed = replace(failed, events=(replace(event(1), **change),))
+    assert faults(request(1, 0), failed, delivery(1, at=2)) == {"changed": 1}
+
+
+@pytest.mark.parametrize(("end", "found"), [(10, False), (15, False), (15.001, True), (None, True)])
+def test_two_workers_may_own_a_partition_for_the_lease(end, found):
+    """Two owners may send at the same time, for at most the lease (guarantees, What may come twice)."""
+    owners = (
+        Ownership("worker-1", "billing", "0", 0, end),
+        Ownership("worker-2", "billing", "0", 10),
+    )
+    convicted = faults(request(1, 0), delivery(1, at=1), *owners)
+    assert convicted == ({"two owners": 1} if found else {})
+
+
+ONCE = (request(1, 0), delivery(1, at=1))  # finished at 1.1
+KILL = Fault("killed", "worker-1", 1.2, 1.2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "allowed"),
+    [
+        (replace(KILL, start=1.7, end=1.7), True),  # the commit may lack what was finished at 1.1
+        (replace(KILL, start=1.701, end=1.701), False),
+        (replace(KILL, start=0.5, end=0.6), True),  # partitions may change owners until 1.1
+        (replace(KILL, start=0.5, end=0.599), False),
+        (replace(KILL, name="answers", host="target", repeats=False), False),
+    ],
+)
+def test_a_fault_allows_repeats_for_its_time(fault, allowed):
+    """The time of a commit before it, and of a change of owners after it (guarantees, What may come twice)."""
+    terms = replace(BILLING, settle=0.5)
+    convicted = faults(*ONCE, fault, delivery(1, at=2), terms=terms)
+    assert convicted == ({} if allowed else {"repeated": 1})
+
+
+@pytest.mark.parametrize("status", [500, None, 204])
+def test_an_event_that_is_finished_is_not_attempted_again(status):
+    """Also if the target refuses it then. Its retries are one repeated delivery."""
+    again = [delivery(1, at=at, status=status) for at in (3, 4)]
+    assert faults(*ONCE, *again) == {"repeated": 2 if status == 204 else 1}
+    retried = [delivery(1, at=3, status=500), delivery(1, at=90)]
+    assert judged(*ONCE, KILL, *retried).repeats == {"fault": 1}
+
+
+def test_an_attempt_that_was_given_up_repeats_nothing():
+    """The target notices seconds later that the connection of an earlier attempt is broken."""
+    given_up = replace(delivery(1, at=0.5, status=None), end=30)
+    assert faults(*ONCE, given_up) == {}
+
+
+@pytest.mark.parametrize("place", ["parked", "dead-letter"])
+def test_an_event_that_is_finished_is_not_kept(place):
+    assert faults(*ONCE, kept(1, place)) == {"repeated": 1}
+    assert judged(*ONCE, KILL, kept(1, place)).repeats == {"fault": 1}
+    assert judged(*ONCE, request(1, 0.5, None), kept(1, place)).repeats == {"sender": 1}
+
+
+def test_a_worker_reads_an_event_once_for_a_request():
+    """Two copies of a sender may come in one request; a fault or a time-out brings no event twice in one."""
+    twice = delivery(1, 1, at=1)
+    terms = Terms({"billing": "events"}, timeout=0.05)
+    assert faults(request(1, 0), twice, KILL, terms=terms) == {"repeated": 1}
+    assert judged(request(1, 0), request(1, 0.2, None), twice).repeats == {"sender": 1}
+
+
+def test_a_sender_explains_no_repeat_before_it_has_sent_again():
+    """The sender repeats a request (guarantees, What may come twice)."""
+    again = delivery(1, at=3)
+    assert judged(*ONCE, again, request(1, 2.9, None)).repeats == {"sender": 1}
+    assert faults(*ONCE, again, request(1, 3.1, None)) == {"repeated": 1}
+    twice = judged(*ONCE, request(1, 2.9, None), again, delivery(1, at=4))
+    assert (twice.repeats, twice.faults) == ({"sender": 1}, {"repeated": 1})
+
+
+def test_an_attempt_is_given_up_after_its_time_and_not_before():
+    slow = replace(delivery(1, at=1), end=7)
+    terms = replace(BILLING, timeout=5)
+    assert judged(request(1, 0), slow, delivery(1, at=6), terms=terms).repeats == {"timeout": 1}
+    assert faults(request(1, 0), slow, delivery(1, at=5.9), terms=terms) == {"repeated": 1}
