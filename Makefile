@@ -85,7 +85,7 @@ test: install ## run the tests that CI runs, with the time per folder at the end
 	$(PYTEST) -p streams --streams $(STREAMS) -m "not nightly" $(ARGS)
 
 .PHONY: nightly
-nightly: install servers ## run the tests that `make test` leaves out, for hours, and write docs/nightly.md (ARGS="--part faults")
+nightly: install servers console ## run the tests that `make test` leaves out, for hours, and write docs/nightly.md (ARGS="--part faults")
 	$(PY) tests/support/nightly.py $(ARGS)
 
 .PHONY: impacted
