@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 
 from forked import FORKER
 from kafka_install import Missing
@@ -238,21 +237,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What was collected stays to the end: the garbage collector need not look through half a million
     objects again at each turn, which is a second and more at every test of pyspark.
 
-    Streams share what takes seconds of processor time: the imports of the process that forks programs, and the
-    constants that Hypothesis looks for in all modules.
+    Streams share the process that forks programs: its imports take seconds of processor time.
     """
-    if session.config.getoption("streams", 0):
-        _draw_constants()
-        if not session.config.option.collectonly:
-            FORKER.begin()
+    if session.config.getoption("streams", 0) and not session.config.option.collectonly:
+        FORKER.begin()
     gc.collect()
     gc.freeze()
-
-
-@settings(max_examples=2, phases=[Phase.generate], database=None)
-@given(st.lists(st.integers(), min_size=200))
-def _draw_constants(_: list[int]) -> None:
-    """Draw so many values that some are constants of the modules, for which Hypothesis parses all of them."""
 
 
 @pytest.hookimpl(wrapper=True)
