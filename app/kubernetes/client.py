@@ -25,6 +25,7 @@ WITHIN = 10.0  # seconds for one answer
 _QUICKLY = aiohttp.ClientTimeout(total=WITHIN)
 _WATCHED_FOR = 60  # seconds after which a watch is renewed, so that a silent connection is noticed
 _PAGE = "500"
+_UNLIMITED = 0  # connections: each watch holds one, so a limit would leave none for the Lease
 _OK = range(200, 300)
 GONE, CONFLICT, NOT_FOUND, FORBIDDEN = 410, 409, 404, 403
 _MERGE_PATCH = "application/merge-patch+json"
@@ -52,6 +53,7 @@ class KubernetesClient:
     async def open(cls) -> KubernetesClient:
         """Return a client. Raise KubernetesUnavailable if neither a pod nor a kubeconfig gives an address."""
         settings = Configuration()
+        settings.connection_pool_maxsize = _UNLIMITED
         try:
             if os.environ.get("KUBECONFIG"):
                 await kube_config.load_kube_config(client_configuration=settings)

@@ -312,6 +312,7 @@ def test_no_tenant_prevents_the_end_of_the_operator(capsys):
     [
         ({"namespaces": []}, "operator.namespaces is empty"),
         ({"namespaces": [{"name": "a"}, {"name": "a"}]}, "operator.namespaces has a twice"),
+        ({"namespaces": [{"name": "a", "topics": ["x" * 130_000]}]}, "has 13.* bytes as JSON"),
         ({"namespaces": [{"name": "Team"}]}, "operator.namespaces.0.name|does not match pattern"),
     ],
 )

@@ -135,6 +135,10 @@ spec:
 {{- if and (eq .facts.adminScheme "https") (not $operator.adminCA) -}}
 {{- $faults = append $faults (printf "operator.adminCA is empty, and the admin listener serves https. Cure: the path of the authority of its certificate, a file of secretFiles or extraVolumes. The certificate has to name %s-api." (include "skybridge.fullname" .root)) -}}
 {{- end -}}
+{{- $size := len (toJson $operator.namespaces) -}}
+{{- if gt $size 120000 -}}
+{{- $faults = append $faults (printf "operator.namespaces has %d bytes as JSON, and the operator gets it in a variable, which Linux limits to 131072. Cure: prefixes such as orders* and *.example.com in place of long lists, or a second release for some of the namespaces." $size) -}}
+{{- end -}}
 {{- $names := list -}}
 {{- range $operator.namespaces -}}
 {{- if has .name $names -}}
