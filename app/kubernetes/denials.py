@@ -51,6 +51,10 @@ class Denials:
             )
         return outcome._replace(message=f"{outcome.message} {_PAUSED}")
 
+    def forget(self, subscription: str) -> None:
+        """Drop the outcome of an object that is gone."""
+        self._outcomes.pop(subscription, None)
+
     def is_due(self, place: Namespace, subscription: str) -> bool:
         """Return True if a subscription delivers although it must be paused, for example because a backup of the store
         was restored."""

@@ -26,7 +26,7 @@ class _Series(NamedTuple):
     """An Event that this process has written: its name, how often it came, and the monotonic time of its last write."""
 
     name: str
-    count: int
+    times: int
     written: float
 
 
@@ -48,9 +48,9 @@ class EventWriter:
         named, now = item["metadata"], self._clock.monotonic()
         of_object = self._series.setdefault((named["namespace"], named["name"]), {})
         known = of_object.get((named["uid"], reason))
-        count = 1 if known is None else known.count + 1
+        count = 1 if known is None else known.times + 1
         if known is not None and now - known.written < _EVERY:
-            of_object[named["uid"], reason] = known._replace(count=count)  # for the next write
+            of_object[named["uid"], reason] = known._replace(times=count)  # for the next write
             return
         try:
             name = known and await self._repeat(named["namespace"], known.name, message, count)

@@ -27,6 +27,9 @@ class KnownSubscriptions:
         self._admin = admin
         self._changes: dict[str, int] = {}  # number of the last change by this process, by id
         self._count = 0
+        self._readings: dict[
+            int, int
+        ] = {}  # changes before each reading that has not ended, by its number
         self._reserved: set[str] = set()
 
     @property
@@ -36,17 +39,25 @@ class KnownSubscriptions:
 
     async def refresh(self) -> None:
         """Read all subscriptions. What this process changes meanwhile stays as it is."""
-        before = self._count
         self.begun += 1
         reading = self.begun
-        found: dict[str, Entry] = {**await self._admin.subscriptions()}
-        for name, number in self._changes.items():
-            if number > before:
+        self._readings[reading] = self._count
+        try:
+            found: dict[str, Entry] = {**await self._admin.subscriptions()}
+            for name in self._changed_since(self._readings[reading]):
                 found.pop(name, None)
                 if name in self.entries:
                     found[name] = self.entries[name]
+        finally:
+            del self._readings[reading]
         self.entries = found
         self.complete = reading
+        oldest = min(self._readings.values(), default=self._count)
+        self._changes = {name: self._changes[name] for name in self._changed_since(oldest)}
+
+    def _changed_since(self, number: int) -> list[str]:
+        """Return the ids that this process has changed after that many changes."""
+        return [name for name, at in self._changes.items() if at > number]
 
     def remember(self, subscription: str, entry: Entry | None) -> None:
         """Take over what this process has written. None means that the subscription was deleted."""

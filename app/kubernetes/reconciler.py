@@ -179,6 +179,7 @@ class Reconciler:
                 del self._ending[subscription]
             await self._keep(subscription)
             self._reporter.forget(key)
+            self._denials.forget(subscription)
         elif is_deleted:
             await self._end(item, subscription)
         else:

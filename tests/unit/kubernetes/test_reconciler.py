@@ -481,6 +481,21 @@ async def test_a_reading_that_is_older_than_a_change_does_not_undo_it(house):
     assert [call for call, _ in house.admin.calls] == ["create"]
 
 
+async def test_what_is_gone_needs_no_memory(house):
+    """A tenant may create and delete objects with new names for ever (issue 46)."""
+    reading = asyncio.create_task(house.known.refresh())
+    await asyncio.sleep(0)
+    for name in ("b", "c"):
+        house.objects[name] = an_object(name)
+        await house.look(name)
+        del house.objects[name]
+        await house.known._admin.delete(f"team.{name}", house.admin.entries[f"team.{name}"]["etag"])
+    await reading
+    assert {*house.known.entries} == {"team.b", "team.c"}, "the reading began before"
+    await house.known.refresh()
+    assert (house.known.entries, house.known._changes) == ({}, {})
+
+
 async def test_a_deleted_object_with_the_finalizer_waits_for_its_events_and_not_for_ever(house):
     house.objects["a"] = an_object()
     await house.look()
