@@ -232,12 +232,12 @@ class SubscriptionTotals(NamedTuple):
     in ms are equal by chance.
 
     Attributes:
-        count: The number of subscriptions.
+        rows: The number of subscriptions.
         versions: The sum of their versions.
         updated_ms: The sum of the times of their last changes, in ms since the epoch.
     """
 
-    count: int
+    rows: int
     versions: int
     updated_ms: int
 

@@ -249,16 +249,14 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
         """Raise SetupError if the file and the store have a subscription with the same id."""
         for name, made in self._made.items():
             if name in file:
-                other, cure = (
-                    "was also created by the API",
-                    f"skybridge subscriptions delete {name}",
-                )
-                if made.place:
-                    other, cure = f"is also in {made.place}", "kubectl delete"
+                other, cure = "was also created by the API", ""
+                if made.place:  # with onDelete: keep, the subscription outlives its object
+                    other, cure = f"is also in {made.place}", "kubectl delete, then with its token "
                 raise SetupError(
                     f"{name!r} is in {file[name].place} and {other}",
                     setting=f"subscriptions.{name}",
-                    cure=f"rename it in the file, start, and delete the other: {cure}",
+                    cure=f"rename it in the file, start, and delete the other: {cure}skybridge subscriptions "
+                    f"delete {name}",
                 )
 
     def _read(
