@@ -99,7 +99,8 @@ def next_range(job: ArchiveJob) -> CopyRange:
     state, held = known.with_current(current), topics.copied(spark, lake, loaded).get(broker, {})
     again = topics.renewed(known.ids, current)
     with positions.open_positions(spark, plan.place) as asked:
-        first, latest = asked.at(plan.topics, "earliest"), asked.at(plan.topics, "latest")
+        first = asked.at(plan.topics, "earliest")
+        latest = _within(asked.at(plan.topics, "latest"), first)
         begin = first
         if unknown := [t for t in plan.topics if t not in again and not _is_known(state, held, t)]:
             begin = {**first, **_begin(asked, plan.start, unknown, first, latest)}
@@ -211,6 +212,14 @@ def _tasks(spark: SparkSession, found: CopyRange, partitions: int) -> int:
 
 def _each(offsets: Offsets) -> list[tuple[str, int, int]]:
     return [(topic, n, at) for topic, each in offsets.items() for n, at in each.items()]
+
+
+def _within(offsets: Offsets, known: Offsets) -> Offsets:
+    """Return offsets of known partitions. A Pulsar adds one with its first message, at any time."""
+    return {
+        topic: {n: at for n, at in each.items() if n in known.get(topic, {})}
+        for topic, each in offsets.items()
+    }
 
 
 def _known(state: ArchivedTopics, held: Offsets, topic: str) -> list[Mapping[int, int]]:

@@ -26,14 +26,14 @@ NOTHING: Any = None
 
 
 class Broker:
-    """A topic that gets 5 records in each partition between two questions, and loses as many if
-    ``drops``."""
+    """A topic that gets 5 records in each partition between two questions. It loses as many if
+    ``drops``, and gets a partition if ``grows``."""
 
-    def __init__(self, partitions: int = 1, *, drops: bool = False) -> None:
-        self.partitions, self.drops, self.asked = partitions, drops, 0
+    partitions, asked, drops, grows = 1, 0, False, False
 
     def at(self, names: Sequence[str], where: Where) -> Offsets:
         self.asked += 1
+        self.partitions += self.grows
         end = 100 + 5 * self.asked
         at = end if where != "earliest" else 5 * self.asked if self.drops else 10
         return {name: dict.fromkeys(range(self.partitions), at) for name in names}
@@ -84,6 +84,12 @@ def test_a_topic_goes_on_while_its_offsets_are_read(house: House, start: Where, 
 def test_retention_goes_on_while_offsets_are_read(house: House) -> None:
     house.broker.drops = True
     assert house.next("earliest").size == 105
+
+
+def test_a_partition_is_added_while_offsets_are_read(house: House) -> None:
+    """A partition of Pulsar is made by its first message."""
+    house.broker.grows = True
+    assert [*house.next("earliest").start["orders"]] == [0, 1]
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
