@@ -16,6 +16,7 @@ passed on this commit are skipped, unless ``--again`` is given. The slowest file
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -92,14 +93,14 @@ def files(parts: Sequence[str] = ()) -> list[str]:
 
 
 def run(file: str, commit: str) -> Row:
-    """Run the nightly tests of one file to the end. The output of pytest goes to
-    ``.servers/nightly``."""
+    """Run the nightly tests of one file to the end. A server that is missing is a failure, as in CI. The
+    output of pytest goes to ``.servers/nightly``."""
     log = LOGS / f"{file.removeprefix('tests/').replace('/', '.')}.log"
     begun = time.monotonic()
     with log.open("wb") as out:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-m", "nightly", "-rs", f"--timeout={LIMIT}", file],
-            cwd=CHECKOUT, stdout=out, stderr=out, check=False,
+            cwd=CHECKOUT, stdout=out, stderr=out, check=False, env={**os.environ, "CI": "true"},
         )  # fmt: skip
     seconds = round(time.monotonic() - begun)
     result = outcome(log.read_text(), done.returncode)
