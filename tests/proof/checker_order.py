@@ -2,7 +2,8 @@
 
 An event is earlier than another one if it was acknowledged before the first request of the other one began. So
 the order of acceptance is certain, whatever repeated requests and unknown outcomes there were. A parked event
-is never finished, so that all later ones of its key wait. Dead letters, and events that were lost, hold up no later event.
+is never finished, so that all later ones of its key wait. A dead letter is finished by its last attempt. Events that were
+lost hold up no later event.
 
 Events of one request may wait for each other: those before an event in the same request count as finished for it.
 """
@@ -29,15 +30,23 @@ WHERE event.key <> '' AND place IS NOT NULL AND first_sent IS NOT NULL
 ORDER BY arrived.subscription, event.key, place, arrived.start, arrived.line, pos
 """
 
+# A letter whose key was disturbed, or that was sent twice, may have been attempted again after it was stored.
 _AWAITED = f"""
-SELECT acked_at, acked_line, event.id, CASE WHEN finished IS NULL THEN 9e99 ELSE finished END,
-    coalesce(finished_line, parked.line)
+SELECT acked_at, acked_line, event.id,
+    CASE WHEN letter.line IS NOT NULL THEN (SELECT max(end) FROM arrived
+            WHERE arrived.subscription = :subscription AND arrived.id = event.id)
+        WHEN finished IS NOT NULL THEN finished ELSE 9e99 END AS over,
+    coalesce(letter.line, finished_line, parked.line)
 FROM event LEFT JOIN result ON result.subscription = :subscription AND result.id = event.id
-    LEFT JOIN (SELECT * FROM kept WHERE place = 'parked') AS parked
-        ON parked.subscription = :subscription AND parked.id = event.id
-WHERE event.key = :key AND {_PLACE} = :place AND acked_at IS NOT NULL
-    AND coalesce(finished, parked.line) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM kept
-        WHERE kept.subscription = :subscription AND kept.id = event.id AND kept.place <> 'parked')
+    LEFT JOIN kept AS parked
+        ON parked.subscription = :subscription AND parked.id = event.id AND parked.place = 'parked'
+    LEFT JOIN kept AS letter
+        ON letter.subscription = :subscription AND letter.id = event.id AND letter.place <> 'parked'
+WHERE event.key = :key AND {_PLACE} = :place AND acked_at IS NOT NULL AND CASE
+    WHEN letter.line IS NULL THEN coalesce(finished, parked.line) IS NOT NULL
+    ELSE finished IS NULL AND attempts > 0 AND copies = 1 AND parked.line IS NULL
+        AND NOT EXISTS (SELECT 1 FROM fault WHERE repeats
+            AND fault.start - :commit <= over AND attempt <= fault.end + :settle) END
 GROUP BY event.id
 """
 
@@ -53,7 +62,7 @@ class _Attempt(NamedTuple):
 
 
 class _Awaited(NamedTuple):
-    """An event for which later ones wait until it is ``finished``: 9e99 for a parked one."""
+    """An event for which later ones wait until it is ``finished``: a parked one never is, which is 9e99."""
 
     acked: float
     acked_line: int
@@ -67,13 +76,12 @@ def out_of_order(tables: Tables) -> Iterator[Witness]:
 
     A witness has the two requests, the attempt that began too early, and the line that finished or keeps the earlier event.
     """
-    per_gateway = tables.terms.per_gateway
-    rows = tables.rows(_ATTEMPTS, per_gateway=per_gateway)
+    terms = tables.terms
+    named = {"per_gateway": terms.per_gateway, "commit": terms.commit, "settle": terms.settle}
+    rows = tables.rows(_ATTEMPTS, **named)
     for (subscription, key, place), group in groupby(rows, key=lambda row: row[:3]):
-        names = {"subscription": subscription, "key": key, "place": place}
-        awaited = [
-            _Awaited(*row) for row in tables.rows(_AWAITED, per_gateway=per_gateway, **names)
-        ]
+        of_key = named | {"subscription": subscription, "key": key, "place": place}
+        awaited = [_Awaited(*row) for row in tables.rows(_AWAITED, **of_key)]
         yield from _of_key([_Attempt(*row[3:]) for row in group], awaited)
 
 

@@ -35,6 +35,26 @@ def test_events_of_a_request_that_was_split_may_wait_for_each_other():
     assert faults(*TWO, refused, delivery(2, at=3), delivery(1, at=4)) == {"out of order": 1}
 
 
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ((), True),
+        (
+            (request(1, 0.5, None),),
+            False,
+        ),  # perhaps two copies, and the first one was a letter at once
+        ((Fault("killed", "worker-1", 2.3, 2.3),), False),  # perhaps attempted again after the kill
+        ((Fault("answers", "target", 2.3, 2.3, repeats=False),), True),
+    ],
+)
+def test_later_events_wait_for_the_last_attempt_of_a_dead_letter(more, found):
+    """After the last retry the event is stored as a dead letter, and its key continues (guarantees)."""
+    tries = [delivery(1, at=at, status=500) for at in (2, 3)]
+    lines = (*TWO, *more, *tries, kept(1))
+    assert faults(*lines, delivery(2, at=4)) == {}
+    assert faults(*lines, delivery(2, at=2.5)) == ({"out of order": 1} if found else {})
+
+
 def test_order_is_judged_by_subscription():
     terms = Terms({"billing": "events", "audit": "events"})
     lines = (*TWO, delivery(1, at=2), delivery(2, at=3))
