@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from proof.attacks import Attacks
+from proof.attacks_service import service_scenarios
 from proof.faults import Step
 from proof.pulsar_cluster_hosts import BOOKIES, BROKERS
 from proof.scenario import NOTHING_LOST, Scenario, spans
@@ -43,6 +44,7 @@ def bookies_killed(dice: Random) -> list[Step]:
 
 SCENARIOS: Sequence[Scenario] = (
     *ATTACKS.scenarios(),
+    *service_scenarios("pulsar", "pulsar*"),
     Scenario("pulsar-bookies", "pulsar", NOTHING_LOST, "A broker is cut from two bookies.", cut_from_bookies),
     Scenario("pulsar-disk", "pulsar", NOTHING_LOST, "The disk of a bookie is full.", full_disk),
     Scenario("pulsar-bookies-killed", "pulsar", NOTHING_LOST, "Bookies are killed.", bookies_killed),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proof.attacks import Attacks
+from proof.attacks_service import service_scenarios
 from proof.rabbitmq_cluster_hosts import NAMES
 from proof.scenario import Scenario
 
@@ -13,7 +14,9 @@ STREAMS = Attacks("rabbitmq-streams", NAMES, "rabbit*")
 
 SCENARIOS: Sequence[Scenario] = (
     *ATTACKS.scenarios(),
+    *service_scenarios("rabbitmq", "rabbit*"),
     *STREAMS.scenarios(),
+    *service_scenarios("rabbitmq-streams", "rabbit*"),
     Scenario(
         "rabbitmq-away-unconfirmed", "rabbitmq",
         "Control: a gateway that does not wait for the confirms of RabbitMQ loses events.",

@@ -1,0 +1,112 @@
+"""The attacks on workers, targets, names and clocks, which any cluster meets: each draws the steps of a scenario from dice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from proof.attacks import Draw
+from proof.faults import WAYS, Step
+from proof.names import NAME
+from proof.scenario import NOTHING_LOST, WARM, Scenario, spans
+from proof.service_hosts import GATEWAYS, TARGET_PORT, WORKERS
+
+
+def worker_cut_from_target(dice: Random) -> list[Step]:
+    """A worker loses the target and still reaches the brokers."""
+    return [
+        Step(dice.choice(WORKERS), dice.choice(WAYS), *span, "target")
+        for span in spans(dice, 3, (10, 16), (6, 10))
+    ]
+
+
+def clocks(dice: Random) -> list[Step]:
+    """The wall clocks of gateways and workers are apart by up to two hours, and step in both directions.
+    A worker is killed between them."""
+    steps = [
+        Step(host, "clock", round(dice.uniform(0, 8), 1), round(dice.uniform(25, 45), 1), drift)
+        for host in (*GATEWAYS, *WORKERS)
+        if (drift := str(dice.choice((-3600, -60, -20, 20, 60, 3600))))
+    ]
+    return [
+        *steps,
+        Step(dice.choice(WORKERS), "killed", 18, 22),
+        Step("target", "answers", 8, 20, "moody refuse"),
+    ]
+
+
+def poor_line(dice: Random) -> list[Step]:
+    """5 % of the packets between workers and target are lost, and every byte is 100 ms late in each direction."""
+    end = round(dice.uniform(40, 50), 1)
+    lossy = [Step(host, "packets lost", WARM, end, "target 50") for host in WORKERS]
+    return [
+        *lossy,
+        Step("target", "milliseconds late", WARM, end, "100"),
+        Step(dice.choice(WORKERS), "killed", 20, 24),
+    ]
+
+
+def silent_target(dice: Random) -> list[Step]:
+    """The target accepts requests and never answers. Then it closes connections, then it refuses a part of the keys."""
+    modes = ["silent", "close", "refuse", "silent"]
+    steps = [
+        Step("target", "answers", *span, f"{dice.choice(('steady', 'moody'))} {mode}")
+        for span, mode in zip(spans(dice, 4, (8, 12), (3, 6)), modes, strict=True)
+    ]
+    return [*steps, Step(dice.choice(WORKERS), "killed", 16, 22)]
+
+
+def lying_names(dice: Random) -> list[Step]:
+    """DNS hangs, denies the name of the target, and answers with wrong addresses. Connections are closed meanwhile."""
+    modes = dice.sample(("hang", "deny", "lie", "loopback"), 4)
+    steps = []
+    for span, mode in zip(spans(dice, 4, (7, 10), (3, 5)), modes, strict=True):
+        steps.append(Step("target", "DNS", *span, mode))
+        steps.append(Step("target", "answers", *span, "moody close"))
+    return [*steps, Step(dice.choice(WORKERS), "killed", 9, 13)]
+
+
+def by_name(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the change that gives the target a name, for which workers ask DNS."""
+    changed = [
+        {**each, "sink": f"http://{NAME}:{TARGET_PORT}/{each['id']}"}
+        for each in settings["subscriptions"]
+    ]
+    return {"subscriptions": changed, "webhooks": {"allow_private": [NAME, "10.0.0.0/8"]}}
+
+
+def pausing(brokers: str) -> Draw:
+    """Return a drawer: a subscription is paused and resumed, while a worker is killed, paused or cut from the brokers."""
+
+    def draw(dice: Random) -> list[Step]:
+        steps = []
+        for begin, end in spans(dice, 4, (6, 8), (4, 6)):
+            worker = dice.choice(WORKERS[1:])  # the first one is asked to pause the subscription
+            fault, value = dice.choice((("killed", ""), ("paused", ""), ("cut from", brokers)))
+            steps.append(Step(worker, fault, begin - 1, end - 1, value))
+            steps.append(Step(WORKERS[0], "subscription paused", begin, end, "steady"))
+        return steps
+
+    return draw
+
+
+def service_scenarios(cluster: str, brokers: str) -> list[Scenario]:
+    """Return the scenarios of these attacks.
+
+    Args:
+        cluster: The kind of the cluster, with which the names of its scenarios begin.
+        brokers: What a step calls all hosts that workers connect to, such as ``kafka*``.
+    """
+    return [
+        Scenario(f"{cluster}-target", cluster, NOTHING_LOST, "A worker is cut from the target, not from the brokers.", worker_cut_from_target),
+        Scenario(f"{cluster}-clocks", cluster, NOTHING_LOST, "Wall clocks are up to two hours apart, and step.", clocks, clocks=True),
+        Scenario(f"{cluster}-line", cluster, NOTHING_LOST, "5 % loss and 200 ms to the target.", poor_line),
+        Scenario(f"{cluster}-silent", cluster, NOTHING_LOST, "Targets accept and never answer.", silent_target),
+        Scenario(f"{cluster}-names", cluster, NOTHING_LOST, "DNS lies and hangs.", lying_names, by_name),
+        Scenario(
+            f"{cluster}-pause", cluster,
+            "No attempt begins more than 2 s after `:pause` was answered.",
+            "A subscription is paused while workers fail.", pausing(brokers),
+        ),
+    ]  # fmt: skip
