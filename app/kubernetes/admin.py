@@ -98,6 +98,12 @@ class AdminApi:
             if refused.status != httpx.codes.NOT_FOUND:
                 raise
 
+    async def has_parked(self, name: str) -> bool:
+        """Return True if events of a subscription wait in the store. Unlike the state of a subscription, this answer
+        is never 0 because the store does not answer."""
+        answer = await self._ask("GET", f"/v1/parked?subscription={quote(name, safe='')}&limit=1")
+        return bool(msgspec.json.decode(answer.content)["parked"])
+
     async def _ask(
         self,
         method: str,

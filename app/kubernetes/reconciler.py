@@ -223,9 +223,8 @@ class Reconciler:
             return  # another finalizer holds the object; its deletion comes later
         if item["spec"].get("onDelete") != "drain":  # changed at last
             self._ending.pop(subscription, None)
-            await self._drain.remove_finalizer(
-                item
-            )  # first: its namespace must not wait for the service
+            # first: its namespace must not wait for the service
+            await self._drain.remove_finalizer(item)
             await self._keep(subscription)
             return
         entry = self._known.own(subscription)
@@ -241,17 +240,20 @@ class Reconciler:
             self._queue.add_later(_key(item), 1.0)
             self._reporter.wanted.set()
             return
-        is_deleted = await self._try_to_delete(subscription)
-        if is_deleted or self._drain.is_over(item):
+        is_over = self._drain.is_over(item)
+        is_deleted = await self._try_to_delete(subscription, is_over=is_over)
+        if is_deleted or is_over:
             await self._drain.remove_finalizer(item)
         if is_deleted:
             self._ending.pop(subscription, None)
 
-    async def _try_to_delete(self, subscription: str) -> bool:
-        """Delete a subscription. Return False if the admin API does not do it: a namespace must not wait for it longer
-        than for the events."""
+    async def _try_to_delete(self, subscription: str, *, is_over: bool) -> bool:
+        """Delete a subscription that has delivered everything, or whose wait is over. Return False if the admin API does
+        not do it: a namespace must not wait for it longer than for the events."""
         try:
             if not self._known.is_complete:
+                return False
+            if not is_over and await self._writer.has_parked(subscription):
                 return False
             await self._writer.delete(subscription)
         except SkybridgeError as error:

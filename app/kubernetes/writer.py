@@ -97,6 +97,12 @@ class SubscriptionWriter:
         self._remember(subscription, {**entry, "document": document, "etag": etag})
         return True
 
+    async def has_parked(self, subscription: str) -> bool:
+        """Return True if events of a subscription of an object wait in the store."""
+        return self._known.own(subscription) is not None and await self._admin.has_parked(
+            subscription
+        )
+
     async def delete(self, subscription: str) -> None:
         """Delete a subscription of an object, unless another process has changed it since. One that is gone is no
         error."""

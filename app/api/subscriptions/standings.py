@@ -94,11 +94,18 @@ class SubscriptionStatusReader:
             answered=grouped(counts, "answers"),
             brokers=await brokers_of(self._logs),
             shown=self._shown,
-            queues=await _or_empty(self._store.pulled.count_all()),
+            queues=await self._queues(),
             growth=self._subscriptions.lag_growth,
             wall=self._clock.now(),
         )
         return await slices.each((_view(each, now) for each in states), ROW)
+
+    async def _queues(self) -> Mapping[str, QueueCount] | None:
+        """Return the number of events in each pull queue. Return None if the store does not answer."""
+        try:
+            return await self._store.pulled.count_all()
+        except StoreUnavailable:
+            return None
 
 
 class _Now(NamedTuple):
@@ -112,7 +119,7 @@ class _Now(NamedTuple):
     answered: GroupedCounter
     brokers: Mapping[str, LogHealth]
     shown: Redaction
-    queues: Mapping[str, QueueCount]
+    queues: Mapping[str, QueueCount] | None
     growth: Callable[[str], LagGrowth]
     wall: float
 
@@ -129,12 +136,13 @@ def _error_text(status: int | None, detail: str) -> str:
 
 def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
     queue, growth = _queue(state, now), now.growth(state.group)
+    is_unknown = queue is not None and now.queues is None
     view = SubscriptionView.of(
         state,
         broker_health=now.brokers.get(state.broker, _UNKNOWN),
         partitions=list(map(str, state.partitions)),
         last_error=_error_text(state.last_status, now.shown.text(state.last_error)),
-        lag=_lag_of(now.lag.get(state.group, ()), queue),
+        lag=None if is_unknown else _lag_of(now.lag.get(state.group, ()), queue),
         lag_grew=growth.records,
         lag_grows_for=round(growth.seconds, 3),
         queue=queue,
@@ -153,7 +161,7 @@ def _queue(state: SubscriptionStatus, now: _Now) -> PullQueueView | None:
     """Return the pull queue of a subscription, or None if its sink is another."""
     if state.queue_bound is None:
         return None
-    count = now.queues.get(state.id)
+    count = None if now.queues is None else now.queues.get(state.id)
     if count is None:
         return PullQueueView(waiting=0, most=state.queue_bound, oldest_seconds=None)
     oldest = max(0.0, round(now.wall - count.oldest_ms / 1000, 3))

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -28,9 +29,9 @@ from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
 from app.bindings.transcode import EncodeOptions
-from app.errors import BrokerUnavailable, SetupError
+from app.errors import BrokerUnavailable, SetupError, StoreUnavailable
 from app.interfaces import DeadLetter
-from app.model.metadata import LogHealth, LogMetadata
+from app.model.metadata import GroupLag, LogHealth, LogMetadata
 from app.model.producer import Producer
 from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
@@ -650,6 +651,21 @@ async def test_a_subscription_says_whether_its_broker_answers(
         service.logs["log"] = log
         (subscription,) = (await client.get("/status")).json()["subscriptions"]
         assert subscription["broker_health"] == health
+
+
+async def test_a_lag_without_the_events_of_the_pull_queue_is_unknown(
+    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lag of 0 would else mean that all events are finished, when the store has not counted them (issue 46)."""
+    status = SubscriptionStatus(id="a", sink="pull", state="running", group="g", queue_bound=5)
+    service.groups = [GroupLag(group="g", topic="t", partition=0, committed="1", lag=0)]
+    monkeypatch.setattr(service, "statuses", AsyncMock(return_value=[status]))
+    lags = []
+    for count_all in (AsyncMock(return_value={}), AsyncMock(side_effect=StoreUnavailable("slow"))):
+        monkeypatch.setattr(service.store.pulled, "count_all", count_all)
+        (subscription,) = (await client.get("/status")).json()["subscriptions"]
+        lags.append(subscription["lag"])
+    assert lags == [0, None]
 
 
 async def test_dead_letters_show_cause_and_message(

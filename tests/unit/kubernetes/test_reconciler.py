@@ -27,7 +27,7 @@ class Admin:
     """The subscriptions by id, each with its ETag."""
 
     def __init__(self):
-        self.entries, self.calls = {}, []
+        self.entries, self.calls, self.parked = {}, [], False
 
     async def subscriptions(self):
         await asyncio.sleep(0)
@@ -50,6 +50,11 @@ class Admin:
             raise AdminRefused(412, "precondition-failed", "other version")
         self.calls.append(("delete", name))
         self.entries.pop(name)
+
+    async def has_parked(self, name):
+        if self.parked is None:
+            raise AdminUnavailable("the store does not answer")
+        return self.parked
 
     def _put(self, call, name, document):
         self.calls.append((call, name))
@@ -479,6 +484,25 @@ async def test_a_reading_that_is_older_than_a_change_does_not_undo_it(house):
     assert "team.a" in house.known.entries
     await house.look()
     assert [call for call, _ in house.admin.calls] == ["create"]
+
+
+@pytest.mark.parametrize("parked", [True, None])
+async def test_no_parked_event_is_deleted_because_the_store_did_not_count_it(house, parked):
+    """The state of a subscription has 0 parked events if the store does not answer in time (issue 46)."""
+    house.objects["a"] = an_object()
+    await house.look()
+    deleted = {"deletionTimestamp": "1970-01-01T00:00:10Z", "finalizers": [DRAIN_FINALIZER]}
+    house.objects["a"] = an_object(**deleted)
+    await house.look()
+    await house.known.refresh()
+    house.admin.parked = parked
+    await house.look()
+    assert "team.a" in house.admin.entries
+    assert house.cluster.patches == []
+    house.admin.parked = False
+    await house.look()
+    assert "team.a" not in house.admin.entries
+    assert house.cluster.patches[-1][1]["metadata"]["finalizers"] == []
 
 
 async def test_what_is_gone_needs_no_memory(house):
