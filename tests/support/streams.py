@@ -88,9 +88,12 @@ class _Streams:
             while running:
                 for reports in wait(list(running)):
                     try:
-                        self._hear(session, running[reports], *reports.recv())
+                        messages = reports.recv()
                     except EOFError:
                         self._end(running.pop(reports))
+                    else:
+                        for message in messages:
+                            self._hear(session, running[reports], *message)
                 if session.shouldfail:
                     units.drop()
         finally:
@@ -138,12 +141,13 @@ class _Streams:
 
 
 class _Stream:
-    """A forked process that runs units of work and sends its reports."""
+    """A forked process that runs units of work and sends its reports: those of a test when the next test begins."""
 
     def __init__(self, session: pytest.Session, reports: Connection) -> None:
         self._session = session
         self._config = session.config
         self._reports = reports
+        self._unsent: list[tuple[str, Any]] = []
 
     def run(self, units: Units) -> None:
         """Run units until none is left, and end the process."""
@@ -155,9 +159,10 @@ class _Stream:
             self._loop(units.take())
             code = 0
         except BaseException:  # noqa: BLE001 - the first process shows it
-            self._reports.send(("error", traceback.format_exc()))
+            self._unsent.append(("error", traceback.format_exc()))
         finally:
             with suppress(Exception):
+                self._send()
                 self._reports.close()
                 threading._shutdown()  # waits for threads, as at any end
                 atexit._run_exitfuncs()
@@ -181,16 +186,21 @@ class _Stream:
             self._config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             item = following
 
+    def _send(self) -> None:
+        self._reports.send(self._unsent)
+        self._unsent = []
+
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._reports.send(("begin", nodeid))
+        self._unsent.append(("begin", nodeid))
+        self._send()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         hook = self._config.hook
         data = hook.pytest_report_to_serializable(config=self._config, report=report)
-        self._reports.send(("report", data))
+        self._unsent.append(("report", data))
 
     def pytest_runtest_logfinish(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
-        self._reports.send(("end", {"nodeid": nodeid, "location": location}))
+        self._unsent.append(("end", {"nodeid": nodeid, "location": location}))
 
     def pytest_warning_recorded(
         self,
@@ -203,4 +213,4 @@ class _Stream:
         text = f"{known.category.__name__}: {known.message}"  # its own class may not be importable
         plain = warnings.WarningMessage(Warning(text), Warning, known.filename, known.lineno)
         values = {"warning_message": plain, "when": when, "nodeid": nodeid, "location": location}
-        self._reports.send(("warning", values))
+        self._unsent.append(("warning", values))
