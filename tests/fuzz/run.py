@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -97,8 +98,9 @@ def _fuzz(name: str, *flags: str, into: Path | None = None) -> tuple[int, str]:
     """Run the fuzzer in a process of its own, because it ends its process. Return its exit code and what it printed."""
     corpus = [str(each) for each in (into, folder_of(name)) if each is not None]
     command = [sys.executable, "-m", "fuzz.run", "--inside", name, "--", *flags, *corpus]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with _log(name).open("wb") as log:
-        done = subprocess.run(command, check=False, stdout=log, stderr=log)
+        done = subprocess.run(command, check=False, stdout=log, stderr=log, env=environ)
     return done.returncode, _log(name).read_text(errors="replace")
 
 
