@@ -119,8 +119,11 @@ def may_name_service(item: Object, name: str) -> bool:
     return name in named or SECRET_REF in sink
 
 
-def secrets_of(item: Object) -> frozenset[str]:
-    """Return the names of the Secrets to which an object refers."""
+def secrets_of(item: Object, most_bytes: int) -> frozenset[str]:
+    """Return the names of the Secrets to which an object refers, or none if its spec is refused for its size."""
+    size = _size(item["spec"])
+    if size is None or size > most_bytes:
+        return frozenset()
     return frozenset(
         each["name"]
         for value, _ in _nodes(item["spec"])
@@ -131,19 +134,27 @@ def secrets_of(item: Object) -> frozenset[str]:
 
 
 def demand_bounded(spec: Any, most_bytes: int) -> None:
-    """Raise NotAccepted if a spec is so deep that functions that call themselves would fail, or has more bytes as JSON
-    than allowed. The check of a much larger one would delay the objects of other tenants."""
-    if any(depth > _DEEPEST for _, depth in _nodes(spec)):
-        raise NotAccepted(
-            "InvalidSpec",
-            f"The spec is nested more than {_DEEPEST} levels deep. Cure: make it flatter.",
-        )
-    size = len(msgspec.json.encode(spec))
-    if size > most_bytes:
+    """Raise NotAccepted if a spec has more bytes as JSON than allowed, or is so deep that functions that call themselves
+    would fail. The check of a much larger one would delay the objects of other tenants."""
+    size = _size(spec)
+    if size is not None and size > most_bytes:
         raise NotAccepted(
             "InvalidSpec",
             f"The spec has {size} bytes, and limits.subscription_bytes allows {most_bytes}. Cure: make it smaller.",
         )
+    if size is None or any(depth > _DEEPEST for _, depth in _nodes(spec)):
+        raise NotAccepted(
+            "InvalidSpec",
+            f"The spec is nested more than {_DEEPEST} levels deep. Cure: make it flatter.",
+        )
+
+
+def _size(spec: Any) -> int | None:
+    """Return the bytes of a spec as JSON, or None if it is nested much too deeply."""
+    try:
+        return len(msgspec.json.encode(spec))
+    except RecursionError:
+        return None
 
 
 def _demand_no_placeholder(document: Any) -> None:

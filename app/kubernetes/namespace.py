@@ -35,6 +35,7 @@ class Namespace:
         settings: OperatorNamespace,
         changed: Callable[[tuple[str, str]], None],
         operator: str = "",
+        most_bytes: int = 65536,
     ) -> None:
         """Take the parts.
 
@@ -43,8 +44,12 @@ class Namespace:
             settings: The rights of the namespace.
             changed: A function that is called with the key of each object that has to be looked at.
             operator: The name by which objects show their operator in ``status.operator``.
+            most_bytes: The most bytes of a spec as JSON. A larger one is refused.
         """
         self.name = settings.name
+        self._most_bytes = most_bytes
+        # the Secrets that an object names, by name of the object, with its uid and generation
+        self._named: dict[str, tuple[tuple[str, int], frozenset[str]]] = {}
         self._operator = operator
         self.rights = NamespaceRights(settings)
         self._changed = changed
@@ -132,12 +137,23 @@ class Namespace:
         return named["uid"], named["generation"], ends, self.is_foreign(item)
 
     def _object_changed(self, name: str) -> None:
+        if name not in self.objects:
+            self._named.pop(name, None)
         self._changed((self.name, name))
 
     def _secret_changed(self, name: str) -> None:
         for each, item in self.objects.items():
-            if name in secrets_of(item):
+            if name in self._secrets_of(each, item):
                 self._changed((self.name, each))
+
+    def _secrets_of(self, name: str, item: Any) -> frozenset[str]:
+        """Return the Secrets that an object names. They are looked for once in each version of the object, because a
+        tenant may have many large objects and change a Secret all the time."""
+        version = item["metadata"]["uid"], item["metadata"]["generation"]
+        known = self._named.get(name)
+        if known is None or known[0] != version:
+            known = self._named[name] = version, secrets_of(item, self._most_bytes)
+        return known[1]
 
     def _service_changed(self, name: str) -> None:
         for each, item in self.objects.items():

@@ -134,7 +134,8 @@ class _Term:
         self.reporter = reporter
         drain = Drain(client, clock, settings.drain_timeout, name)
         self._namespaces = {
-            each.name: Namespace(client, each, self._changed, name) for each in settings.namespaces
+            each.name: Namespace(client, each, self._changed, name, most_bytes)
+            for each in settings.namespaces
         }
         self._known = KnownSubscriptions(admin)
         self._reconciler = Reconciler(

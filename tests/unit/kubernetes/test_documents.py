@@ -85,7 +85,7 @@ def test_each_reference_becomes_the_text_of_the_secret():
     assert document["request"]["key"] == {"secret": SIGNING}
     assert "onDelete" not in document
     assert "secretRef" in item["spec"]["signing"], "the object itself stays as it is"
-    assert secrets_of(item) == {"s"}
+    assert secrets_of(item, 10_000) == {"s"}
 
 
 @pytest.mark.parametrize("kind", ["bearer", "basic", "api_key"])
@@ -170,7 +170,7 @@ def test_a_spec_that_is_nested_too_deeply_is_refused_and_ends_nothing():
     for _ in range(5000):
         deep = {"a": deep}
     item = an_object(request={"body": deep})
-    assert secrets_of(item) == {"inner"}
+    assert secrets_of(item, 1_000_000) == frozenset(), "it is refused anyway"
     with pytest.raises(NotAccepted, match="nested more than 64 levels"):
         demand_bounded(item["spec"], 1_000_000)
 
@@ -199,3 +199,10 @@ def test_what_a_definition_of_another_release_allows_is_a_fault(spec):
     """It would else end each look at the object, which would show no condition (issue 46)."""
     found = read_document(document_of(an_object(**spec), texts()))
     assert [each.at.split("/")[1] for each in found.faults] == [*spec]
+
+
+def test_a_spec_that_is_refused_for_its_size_is_not_searched():
+    """The search of a megabyte takes a second, in which the Lease is not renewed (issue 46)."""
+    item = an_object(signing={"secretRef": {"name": "hook", "key": "a"}}, headers={"x-a": "b" * 99})
+    assert secrets_of(item, 1000) == {"hook"}
+    assert secrets_of(item, 100) == frozenset()
