@@ -8,7 +8,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -38,6 +38,11 @@ to the table, by table.
 _ID: Final = "skybridge.commit"
 """The summary property with the id of a commit. The progress does not identify a commit: that of a
 redrive is the same as the one before."""
+
+
+_TRIES: Final = 30
+_MAIN: Final = "main"
+"""The branch that each table of Iceberg has."""
 
 
 def one_task_each(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -71,8 +76,8 @@ def append(
 ) -> Snapshot:
     """Commit one snapshot that names the files and carries the progress, and return it.
 
-    Without files the snapshot carries only the progress. If the commit was certainly not made, the
-    files are removed. If its state is unknown, its id is looked up in the snapshots.
+    Without files the snapshot carries only the progress. The commit is refused if another process adds
+    rows meanwhile. If it was certainly not made, the files are removed. If its state is unknown, its id is looked up in the snapshots.
 
     Args:
         spark: The session.
@@ -80,36 +85,79 @@ def append(
         added: The files.
         ends: The progress of the table with these files.
         more: Further properties of the snapshot.
-        start: Where the records of the files begin. Iceberg refuses the commit if another process has
-            added rows by then.
+        start: Where the records of the files begin. Empty for records that the progress does not count.
 
     Raises:
-        Overtaken: The table has records after ``start`` already.
+        Overtaken: The table has records after ``start`` or ``ends`` already.
     """
     loaded = history.iceberg_table(spark, table)
-    reports = _reporting(spark, loaded)
-    with removing_on_error(spark, table, added):
-        _demand_start(loaded, table, start)
-        if start and added:
-            change = _fenced(spark, loaded)
-            add = change.addRows
+    statement = _Statement(table, ends, start, {**more, _ID: uuid4().hex})
+    try:
+        if added:
+            _append_files(spark, loaded, added, statement)
         else:
-            change = loaded.newAppend() if added else loaded.newFastAppend()
-            add = change.appendFile
+            _append_progress(spark, loaded, statement)
+    except Exception as why:
+        if not is_any(why, UNKNOWN) or not _is_made(loaded, statement.more[_ID]):
+            raise
+    return next(history.changes_of(loaded))
+
+
+class _Statement(NamedTuple):
+    """The progress of a table that a snapshot states, with the parameters of ``append``."""
+
+    table: str
+    ends: Progress
+    start: Progress
+    more: Mapping[str, str]
+
+    def set(self, change: Any, loaded: Any) -> None:
+        """Set the properties of a snapshot.
+
+        Raises:
+            Overtaken: The table has records after ``start`` or ``ends`` already.
+        """
+        stated, begun = progress.stated(loaded) or NO_PROGRESS, progress.places(self.start)
+        is_later = any(progress.offset_at(stated, b, t, n) > at for b, t, n, at in begun)
+        if is_later or not progress.covers(self.ends, stated):
+            raise Overtaken(f"another process has written to {self.table}")
+        for name, text in {**self.more, progress.PROPERTY: progress.as_text(self.ends)}.items():
+            change.set(name, text)
+
+
+def _append_files(
+    spark: SparkSession, loaded: Any, added: Sequence[DataFile | StoredFile], statement: _Statement
+) -> None:
+    reports = _reporting(spark, loaded)
+    with removing_on_error(spark, statement.table, added):
+        change = _fenced(spark, loaded)
+        statement.set(change, loaded)
         written = [each for each in added if isinstance(each, DataFile)]
         made = [each.java for each in added if isinstance(each, StoredFile)]
         for java in (*made, *data_files(spark, loaded, written)):
-            add(java)
-        own = {progress.PROPERTY: progress.as_text(ends), **more, _ID: uuid4().hex}
-        for name, text in own.items():
-            change.set(name, text)
-    try:
-        with _removing_if_refused(spark, table, added):
-            _commit(table, change, reports)
-    except Exception as why:
-        if not is_any(why, UNKNOWN) or not _is_made(loaded, own[_ID]):
-            raise
-    return next(history.changes_of(loaded))
+            change.addRows(java)
+    with _removing_if_refused(spark, statement.table, added):
+        _commit(statement.table, change, reports)
+
+
+def _append_progress(spark: SparkSession, loaded: Any, statement: _Statement) -> None:
+    """Commit a snapshot without files. Iceberg itself would repeat the commit on top of any other one,
+    also of one that has gone further. So each try is refused if the table has changed since its
+    progress was read."""
+    change, operations = loaded.newFastAppend(), loaded.operations()
+    for left in reversed(range(_TRIES)):
+        loaded.refresh()
+        base = operations.current()
+        statement.set(change, loaded)
+        built = jvm(spark).org.apache.iceberg.TableMetadata.buildFrom(base)
+        try:
+            operations.commit(base, built.setBranchSnapshot(change.apply(), _MAIN).build())
+        except Exception as why:
+            if not left or is_any(why, UNKNOWN) or not is_any(why, REFUSALS):
+                raise
+            conflicts[statement.table] += 1
+        else:
+            return
 
 
 def _is_made(loaded: Any, commit: str) -> bool:
@@ -127,14 +175,6 @@ def may_be_repeated(error: BaseException) -> bool:
 
     Another program has committed meanwhile, or the state of the commit is unknown."""
     return isinstance(error, Overtaken) or is_any(error, REFUSALS | UNKNOWN)
-
-
-def _demand_start(loaded: Any, table: str, start: Progress) -> None:
-    if not start:
-        return
-    stated = progress.stated(loaded) or {}
-    if any(progress.offset_at(stated, b, t, n) > at for b, t, n, at in progress.places(start)):
-        raise Overtaken(f"another process has written to {table}")
 
 
 def _fenced(spark: SparkSession, loaded: Any) -> Any:

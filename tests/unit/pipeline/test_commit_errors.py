@@ -44,11 +44,14 @@ def test_files_are_removed_only_if_no_snapshot_can_name_them(
     """MUST (Iceberg, CleanableFailure): after other errors, the commit may have been made. So it is if
     the connection to a catalog's database ends after the database has stored the commit."""
     table = MagicMock()
-    for change in (table.newAppend, table.newRewrite.return_value.validateFromSnapshot):
+    fenced = table.newRowDelta.return_value.validateFromSnapshot.return_value
+    added = fenced.conflictDetectionFilter.return_value.validateNoConflictingDataFiles
+    for change in (added, table.newRewrite.return_value.validateFromSnapshot):
         change.return_value.commit.side_effect = wrapped(error)
     monkeypatch.setattr(history, "iceberg_table", lambda *_: table)
     monkeypatch.setattr(commit, "data_files", lambda *_: [])
     monkeypatch.setattr(history, "snapshots_of", lambda _: iter(()))
+    monkeypatch.setattr(commit, "jvm", MagicMock())
     with pytest.raises(JavaError):
         make([DataFile("events", "file:///lake/new.parquet")])
     assert table.io.return_value.deleteFile.called is removed
@@ -65,7 +68,7 @@ def test_a_commit_of_unknown_state_is_known_by_its_id(
     unknown = throwable(f"{ICEBERG}CommitStateUnknownException")
     change = table.newFastAppend.return_value
     change.set.side_effect = stated.__setitem__
-    change.commit.side_effect = wrapped(unknown)
+    table.operations.return_value.commit.side_effect = wrapped(unknown)
     monkeypatch.setattr(history, "iceberg_table", lambda *_: table)
     monkeypatch.setattr(commit, "data_files", lambda *_: [])
     after = Snapshot(2, 1, 0, "append", stated)
