@@ -8,8 +8,9 @@ expired that snapshot, the progress is computed from the rows, which cannot lead
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import or_
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.sql import functions as f
 
@@ -17,6 +18,8 @@ from app.pipeline import history, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+T = TypeVar("T")
 
 PROPERTY: Final = tables.PROGRESS_PROPERTY
 Progress = tables.Progress
@@ -142,14 +145,26 @@ def between(start: Progress, end: Progress) -> Column:
 
     The condition has a form by which Iceberg skips files and row groups without such records.
     """
-    chosen = f.lit(False)
     broker_of, topic_of, partition_of, offset_of = map(f.col, tables.PLACE)
-    for broker, topic, partition, offset in places(end):
-        first = offset_at(start, broker, topic, partition)
-        if first < offset:
-            here = (broker_of == broker) & (topic_of == topic) & (partition_of == partition)
-            chosen |= here & (offset_of >= first) & (offset_of < offset)
-    return chosen
+    each = [
+        (broker_of == broker)
+        & (topic_of == topic)
+        & (partition_of == partition)
+        & (offset_of >= first)
+        & (offset_of < offset)
+        for broker, topic, partition, offset in places(end)
+        if (first := offset_at(start, broker, topic, partition)) < offset
+    ]
+    return balanced(or_, each) if each else f.lit(False)
+
+
+def balanced(combine: Callable[[T, T], T], conditions: Sequence[T]) -> T:
+    """Combine conditions into a balanced tree. A chain of a thousand partitions is too deep for Spark
+    and for Iceberg's parser."""
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return combine(balanced(combine, conditions[:middle]), balanced(combine, conditions[middle:]))
 
 
 def beyond(start: Progress) -> Column:

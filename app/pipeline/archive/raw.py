@@ -109,31 +109,23 @@ def _files(
 
 def _condition(start: Progress, end: Progress) -> Any:
     """Return the condition of ``progress.between`` as JSON of Iceberg; None if the range is empty."""
+    both, either = (partial(_combined, name) for name in ("and", "or"))
     each = [
-        _all([_is("eq", "topic", topic), _is("eq", "broker", broker), _is("eq", "partition", number),
-              _is("gt-eq", "offset", first), _is("lt", "offset", last)])
+        progress.balanced(both, [
+            _is("eq", "topic", topic), _is("eq", "broker", broker), _is("eq", "partition", number),
+            _is("gt-eq", "offset", first), _is("lt", "offset", last),
+        ])
         for broker, topic, number, last in progress.places(end)
         if (first := progress.offset_at(start, broker, topic, number)) < last
     ]  # fmt: skip
-    return _tree("or", each) if each else None
-
-
-def _all(conditions: Sequence[Any]) -> Any:
-    return _tree("and", conditions)
+    return progress.balanced(either, each) if each else None
 
 
 def _is(operator: str, column: str, value: str | int) -> Any:
     return {"type": operator, "term": column, "value": value}
 
 
-def _tree(operator: str, conditions: Sequence[Any]) -> Any:
-    """Combine conditions into a balanced tree, because a chain of a thousand partitions is too deep
-    for the parser.
-    """
-    if len(conditions) == 1:
-        return conditions[0]
-    middle = len(conditions) // 2
-    left, right = (_tree(operator, part) for part in (conditions[:middle], conditions[middle:]))
+def _combined(operator: str, left: Any, right: Any) -> Any:
     return {"type": operator, "left": left, "right": right}
 
 
