@@ -305,6 +305,8 @@ def test_no_tenant_prevents_the_end_of_the_operator(capsys):
     assert [body for name, body in tenants.sent if name == "quiet"] == released
     assert [body for name, body in tenants.sent if name == "busy"] == released
     assert program["end"](tenants, NAME, NAME, "app=none", ["team"])
+    deep = b'{"spec": ' + b"[" * 9_000 + b"]" * 9_000 + b"}"
+    assert len(program["parsed"](deep)["spec"]) == 1, "the API server accepts such an object"
 
 
 @pytest.mark.parametrize(

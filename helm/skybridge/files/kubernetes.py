@@ -35,6 +35,7 @@ STEPS = "application/json-patch+json"
 MISSING, CONFLICT, OTHERWISE = 404, 409, 422
 TRIES = 5  # of a change that another writer has prevented
 PAGE = 50  # objects at a time; each may have a megabyte
+DEEPEST = 30_000  # calls; the API server accepts objects of 10,000 levels
 Object = dict[str, Any]
 
 
@@ -79,7 +80,7 @@ class Api:
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)  # noqa: S310 - of the pod
         try:
             with urllib.request.urlopen(request, timeout=30, context=self._trust) as answer:  # noqa: S310
-                return dict(json.load(answer))
+                return parsed(answer.read())
         except urllib.error.HTTPError as error:
             if error.code == MISSING:
                 return None
@@ -94,6 +95,16 @@ class Api:
             more = page.get("metadata", {}).get("continue", "")
             if not more:
                 return
+
+
+def parsed(text: bytes) -> Object:
+    """Return a JSON object, as deep as a tenant may make it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(DEEPEST)
+    try:
+        return dict(json.loads(text))
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def define(api: Api, definition: Object) -> None:
