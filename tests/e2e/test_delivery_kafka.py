@@ -31,6 +31,8 @@ from webhook_target import WebhookTarget, to_loopback
 
 pytestmark = [pytest.mark.kafka, pytest.mark.fault]
 
+SESSION = 10.0  # seconds: a member that stalls on a busy machine is not expelled
+
 
 class KafkaHouse(Installation):
     """On Kafka, which tells what a group has committed."""
@@ -38,7 +40,7 @@ class KafkaHouse(Installation):
     def __init__(self, folder: Path, kafka: str, target: WebhookTarget) -> None:
         super().__init__(
             folder,
-            {"kind": "kafka", "bootstrap_servers": kafka, "session_timeout": "2s"},
+            {"kind": "kafka", "bootstrap_servers": kafka, "session_timeout": f"{SESSION:g}s"},
             target,
         )
         self.kafka = kafka
@@ -117,7 +119,6 @@ async def test_what_was_finished_above_an_open_event_is_not_repeated_after_a_kil
 ) -> None:
     """Rule 2: the finished ranges travel in the commit's metadata, on real Kafka as anywhere."""
     house.partitions = 1
-    house.broker = {**house.broker, "session_timeout": "10s"}  # a machine that stalls is no death
     house.schedule = ["1h"] * 3  # for number 0 alone: the others succeed at once
     ledger.busy = lambda request: request.id == "0"
     service = await house.service()
@@ -197,7 +198,7 @@ async def test_a_broker_that_is_killed_and_comes_back_is_delivered_from_again(
         await until(lambda: len(ledger.numbers) >= 100, "the first delivered")
         ledger.takes = 1.0  # a handful a second until it is back, however long that takes
         await asyncio.to_thread(own_kafka.kill)
-        await asyncio.sleep(2.5)  # longer than the session: what is ours is in doubt from then on
+        await asyncio.sleep(SESSION + 1.0)  # what it owns is in doubt from then on
         in_doubt = len(ledger.taken)
         assert in_doubt < 600
         ledger.takes = 0.0
