@@ -178,8 +178,8 @@ class SubscriptionRegistry(Protocol):
         """Return what changed after the revision ``since``. If the store is at a lower one, because a backup was
         restored, return all subscriptions. If it is at ``since``, return no subscriptions and totals of 0.
 
-        A caller that has applied all changes since the start has other totals only if a subscription was deleted, or if
-        a backup was restored and has had as many changes since.
+        A caller that has applied all changes has other totals only after a deletion, or if a restored backup has had as
+        many changes since.
         """
 
     async def ids(self) -> frozenset[str]:

@@ -147,8 +147,8 @@ class Namespace:
                 self._changed((self.name, each))
 
     def _secrets_of(self, name: str, item: Any) -> frozenset[str]:
-        """Return the Secrets that an object names. They are looked for once in each version of the object, because a
-        tenant may have many large objects and change a Secret all the time."""
+        """Return the Secrets that an object names. Each version of an object is searched once, because a tenant may have
+        many large objects and change a Secret all the time."""
         version = item["metadata"]["uid"], item["metadata"]["generation"]
         known = self._named.get(name)
         if known is None or known[0] != version:

@@ -25,8 +25,8 @@ class Watched:
 
     Attributes:
         objects: The objects by name.
-        complete: True after the first complete list, until the right to read it is withdrawn, for example with the
-            namespace: another one of the same name may have other objects.
+        complete: True after the first complete list, until the right to read it is withdrawn. A namespace that was
+            created again may have other objects.
         is_forbidden: True while the right to read the list is missing.
         trouble: Why the copy may be old, or "".
     """
