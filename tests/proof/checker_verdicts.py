@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from proof.checker_order import Witness, out_of_order
+from proof.checker_owners import two_owners
 from proof.checker_repeats import repeated
 from proof.checker_tables import Tables
 
@@ -84,32 +85,6 @@ def begun_in_pause(tables: Tables) -> Iterator[Witness]:
         "  AND resume.end > pause.start AND resume.start < arrived.start)"
         " GROUP BY arrived.line",
         tables.terms.pause,
-    )
-
-
-def two_owners(tables: Tables) -> Iterator[Witness]:
-    """Two workers owned one partition at once for longer than the lease.
-
-    Witness: the two times of ownership; or the fault that isolated a worker, the first attempt of another worker at a
-    key, and an attempt that the isolated worker began at the same key after the lease.
-    """
-    lease = tables.terms.lease
-    yield from tables.rows(
-        "SELECT a.line, b.line FROM owner AS a JOIN owner AS b USING (subscription, partition)"
-        " WHERE a.worker < b.worker"
-        " AND min(coalesce(a.end, 9e99), coalesce(b.end, 9e99)) - max(a.start, b.start) > ?",
-        lease,
-    )
-    yield from tables.rows(
-        "WITH other AS (SELECT fault.line AS fault, subscription, key, min(arrived.start) AS start,"
-        "  arrived.line AS line, fault.host AS host, fault.end AS end FROM fault JOIN arrived"
-        "  ON arrived.start BETWEEN fault.start AND fault.end AND arrived.worker <> fault.host"
-        "  WHERE isolates AND key <> '' GROUP BY fault.line, subscription, key)"
-        " SELECT other.fault, other.line, arrived.line FROM other JOIN arrived"
-        " ON arrived.subscription = other.subscription AND arrived.key = other.key"
-        " AND arrived.worker = other.host AND arrived.start > other.start + ?"
-        " AND arrived.start <= other.end",
-        lease,
     )
 
 

@@ -30,7 +30,7 @@ from proof.small_history import BILLING, delivery, event, faults, judged, reques
 
 HERE = Path(__file__).parent
 OWN = {
-    "history", "checker", "checker_tables", "checker_order", "checker_repeats", "checker_verdicts",
+    "history", "checker", "checker_tables", "checker_order", "checker_owners", "checker_repeats", "checker_verdicts",
 }  # fmt: skip
 
 

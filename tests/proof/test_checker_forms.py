@@ -141,6 +141,20 @@ def test_two_workers_may_own_a_partition_for_the_lease(end, found):
     assert convicted == ({"two owners": 1} if found else {})
 
 
+@pytest.mark.parametrize(
+    ("ends", "apart", "found"),
+    [(5.0, 1.0, False), (5.5, 0.5, True), (30.0, 0.5, True), (30.0, 2.5, False)],
+)
+def test_two_workers_do_not_take_turns_for_longer_than_the_lease(ends, apart, found):
+    """Nothing had isolated one of them: both were owners, and did not know of each other (rabbitmq-streams-random)."""
+    times = [2 + apart * number for number in range(int(ends / apart) + 1)]
+    lines = [request(1, 0), delivery(1, at=1), Fault("cut from", "rabbit1", 0, 60)]
+    lines += [
+        delivery(1, at=at, worker=f"worker-{number % 2 + 2}") for number, at in enumerate(times)
+    ]
+    assert faults(*lines) == ({"two owners": 1} if found else {})
+
+
 ONCE = (request(1, 0), delivery(1, at=1))  # finished at 1.1
 KILL = Fault("killed", "worker-1", 1.2, 1.2)
 
