@@ -69,10 +69,11 @@ class TestRabbitStreams(BrokerContract):
         assert bodies(await take(consumer, 2)) == [b"2498", b"2499"]
         await consumer.close()
 
-    async def test_a_member_that_lost_its_partition_commits_nothing(
+    async def test_a_member_that_lost_its_partition_commits_nothing_and_gives_it_up(
         self, harness: StreamHarness
     ) -> None:
-        """Rule 5: the store refuses a stale epoch, and the newer owner's place stands."""
+        """Rule 5: the store refuses a stale epoch, and the newer owner's place stands. Two owners send for at most the lease
+        (guarantees), although the broker tells the member nothing."""
         log = await harness.make_log(balance_interval=60.0)
         topic = await harness.fresh_topic(log, 1)
         group = fresh_group()
@@ -86,6 +87,12 @@ class TestRabbitStreams(BrokerContract):
         await consumer.settle(messages)
         await consumer.commit()
         assert await harness.store.offsets.offsets("rabbit", group, [place]) == {place: Commit(1)}
+        assert not any(consumer.holds(each) for each in messages)
+        again = await take(consumer, 2)  # no other member has taken it
+        assert bodies(again) == [b"1", b"2"]
+        await consumer.settle(again)
+        await consumer.commit()
+        assert await harness.store.offsets.offsets("rabbit", group, [place]) == {place: Commit(3)}
         await consumer.close()
 
     async def test_a_place_that_retention_took_stops_the_subscription(

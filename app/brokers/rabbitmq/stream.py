@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 from app.brokers.driver import JoinRequest
 from app.brokers.positions import checked_offset, offset_of
@@ -165,14 +165,30 @@ class StreamConsumer(RabbitConsumer):
                 due.setdefault(each.epoch, {})[each.partition] = each.commit
         for epoch, commits in due.items():
             try:
-                await self._offsets.save_offsets(self._settings.name, self.group, epoch, commits)
+                stale = await self._save(epoch, commits)
             except StoreUnavailable as error:
                 log.warning("group %s: positions cannot be stored now: %s", self.group, error)
                 return
-            except StaleOwner as error:  # other members own these partitions now
-                log.warning("%s", error)
             for each in streams:
-                each.committed = commits.get(each.partition, each.committed)
+                if each.partition in stale:
+                    self._give_up(each)
+                else:
+                    each.committed = commits.get(each.partition, each.committed)
+
+    async def _save(self, epoch: int, commits: Mapping[Partition, Commit]) -> Collection[Partition]:
+        """Store positions, and return the partitions that have another owner in the store.
+
+        A guard that was lost with its node may have two consumers who do not know of each other. The store knows the one
+        that came last, and the other one gives its partitions up.
+        """
+        try:
+            await self._offsets.save_offsets(self._settings.name, self.group, epoch, commits)
+        except StaleOwner as error:
+            if len(commits) > 1:
+                return [each for each in commits if await self._save(epoch, {each: commits[each]})]
+            log.warning("%s; this member gives it up", error)
+            return list(commits)
+        return []
 
     async def _balance(self) -> None:
         await super()._balance()
