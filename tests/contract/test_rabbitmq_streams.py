@@ -74,25 +74,23 @@ class TestRabbitStreams(BrokerContract):
     ) -> None:
         """Rule 5: the store refuses a stale epoch, and the newer owner's place stands. Two owners send for at most the lease
         (guarantees), although the broker tells the member nothing."""
-        log = await harness.make_log(balance_interval=60.0)
-        topic = await harness.fresh_topic(log, 1)
-        group = fresh_group()
-        await publish(log, topic, [text(str(n)) for n in range(3)])
+        log, offsets = await harness.make_log(balance_interval=60.0), harness.store.offsets
+        topic, group = await harness.fresh_topic(log, 2), fresh_group()
+        await publish(log, topic, [text(str(n), f"key {n}") for n in range(16)])
         consumer = await log.subscribe(group, [topic], EARLIEST)
-        messages = await take(consumer, 3)
-        place = messages[0].partition
+        messages = await take(consumer, 16)
+        places = place, other = Partition(topic, 0), Partition(topic, 1)
+        ours, theirs = ([m for m in messages if m.partition == each] for each in (other, place))
         newer = 1  # its number says nothing
-        await harness.store.offsets.own_offsets("rabbit", group, newer, [place])
-        await harness.store.offsets.save_offsets("rabbit", group, newer, {place: Commit(1)})
+        await offsets.own_offsets("rabbit", group, newer, [place])
+        await offsets.save_offsets("rabbit", group, newer, {place: Commit(1)})
         await consumer.settle(messages)
         await consumer.commit()
-        assert await harness.store.offsets.offsets("rabbit", group, [place]) == {place: Commit(1)}
-        assert not any(consumer.holds(each) for each in messages)
-        again = await take(consumer, 2)  # no other member has taken it
-        assert bodies(again) == [b"1", b"2"]
-        await consumer.settle(again)
-        await consumer.commit()
-        assert await harness.store.offsets.offsets("rabbit", group, [place]) == {place: Commit(3)}
+        stored = {place: Commit(1), other: Commit(len(ours))}
+        assert await offsets.offsets("rabbit", group, places) == stored
+        assert [consumer.holds(each) for each in (ours[0], theirs[0])] == [True, False]
+        again = await take(consumer, len(theirs) - 1)  # no other member has taken the partition
+        assert bodies(again) == bodies(theirs[1:])
         await consumer.close()
 
     async def test_a_place_that_retention_took_stops_the_subscription(
