@@ -44,9 +44,21 @@ class OwnedStream(OwnedQueue):
     newest: Delivered | None = None
     """The last message that was handed out, or None."""
 
+    stored: frozenset[Commit] = frozenset()
+    """The commits of this member of which the store has one."""
+
     def begin(self, commit: Commit) -> None:
         self._runs = FinishedRuns.restore(commit.offset, commit.metadata)
+        self.note_stored(commit)
+
+    def note_saving(self, commit: Commit) -> None:
+        """Note that the store has this commit soon, or has it already if the answer is lost."""
+        self.stored |= {commit}
+
+    def note_stored(self, commit: Commit) -> None:
+        """Note that the store has this commit."""
         self.committed = commit
+        self.stored = frozenset({commit})
 
     @property
     def open(self) -> bool:
@@ -161,8 +173,9 @@ class StreamConsumer(RabbitConsumer):
         due: dict[int, dict[Partition, Commit]] = {}
         streams = self._streams()
         for each in streams:
-            if each.commit != each.committed:
-                due.setdefault(each.epoch, {})[each.partition] = each.commit
+            if (commit := each.commit) != each.committed:
+                due.setdefault(each.epoch, {})[each.partition] = commit
+                each.note_saving(commit)
         for epoch, commits in due.items():
             try:
                 stale = await self._save(epoch, commits)
@@ -172,8 +185,8 @@ class StreamConsumer(RabbitConsumer):
             for each in streams:
                 if each.partition in stale:
                     self._give_up(each)
-                else:
-                    each.committed = commits.get(each.partition, each.committed)
+                elif each.partition in commits:
+                    each.note_stored(commits[each.partition])
 
     async def _save(self, epoch: int, commits: Mapping[Partition, Commit]) -> Collection[Partition]:
         """Store positions, and return the partitions that have another owner in the store.
@@ -221,14 +234,15 @@ class StreamConsumer(RabbitConsumer):
     async def _on_queue_missing(self, partition: Partition) -> None:
         await super()._on_queue_missing(partition)
         try:
-            await self._places.on_stream_missing(partition)
+            async with self._committing:  # a commit under way is one in the stream that was deleted
+                await self._places.on_stream_missing(partition)
         except StoreUnavailable as error:
             raise BrokerUnavailable(f"the position is unknown: {error}") from error
 
     def _lose(self, owned_partitions: Sequence[OwnedQueue]) -> None:
         for owned in owned_partitions:
             if isinstance(owned, OwnedStream) and owned.newest is not None:
-                self._places.on_stream_lost(owned.partition, owned.newest, owned.committed)
+                self._places.on_stream_lost(owned.partition, owned.newest, owned.stored)
         super()._lose(owned_partitions)
 
 

@@ -7,7 +7,7 @@ deleted stream, it is the first message.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from app.bindings.record import Record
 from app.brokers.positions import checked_offset
@@ -39,17 +39,19 @@ class StreamPositions:
         self._offsets = offsets
         self._replicas = replicas
         self._vanished: dict[Partition, Commit | None] = {}
-        self._newest: dict[Partition, tuple[Delivered, Commit]] = {}
+        self._newest: dict[Partition, tuple[Delivered, Collection[Commit]]] = {}
 
     async def on_stream_missing(self, partition: Partition) -> None:
         """Note that a stream does not exist. The position that the group has now is one in the stream that was deleted."""
         known = await self._offsets.offsets(self._broker, self._group, [partition])
         self._vanished[partition] = known.get(partition)
 
-    def on_stream_lost(self, partition: Partition, newest: Delivered, commit: Commit) -> None:
-        """Remember the last message of a stream whose channel was lost, and the position that was stored. A later
-        stream of this name may be a new stream."""
-        self._newest[partition] = newest, commit
+    def on_stream_lost(
+        self, partition: Partition, newest: Delivered, stored: Collection[Commit]
+    ) -> None:
+        """Remember the last message of a stream whose channel was lost, and the positions of this member of which one
+        is stored: more than one while a commit is under way. A later stream of this name may be a new stream."""
+        self._newest[partition] = newest, stored
 
     async def start(
         self, connection: RabbitConnection, queues: Mapping[Partition, str], start: StartAt
@@ -106,7 +108,7 @@ class StreamPositions:
         """
         if self._vanished.get(partition) != commit:
             self._vanished.pop(partition, None)
-        if partition in self._newest and self._newest[partition][1] != commit:
+        if partition in self._newest and commit not in self._newest[partition][1]:
             del self._newest[partition]
 
     async def _ends(
