@@ -111,12 +111,12 @@ def _stop_on_signal() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[ArchiveProgress], object]]:
+def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[ArchiveProgress], None]]:
     """Yield the function that shows the progress. It shows progress bars or prints a line for each
     batch. With ``quiet`` it prints only notices and errors.
     """
     if quiet:
-        yield _notice
+        yield _print_trouble
     elif once:
         with _bars() as tell:
             yield tell
@@ -125,7 +125,7 @@ def _progress(*, once: bool, quiet: bool) -> Iterator[Callable[[ArchiveProgress]
 
 
 @contextmanager
-def _bars() -> Iterator[Callable[[ArchiveProgress], object]]:
+def _bars() -> Iterator[Callable[[ArchiveProgress], None]]:
     with printing.progress_bars() as progress:
         bars = {
             "copy": progress.add_task("copying records", total=None),
@@ -150,6 +150,11 @@ def _notice(told: ArchiveProgress) -> bool:
         )
         printing.print_error(f"{what}: {told.trouble}", "None needed: the archive tries again.")
     return bool(told.notice or told.trouble)
+
+
+def _print_trouble(told: ArchiveProgress) -> None:
+    """Print nothing but a notice or an error."""
+    _notice(told)
 
 
 def _line(told: ArchiveProgress) -> None:
