@@ -113,7 +113,7 @@ def _sources(commit: str) -> Iterator[Path]:
 
 def _run(*words: str) -> None:
     """Run a command at low priority and show its output. Raises Broken if it fails."""
-    done = subprocess.run(["nice", "-n", "19", *words], check=False)
+    done = subprocess.run(["nice", "-n", "5", *words], check=False)
     if done.returncode:
         raise Broken(f"{' '.join(words[:2])} ended with {done.returncode}; its output is above")
 
