@@ -13,6 +13,7 @@ from console import Pages
 from console_axe import serious_faults
 from console_stage import PAGES, Stage, on_stage
 
+SOME = ("overview", "subscription", "subscription-new")
 FILLED = {"dead-letter": "Answer: body", "explain": "Routes, in order", "event": "Its way"}
 
 
@@ -34,16 +35,22 @@ def show(page: Page, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "rules"),
-    [("light", []), pytest.param("dark", ["color-contrast"], marks=pytest.mark.nightly)],
+    ("scheme", "names", "rules"),
+    [
+        pytest.param("light", SOME, [], id="some"),
+        pytest.param("light", tuple(PAGES), [], id="light", marks=pytest.mark.nightly),
+        pytest.param(
+            "dark", tuple(PAGES), ["color-contrast"], id="dark", marks=pytest.mark.nightly
+        ),
+    ],
 )
 def test_no_page_has_a_serious_fault(
-    stage: Stage, pages: Pages, scheme: str, rules: list[str]
+    stage: Stage, pages: Pages, scheme: str, names: tuple[str, ...], rules: list[str]
 ) -> None:
-    """Labels, contrast (AA), roles. Dark pages differ in their colours alone."""
+    """Labels, contrast (AA), roles. Dark pages differ in their colours alone. A page takes 1.5 s of CPU."""
     page = pages.open(stage.service, color_scheme=scheme)
     found = {}
-    for name in PAGES:
+    for name in names:
         show(page, name)
         if faults := serious_faults(page, *rules):
             found[name] = faults
@@ -97,6 +104,7 @@ def test_tab_reaches_every_control(stage: Stage, pages: Pages, name: str) -> Non
     assert page.evaluate(_UNREACHED) == []
 
 
+@pytest.mark.nightly
 def test_numbers_and_times_are_those_of_the_browser(stage: Stage, pages: Pages) -> None:
     """A German browser has German numbers and times."""
     page = pages.open(stage.service, "#/events?broker=log&topic=orders", locale="de-DE")

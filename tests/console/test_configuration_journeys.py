@@ -57,6 +57,7 @@ def _with_an_unreachable_route(settings: Settings) -> None:
     settings["routes"].append({"name": "never", "to": {"broker": "log", "topic": "never"}})
 
 
+@pytest.mark.nightly
 def test_the_warnings_of_the_start_are_shown_until_a_file_without_them_is_applied(
     tmp_path: Path, pages: Pages
 ) -> None:

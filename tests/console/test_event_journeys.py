@@ -67,6 +67,7 @@ def test_no_filter_explains_the_fixed_route_of_an_intake(stage: Shop, pages: Pag
     expect(orders).not_to_contain_text("It has no filter.")
 
 
+@pytest.mark.nightly
 def test_an_unknown_event_is_said_with_how_far_was_looked(stage: Shop, pages: Pages) -> None:
     """An empty answer is worth what was searched for it."""
     page = pages.open(stage.service, "#/events/event?id=never-sent")
@@ -167,6 +168,7 @@ def test_an_event_is_sent_again_to_one_subscription_and_to_its_topic(
     assert len(event["places"]) == 2
 
 
+@pytest.mark.nightly
 def test_the_copied_command_posts_the_event(stage: Shop, pages: Pages) -> None:
     """What is copied has the whole event, with quotes that a shell reads."""
     stage.post("it's one", f"{ORDERS}created", note="it's here")
@@ -206,6 +208,7 @@ def test_data_that_no_number_of_a_browser_holds_is_shown_and_sent_again_as_it_ca
     assert httpx.get(records, trust_env=False, timeout=120).text.count(f'"data":{data}') == 2
 
 
+@pytest.mark.nightly
 def test_explain_and_save_as_a_test(stage: Shop, pages: Pages, tmp_path: Path) -> None:
     """A real event, edited until billing gets it; what is saved passes with the configuration, and fails when
     the configuration sends the event elsewhere."""
@@ -229,6 +232,7 @@ def test_explain_and_save_as_a_test(stage: Shop, pages: Pages, tmp_path: Path) -
     assert CliRunner().invoke(app, ["test", str(cases), "--config", str(other)]).exit_code == 1
 
 
+@pytest.mark.nightly
 def test_a_faulty_event_shows_every_fault_while_it_is_written(stage: Shop, pages: Pages) -> None:
     page = pages.open(stage.service, "#/explain")
     page.get_by_label("An event or a batch, in JSON").fill('{"specversion": "1.0", "id": ""')

@@ -77,6 +77,7 @@ def test_an_intake_with_a_fixed_route_leads_to_that_route_only(stage: Stage, pag
     expect(line(page, "/in/parcel-service to orders")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_a_failing_target_has_the_colour_of_failure_beside_lag_and_parked_events(
     stage: Stage, pages: Pages
 ) -> None:

@@ -60,6 +60,7 @@ def test_mend_the_target_and_redrive(stage: Shop, pages: Pages) -> None:
     assert stage.dead() == 0
 
 
+@pytest.mark.nightly
 def test_chosen_letters_alone_are_redriven(stage: Shop, pages: Pages) -> None:
     stage.target.status, stage.target.answer_text = 400, "no"
     for number in range(10, 12):

@@ -113,6 +113,7 @@ def walk(page: Page) -> Iterator[Page]:
         yield page
 
 
+@pytest.mark.nightly
 def test_a_token_that_may_only_read_sees_no_button(guarded: ConsoleService, pages: Pages) -> None:
     """What it may not do is not there; and nothing on its way changes anything."""
     page = pages.open(guarded, token=READER)

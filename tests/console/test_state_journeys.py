@@ -35,7 +35,11 @@ def item(page: Page, subscription: str) -> Locator:
 
 
 @pytest.mark.parametrize(
-    ("fragment", "title"), [("", "Subscription ledger"), ("#/subscriptions/ledger", "Target fails")]
+    ("fragment", "title"),
+    [
+        ("", "Subscription ledger"),
+        pytest.param("#/subscriptions/ledger", "Target fails", marks=pytest.mark.nightly),
+    ],
 )
 def test_an_outage_is_told_once(stage: Stage, pages: Pages, fragment: str, title: str) -> None:
     """Its parked keys had an item of their own, with the same button."""

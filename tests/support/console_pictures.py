@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect
 
 from console import WITHIN_MS, browsing
-from console_stage import PAGES, Stage, on_stage
+from console_stage import MANY, PAGES, Stage, on_stage
 from kafka_install import CHECKOUT
 
 PICTURES = CHECKOUT / "docs" / "pictures"
@@ -62,7 +62,7 @@ def make(
     folder: Path, pictures: Path, wanted: Mapping[str, str], *, warm: float, seen: float
 ) -> None:
     expect.set_options(timeout=WITHIN_MS)
-    with on_stage(folder) as stage, browsing(folder) as browser:
+    with on_stage(folder, events=MANY) as stage, browsing(folder) as browser:
         stage.pause_one()
         time.sleep(warm)
         for scheme in SCHEMES:

@@ -22,8 +22,8 @@ from console import ConsoleService
 from reload_service import Settings
 from threaded_http import QuietHandler, ThreadedServer
 
-EVENTS_A_SECOND = 30  # of each producer
-BATCH = 6
+FEW, MANY = 10, 30  # events a second of each producer
+BATCHES = 5  # a second, of each producer
 KEYS = {"web-shop": "key-of-the-web-shop-1", "warehouse": "key-of-the-warehouse-1"}
 TYPES: Mapping[str, Sequence[str]] = {
     "web-shop": ("com.example.order.placed", "com.example.order.paid", "com.example.cart.left"),
@@ -79,11 +79,18 @@ class Targets(QuietHandler):
 
 
 class Stage:
-    """A running service with its producers. ``targets`` is the address of its webhooks."""
+    """A running service with its producers.
 
-    def __init__(self, service: ConsoleService, targets: str) -> None:
+    Args:
+        service: The service.
+        targets: The address of its webhooks.
+        events: The events a second that each producer sends.
+    """
+
+    def __init__(self, service: ConsoleService, targets: str, events: int) -> None:
         self.service = service
         self.targets = targets
+        self._batch = round(events / BATCHES)
         self._over = threading.Event()
         self._senders = [
             threading.Thread(target=self._send, args=(name,), daemon=True) for name in TYPES
@@ -115,9 +122,9 @@ class Stage:
             "authorization": f"Bearer {KEYS[producer]}",
         }
         number = 0
-        while not self._over.wait(BATCH / EVENTS_A_SECOND * dice.uniform(0.6, 1.4)):
-            batch = [event(producer, number + n, dice) for n in range(BATCH)]
-            number += BATCH
+        while not self._over.wait(dice.uniform(0.6, 1.4) / BATCHES):
+            batch = [event(producer, number + n, dice) for n in range(self._batch)]
+            number += self._batch
             connection.request("POST", "/events", json.dumps(batch), headers)
             connection.getresponse().read()
         connection.close()
@@ -192,9 +199,15 @@ def _take(settings: Settings, wanted: Settings) -> None:
 
 @contextmanager
 def on_stage(
-    folder: Path, change: Callable[[Settings], object] = lambda _: None
+    folder: Path, change: Callable[[Settings], object] = lambda _: None, *, events: int = FEW
 ) -> Iterator[Stage]:
-    """Run the stage until the block ends. ``change`` edits its settings before the start."""
+    """Run the stage until the block ends.
+
+    Args:
+        folder: The folder of the service.
+        change: Edits the settings before the start.
+        events: The events a second of each producer. Each is delivered three times, so many take half a core.
+    """
     with ThreadedServer(Targets) as targets:
 
         def settle(settings: Settings) -> None:
@@ -203,7 +216,7 @@ def on_stage(
 
         service = ConsoleService(folder, settle)
         with service.running():
-            stage = Stage(service, targets.address)
+            stage = Stage(service, targets.address, events)
             stage.begin()
             try:
                 yield stage
