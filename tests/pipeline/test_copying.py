@@ -119,6 +119,7 @@ def test_a_commit_whose_state_is_unknown_is_looked_up(
     assert house.copy()[0].size == 0
 
 
+@pytest.mark.nightly
 def test_a_lake_of_an_earlier_version_goes_on_after_its_rows(house: House) -> None:
     """Its snapshots state no position. An erasure has removed the last rows of a partition."""
     house.copy(most=COUNT // 2)

@@ -247,6 +247,7 @@ def test_files_outside_a_condition_are_not_opened(small_lake: FilledLake) -> Non
     assert rows.files(pc.field("subject").is_null()) == rows.files()  # all are: no bound is known
 
 
+@pytest.mark.nightly
 def test_rows_that_were_deleted_and_columns_that_came_later_are_as_spark_has_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:

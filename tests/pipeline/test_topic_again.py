@@ -97,6 +97,7 @@ class Archived:
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.nightly
 def test_a_longer_topic_of_the_same_name_is_read_from_its_earliest(
     kafka: str, tmp_path: Path
 ) -> None:

@@ -126,14 +126,8 @@ def test_each_event_of_the_type_is_a_row_with_its_data(house: HandMadeLake) -> N
     assert [list(row) for row in answer.rows] == [[Decimal("123.45"), "a"]]
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        pytest.param("range decoded", marks=pytest.mark.nightly),
-        "events committed",
-        pytest.param("orders committed", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("moment", ["range decoded", "events committed", "orders committed"])
 def test_a_range_that_was_left_half_way_is_in_the_table_once(
     house: HandMadeLake, moment: str
 ) -> None:
