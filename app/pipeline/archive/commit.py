@@ -146,7 +146,6 @@ def _append_progress(spark: SparkSession, loaded: Any, statement: _Statement) ->
     progress was read."""
     change, operations = loaded.newFastAppend(), loaded.operations()
     for left in reversed(range(_TRIES)):
-        loaded.refresh()
         base = operations.current()
         statement.set(change, loaded)
         built = jvm(spark).org.apache.iceberg.TableMetadata.buildFrom(base)
@@ -156,6 +155,7 @@ def _append_progress(spark: SparkSession, loaded: Any, statement: _Statement) ->
             if not left or is_any(why, UNKNOWN) or not is_any(why, REFUSALS):
                 raise
             conflicts[statement.table] += 1
+            loaded.refresh()
         else:
             return
 

@@ -175,9 +175,11 @@ def _commit_typed(
 def _rules(spark: SparkSession, lake: Lake, files: list[DataFile]) -> Mapping[str, int]:
     """Return the number of rows of each rule in files of ``quarantine``."""
     found = Counter[str]()
+    if not files:
+        return found
+    layout = layouts.layout(spark, lake, tables.QUARANTINE_TABLE)
+    rule = pa.schema([layout.schema.field("rule")])
     for each in files:
-        layout = layouts.layout(spark, lake, tables.QUARANTINE_TABLE)
-        rule = pa.schema([layout.schema.field("rule")])
         for batch in batches(each.path, layout.access, rule):
             found.update(batch.column("rule").fill_null("").to_pylist())
     return found
