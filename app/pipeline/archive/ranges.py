@@ -79,26 +79,27 @@ def pending(spark: SparkSession, lake: Lake) -> DeriveRange:
         SetupError: ``events`` was dropped or rolled back, so it lacks records that are derived.
     """
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
-    before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
+    events = lake.table(tables.EVENTS_TABLE)
+    stated = progress.stored(spark, events)
+    before = progress.read(spark, events) if stated is None else stated
     typed = {each.table: _typed(spark, lake, each.table) for each in lake.tables}
     raw = history.iceberg_table(spark, lake.table(tables.RAW_TABLE))
     if raw.currentSnapshot() is None:
-        _demand_events(spark, lake, progress.NO_PROGRESS, done)
+        _demand_events(lake, stated, progress.NO_PROGRESS, done)
         return DeriveRange(done, done, before, typed)
     copied = topics.copied(spark, lake, raw)
     begun = progress.lesser(topics.first_offsets(raw), copied)  # topics may have no record yet
-    _demand_events(spark, lake, begun, done)
+    _demand_events(lake, stated, begun, done)
     start = progress.merged(done, begun)
     older = tuple(_older(spark, lake, done, typed))
     return DeriveRange(start, progress.merged(start, copied), before, typed, older=older)
 
 
-def _demand_events(spark: SparkSession, lake: Lake, begun: Progress, done: Progress) -> None:
+def _demand_events(lake: Lake, stated: Progress | None, begun: Progress, done: Progress) -> None:
     """Raise SetupError if ``events`` states less progress than ``quarantine``, which is written after
     it. Before the offsets ``begun`` there are no records."""
     events = lake.table(tables.EVENTS_TABLE)
-    found = progress.stored(spark, events)
-    if found is not None and not progress.covers(progress.merged(found, begun), done):
+    if stated is not None and not progress.covers(progress.merged(stated, begun), done):
         raise SetupError(
             f"{events} lacks events that it had: the table was dropped or rolled back",
             setting="pipeline.lake",
