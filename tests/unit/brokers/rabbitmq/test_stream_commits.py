@@ -1,0 +1,53 @@
+"""The commits of a member that owns streams."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from app.brokers.driver import JoinRequest
+from app.brokers.rabbitmq.settings import RabbitSettings
+from app.brokers.rabbitmq.stream import OwnedStream, StreamConsumer
+from app.interfaces import Commit
+from app.model.message import Lost, Partition
+from app.model.start import EARLIEST
+from memory_tables import OffsetRows
+
+PLACES = [Partition("t", number) for number in range(3)]
+EPOCH, NEWER = 7, 1  # random numbers: the claim that came last counts
+FINISHED = Commit(5)
+
+
+class FinishedStream(OwnedStream):
+    """A stream of which this member has finished all messages."""
+
+    commit = FINISHED  # type: ignore[assignment]
+
+
+class Member(StreamConsumer):
+    """A member that owns streams, without a broker."""
+
+    def own(self, partition: Partition) -> None:
+        owned = FinishedStream(partition, cast("Any", None), lambda: None)
+        owned.begin(Commit(0))
+        owned.epoch = EPOCH
+        self._owned[partition] = owned
+
+
+async def test_a_member_gives_up_the_streams_of_which_a_commit_is_refused() -> None:
+    """Two owners may send at the same time for at most the lease (guarantees). The broker tells neither of them, if the guard
+    was lost with its node; the store refuses the commits of one."""
+    offsets = OffsetRows()
+    await offsets.start_offsets("r", "g", dict.fromkeys(PLACES, Commit(0)))
+    await offsets.own_offsets("r", "g", EPOCH, PLACES)
+    await offsets.own_offsets("r", "g", NEWER, PLACES[:1])
+    joining = JoinRequest(group="g", topics=["t"], start=EARLIEST, client_id="c")
+    member = Member(RabbitSettings(name="r"), cast("Any", None), joining, offsets)
+    for place in PLACES:
+        member.own(place)
+    await member.commit()
+    stored = await offsets.offsets("r", "g", PLACES)
+    assert list(stored.values()) == [Commit(0), FINISHED, FINISHED]
+    assert await member.poll(0) == Lost((PLACES[0],), EPOCH)
+    await offsets.own_offsets("r", "g", NEWER, PLACES)
+    await member.commit()
+    assert await member.poll(0) is None, "nothing is due, so nothing is refused"
