@@ -17,9 +17,10 @@ from app.kubernetes.admin import AdminApi, AdminRefused, AdminUnavailable
 from app.kubernetes.denials import Denials
 from app.kubernetes.document import demand_bounded, document_of, service_of
 from app.kubernetes.drain import Drain
+from app.kubernetes.endings import Endings
 from app.kubernetes.key_queue import Key, KeyQueue
 from app.kubernetes.known import KnownSubscriptions
-from app.kubernetes.names import DRAIN_FINALIZER, OWNER, subscription_id
+from app.kubernetes.names import OWNER, subscription_id
 from app.kubernetes.namespace import Namespace
 from app.kubernetes.outcome import NotAccepted, Outcome
 from app.kubernetes.reporter import Reporter
@@ -69,8 +70,7 @@ class Reconciler:
         self._queue = KeyQueue()
         self._unread: set[Key] = set()  # keys that wait for the first reading of all subscriptions
         self._foreign: set[Key] = set()  # objects of another installation
-        # the first reading that counts for the end of a subscription, by id
-        self._ending: dict[str, int] = {}
+        self._endings = Endings(known, self._writer, drain, reporter, self._queue)
 
     def add(self, key: Key) -> None:
         """Look at an object soon."""
@@ -174,16 +174,13 @@ class Reconciler:
             return
         self._foreign.discard(key)
         if item is None:
-            if subscription in self._ending:  # the wait was ended without the admin API
-                await self._writer.delete(subscription)
-                del self._ending[subscription]
-            await self._keep(subscription)
+            await self._endings.finish(subscription)
             self._reporter.forget(key)
             self._denials.forget(subscription)
         elif is_deleted:
-            await self._end(item, subscription)
+            await self._endings.end(item, subscription)
         else:
-            self._ending.pop(subscription, None)  # of an earlier object of this name
+            self._endings.forget(subscription)  # of an earlier object of this name
             outcome = await self._outcome(place, item, subscription)
             outcome = await self._denials.judge(place, subscription, outcome)
             has_subscription = self._known.own(subscription) is not None
@@ -212,54 +209,10 @@ class Reconciler:
         self._reporter.forget(key)
         if self._drain.is_abandoned(item):
             await self._drain.remove_finalizer(item)
-        await self._keep(subscription)
+        await self._endings.keep(subscription)
         if key not in self._foreign:
             self._foreign.add(key)
             await self._reporter.report_foreign(item)
-
-    async def _end(self, item: Any, subscription: str) -> None:
-        """Delete the subscription of a deleted object as soon as it may go."""
-        if DRAIN_FINALIZER not in item["metadata"].get("finalizers", ()):
-            return  # another finalizer holds the object; its deletion comes later
-        if item["spec"].get("onDelete") != "drain":  # changed at last
-            self._ending.pop(subscription, None)
-            # first: its namespace must not wait for the service
-            await self._drain.remove_finalizer(item)
-            await self._keep(subscription)
-            return
-        entry = self._known.own(subscription)
-        first = self._ending.setdefault(subscription, self._known.begun + 1)
-        is_new = self._known.complete >= first  # else it may lack events from before the deletion
-        is_gone = entry is None and self._known.is_complete
-        left = "" if is_gone else self._drain.why_not_yet(item, entry, is_new=is_new)
-        if left:
-            message = f"{left}. {self._drain.cure(item)}"
-            await self._reporter.report(
-                item, Outcome("Draining", message), self._known.health(subscription)
-            )
-            self._queue.add_later(_key(item), 1.0)
-            self._reporter.wanted.set()
-            return
-        is_over = self._drain.is_over(item)
-        is_deleted = await self._try_to_delete(subscription, is_over=is_over)
-        if is_deleted or is_over:
-            await self._drain.remove_finalizer(item)
-        if is_deleted:
-            self._ending.pop(subscription, None)
-
-    async def _try_to_delete(self, subscription: str, *, is_over: bool) -> bool:
-        """Delete a subscription that has delivered everything, or whose wait is over. Return False if the admin API does
-        not do it: a namespace must not wait for it longer than for the events."""
-        try:
-            if not self._known.is_complete:
-                return False
-            if not is_over and await self._writer.has_parked(subscription):
-                return False
-            await self._writer.delete(subscription)
-        except SkybridgeError as error:
-            _log.warning("%s cannot be deleted yet: %s", subscription, error)
-            return False
-        return True
 
     async def _outcome(self, place: Namespace, item: Any, subscription: str) -> Outcome:
         """Write the subscription of an object, and return the condition ``Ready``."""
@@ -307,11 +260,6 @@ class Reconciler:
                 f"The object {named['namespace']}/{named['name']} has the id of another: {refused}"
             )
         return str(refused)
-
-    async def _keep(self, subscription: str) -> None:
-        """Pause a subscription whose object is gone. It keeps its position and its events for an object to come."""
-        if self._known.own(subscription) is not None and await self._writer.pause(subscription):
-            _log.info("%s was paused, because it has no object any more", subscription)
 
 
 def _key(item: Any) -> Key:
