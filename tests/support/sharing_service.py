@@ -16,8 +16,9 @@ from webhook_target import Received, status
 
 
 class Load(NamedTuple):
-    """What is sent, and how many times a process is killed. Without a kill the sessions are long, so that a
-    machine that stalls ends none."""
+    """The load of a test, and how many times it kills a process.
+
+    Without a kill the sessions are long, so that a machine that stalls ends none."""
 
     subscriptions: int
     events: int

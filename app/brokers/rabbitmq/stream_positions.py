@@ -49,8 +49,10 @@ class StreamPositions:
     def on_stream_lost(
         self, partition: Partition, newest: Delivered, stored: Collection[Commit]
     ) -> None:
-        """Remember the last message of a stream whose channel was lost, and the positions of this member of which one
-        is stored: more than one while a commit is under way. A later stream of this name may be a new stream."""
+        """Remember the last message of a stream whose channel was lost, because a later stream of this name may be
+        new.
+
+        The store has one of the positions ``stored``. They are several while a commit is under way."""
         self._newest[partition] = newest, stored
 
     async def start(
