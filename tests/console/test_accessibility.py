@@ -47,7 +47,7 @@ def show(page: Page, name: str) -> None:
 def test_no_page_has_a_serious_fault(
     stage: Stage, pages: Pages, scheme: str, names: tuple[str, ...], rules: list[str]
 ) -> None:
-    """Labels, contrast (AA), roles. Dark pages differ in their colours alone. A page takes 1.5 s of CPU."""
+    """Labels, contrast (AA), roles. Dark pages differ in their colours alone. axe-core is slow."""
     page = pages.open(stage.service, color_scheme=scheme)
     found = {}
     for name in names:
