@@ -172,6 +172,7 @@ def page(found: Sequence[Soaked], command: str, picture_name: str, machine: Sequ
         command=command,
         picture=picture_name,
         verdict=verdict,
+        rate=_MEASURED if all(each.carried for each in found) else _GIVEN,
         kept=KEPT,
         trends=table.table(lines(found), HEADINGS),
         accounts=table.table([Account(each) for each in found], ACCOUNT),
@@ -189,6 +190,11 @@ def _room(it: Soaked) -> str:
         f"the slope is {1e6 * memory.hourly / (HOUR * it.rate):.2f} bytes an event."
     )
 
+
+_GIVEN = "The rate is given by the command."
+_MEASURED = """\
+The rate is half of what this machine can handle, with its two processors shared by load, webhook and Kafka; if two logs are
+tested at the same time, each gets a quarter."""
 
 PAGE = """# Soak: does it stay as it is?
 
@@ -222,9 +228,7 @@ so memory that a burst uses and releases does not count.
 
 ## Results of the events
 
-The rate is half of what this machine can handle, with its two processors shared by load, webhook and Kafka; if two logs are
-tested at the same time, each gets a quarter. The log keeps {kept} of each partition and the store 5,000 attempts, so that both
-delete their oldest entries all the time.
+{rate} The log keeps {kept} of each partition and the store 5,000 attempts, so that both delete their oldest entries all the time.
 
 {accounts}
 
