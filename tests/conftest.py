@@ -205,7 +205,28 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The process that a person started has the servers; streams of it share them."""
-    config.add_cleanup(RunOfTests().end)
+    run = RunOfTests()
+    config.add_cleanup(run.end)
+    config.pluginmanager.register(_EndOfPulsar(run), "end-of-pulsar")
+
+
+class _EndOfPulsar:
+    """A plugin that stops Pulsar after the last test that uses it. An idle Pulsar takes a thirtieth of a core."""
+
+    def __init__(self, run: RunOfTests) -> None:
+        self._run = run
+        self._process = os.getpid()
+        self._left: set[str] = set()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._left = {item.nodeid for item in session.items if _uses_pulsar(item)}
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Note the end of a test. A stream does not know the tests of the others, so it stops nothing."""
+        if nodeid in self._left and os.getpid() == self._process:
+            self._left.remove(nodeid)
+            if not self._left:
+                self._run.stop("pulsar")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -215,12 +236,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _uses_spark(item):
             item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
-    items.sort(key=lambda item: _order(item.nodeid))
+    items.sort(key=_order)
 
 
-def _order(nodeid: str) -> tuple[bool, ...]:
-    """Return the place of a test in the run: the folders that are one unit are first, and moments are last."""
-    return nodeid.startswith(BRIEF), *(not nodeid.startswith(unit) for unit in UNITS)
+def _order(item: pytest.Item) -> tuple[bool, ...]:
+    """Return the place of a test in the run: the folders that are one unit are first, then Pulsar, and moments are
+    last."""
+    units = (not item.nodeid.startswith(unit) for unit in UNITS)
+    return item.nodeid.startswith(BRIEF), *units, not _uses_pulsar(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -255,6 +278,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     finally:
         if _uses_spark(item):
             gc.collect()
+
+
+def _uses_pulsar(item: pytest.Item) -> bool:
+    return item.get_closest_marker("pulsar") is not None
 
 
 def _uses_spark(item: pytest.Item) -> bool:

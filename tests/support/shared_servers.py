@@ -2,8 +2,8 @@
 asks for it.
 
 The process that a person started makes a ``RunOfTests`` and ends it. Any process calls ``shared_server``. A keeper process
-runs each server, and stops it when the run is over, also if the run was killed. The keeper reads a pipe
-whose other end is open as long as the run lives.
+runs each server, and stops it when the run is over, also if the run was killed. The keeper reads a pipe of its kind
+whose other end is open as long as the run lives. A byte in the pipe stops the server earlier.
 """
 
 from __future__ import annotations
@@ -68,18 +68,32 @@ class RunOfTests:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="skybridge-run-"))
-        os.mkfifo(self._folder / _LIFE)
-        self._life = os.open(self._folder / _LIFE, os.O_RDWR)
+        self._lives = {kind: _begun(self._folder / f"{kind}.{_LIFE}") for kind in KINDS}
         os.environ[RUN] = str(self._folder)
+
+    def stop(self, kind: str) -> None:
+        """Stop the server of this kind if it runs. If a test asks for the server afterwards, another one starts."""
+        with one_at_a_time(kind, self._folder):
+            known = self._folder / f"{kind}.json"
+            if known.exists():
+                known.unlink()
+                os.write(self._lives[kind], b"\n")
 
     def end(self) -> None:
         """End the run, and return when every server has stopped."""
-        os.close(self._life)
+        for life in self._lives.values():
+            os.close(life)
         for kind in KINDS:
             with one_at_a_time(f"{kind}-kept", self._folder):
                 pass
         shutil.rmtree(self._folder, ignore_errors=True)
         os.environ.pop(RUN, None)
+
+
+def _begun(life: Path) -> int:
+    """Make a pipe, and return the descriptor that keeps it open."""
+    os.mkfifo(life)
+    return os.open(life, os.O_RDWR)
 
 
 def shared_server(kind: str) -> list[str]:
@@ -122,14 +136,14 @@ def _started(kind: str, folder: Path) -> str:
 
 
 def keep(kind: ServerKind, life: Path) -> None:
-    """Start a server, print its addresses, and stop it when the run is over."""
+    """Start a server, print its addresses, and stop it when the run is over, or when the pipe has a byte."""
     lives = life.open("rb")
     with class_data.recorded(kind.classes) as options:
         server = kind.make(options)
         try:
             server.start()
             print(json.dumps({"found": kind.found(server)}), flush=True)
-            lives.read()
+            lives.read(1)
             if options:
                 server.end()
         finally:
@@ -139,7 +153,7 @@ def keep(kind: ServerKind, life: Path) -> None:
 def main(name: str, folder: Path) -> None:
     with one_at_a_time(f"{name}-kept", folder):
         try:
-            keep(KINDS[name], folder / _LIFE)
+            keep(KINDS[name], folder / f"{name}.{_LIFE}")
         except Missing as why:
             print(json.dumps({"missing": str(why)}), flush=True)
 

@@ -67,6 +67,22 @@ def test_a_run_that_ends_has_stopped_its_servers():
     assert not answers(dsn)
 
 
+def test_a_server_may_stop_before_the_run_and_starts_again(monkeypatch):
+    """Pulsar takes three hundredths of a core while nobody asks it."""
+    monkeypatch.setenv(shared_servers.RUN, "")  # set back afterwards
+    run = shared_servers.RunOfTests()
+    try:
+        (first,) = shared_servers.shared_server("postgres")
+        run.stop("postgres")
+        wait_until(lambda: not answers(first), "the server gone", WITHIN)
+        run.stop("postgres")
+        (second,) = shared_servers.shared_server("postgres")
+        assert answers(second)
+    finally:
+        run.end()
+    assert not answers(second)
+
+
 def test_a_run_that_is_killed_leaves_no_server_behind():
     """A laptop after a hundred interrupted runs has no hundred servers."""
     process, dsn = begun()
