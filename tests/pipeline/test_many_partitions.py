@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from app.pipeline.archive import run
+from app.pipeline import tables
+from app.pipeline.archive import progress, run
 from lake_events import make_topic, produce
 from lake_folders import lake_in, plan_for, read_table, session_of
 
@@ -36,3 +37,13 @@ def test_the_records_of_a_batch_are_in_few_files(
     table = session.table(f"{lake.table('events_raw')}.files")
     days = table.select("partition").distinct().count()  # two if the day changed meanwhile
     assert table.count() <= partitions // 32 * days
+
+
+def test_a_condition_of_a_thousand_partitions(tmp_path: Path) -> None:
+    """A chain of so many is too deep for Spark: a typed table could not be added, and nothing replayed."""
+    lake = lake_in(tmp_path)
+    session = session_of(lake)
+    tables.make(session, lake)
+    end = {"main": {"t": dict.fromkeys(range(1000), 10)}}
+    stored = session.table(lake.table(tables.RAW_TABLE))
+    assert stored.where(progress.between({}, end)).count() == 0
