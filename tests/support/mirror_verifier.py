@@ -31,6 +31,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from verifier import (
+    PATIENCE,
     Journal,
     Numbered,
     Poster,
@@ -115,9 +116,9 @@ async def read_queues(address: str, topic: str, partitions: int) -> list[Arrival
         for number in range(partitions):
             queue = await channel.get_queue(f"{topic}.{number}")
             left = queue.declaration_result.message_count or 0
-            async with asyncio.timeout(60 + left / 500), queue.iterator() as iterator:
+            async with queue.iterator() as iterator:
                 while left:
-                    message = await anext(iterator)
+                    message = await asyncio.wait_for(anext(iterator), PATIENCE)
                     await message.ack()
                     arrivals += [(event, 0) for event in events_in(message.body)]
                     left -= 1

@@ -7,6 +7,8 @@ import asyncio
 
 import aio_pika
 
+from waiting import PATIENCE
+
 
 async def read_back(address: str, queue: str) -> list[aio_pika.abc.AbstractIncomingMessage]:
     """Take all messages out of a queue, and return them in order."""
@@ -17,14 +19,11 @@ async def read_back(address: str, queue: str) -> list[aio_pika.abc.AbstractIncom
         found = await channel.get_queue(queue)
         left = found.declaration_result.message_count or 0
         messages: list[aio_pika.abc.AbstractIncomingMessage] = []
-        if not left:
-            return messages
-        async with asyncio.timeout(60), found.iterator() as iterator:
-            async for message in iterator:
+        async with found.iterator() as iterator:
+            while len(messages) < left:
+                message = await asyncio.wait_for(anext(iterator), PATIENCE)
                 await message.ack()
                 messages.append(message)
-                if len(messages) == left:
-                    return messages
         return messages
     finally:
         await connection.close()
