@@ -286,20 +286,27 @@ async def test_ten_times_the_rate_gets_rate_and_burst(seconds: int) -> None:
 
 
 @pytest.mark.nightly
-async def test_ten_times_the_rate_gets_rate_and_burst_in_a_real_minute() -> None:
-    """Sent as fast as it goes, at ten times the rate at least, by the clock of the system."""
-    quota = {"events": "20/s", "burst": 100}
+async def test_more_than_the_rate_gets_rate_and_burst_in_a_real_minute() -> None:
+    """Sent as fast as it goes, by the clock of the system. A token bucket beside it says how many are due, so a
+    machine that stalls for longer than the burst lasts changes nothing."""
+    rate, burst = 20, 100
+    quota = {"events": f"{rate}/s", "burst": burst}
     async with producer_house([{"name": "shop", "keys": [KEY], "quota": quota}]) as house:
         peer = await house.connection()
         raw = request_in_mode("binary", event_attributes(), "/events", bearer(KEY))
-        begun, sent, taken = time.monotonic(), 0, 0
-        while time.monotonic() - begun < 60:
+        begun = last = time.monotonic()
+        level, sent, taken, due = float(burst), 0, 0, 0
+        while last - begun < 60:
             await peer.send(raw)
             taken += (await peer.answer()).status == 202
             sent += 1
+            now = time.monotonic()
+            level, last = min(burst, level + (now - last) * rate), now
+            if level >= 1:
+                level, due = level - 1, due + 1
         await peer.close()
-        assert sent > 60 * 200
-        assert taken == pytest.approx(20 * 60 + 100, rel=0.02)
+    assert sent > taken, "the quota has refused some"
+    assert taken == pytest.approx(due, rel=0.02)
 
 
 VALUES = st.one_of(

@@ -16,7 +16,7 @@ from waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 KILLS, PARTITIONS = 2, 2
-SETTLED = 120  # seconds
+SETTLED = 240  # seconds
 
 
 @pytest.mark.parametrize("records", [6_000, pytest.param(20_000, marks=pytest.mark.nightly)])

@@ -55,10 +55,19 @@ def produce_under_kills(
     words += ["--command-config", str(config)]
     with running_java("VerifiableProducer", service.servers, journal.path, *words) as producer:
         for moment in moments:
-            wait_until(lambda at=moment: journal.acked >= at, f"{moment} messages", 240.0)
+            wait_until(
+                lambda at=moment: journal.acked >= at,
+                f"{moment} messages",
+                moved=lambda: journal.acked,
+            )
             service.kill()
             service.start()
-        assert producer.wait(300.0) == 0
+        wait_until(
+            lambda: producer.poll() is not None,
+            "the end of the producer",
+            moved=lambda: journal.acked,
+        )
+        assert producer.returncode == 0
     return journal
 
 

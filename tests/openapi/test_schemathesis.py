@@ -98,7 +98,7 @@ def _ask(operation: Any, admin: str, examples: int) -> None:
     def ask(case: Any, known: str | None) -> None:
         if known is not None:
             _about(case, known)
-        case.call_and_validate(base_url=admin, checks=CHECKED, timeout=30)
+        case.call_and_validate(base_url=admin, checks=CHECKED, timeout=240)
 
     ask()
 
