@@ -3,11 +3,9 @@ docs/nightly.md.
 
 ::
 
-    make nightly                             all folders: takes hours
-    make nightly ARGS="--part faults"        one folder of tests
-    make nightly ARGS="--part e2e/test_cli.py"
-    make nightly ARGS="--part faults --again"
-    make nightly ARGS="--streams 3"          three files at a time
+    make nightly                                  takes hours
+    make nightly ARGS="--part faults --again"     a folder, or a file
+    make nightly ARGS="--streams 3"               three at a time
 
 The page is written after each file, so an interrupted run continues where it stopped. Files that
 passed on this commit are skipped, unless ``--again`` is given. The slowest files begin first.
