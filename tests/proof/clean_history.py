@@ -59,11 +59,12 @@ class CleanHistory:
         parked: set[str] = set()  # the subscriptions at which the key is parked until the end
         for number in range(count):
             event = Event(f"{key}-{number}", key, digest(f"{key} {number}".encode()))
-            stored, copies = now + 0.01, self.random.choice((1, 1, 1, 2))
+            copies = self.random.choice((1, 1, 1, 2))
             for _ in range(copies - 1):
                 status = self.random.choice((None, 503))
                 self.records.append(Request("gateway-1", now, now + 0.2, status, (event,)))
                 now += 0.3
+            stored = now + 0.01  # a copy cannot arrive before it was sent
             acknowledged = replace(event, receipt=f"log/{event.id}")
             self.records.append(Request("gateway-1", now, now + 0.05, 202, (acknowledged,)))
             now += self.random.uniform(0.05, 12)
