@@ -18,7 +18,7 @@ pytestmark = pytest.mark.nightly
 
 ROUTES, SUBSCRIPTIONS, ROWS = 20, 100, 10_000
 MOST = 50.0  # milliseconds beyond the control
-ROUNDS = 3  # a stall that the machine makes is not there in every round
+ROUNDS = 6  # a stall by a thread that the machine stopped with the lock of the interpreter is not in every round
 CONTROL = 5.0  # seconds without a request, before each round
 
 

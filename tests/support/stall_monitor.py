@@ -1,6 +1,7 @@
 """A service process that reports how long its event loop was blocked.
 
 A line on standard input asks for the longest block since the last answer, in ms; ``end`` stops the service.
+While the thread of the loop waits for a processor that other programs have, the loop does not count as blocked.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from app.runtime.heap import settle_heap
 from service import Service
 
 BEAT = 0.001  # seconds
+QUEUE = Path("/proc/thread-self/schedstat")
+"""The kernel writes here, as the second number, the ns that the thread has waited for a processor."""
 
 
 class StallMonitor:
@@ -82,10 +85,10 @@ async def _beat() -> None:
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     asked = asyncio.ensure_future(lines.readline())
-    worst, last = 0.0, time.perf_counter()
+    worst, last = 0.0, _own_time()
     while True:
         await asyncio.sleep(BEAT)
-        now = time.perf_counter()
+        now = _own_time()
         worst, last = max(worst, now - last - BEAT), now
         if asked.done():
             if asked.result().strip() != b"worst":
@@ -93,6 +96,12 @@ async def _beat() -> None:
             print(f"{worst * 1000:.1f}", flush=True)
             worst = 0.0
             asked = asyncio.ensure_future(lines.readline())
+
+
+def _own_time() -> float:
+    """Return the time in seconds, without that in which this thread waited for a processor."""
+    waited = int(QUEUE.read_text().split()[1]) if QUEUE.exists() else 0
+    return time.perf_counter() - waited / 1e9
 
 
 if __name__ == "__main__":
