@@ -46,7 +46,7 @@ def test_there_is_an_example_for_each_way_to_run_it():
 
 @every_example
 def test_kubernetes_takes_an_example(example):
-    for document in chart.documents(chart.rendered(example)):
+    for document in chart.documents(chart.render(example)):
         if document["kind"] not in DEFINED:
             kubernetes_validate.validate(document, "1.37", strict=True)
 
@@ -60,7 +60,7 @@ def test_the_linter_accepts_an_example(example):
 @every_example
 def test_the_configuration_of_an_example_passes_the_check_of_its_hook(example, tmp_path):
     """With the variables and arguments of the hook's pod, and a folder of the test for each of its volumes."""
-    text = chart.rendered(example)
+    text = chart.render(example)
     (job,) = (
         each for each in chart.of_kind(text, "Job") if each["metadata"]["name"].endswith("-check")
     )
@@ -110,7 +110,7 @@ def test_every_secret_that_an_example_needs_is_made_by_its_first_lines(example):
     """Or by the product that the lines name. A pod waits for a Secret that is missing."""
     head = "".join(re.findall(r"(?m)^#.*\n", example.read_text()))
     made = set(re.findall(r"create (?:secret \S+|configmap) (\S+)", head))
-    text = chart.rendered(example)
+    text = chart.render(example)
     wanted = set(re.findall(r"secretName: \"?([\w-]+)", text))
     wanted |= set(re.findall(r"secretKeyRef: {name: \"([\w-]+)\"", text))
     by_strimzi = {"skybridge", "events-cluster-ca-cert"} if example.stem == "strimzi" else set()

@@ -60,8 +60,9 @@ def _program() -> Path:
     return helm_install.install()
 
 
+@functools.cache
 def render(case: Path) -> str:
-    """Render a case with Helm, and return all documents and hooks as text."""
+    """Render a case with Helm once, and return all documents and hooks as text."""
     return helm("template", *_RELEASE, "--values", str(case))
 
 
