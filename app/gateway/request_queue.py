@@ -180,10 +180,14 @@ class RequestQueue:
         self._period = self._left = 1
 
     def drop(self) -> list[AsgiCycle]:
-        """Discard all requests, because the connection has ended. Return the ASGI requests among them."""
+        """Discard all requests, because the connection has ended. Return the ASGI requests among them.
+
+        Nothing may be added afterwards. The queue lets go of the connection: otherwise the two would stay in
+        memory until the garbage collector runs, which it seldom does."""
         asgi_cycles = [cycle.asgi for cycle in self._cycles if cycle.asgi is not None]
         self._cycles.clear()
         self._waiting.clear()
+        del self._owner
         return asgi_cycles
 
     def _begin(self, cycle: RequestCycle) -> None:

@@ -69,9 +69,11 @@ class TimeoutWatch:
         self._schedule(state[0])
 
     def stop(self) -> None:
+        """Stop for good, and let go of the connection, which then needs no garbage collector."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        del self._watched
 
     def _schedule(self, phase: Phase) -> None:
         """Schedule the next check, slightly early, so that the checks of many connections share one

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import time
+import weakref
 
 import pytest
 
@@ -233,3 +235,23 @@ async def _post_until_closed(port: int, number: int) -> int:
                 answered += 1
         except (PeerClosed, ConnectionError):
             return answered
+
+
+@pytest.mark.parametrize(
+    "sent", [event(1), request("/nowhere", method="GET"), b"no HTTP\r\n\r\n", b""],
+    ids=["event", "ordinary", "malformed", "nothing"],
+)  # fmt: skip
+async def test_a_closed_connection_is_gone_without_the_garbage_collector(sent: bytes) -> None:
+    """It runs seldom in a service: clients that connect for each event would fill the memory until then."""
+    async with listening(ImmediatePublisher()) as server:
+        gc.disable()
+        try:
+            async with await RawConnection.open(server.port) as peer:
+                await until(lambda: server.connections, "a connection")
+                connection = weakref.ref(connection_of(server))
+                if sent:
+                    await peer.send(sent)
+                    await peer.answer()
+            await until(lambda: connection() is None, "the end of the connection in memory")
+        finally:
+            gc.enable()
