@@ -89,6 +89,11 @@ class AnswerReader:
         self.begun = True
         self.begin()
 
+    def release(self) -> None:
+        """Let go of the parser, because the connection has ended. The parser refers to this reader: otherwise
+        both would stay in memory until the garbage collector runs, which it seldom does."""
+        del self._parser
+
     def begin(self) -> None:
         """Prepare for the next answer."""
         if not self.begun:  # the state is still fresh

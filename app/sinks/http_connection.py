@@ -211,6 +211,7 @@ class ClientConnection(asyncio.Protocol):
         if error is not None and self._on_result is not None:
             self._read_pending()
         self._on_end(error)
+        self._reader.release()
 
     def pause_writing(self) -> None:
         self._paused = True

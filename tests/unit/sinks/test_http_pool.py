@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,6 +13,7 @@ import pytest
 from app.bindings.http import HttpMessage
 from app.interfaces import SinkAnswer
 from app.sinks import http_pool
+from app.sinks.http_answer import AnswerReader
 from app.sinks.http_client import CONNECTIONS, HttpClient
 from app.sinks.http_pool import ConnectionPool
 from raw_target import Play, PlayedConnection, RawTarget
@@ -452,3 +454,28 @@ async def test_a_connection_that_ends_before_its_request_leaves_takes_no_other_a
     assert [answer.status for answer in await asyncio.gather(*tasks)] == [204] * 3
     assert len(repeated) == 1
     assert len(target.received) == 3 + 3
+
+
+def _readers() -> int:
+    return sum(type(each) is AnswerReader for each in gc.get_objects())
+
+
+async def test_a_closed_connection_is_gone_without_the_garbage_collector(
+    clients: Make, raw: Callable[[Play], RawTarget]
+) -> None:
+    """It runs seldom in a service, and a target may close after each answer."""
+
+    async def once(played: PlayedConnection) -> None:
+        await played.request()
+        await played.send(b"HTTP/1.1 200 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+
+    client, url = clients(), await raw(once).start()
+    gc.collect()
+    gc.disable()
+    try:
+        before = _readers()
+        for _ in range(3):
+            assert (await post(client, url)).status == 200
+        await until(lambda: _readers() == before, "the end of the connections in memory")
+    finally:
+        gc.enable()
