@@ -116,7 +116,8 @@ class House:
             sockets=sum(link.startswith("socket:") for link in links),
             descriptors=len(links),
             threads=len(list(Path(f"/proc/{pid}/task").iterdir())),
-            lag=subscription["lag"] + subscription["held"],
+            lag=(subscription["lag"] or 0)
+            + subscription["held"],  # None: the broker did not answer
             disk=sum(each.stat().st_size for each in self._files()) / 1e6,
         )
 
