@@ -32,6 +32,10 @@ from app.model.message import Message, Partition
 from app.model.position import is_offset
 
 log = logging.getLogger(__name__)
+_FIRST, _LAST = (
+    2,
+    6,
+)  # commits without an answer that are remembered: any of them may have been stored
 
 
 class OwnedStream(OwnedQueue):
@@ -44,8 +48,9 @@ class OwnedStream(OwnedQueue):
     newest: Delivered | None = None
     """The last message that was handed out, or None."""
 
-    stored: frozenset[Commit] = frozenset()
-    """The commits of this member of which the store has one."""
+    stored: tuple[Commit, ...] = ()
+    """The commits of this member of which the store has one. While the store is away, these are the first and the
+    last ones that were sent to it."""
 
     def begin(self, commit: Commit) -> None:
         self._runs = FinishedRuns.restore(commit.offset, commit.metadata)
@@ -53,12 +58,13 @@ class OwnedStream(OwnedQueue):
 
     def note_saving(self, commit: Commit) -> None:
         """Note that the store has this commit soon, or has it already if the answer is lost."""
-        self.stored |= {commit}
+        first, last = self.stored[:_FIRST], self.stored[_FIRST:]
+        self.stored = (*first, *last[-_LAST:], commit)
 
     def note_stored(self, commit: Commit) -> None:
         """Note that the store has this commit."""
         self.committed = commit
-        self.stored = frozenset({commit})
+        self.stored = (commit,)
 
     @property
     def open(self) -> bool:

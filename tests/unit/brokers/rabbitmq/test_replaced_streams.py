@@ -118,3 +118,11 @@ async def test_a_commit_under_way_skips_no_message_of_the_new_stream(
     await asyncio.gather(committing, noticed)
     assert offsets.commit == Commit(READ)
     assert (await member.own()).committed == Commit(0)
+
+
+async def test_a_store_that_is_away_for_long_costs_no_memory() -> None:
+    """Each commit without an answer may have been stored. The first and the last ones are remembered."""
+    owned = await Member(SlowOffsets()).own()
+    for offset in range(1, 1_000):
+        owned.note_saving(Commit(offset))
+    assert [each.offset for each in owned.stored] == [0, 1, *range(993, 1_000)]
