@@ -50,6 +50,15 @@ _Places = tuple[str, str, Collection[Partition]]
 _c = parked.c
 _is_keyless = and_(_c.lane >= KEYLESS[0], _c.lane < KEYLESS[1])
 _how_many_redriven = func.sum(case((_c.redriven, 1), else_=0))
+_COUNTS = select(
+    _c.subscription,
+    func.count(),
+    func.count(case((~_is_keyless, _c.lane)).distinct()),
+    func.sum(case((_is_keyless, 1), else_=0)),
+    func.min(_c.at_ms),
+    _how_many_redriven,
+).group_by(_c.subscription)
+"""The counts of each subscription. It is asked for every few seconds, and building it leaves cycles of objects."""
 
 _DONE_WITH = delete(parked).where(
     _c.redriven, *(_c[name] == bindparam(f"its_{name}") for name in ONCE)
@@ -145,16 +154,7 @@ class ParkedMessages(StorePart):
 
     @transaction
     def count(self, connection: Connection) -> Mapping[str, ParkedCount]:
-        rows = connection.execute(
-            select(
-                _c.subscription,
-                func.count(),
-                func.count(case((~_is_keyless, _c.lane)).distinct()),
-                func.sum(case((_is_keyless, 1), else_=0)),
-                func.min(_c.at_ms),
-                _how_many_redriven,
-            ).group_by(_c.subscription)
-        )
+        rows = connection.execute(_COUNTS)
         return {name: ParkedCount(*counts) for name, *counts in rows}
 
     async def find(
