@@ -49,6 +49,10 @@ class _Problem(msgspec.Struct):
     faults: Sequence[_Fault] = ()
 
 
+class _Parked(msgspec.Struct):
+    parked: Sequence[Any]
+
+
 class AdminApi:
     """A client of the admin API with the operator's token."""
 
@@ -102,7 +106,10 @@ class AdminApi:
         """Return True if events of a subscription wait in the store. Unlike the state of a subscription, this answer
         is never 0 because the store does not answer."""
         answer = await self._ask("GET", f"/v1/parked?subscription={quote(name, safe='')}&limit=1")
-        return bool(msgspec.json.decode(answer.content)["parked"])
+        try:
+            return bool(msgspec.json.decode(answer.content, type=_Parked).parked)
+        except FAULTS:
+            raise self._no_admin_api() from None
 
     async def _ask(
         self,

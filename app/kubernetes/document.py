@@ -78,9 +78,7 @@ def _without_references(spec: Object, namespace: str, secret: SecretText) -> dic
     if "signing" in document:
         document["signing"] = _resolved(document["signing"], Signing, secret)
     model = _BY_KIND.get(document.get("auth", {}).get("kind"))
-    if (
-        model is not None
-    ):  # the definition of a newer release has more kinds, which the check refuses
+    if model is not None:  # a newer definition has more kinds, which the check refuses
         document["auth"] = _resolved(document["auth"], model, secret)
     if isinstance(document.get("headers"), dict):
         document["headers"] = {

@@ -27,9 +27,8 @@ class KnownSubscriptions:
         self._admin = admin
         self._changes: dict[str, int] = {}  # number of the last change by this process, by id
         self._count = 0
-        self._readings: dict[
-            int, int
-        ] = {}  # changes before each reading that has not ended, by its number
+        # changes before each reading that has not ended, by its number
+        self._readings: dict[int, int] = {}
         self._reserved: set[str] = set()
 
     @property

@@ -32,10 +32,8 @@ from app.model.message import Message, Partition
 from app.model.position import is_offset
 
 log = logging.getLogger(__name__)
-_FIRST, _LAST = (
-    2,
-    6,
-)  # commits without an answer that are remembered: any of them may have been stored
+# commits without an answer that are remembered: any of them may have been stored
+_FIRST, _LAST = 2, 6
 
 
 class OwnedStream(OwnedQueue):

@@ -39,7 +39,6 @@ _ID: Final = "skybridge.commit"
 """The summary property with the id of a commit. The progress does not identify a commit: that of a
 redrive is the same as the one before."""
 
-
 _TRIES: Final = 30
 _MAIN: Final = "main"
 """The branch that each table of Iceberg has."""
@@ -77,7 +76,8 @@ def append(
     """Commit one snapshot that names the files and carries the progress, and return it.
 
     Without files the snapshot carries only the progress. The commit is refused if another process adds
-    rows meanwhile. If it was certainly not made, the files are removed. If its state is unknown, its id is looked up in the snapshots.
+    rows meanwhile. If it was certainly not made, the files are removed. If its state is unknown, its id
+    is looked up in the snapshots.
 
     Args:
         spark: The session.

@@ -40,6 +40,8 @@ async def test_what_is_not_the_admin_api_is_waited_for(tmp_path, body):
         await api.subscriptions()
     with pytest.raises(AdminUnavailable, match="as the admin API does"):
         await api.create({"id": "team.x"})
+    with pytest.raises(AdminUnavailable, match="as the admin API does"):
+        await api.has_parked("team.x")
     await api.close()
 
 
