@@ -152,7 +152,7 @@ def _entry(version: Version, text: str) -> msgspec.Raw:
     if version.quoted:
         try:
             return msgspec.Raw(json_text.compact(json_text.single_value(text.encode())))
-        except json_text.FAULTS:
+        except json_text.NOT_JSON:
             pass  # the sender does not write JSON: the value is the text
     return msgspec.Raw(msgspec.json.encode(text))
 

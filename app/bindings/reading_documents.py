@@ -238,7 +238,7 @@ def _holds(
 def _holds_texts(kind: type[msgspec.Struct], body: bytes) -> bool:
     try:
         members = json_text.members(body)
-    except json_text.FAULTS:
+    except json_text.NOT_JSON:
         return False
     needed = [bytes(members.get(name, b"")) for name in kind.__struct_encode_fields__]
     return all(each.startswith(b'"') for each in needed)

@@ -54,7 +54,7 @@ def unquote_any(text: str) -> str:
         return found
     try:
         return json_text.string(text.encode())
-    except json_text.FAULTS:
+    except json_text.NOT_JSON:
         return text
 
 

@@ -166,7 +166,7 @@ def read(server: str, answer: httpx.Response) -> Any:
 
     try:
         return json_text.decode_lossless(answer.content)
-    except json_text.FAULTS:
+    except json_text.NOT_JSON:
         printing.fail(
             f"{server} is not a Skybridge service: the answer has status {answer.status_code} and no JSON.",
             cure=_AWAY,
@@ -178,11 +178,11 @@ def fail_with_answer(server: str, answer: httpx.Response) -> NoReturn:
     """End the command with the problem document of an error answer."""
     import msgspec
 
-    from app.event.json_text import FAULTS
+    from app.event.json_text import NOT_JSON
 
     try:
         problem = msgspec.json.decode(answer.content)
-    except FAULTS:
+    except NOT_JSON:
         problem = {}
     problem = problem if isinstance(problem, dict) else {}
     problem = {"status": answer.status_code, "title": answer.reason_phrase, **problem}

@@ -20,7 +20,7 @@ from app.bindings.record import Decoded
 from app.bindings.transcode import EncodeOptions
 from app.cli.options import needs_certificates
 from app.cli.printing import reason
-from app.event.json_text import FAULTS
+from app.event.json_text import NOT_JSON
 from app.libraries.httpx_client import httpx
 
 Mode = Literal["binary", "structured", "batch"]
@@ -202,7 +202,7 @@ def _by_event(said: Any, count: int) -> list[list[Mapping[str, Any]]]:
 def _document(answer: httpx.Response) -> Any:
     try:
         return msgspec.json.decode(answer.content) if answer.content else None
-    except FAULTS:
+    except NOT_JSON:
         return {"title": answer.text[:200]}
 
 

@@ -114,6 +114,6 @@ def _content_type(data: bytes | None) -> str:
 def _one_value(content: bytes) -> bool:
     try:
         json_text.single_value(content)
-    except json_text.FAULTS:
+    except json_text.NOT_JSON:
         return False
     return True

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Raw
 
-from app.event.json_text import FAULTS, items, members, single_value
+from app.event.json_text import NOT_JSON, items, members, single_value
 from app.event.media_types import declares_json
 from app.event.value import CloudEvent, DataForm
 
@@ -32,7 +32,7 @@ def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
             return None
         try:
             return descend(single_value(event.data), steps)
-        except FAULTS:
+        except NOT_JSON:
             return None
 
     return find
@@ -53,7 +53,7 @@ def is_json(event: CloudEvent) -> bool:
 
 
 def descend(value: bytes, steps: Sequence[str]) -> bytes | None:
-    """Return the JSON text at the steps of a pointer into a JSON value, or None if there is none. Raises FAULTS."""
+    """Return the JSON text at the steps of a pointer into a JSON value, or None if there is none. Raises NOT_JSON."""
     for step in steps:
         inner = child_of(value, step)
         if inner is None:

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
+NOT_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 """The exceptions that the functions of this module raise for bytes that are not JSON."""
 
 DIGITS = 4300
@@ -60,7 +60,7 @@ Text = bytes | Raw
 
 
 def single_value(text: Text) -> bytes:
-    """Return the single JSON value of the text, without surrounding white space. Raises ``FAULTS``."""
+    """Return the single JSON value of the text, without surrounding white space. Raises ``NOT_JSON``."""
     try:
         return bytes(_VALUE.decode(text)).strip(_WHITE_SPACE)
     except msgspec.DecodeError as error:
@@ -70,7 +70,7 @@ def single_value(text: Text) -> bytes:
 
 
 def items(text: Text) -> list[Raw]:
-    """Return the values of a JSON array, each as its original text. Raises ``FAULTS``, and ValidationError if
+    """Return the values of a JSON array, each as its original text. Raises ``NOT_JSON``, and ValidationError if
     it is no array.
     """
     try:
@@ -86,7 +86,7 @@ def members(text: Text) -> dict[str, Raw]:
     """Return the members of a JSON object, each value as its original text. If a name is repeated, the last
     value counts.
 
-    Names may hold unpaired surrogates. Raises ``FAULTS``, and ValidationError if it is no object.
+    Names may hold unpaired surrogates. Raises ``NOT_JSON``, and ValidationError if it is no object.
     """
     try:
         return _MEMBERS.decode(text)
@@ -105,7 +105,7 @@ def members(text: Text) -> dict[str, Raw]:
 def string(text: Text) -> str:
     """Return the text of a JSON string, which may hold unpaired surrogates.
 
-    Raises ``FAULTS``, and ValidationError if it is no string.
+    Raises ``NOT_JSON``, and ValidationError if it is no string.
     """
     try:
         return _STRING.decode(text)
@@ -119,7 +119,7 @@ def string(text: Text) -> str:
 
 
 def compact(text: Text) -> bytes:
-    """Return the same JSON without white space between its tokens. Raises FAULTS."""
+    """Return the same JSON without white space between its tokens. Raises NOT_JSON."""
     text = bytes(text)
     try:
         return msgspec.json.format(text, indent=-1)
@@ -142,7 +142,7 @@ def is_utf8(text: bytes) -> bool:
 
 
 def decode_value(text: Text) -> Any:
-    """Return the JSON value as Python objects. Raises ``FAULTS``, and ValueError for text that is not UTF-8.
+    """Return the JSON value as Python objects. Raises ``NOT_JSON``, and ValueError for text that is not UTF-8.
 
     A number that no double holds is a Decimal. A number of more than ``DIGITS`` digits becomes 10 to the
     power of ``DIGITS``, so that comparisons with other numbers have the same result. Texts may hold unpaired
@@ -184,7 +184,7 @@ def decode_lossless(text: Text, depth: int = 64) -> Any:
     returned as Raw.
 
     These parts are numbers that no double holds, texts with unpaired surrogates, and objects with such names.
-    They are Raw also below ``depth`` levels, with all that surrounds them. Raises ``FAULTS``.
+    They are Raw also below ``depth`` levels, with all that surrounds them. Raises ``NOT_JSON``.
     """
     try:
         return msgspec.json.decode(text)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from app.event.json_pointer import is_json, steps_of
-from app.event.json_text import FAULTS, encode_value, items, members, single_value
+from app.event.json_text import NOT_JSON, encode_value, items, members, single_value
 from app.event.value import CloudEvent
 
 EVERY = "*"
@@ -51,7 +51,7 @@ def compile_mask(pointers: Sequence[str]) -> Mask:
             return None
         try:
             data = _whole(event.data, tree)
-        except FAULTS:
+        except NOT_JSON:
             return None
         return None if data is None else msgspec.structs.replace(event, data=data)
 

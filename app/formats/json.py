@@ -177,6 +177,6 @@ def _specversion(element: bytes) -> tuple[str, str] | None:
     try:
         members = json_text.members(element)
         texts = {name: text_of(members.get(name)) for name in ATTRIBUTES}
-    except json_text.FAULTS:
+    except json_text.NOT_JSON:
         return None
     return next(((name, clip(text)) for name, text in texts.items() if text is not None), None)

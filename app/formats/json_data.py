@@ -99,7 +99,7 @@ def _one_value(data: bytes, datacontenttype: str | None) -> bytes | None:
     try:
         data.decode()
         return json_text.single_value(data)
-    except json_text.FAULTS:
+    except json_text.NOT_JSON:
         return None
 
 

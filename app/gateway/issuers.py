@@ -18,7 +18,7 @@ import msgspec
 
 from app.access.quota import Allowance, Quota
 from app.delivery.target_url import target_extension
-from app.event.json_text import FAULTS
+from app.event.json_text import NOT_JSON
 from app.model.producer import JwtRule
 from app.telemetry.tasks import stop_task
 from app.tls import read_regular
@@ -176,7 +176,7 @@ async def _get(client: httpx.AsyncClient, url: str) -> bytes:
 def _document(body: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except FAULTS as error:
+    except NOT_JSON as error:
         raise ValueError("its configuration is no JSON object") from error
 
 

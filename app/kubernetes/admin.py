@@ -11,7 +11,7 @@ import msgspec
 
 from app.config.model.operator import OperatorAdmin
 from app.errors import SkybridgeError
-from app.event.json_text import FAULTS
+from app.event.json_text import NOT_JSON
 from app.libraries.httpx_client import httpx
 from app.model.outlet_rules import with_secret_sink
 from app.model.secret import HIDDEN
@@ -81,7 +81,7 @@ class AdminApi:
         try:
             listed = msgspec.json.decode(answer.content, type=list[dict[str, Any]])
             return {each["id"]: each for each in listed}
-        except (*FAULTS, KeyError):
+        except (*NOT_JSON, KeyError):
             raise self._no_admin_api() from None
 
     async def create(self, document: Document) -> str:
@@ -108,7 +108,7 @@ class AdminApi:
         answer = await self._ask("GET", f"/v1/parked?subscription={quote(name, safe='')}&limit=1")
         try:
             return bool(msgspec.json.decode(answer.content, type=_Parked).parked)
-        except FAULTS:
+        except NOT_JSON:
             raise self._no_admin_api() from None
 
     async def _ask(
@@ -148,7 +148,7 @@ def _refusal(answer: httpx.Response) -> SkybridgeError:
     """Return the error of an answer. Its message has the faults that the admin API lists, which repeat no secret."""
     try:
         problem = msgspec.json.decode(answer.content, type=_Problem)
-    except FAULTS:
+    except NOT_JSON:
         problem = _Problem()
     faults = " ".join(each.detail for each in problem.faults)
     message = faults or problem.detail or f"status {answer.status_code}"

@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 from app.bindings.forwarding import is_field_value
 from app.errors import SetupError
-from app.event.json_text import FAULTS, encode_value, string
+from app.event.json_text import NOT_JSON, encode_value, string
 from app.event.templates import parse
 from app.model.outlet import Missing, SecretText, SecretValue
 from app.model.secret import FileSecret
@@ -88,7 +88,7 @@ class Value(NamedTuple):
             raise ValueAbsent(self.setting)
         try:
             return string(value) if value.startswith(b'"') else value.decode()
-        except FAULTS:
+        except NOT_JSON:
             raise Unshapeable(f"{self.text} is not UTF-8.", self.setting) from None
 
     def inside(self) -> RenderJson:

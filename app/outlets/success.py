@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from app.delivery.outcomes import AttemptOutcome, Fate
 from app.event.json_pointer import steps_of
-from app.event.json_text import FAULTS, decode_value
+from app.event.json_text import NOT_JSON, decode_value
 from app.model.outlet import AnswerTest, Success
 
 REFUSED, NOT_MET = "answer-refused", "answer-not-met"
@@ -47,7 +47,7 @@ class TargetAnswer(NamedTuple):
             return _NOTHING
         try:
             return decode_value(self.body)
-        except (*FAULTS, ValueError):
+        except (*NOT_JSON, ValueError):
             return _NOTHING
 
 

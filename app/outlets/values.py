@@ -23,7 +23,7 @@ from msgspec import Raw
 
 from app.errors import Fault, SenderError, SetupError
 from app.event.json_pointer import child_of, descend, is_json, steps_of
-from app.event.json_text import FAULTS, members, single_value
+from app.event.json_text import NOT_JSON, members, single_value
 from app.event.templates import POINTER, Placeholder
 from app.event.types import is_name, is_timestamp
 from app.event.value import AttributeType, CloudEvent
@@ -49,7 +49,7 @@ class ShapingEvent:
         try:
             found = self._top(steps[0])
             return None if found is None else descend(bytes(found).strip(), steps[1:])
-        except FAULTS:
+        except NOT_JSON:
             return None
 
     def _top(self, step: str) -> Raw | None:
@@ -163,11 +163,11 @@ def _data(event: CloudEvent, data: bytes) -> bytes | None:
             return _encode(data.decode())
         try:
             return single_value(data) if data else None
-        except FAULTS:
+        except NOT_JSON:
             if event.datacontenttype is not None:
                 raise
             return _encode(data.decode())
-    except FAULTS:
+    except NOT_JSON:
         raise Unshapeable("The data is neither JSON nor UTF-8 text.", "{$data}") from None
 
 

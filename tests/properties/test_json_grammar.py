@@ -43,7 +43,7 @@ def opinion(text: bytes) -> tuple[bool, Any]:
 def taken(text: bytes) -> bool:
     try:
         json_text.single_value(text)
-    except json_text.FAULTS:
+    except json_text.NOT_JSON:
         return False
     return json_text.is_utf8(text)
 

@@ -73,7 +73,7 @@ def _why_not(body: bytes, error: Exception) -> str:
     number that has no value in Python."""
     try:
         json_text.single_value(body)
-    except json_text.FAULTS as fault:
+    except json_text.NOT_JSON as fault:
         return f"the body is not JSON: {json_text.reason(body, fault)}"
     if json_text.is_unpaired(body):
         return "the body has a text with an unpaired surrogate"

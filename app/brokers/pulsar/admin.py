@@ -27,7 +27,7 @@ from app.brokers.pulsar.answers import (
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import Position, full_name, wire_name
 from app.brokers.pulsar.settings import PulsarSettings
-from app.event.json_text import FAULTS
+from app.event.json_text import NOT_JSON
 from app.libraries.httpx_client import httpx
 
 S = TypeVar("S")
@@ -263,14 +263,14 @@ def _content_of(answer: httpx.Response) -> bytes:
 def _decoded(content: bytes, path: str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content or b"null", type=kind)
-    except FAULTS as error:
+    except NOT_JSON as error:
         raise AdminError(httpx.codes.BAD_GATEWAY, f"{path}: {error}") from error
 
 
 def _message_of(answer: httpx.Response) -> str:
     try:
         words = msgspec.json.decode(answer.content, type=ErrorReason).reason
-    except FAULTS:
+    except NOT_JSON:
         words = answer.text
     return " ".join((words or answer.reason_phrase).split())[:WORDS]
 

@@ -14,7 +14,7 @@ from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.security import RENEW_BEFORE, WORDS, OAuth2, TokenGrant, TokenRefusal
 from app.errors import SetupError
-from app.event.json_text import FAULTS
+from app.event.json_text import NOT_JSON
 from app.libraries.httpx_client import httpx
 from app.tls import read_regular
 
@@ -83,7 +83,7 @@ class ClientCredentialsAuth(httpx.Auth):
             raise AdminError(httpx.codes.UNAUTHORIZED, message)
         try:
             return msgspec.json.decode(answer.content, type=kind)
-        except FAULTS as error:
+        except NOT_JSON as error:
             message = f"the answer of the issuer {issuer} is invalid: {error}"
             raise AdminError(httpx.codes.BAD_GATEWAY, message) from error
 
@@ -129,7 +129,7 @@ def authentication(settings: PulsarSettings) -> httpx.Auth | None:
 def _message_of(answer: httpx.Response) -> str:
     try:
         refusal = msgspec.json.decode(answer.content, type=TokenRefusal)
-    except FAULTS:
+    except NOT_JSON:
         refusal = TokenRefusal()
     text = f"{answer.status_code} {refusal.error} {refusal.error_description}"
     return " ".join(text.split())[:WORDS]
@@ -138,7 +138,7 @@ def _message_of(answer: httpx.Response) -> str:
 def _read(path: Path) -> _Credentials:
     try:
         return msgspec.json.decode(read_regular(path), type=_Credentials)
-    except (OSError, *FAULTS) as error:
+    except (OSError, *NOT_JSON) as error:
         raise SetupError(
             f"the credentials for Pulsar cannot be read: {error}",
             setting="security.oauth2.credentials",

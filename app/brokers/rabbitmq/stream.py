@@ -144,6 +144,7 @@ class StreamConsumer(RabbitConsumer):
         self._offsets = offsets
         self._committing = asyncio.Lock()  # keeps an older commit from overwriting a newer one
         self._resting: asyncio.Task[None] | None = None
+        self._cannot_store = False  # the last attempt to store positions failed
         replicas = StreamReplicas(settings)
         self._places = StreamPositions(settings.name, joining.group, offsets, replicas)
 
@@ -184,13 +185,23 @@ class StreamConsumer(RabbitConsumer):
             try:
                 stale = await self._save(epoch, commits)
             except StoreUnavailable as error:
-                log.warning("group %s: positions cannot be stored now: %s", self.group, error)
+                self._note_store(error)
                 return
+            self._note_store(None)
             for each in streams:
                 if each.partition in stale:
                     self._give_up(each)
                 elif each.partition in commits:
                     each.note_stored(commits[each.partition])
+
+    def _note_store(self, error: StoreUnavailable | None) -> None:
+        """Log that positions cannot be stored, and that they can be stored again. An outage is logged once, because
+        commits are tried several times a second."""
+        if error and not self._cannot_store:
+            log.warning("group %s: positions cannot be stored now: %s", self.group, error)
+        elif self._cannot_store and not error:
+            log.info("group %s: positions are stored again", self.group)
+        self._cannot_store = error is not None
 
     async def _save(self, epoch: int, commits: Mapping[Partition, Commit]) -> Collection[Partition]:
         """Store positions, and return the partitions that have another owner in the store.

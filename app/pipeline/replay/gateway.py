@@ -20,7 +20,7 @@ from app.bindings.record import Record
 from app.bindings.transcode import EncodeOptions
 from app.delivery.backoff import retry_after
 from app.errors import BrokerUnavailable, SenderError
-from app.event.json_text import FAULTS
+from app.event.json_text import NOT_JSON
 from app.interfaces import Clock
 from app.libraries.httpx_client import httpx
 from app.pipeline.replay.topic import MARK, UPGRADED, Form, RetryWaits
@@ -131,7 +131,7 @@ def problem_of(answer: httpx.Response) -> tuple[bool, str]:
     """Return whether a later attempt may succeed, and the code of the problem."""
     try:
         body = msgspec.json.decode(answer.content)
-    except FAULTS:
+    except NOT_JSON:
         body = None
     problem = body if isinstance(body, dict) else {}
     code = str(problem.get("type", "")).rpartition(":")[2]

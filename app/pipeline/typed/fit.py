@@ -135,7 +135,7 @@ def judge(document: bytes | None, record: Properties) -> tuple[msgspec.Struct | 
     judging = _Judging()
     try:
         value = judging.value(record, Raw(json_text.single_value(document)), "/data")
-    except json_text.FAULTS as error:
+    except json_text.NOT_JSON as error:
         why = json_text.reason(document, error)
         return None, [Fault("data-not-json", f"The data is not JSON: {why}.", "/data")]
     except Exception as bug:  # noqa: BLE001 - a row must not end the archive
