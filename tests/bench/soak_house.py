@@ -118,7 +118,7 @@ class House:
             threads=len(list(Path(f"/proc/{pid}/task").iterdir())),
             lag=(subscription["lag"] or 0)
             + subscription["held"],  # None: the broker did not answer
-            disk=sum(each.stat().st_size for each in self._files()) / 1e6,
+            disk=sum(map(_size, self._files())) / 1e6,
         )
 
     def _files(self) -> list[Path]:
@@ -136,3 +136,10 @@ def _link(descriptor: Path) -> str:
         return str(descriptor.readlink())
     except OSError:
         return ""  # closed meanwhile
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0  # deleted meanwhile, as a journal of SQLite is
