@@ -54,6 +54,8 @@ class Host:
         self._outside = f"sky{network.number}v{number}"
         self._network = network
         self._dropped: Counter[str] = Counter()
+        self._lost: dict[str, int] = {}
+        self._limited = False
 
     def make(self) -> None:
         """Make the namespace with one interface, ``eth0``, on the bridge."""
@@ -134,10 +136,13 @@ class Host:
             self.run("nft", verb, "element", "inet", "proof", "cut", f"{{ {addresses} }}")
 
     def mend(self) -> None:
-        """End every cut and loss of this host."""
+        """End every cut, loss and limit of this host, and free its disk."""
         self._dropped.clear()
         self.run("nft", "flush", "set", "inet", "proof", "cut")
-        self.run("nft", "flush", "chain", "inet", "proof", "loss")
+        self._lost.clear()
+        self._write_losses()
+        self.limit(0)
+        self.free()
 
     def disk(self, megabytes: int) -> Path:
         """Return a new folder of this host, a file system in memory that is full at this size."""
@@ -160,19 +165,32 @@ class Host:
         (self._disk / FILLER).unlink(missing_ok=True)
 
     def lose(self, thousandths: int, other: str) -> None:
-        """Drop this share of the packets that ``other`` sends to this host, at random; 0 ends it."""
-        self.run("nft", "flush", "chain", "inet", "proof", "loss")
+        """Drop this share of the packets that ``other`` sends to this host, at random; 0 ends it.
+
+        The shares of other senders stay as they are.
+        """
+        self._lost.pop(other, None)
         if thousandths:
-            match = f"ip saddr {self._network[other].address} numgen random mod 1000 < {thousandths} drop"
-            self.run("nft", "add", "rule", "inet", "proof", "loss", *match.split())
+            self._lost[other] = thousandths
+        self._write_losses()
+
+    def _write_losses(self) -> None:
+        """Write one rule for each sender whose packets are lost."""
+        rules = (
+            f"add rule inet proof loss ip saddr {self._network[other].address}"
+            f" numgen random mod 1000 < {share} drop\n"
+            for other, share in self._lost.items()
+        )
+        self.run("nft", "-f", "-", stdin="flush chain inet proof loss\n" + "".join(rules))
 
     def limit(self, kilobits: int) -> None:
         """Limit what this host sends to this rate per second; 0 ends the limit."""
         if kilobits:
             shape = ("tbf", "rate", f"{kilobits}kbit", "burst", "32kb", "latency", "400ms")
             run("tc", "-n", self.namespace, "qdisc", "replace", "dev", "eth0", "root", *shape)
-        else:
+        elif self._limited:
             run("tc", "-n", self.namespace, "qdisc", "delete", "dev", "eth0", "root")
+        self._limited = bool(kilobits)
 
 
 def _as(user: str | None) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -178,6 +179,39 @@ def test_a_cut_of_one_direction_drops_packets_and_ends_with_the_last_that_asked_
         assert not ears.hears(0.1)
         both["two"].hear("one")
         assert ears.hears(60)
+
+
+def test_faults_of_one_host_end_one_by_one() -> None:
+    """Losses of several senders, a cut and a limit are independent of each other, and ``mend`` ends all of them."""
+    try:
+        hosts.check_machine()
+    except Missing as missing:
+        skip_or_fail(missing)
+    with network.Network(["target", "worker1", "worker2"]) as three:
+        target = three["target"]
+
+        def rules() -> tuple[list[int], bool, bool]:
+            """Return the lost thousandths, and whether a sender is cut and the rate limited."""
+            losses = target.run("nft", "list", "chain", "inet", "proof", "loss")
+            cut = target.run("nft", "list", "set", "inet", "proof", "cut")
+            shares = sorted(map(int, re.findall(r"mod 1000 < (\d+)", losses)))
+            shape = hosts.run("tc", "-n", target.namespace, "qdisc", "show", "dev", "eth0")
+            return shares, "elements" in cut, "tbf" in shape
+
+        target.limit(0)  # the end of a limit that was not begun
+        target.lose(50, "worker1")
+        target.lose(70, "worker2")
+        target.drop("worker1")
+        target.limit(512)
+        assert rules() == ([50, 70], True, True)
+        target.lose(90, "worker1")
+        assert rules() == ([70, 90], True, True)
+        target.lose(0, "worker2")
+        target.hear("worker1")
+        assert rules() == ([90], False, True)
+        target.drop("worker2")
+        target.mend()
+        assert rules() == ([], False, False)
 
 
 EVENT = Sent(
