@@ -1,8 +1,9 @@
 """A run in pieces: its folder has a history file for each piece, and what a piece leaves to the next one.
 
 A piece ends when every acknowledged event is delivered and the service has stopped in order. So the checker can judge
-the files of all pieces as one history. A piece that did not end has a file that ends in ``.part``, and its run cannot
-continue, because the next piece would not know which events are still to come.
+the files of all pieces as one history. A piece that did not end has a file that ends in ``.part``. It is judged too,
+because a run that loses events does not end. Its run cannot continue, because the next piece would not know which events are
+still to come.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from proof.history import Delivery, Fault, HistoryWriter, Record, Request, Terms
+from proof.history import Delivery, Fault, HistoryWriter, Record, Request, Terms, read_history
 
 
 class UnfinishedPiece(Exception):
@@ -26,6 +27,7 @@ class Totals:
         log: The kind of log.
         seed: The seed of the run.
         pieces: How many pieces have ended.
+        unfinished: How many pieces have begun and not ended.
         acknowledged: Acknowledged events.
         faults: Faults by their names.
         next: The number of the next event, by key.
@@ -41,6 +43,14 @@ class Totals:
     next: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     rate: float = 0.0
+    unfinished: int = 0
+
+    def count(self, record: Record) -> None:
+        """Count a record of the run."""
+        if isinstance(record, Request) and record.status in {200, 202}:
+            self.acknowledged += len(record.events)
+        elif isinstance(record, Fault):
+            self.faults[record.name] = self.faults.get(record.name, 0) + 1
 
 
 class PieceHistory(HistoryWriter):
@@ -66,15 +76,12 @@ class PieceHistory(HistoryWriter):
 
     def write(self, record: Record) -> None:
         super().write(record)
+        self.totals.count(record)
         if isinstance(record, Request):
             self.requests += 1
-            accepted = len(record.events) if record.status in {200, 202} else 0
-            self.acknowledged += accepted
-            self.totals.acknowledged += accepted
+            self.acknowledged += len(record.events) if record.status in {200, 202} else 0
         elif isinstance(record, Delivery) and record.status == 204:
             self.delivered.update(each.id for each in record.events)
-        elif isinstance(record, Fault):
-            self.totals.faults[record.name] = self.totals.faults.get(record.name, 0) + 1
 
 
 class Pieces:
@@ -91,8 +98,30 @@ class Pieces:
             UnfinishedPiece: A piece did not end.
             ValueError: The folder has a run of another log or seed.
         """
-        if unfinished := list(self.folder.glob("*.part")):
-            raise UnfinishedPiece(f"{unfinished[0]} did not end: begin again in another folder")
+        if self._parts:
+            raise UnfinishedPiece(f"{self._parts[0]} did not end: begin again in another folder")
+        return self._ended(log, seed)
+
+    def judged(self, log: str, seed: int) -> Totals:
+        """Return what all pieces have done, those that did not end as well.
+
+        Raises:
+            ValueError: The folder has a run of another log or seed.
+        """
+        totals = self._ended(log, seed)
+        for path in self._parts:
+            totals.unfinished += 1
+            times = []
+            for line in read_history([path]):
+                totals.count(line.record)
+                if isinstance(line.record, Request | Delivery | Fault):
+                    times += [line.record.start, line.record.end]
+                    times = [min(times), max(times)]
+            totals.seconds += times[1] - times[0] if times else 0.0
+        return totals
+
+    def _ended(self, log: str, seed: int) -> Totals:
+        """Return what the pieces have done that have ended."""
         if not self._state.exists():
             return Totals(log, seed)
         found = Totals(**json.loads(self._state.read_text()))
@@ -118,7 +147,12 @@ class Pieces:
 
     @property
     def files(self) -> list[Path]:
-        return sorted(self.folder.glob("piece*.jsonl"))
+        """The histories of all pieces, of which the last one may not have ended."""
+        return [*sorted(self.folder.glob("piece*.jsonl")), *self._parts]
+
+    @property
+    def _parts(self) -> list[Path]:
+        return sorted(self.folder.glob("piece*.part"))
 
     @property
     def _state(self) -> Path:

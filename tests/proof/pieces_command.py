@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.brokers import LOGS
-from proof.checker import judge, report
+from proof.checker import CONVICTED, judge, report
 from proof.pieces import Pieces
 from proof.runs_page import write
 
@@ -39,6 +39,9 @@ def run_or_judge(
         return 0
     judgement = judge(pieces.files)
     print(report(judgement, pieces.files))
+    totals = pieces.judged(asked.log, asked.seed)
+    if totals.unfinished:
+        print("The last piece did not end. What was still to be delivered counts as lost.")
     if asked.write:
-        write(asked.write, name, pieces.totals(asked.log, asked.seed), judgement)
-    return judgement.code
+        write(asked.write, name, totals, judgement)
+    return judgement.code or (CONVICTED if totals.unfinished else 0)

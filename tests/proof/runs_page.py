@@ -58,8 +58,16 @@ def cells_of(totals: Totals, judgement: Judgement) -> Sequence[str]:
     counts = judgement.counts
     faults = ", ".join(f"{count} {name}" for name, count in sorted(totals.faults.items())) or "0"
     repeats = ", ".join(f"{n:,} by {cause}" for cause, n in judgement.repeats.items()) or "0"
-    found = ", ".join(f"{count:,} {name}" for name, count in judgement.faults.items())
     return (
         f"{counts['acknowledged']:,}", f"{counts['unknown']:,}", faults, f"{counts['attempts']:,}", repeats,
-        f"convicted: {found}" if found else "clean", f"{totals.pieces}", f"{totals.seconds:,.0f}",
+        verdict(totals, judgement), f"{totals.pieces + totals.unfinished}", f"{totals.seconds:,.0f}",
     )  # fmt: skip
+
+
+def verdict(totals: Totals, judgement: Judgement) -> str:
+    """Return the verdict in words. A run whose last piece did not end is never clean."""
+    found = ", ".join(f"{count:,} {name}" for name, count in judgement.faults.items())
+    words = f"convicted: {found}" if found else "clean"
+    if totals.unfinished:
+        return f"did not end, {words}" if found else "did not end"
+    return words
