@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import exits, options, printing
+from app.cli import exits, options, printing, states
 from app.cli.admin_client import AdminClient
 from app.cli.states import state_word
 from app.cli.verbs import option, verb
@@ -141,9 +141,8 @@ def _up(health: Mapping[str, Any]) -> str:
 
 
 def _waits(each: Mapping[str, Any]) -> str | None:
-    ages = (each["oldest"], each["parked"]["oldest_seconds"])
-    known = [age for age in ages if age is not None]
-    return _span(max(known)) if known else None
+    oldest = states.oldest_seconds(each)
+    return None if oldest is None else _span(oldest)
 
 
 def _cause(each: Mapping[str, Any]) -> str | None:
@@ -182,8 +181,8 @@ _SUBSCRIPTIONS: Sequence[Column] = (
     ("per second", "per_second"),
     ("delivered", "delivered"),
     ("oldest", _waits),
-    ("parked", "parked.rows"),
-    ("dead letters", lambda each: sum(each["dead_letters"].values())),
+    ("parked", states.parked_rows),
+    ("dead letters", states.dead_letters),
     ("filter errors", "filter_errors"),
     ("cause", _cause),
 )

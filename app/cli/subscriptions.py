@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli import exits, options, printing, subscription_files, verbs
+from app.cli import exits, options, printing, states, subscription_files, verbs
 from app.cli.admin_client import AdminClient, subscription_path
 from app.cli.states import StateWord, api_state, state_word
 from app.cli.verbs import option
@@ -53,7 +53,8 @@ def list_(
 
     These are the subscriptions of the file and those of the API. STATE is `target fails` or `queue full`
     while the service pauses the subscription (its state is then paused in --json). OLDEST is the age of the oldest
-    event that was read or parked and is not delivered. ANSWERS counts the attempts of this process
+    event that was read or parked and is not delivered. A dash means that a value is unknown, or that there is
+    none. ANSWERS counts the attempts of this process
     by status, or by fault if no answer came: the three most frequent. NEEDS names what needs a
     person, as skybridge status does.
     """
@@ -63,8 +64,7 @@ def list_(
 
 
 def _oldest(each: Mapping[str, Any]) -> str | None:
-    ages = (each["health"]["oldest"], each["health"]["parked"]["oldest_seconds"])
-    oldest = max((age for age in ages if age is not None), default=None)
+    oldest = states.oldest_seconds(each["health"])
     return None if oldest is None else f"{oldest:.0f}s"
 
 
@@ -93,9 +93,9 @@ _SUBSCRIPTIONS: Sequence[Column] = (
     ("state", lambda each: state_word(each["health"])),
     ("broker", lambda each: "up" if each["health"]["broker_health"]["healthy"] else "down"),
     ("lag", "health.lag"),
-    ("parked", "health.parked.rows"),
+    ("parked", lambda each: states.parked_rows(each["health"])),
     ("oldest", _oldest),
-    ("dead letters", lambda each: sum(each["health"]["dead_letters"].values())),
+    ("dead letters", lambda each: states.dead_letters(each["health"])),
     ("filter errors", "health.filter_errors"),
     ("answers", lambda each: _answers(each["health"]["answers"])),
     ("needs", _needs),
@@ -116,20 +116,20 @@ def show(name: Name, *, service: AdminClient) -> None:
 
 def _show(status: Mapping[str, Any]) -> None:
     health = status["health"]
-    rows = {
+    lines = {
         "made by": status["place"] or status["origin"],
         "state": state_word(health),
         "cause": health["cause"] or "; ".join(status["faults"]),
         "needs": _needs(status),
         "broker": health["broker_health"]["cause"],
         "partitions": ", ".join(health["partitions"]),
-        "parked": health["parked"]["rows"] or None,
+        "parked": "unknown" if (rows := states.parked_rows(health)) is None else rows or None,
         **{word: health[word] for word in ("lag", "held", "in_flight", "last_error")},
         "filter errors": health["filter_errors"] or None,
         "answers": _answers(health["answers"]),
         "etag": status["etag"],
     }
-    for word, value in rows.items():
+    for word, value in lines.items():
         if value not in ("", None):
             printing.text_line(f"{word:<13} {printing.escape_line(str(value))}")
     for warning in status["warnings"]:

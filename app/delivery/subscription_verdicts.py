@@ -51,6 +51,9 @@ _TOO_OLD = frozenset({MAX_AGE, PARKED_TOO_LONG})
 class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about one subscription from which verdicts follow. Times are in seconds.
 
+    A count is None if the store or the broker does not report it. No verdict follows from such a count: it is not
+    taken for 0, nor for more than 0.
+
     Attributes:
         state: The state of its worker, as in ``SubscriptionStatus``.
         cause: Why it does not run or deliver.
@@ -66,14 +69,14 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
         lag: The unfinished records of the log, or None if unknown.
         lag_grew: The records by which the lag has grown since it last fell.
         lag_grows_for: The time since the lag last fell.
-        queued: The events in its pull queue.
+        queued: The events in its pull queue, or None if unknown.
         queue_bound: The most events of its pull queue, or None if it is not a pull subscription.
         queue_oldest: The age of the oldest event in the pull queue.
-        parked: The parked events, without redriven ones.
+        parked: The parked events, without redriven ones, or None if unknown.
         parked_keys: Their keys.
         parked_keyless: Those of them that have no key.
         parked_oldest: The age of the oldest of them.
-        letters: The number of dead letters by cause.
+        letters: The number of dead letters by cause, or None if unknown.
     """
 
     id: str
@@ -91,24 +94,25 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
     lag: int | None = 0
     lag_grew: int = 0
     lag_grows_for: float = 0.0
-    queued: int = 0
+    queued: int | None = 0
     queue_bound: int | None = None
     queue_oldest: float = 0.0
-    parked: int = 0
+    parked: int | None = 0
     parked_keys: int = 0
     parked_keyless: int = 0
     parked_oldest: float = 0.0
-    letters: Mapping[str, int] = {}
+    letters: Mapping[str, int] | None = {}
 
     @property
     def waits(self) -> bool:
-        """Return True if events wait for the target, or were given up."""
+        """Return True if events are known to wait for the target, or were given up."""
         return bool(self.held or self.lag or self.parked or self.letters)
 
     @property
     def queue_is_full(self) -> bool:
-        """Return True if the pull queue takes no event. A full queue takes none until an eighth of it is free."""
-        if self.queue_bound is None:
+        """Return True if the pull queue is known to take no event. A full queue takes none until an eighth of it
+        is free."""
+        if self.queue_bound is None or self.queued is None:
             return False
         free = self.queue_bound - self.queued
         return free <= 0 or (self.paused_for is not None and free < max(1, self.queue_bound // 8))
@@ -118,7 +122,8 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Return True if the target fails and does not recover by itself at once."""
         if self.paused_for is not None and self.failing_for >= GRACE:
             return True
-        steady = not self.letters or self.failing_for >= STEADY
+        has_no_letters = self.letters is not None and not self.letters
+        steady = has_no_letters or self.failing_for >= STEADY
         return self.failures >= FAILED and steady and self.waits
 
     @property
@@ -128,16 +133,18 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def retries(self) -> bool:
-        """Return True if events wait for their next attempt, so that trying them now has an effect."""
-        return self.paused_for is not None or bool(self.waiting or self.parked)
+        """Return True if events wait for their next attempt, or may wait, so that trying them now has an effect."""
+        return (
+            self.paused_for is not None or self.parked is None or bool(self.waiting or self.parked)
+        )
 
 
 def subscription_verdicts(facts: SubscriptionFacts) -> Iterator[OperatorVerdict]:
     """Yield what of one subscription needs a person, the gravest first."""
     yield from _state(facts)
     if facts.parked:
-        yield _parked(facts)
-    yield from letter_verdicts(facts.id, facts.letters)
+        yield _parked(facts, facts.parked)
+    yield from letter_verdicts(facts.id, facts.letters or {})
 
 
 def _state(facts: SubscriptionFacts) -> Iterator[OperatorVerdict]:
@@ -210,7 +217,7 @@ def _failing(facts: SubscriptionFacts) -> OperatorVerdict | None:
 def _late(facts: SubscriptionFacts) -> OperatorVerdict | None:
     """Return the verdict on events that wait too long although the target does not fail, or None."""
     attempts = f"skybridge attempts --subscription {facts.id}"
-    if facts.lag_grew > 0 and facts.lag_grows_for >= LATE:
+    if facts.lag is not None and facts.lag_grew > 0 and facts.lag_grows_for >= LATE:
         time = duration_text(facts.lag_grows_for)
         detail = f"its lag has grown by {facts.lag_grew} to {facts.lag} in {time}"
         cure = "raise its concurrency, or start more workers if the target answers fast"
@@ -232,11 +239,11 @@ def _late(facts: SubscriptionFacts) -> OperatorVerdict | None:
     return None
 
 
-def _parked(facts: SubscriptionFacts) -> OperatorVerdict:
+def _parked(facts: SubscriptionFacts, parked: int) -> OperatorVerdict:
     """Return the verdict on parked keys."""
     waits = duration_text(facts.parked_oldest)
-    verb = "is" if facts.parked == 1 else "are"
-    detail = f"{_parked_events(facts)} {verb} parked, the oldest for {waits}"
+    verb = "is" if parked == 1 else "are"
+    detail = f"{_parked_events(facts, parked)} {verb} parked, the oldest for {waits}"
     repair = "repair what the target refuses, then"
     if facts.paused or facts.state == "disabled":  # nothing is tried before it is resumed
         cure, command = f"{repair} resume the subscription", _restart(facts)
@@ -245,9 +252,9 @@ def _parked(facts: SubscriptionFacts) -> OperatorVerdict:
     return _verdict(facts, "parked-keys", "warning", detail, cure, command)
 
 
-def _parked_events(facts: SubscriptionFacts) -> str:
+def _parked_events(facts: SubscriptionFacts, parked: int) -> str:
     """Return the parked events with their keys: ``5 events of 2 keys``."""
-    events, keys = counted(facts.parked, "event"), counted(facts.parked_keys, "key")
+    events, keys = counted(parked, "event"), counted(facts.parked_keys, "key")
     if not facts.parked_keyless:
         return f"{events} of {keys}"
     if not facts.parked_keys:

@@ -64,7 +64,7 @@ class Drain:
         health = None if entry is None else entry.get("health")
         if self.is_over(item):
             return ""
-        if entry is None or not is_new or health is None or health["lag"] is None:
+        if entry is None or not is_new or health is None or _is_uncounted(health):
             return "It is not known whether all events are delivered"
         is_done = health["lag"] + health["parked"]["rows"] == 0
         # no number, with which the status would be written each second
@@ -105,3 +105,8 @@ class Drain:
         except KubernetesRefused as refused:
             if refused.status != NOT_FOUND:
                 raise
+
+
+def _is_uncounted(health: Mapping[str, Any]) -> bool:
+    """Return True if a log or the store did not report how many events are left."""
+    return health["lag"] is None or health["parked"] is None

@@ -13,7 +13,7 @@ from app.kubernetes.client import NOT_FOUND, KubernetesClient, KubernetesRefused
 from app.kubernetes.events import EventWriter, rfc3339
 from app.kubernetes.names import GROUP, PLURAL, subscription_id
 from app.kubernetes.outcome import Outcome
-from app.kubernetes.status import Status, delivering, differs, in_force, status_of
+from app.kubernetes.status import Status, dead_letters_in, delivering, differs, in_force, status_of
 
 _COUNTS_EVERY = 20.0  # seconds between two writes of a status in which only numbers changed
 _LETTERS_EVERY = 60.0  # seconds between two Events about dead letters of an object
@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 
 
 class _Letters(NamedTuple):
-    """The dead letters of the last Event about them, and its monotonic time."""
+    """The dead letters of the last Event about them, and its monotonic time. ``number`` is None if it is unknown."""
 
-    number: int
+    number: int | None
     at: float
 
 
@@ -157,17 +157,24 @@ class Reporter:
         now."""
         if (news := _stop_or_resume(before, health)) is not None:
             await self._events.write(item, *news)
-        known = _Letters(before.get("deadLetters", 0), 0.0) if earlier is None else earlier.letters
-        if health is None:
+        known = _letters_in(before) if earlier is None else earlier.letters
+        number = None if health is None else dead_letters_in(health)
+        if number is None:
             return known
-        number, now = sum(health["dead_letters"].values()), self._clock.monotonic()
-        if number <= known.number:
+        now = self._clock.monotonic()
+        if known.number is None or number <= known.number:
             return _Letters(number, known.at)  # some were redriven or discarded
         if known.at and now - known.at < _LETTERS_EVERY:
             return known
         new = f"{number - known.number} more dead letters; {number} in all."
         await self._events.write(item, "DeadLetters", f"{new} See: skybridge dead-letters list")
         return _Letters(number, now)
+
+
+def _letters_in(status: Mapping[str, Any]) -> _Letters:
+    """Return the dead letters in the status of an object. A status with a state but without the number was written
+    while the store did not answer."""
+    return _Letters(status.get("deadLetters", None if "state" in status else 0), 0.0)
 
 
 def _stop_or_resume(

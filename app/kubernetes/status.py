@@ -84,10 +84,18 @@ def status_of(
         each["lastTransitionTime"] = old["lastTransitionTime"] if same else now
     found: Status = {"id": subscription, "observedGeneration": generation, "conditions": conditions}
     if health is not None:
-        found |= {"state": health["state"], "deadLetters": sum(health["dead_letters"].values())}
+        found["state"] = health["state"]
+        if (letters := dead_letters_in(health)) is not None:
+            found["deadLetters"] = letters
         if health["lag"] is not None:
             found["lag"] = health["lag"]
     return found
+
+
+def dead_letters_in(health: Mapping[str, Any]) -> int | None:
+    """Return the number of dead letters of a subscription. Return None if the service could not count them."""
+    by_cause = health["dead_letters"]
+    return None if by_cause is None else sum(by_cause.values())
 
 
 def differs(before: Mapping[str, Any], now: Status, *, counts: bool) -> bool:

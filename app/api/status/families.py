@@ -135,18 +135,26 @@ def _lag(
 
 
 def store_families(
-    letters: Mapping[tuple[str, str], int], parked: Mapping[str, ParkedOfSubscription]
+    letters: Mapping[tuple[str, str], int] | None,
+    parked: Mapping[str, ParkedOfSubscription] | None,
 ) -> Iterator[Family]:
-    """Yield the metrics of the store. ``letters`` has the number of dead letters by subscription and cause."""
+    """Yield the metrics of the store. A value that is unknown has no sample, because 0 would be wrong.
+
+    Args:
+        letters: The number of dead letters by subscription and cause, or None if unknown.
+        parked: The parked events by subscription, or None if unknown.
+    """
     labels = ("subscription", "cause")
-    values: Mapping[tuple[str, ...], float] = {(*of,): count for of, count in letters.items()}
+    values: Mapping[tuple[str, ...], float] = {
+        (*of,): count for of, count in (letters or {}).items()
+    }
     yield Family(
         "dead_letters_stored",
         "Dead letters in the store, by subscription and cause.",
         labels,
         values,
     )
-    yield from _gauges("parked", _OF_PARKED, "subscription", parked)
+    yield from _gauges("parked", _OF_PARKED, "subscription", parked or {})
 
 
 _OF_SPOOLS: Gauges[SpoolView] = {

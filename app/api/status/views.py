@@ -94,12 +94,11 @@ async def _judged_status(parts: ReachableParts, shown: Redaction, slices: Slices
     views = await standings.views(await subscriptions.statuses(), slices)
     found = await _status(parts, views)
     letters, entries = await standings.letters(), await _entries(parts.of(Registry))
-    names = {each.id for each in entries}
     verdicts = attention(
         found,
         reloaded=_reloaded(parts.of(CurrentConfiguration), parts.of(Clock)),
-        deleted={name: each for name, each in letters.items() if name not in names},
-        broken=_broken(entries, {each.id for each in views}),
+        deleted=_deleted(letters, entries),
+        broken=_broken(entries or (), {each.id for each in views}),
     )
     return JudgedStatus(found, verdicts)
 
@@ -111,12 +110,23 @@ def _reloaded(configured: CurrentConfiguration, clock: Clock) -> float | None:
     return clock.now() - taken.at if changed else None
 
 
-async def _entries(registry: Registry) -> Sequence[SubscriptionEntry]:
-    """Return all subscriptions, or none if the store does not answer."""
+async def _entries(registry: Registry) -> Sequence[SubscriptionEntry] | None:
+    """Return all subscriptions, or None if the store does not answer."""
     try:
         return await registry.entries()
     except StoreUnavailable:
-        return ()
+        return None
+
+
+def _deleted(
+    letters: Mapping[str, Mapping[str, int]] | None, entries: Sequence[SubscriptionEntry] | None
+) -> Mapping[str, Mapping[str, int]]:
+    """Return the dead letters of subscriptions that do not exist. Return none if the subscriptions are unknown,
+    because an operator would discard the dead letters of existing ones."""
+    if letters is None or entries is None:
+        return {}
+    names = {each.id for each in entries}
+    return {name: each for name, each in letters.items() if name not in names}
 
 
 def _broken(

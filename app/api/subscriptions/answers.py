@@ -16,8 +16,7 @@ FILTER_ERRORS = (
 
 
 class ParkedOfSubscription(BaseModel):
-    """Parked events of a subscription in the store, which all processes share. Numbers are 0 if the store
-    does not answer."""
+    """Parked events of a subscription in the store, which all processes share."""
 
     rows: int = Field(0, description="number of parked events")
     keys: int = Field(0, description="number of their keys")
@@ -35,10 +34,13 @@ class ParkedOfSubscription(BaseModel):
 class PullQueueView(BaseModel):
     """The pull queue of a subscription in the store, which all processes share."""
 
-    waiting: int = Field(description="events that wait to be pulled or acknowledged")
+    waiting: int | None = Field(
+        description="events that wait to be pulled or acknowledged; null if the store does not answer"
+    )
     most: int = Field(description="most events of the queue, from sink.pull.max_waiting")
     oldest_seconds: float | None = Field(
-        description="age of the oldest event in the queue in seconds"
+        description="age of the oldest event in the queue in seconds; null if there is none, or if the store "
+        "does not answer"
     )
 
 
@@ -81,8 +83,12 @@ class SubscriptionView(CopyingView):
     )
     failures: int = Field(description="failed attempts of this process since its last success")
     failing_for: float = Field(description="seconds since the first of these failures, or 0")
-    parked: ParkedOfSubscription = Field(description="parked events of the subscription")
-    dead_letters: dict[str, int] = Field(description="number of dead letters by cause")
+    parked: ParkedOfSubscription | None = Field(
+        description="parked events of the subscription; null if the store does not answer"
+    )
+    dead_letters: dict[str, int] | None = Field(
+        description="number of dead letters by cause; null if the store does not answer"
+    )
     delivered: int = Field(description="events that this process delivered since its start")
     answers: dict[str, int] = Field(
         description="attempts of this process by status of the answer, or by fault if there was none, such as "
@@ -97,11 +103,13 @@ class SubscriptionView(CopyingView):
 def retry_command(health: SubscriptionView) -> str:
     """Return the command that tries the waiting events of a subscription now, or "" if none waits for its target.
 
-    A subscription that an operator or a 410 stopped has to be resumed instead."""
+    Parked events that the store does not report count as none. A subscription that an operator or a 410 stopped has
+    to be resumed instead."""
     stopped = health.state == "paused" and health.paused_for is None
     if stopped or health.state not in {"running", "paused", "elsewhere"}:
         return ""
-    waits = health.parked.rows > 0 or health.waiting > 0 or health.paused_for is not None
+    is_parked = health.parked is not None and health.parked.rows > 0
+    waits = is_parked or health.waiting > 0 or health.paused_for is not None
     return f"skybridge retry {health.id}" if waits else ""
 
 

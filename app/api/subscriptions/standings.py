@@ -26,8 +26,7 @@ from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
 from app.telemetry.filter_errors import COUNTER
 
-K = TypeVar("K")
-V = TypeVar("V")
+T = TypeVar("T")
 StandingT = TypeVar("StandingT", bound=Standing)
 
 GroupedCounter = Mapping[str, Mapping[str, int]]
@@ -53,11 +52,15 @@ class SubscriptionStatusReader:
         self._clock = clock
         self._shown = shown
         self._letters: Mapping[str, Mapping[str, int]] | None = None
+        self._has_asked_for_letters = False
 
-    async def letters(self) -> Mapping[str, Mapping[str, int]]:
-        """Return the number of dead letters by subscription, then by cause. The store is asked once."""
-        if self._letters is None:
-            self._letters = _by_subscription_and_cause(await letters_of(self._store))
+    async def letters(self) -> Mapping[str, Mapping[str, int]] | None:
+        """Return the number of dead letters by subscription, then by cause. Return None if the store does not
+        answer. The store is asked once."""
+        if not self._has_asked_for_letters:
+            self._has_asked_for_letters = True
+            found = await letters_of(self._store)
+            self._letters = None if found is None else _by_subscription_and_cause(found)
         return self._letters
 
     async def one(self, entry: SubscriptionEntry) -> Standing:
@@ -94,26 +97,20 @@ class SubscriptionStatusReader:
             answered=grouped(counts, "answers"),
             brokers=await brokers_of(self._logs),
             shown=self._shown,
-            queues=await self._queues(),
+            queues=await _if_available(self._store.pulled.count_all()),
             growth=self._subscriptions.lag_growth,
             wall=self._clock.now(),
         )
         return await slices.each((_view(each, now) for each in states), ROW)
 
-    async def _queues(self) -> Mapping[str, QueueCount] | None:
-        """Return the number of events in each pull queue. Return None if the store does not answer."""
-        try:
-            return await self._store.pulled.count_all()
-        except StoreUnavailable:
-            return None
-
 
 class _Now(NamedTuple):
-    """Values that are read once for all subscriptions."""
+    """Values that are read once for all subscriptions. ``dead``, ``parked`` and ``queues`` are None if the store
+    does not answer."""
 
     lag: Mapping[str, Sequence[int | None]]
-    dead: Mapping[str, Mapping[str, int]]
-    parked: Mapping[str, ParkedOfSubscription]
+    dead: Mapping[str, Mapping[str, int]] | None
+    parked: Mapping[str, ParkedOfSubscription] | None
     failed: Mapping[tuple[str, ...], int]
     delivered: GroupedCounter
     answered: GroupedCounter
@@ -136,19 +133,18 @@ def _error_text(status: int | None, detail: str) -> str:
 
 def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
     queue, growth = _queue(state, now), now.growth(state.group)
-    is_unknown = queue is not None and now.queues is None
     view = SubscriptionView.of(
         state,
         broker_health=now.brokers.get(state.broker, _UNKNOWN),
         partitions=list(map(str, state.partitions)),
         last_error=_error_text(state.last_status, now.shown.text(state.last_error)),
-        lag=None if is_unknown else _lag_of(now.lag.get(state.group, ()), queue),
+        lag=_lag_of(now.lag.get(state.group, ()), queue),
         lag_grew=growth.records,
         lag_grows_for=round(growth.seconds, 3),
         queue=queue,
         failing_for=round(state.failing_for, 3),
-        parked=now.parked.get(state.id, ParkedOfSubscription()),
-        dead_letters=now.dead.get(state.id, {}),
+        parked=_counted(now.parked, state.id, ParkedOfSubscription()),
+        dead_letters=_counted(now.dead, state.id, {}),
         delivered=now.delivered.get(state.id, {}).get("delivered", 0),
         answers=now.answered.get(state.id, {}),
         filter_errors=now.failed.get(("subscription", state.id), 0),
@@ -157,13 +153,21 @@ def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
     return view
 
 
+def _counted(counts: Mapping[str, T] | None, subscription: str, none: T) -> T | None:
+    """Return the count of a subscription, or ``none`` if the store has none of it. Return None if all counts are
+    unknown."""
+    return None if counts is None else counts.get(subscription, none)
+
+
 def _queue(state: SubscriptionStatus, now: _Now) -> PullQueueView | None:
-    """Return the pull queue of a subscription, or None if its sink is another."""
+    """Return the pull queue of a subscription, or None if its sink is another. The number of its events is None if
+    the store does not answer."""
     if state.queue_bound is None:
         return None
     count = None if now.queues is None else now.queues.get(state.id)
     if count is None:
-        return PullQueueView(waiting=0, most=state.queue_bound, oldest_seconds=None)
+        waiting = None if now.queues is None else 0
+        return PullQueueView(waiting=waiting, most=state.queue_bound, oldest_seconds=None)
     oldest = max(0.0, round(now.wall - count.oldest_ms / 1000, 3))
     return PullQueueView(waiting=count.rows, most=state.queue_bound, oldest_seconds=oldest)
 
@@ -207,9 +211,10 @@ def _lag_of(partitions: Sequence[int | None], queue: PullQueueView | None) -> in
     """Return the sum of the lags and of the events in the pull queue. Return None if one is unknown, because a
     partial sum would mislead."""
     known = [count for count in partitions if count is not None]
-    if not known or len(known) != len(partitions):
+    waiting = 0 if queue is None else queue.waiting
+    if not known or len(known) != len(partitions) or waiting is None:
         return None
-    return sum(known) + (0 if queue is None else queue.waiting)
+    return sum(known) + waiting
 
 
 async def brokers_of(logs: Mapping[str, Log]) -> dict[str, LogHealth]:
@@ -217,15 +222,16 @@ async def brokers_of(logs: Mapping[str, Log]) -> dict[str, LogHealth]:
     return {name: await log.health() for name, log in logs.items()}
 
 
-async def letters_of(store: Store) -> Mapping[tuple[str, str], int]:
-    """Return the number of dead letters by subscription and cause. It is empty if the store does not answer,
-    so that the other parts of the status are shown."""
-    return await _or_empty(store.letters.count(DeadLetterFilter()))
+async def letters_of(store: Store) -> Mapping[tuple[str, str], int] | None:
+    """Return the number of dead letters by subscription and cause. Return None if the store does not answer."""
+    return await _if_available(store.letters.count(DeadLetterFilter()))
 
 
-async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscription]:
-    """Return the parked events by subscription. It is empty if the store does not answer."""
-    found, now = await _or_empty(store.parked.count()), clock.now()
+async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscription] | None:
+    """Return the parked events by subscription. Return None if the store does not answer."""
+    found, now = await _if_available(store.parked.count()), clock.now()
+    if found is None:
+        return None
     return {
         name: ParkedOfSubscription(
             rows=each.rows,
@@ -238,9 +244,10 @@ async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscrip
     }
 
 
-async def _or_empty(asked: Awaitable[Mapping[K, V]]) -> Mapping[K, V]:
-    """Return the mapping that the store returns, or an empty mapping if the store is unavailable."""
+async def _if_available(asked: Awaitable[T]) -> T | None:
+    """Return the answer of the store, or None if the store is unavailable. The other parts of a status are then
+    still shown, and the caller reports the missing part as unknown."""
     try:
         return await asked
     except StoreUnavailable:
-        return {}
+        return None

@@ -13,6 +13,7 @@ from unittest.mock import AsyncMock
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 import topics_service
 from admin_app import admin_app, client_of
@@ -666,6 +667,57 @@ async def test_a_lag_without_the_events_of_the_pull_queue_is_unknown(
         (subscription,) = (await client.get("/status")).json()["subscriptions"]
         lags.append(subscription["lag"])
     assert lags == [0, None]
+
+
+async def test_counts_of_a_store_that_does_not_answer_are_null(
+    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A count of 0 would say that nothing is parked, given up or in the queue."""
+    status = SubscriptionStatus(
+        id="a", sink="pull", broker="log", state="running", group="g", queue_bound=5
+    )
+    monkeypatch.setattr(service, "statuses", AsyncMock(return_value=[status]))
+    (known,) = (await client.get("/status")).json()["subscriptions"]
+    assert known["parked"]["rows"] == known["queue"]["waiting"] == len(known["dead_letters"]) == 0
+    _make_counts_fail(service, monkeypatch)
+    (unknown,) = (await client.get("/status")).json()["subscriptions"]
+    assert unknown["parked"] is unknown["dead_letters"] is None
+    assert unknown["queue"] == {"waiting": None, "most": 5, "oldest_seconds": None}
+    assert unknown["attention"] == []
+
+
+async def test_unknown_counts_have_no_sample(
+    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.store.letters.rows.append(_letter(EVENT))
+    assert "\nskybridge_dead_letters_stored{" in (await client.get("/metrics")).text
+    _make_counts_fail(service, monkeypatch)
+    lines = (await client.get("/metrics")).text.splitlines()
+    names = ("skybridge_dead_letters_stored", "skybridge_parked_")
+    assert [each for each in lines if each.startswith(names) and "_total" not in each] == []
+
+
+def _make_counts_fail(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the store count nothing, as it does when it is too slow."""
+    for table, verb in (("letters", "count"), ("parked", "count"), ("pulled", "count_all")):
+        failing = AsyncMock(side_effect=StoreUnavailable("slow"))
+        monkeypatch.setattr(getattr(service.store, table), verb, failing)
+
+
+async def test_dead_letters_are_not_those_of_a_deleted_subscription_if_subscriptions_are_unknown(
+    service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their cure would be to discard them."""
+    service.store.letters.rows.append(replace(_letter(EVENT), subscription="of-the-api"))
+    (found,) = _of_dead_letters(await client.get("/status"))
+    assert found["detail"].startswith("dead letters of a deleted subscription")
+    monkeypatch.setattr(service, "entries", AsyncMock(side_effect=StoreUnavailable("slow")))
+    assert _of_dead_letters(await client.get("/status")) == []
+
+
+def _of_dead_letters(answer: httpx.Response) -> list[dict[str, Any]]:
+    """Return the verdicts on dead letters."""
+    return [each for each in answer.json()["attention"] if each["verdict"] == "dead-letters"]
 
 
 async def test_dead_letters_show_cause_and_message(

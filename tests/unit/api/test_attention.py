@@ -15,7 +15,9 @@ from app.api.subscriptions.answers import (
     ParkedOfSubscription,
     PullQueueView,
     SubscriptionView,
+    retry_command,
 )
+from app.api.subscriptions.facts import facts_of
 from app.delivery.subscription_verdicts import FAILED, LATE, STEADY, SubscriptionFacts
 from app.model.cause import Cause
 from app.model.operator_verdict import OperatorVerdict
@@ -122,6 +124,15 @@ def test_facts_of_a_subscription_are_read_in_its_answer(
     settings: dict[str, Any], verdict: str
 ) -> None:
     assert needs(a_status(a_subscription(**settings))) == [(verdict, "subscription billing")]
+
+
+def test_unknown_counts_are_no_facts() -> None:
+    unread = PullQueueView(waiting=None, most=9, oldest_seconds=None)
+    view = a_subscription(parked=None, dead_letters=None, queue=unread, failures=FAILED)
+    facts = facts_of(view)
+    assert facts.parked is facts.letters is facts.queued is None
+    assert needs(a_status(view)) == []
+    assert retry_command(view) == ""
 
 
 def test_redriven_events_in_the_store_are_not_parked() -> None:

@@ -55,6 +55,10 @@ def rows(*words: str) -> list[dict[str, str]]:
             {"PARKED": "5", "OLDEST": "75s"},
         ),
         (
+            {"oldest": 3.2, "parked": None, "dead_letters": None},
+            {"PARKED": "-", "OLDEST": "-", "DEAD_LETTERS": "-"},
+        ),
+        (
             {"lag": None, "broker_health": {"healthy": False, "cause": "connection refused"}},
             {"BROKER": "down", "LAG": "-"},
         ),
@@ -79,6 +83,23 @@ def test_a_subscription_that_looks_well_and_is_not(
     answers["/v1/subscriptions"] = [{"id": "b", "origin": "file", "health": HEALTH | health}]
     (row,) = rows("subscriptions", "list")
     assert shown.items() <= row.items()
+
+
+@pytest.mark.parametrize(
+    ("parked", "line"),
+    [(None, "parked        unknown"), ({"rows": 5, "oldest_seconds": 1.0}, "parked        5")],
+)
+def test_one_subscription_is_shown_with_its_parked_events_if_they_are_known(
+    answers: dict[str, Any], parked: Any, line: str
+) -> None:
+    """Without the line there are none."""
+    shown = HEALTH | {"partitions": [], "held": 0, "in_flight": 0, "last_error": ""}
+    answers["/v1/subscriptions/b"] = {"id": "b"}
+    answers["/v1/subscriptions/b/status"] = {
+        "origin": "file", "place": "", "faults": [], "warnings": [], "etag": "1",
+        "health": shown | {"parked": parked},
+    }  # fmt: skip
+    assert line in CliRunner().invoke(app, ["subscriptions", "show", "b"]).stdout.splitlines()
 
 
 def test_topics_of_a_broker_that_is_away_are_missed(answers: dict[str, Any]) -> None:

@@ -127,6 +127,14 @@ def test_one_screen_shows_each_part(looks: list[dict[str, Any]]) -> None:
     assert ["/data", "3.0GiB", "4.0GiB", "75"] in lines
 
 
+def test_counts_that_the_store_did_not_report_are_dashes(looks: list[dict[str, Any]]) -> None:
+    """Not 0: something may be parked, and be older than what the process holds."""
+    unknown = {"oldest": 3.0, "parked": None, "dead_letters": None}
+    looks.append({**STATUS, "subscriptions": [SUBSCRIPTION | unknown]})
+    lines = [line.split() for line in status("--interval", "0").stdout.splitlines()]
+    assert ["billing", "running", "4", "-", "20", "-", "-", "-", "0", "-"] in lines
+
+
 def test_what_needs_a_person_is_on_top_and_the_exit_code_says_so(
     looks: list[dict[str, Any]],
 ) -> None:

@@ -35,6 +35,22 @@ OF_SUBSCRIPTION: list[tuple[str, Facts, list[tuple[str, str, str]]]] = [
     ("starting", {"state": "starting"}, []),
     ("elsewhere", {"state": "elsewhere"}, []),
     ("no lag known", {"lag": None}, []),
+    ("no lag known, which grew before", {"lag": None, "lag_grew": 9, "lag_grows_for": LATE}, []),
+    ("no count known", {"parked": None, "letters": None, "queued": None, "queue_bound": 9}, []),
+    ("failed, and no count known", {**FAILING, "parked": None, "letters": None}, []),
+    (
+        "failed a moment ago, and dead letters unknown",
+        {**FAILING, "failing_for": 0.1, "held": 3, "letters": None},
+        [],
+    ),
+    (
+        "failing with dead letters, and it is unknown whether events are parked",
+        {**FAILING, "held": 1, "parked": None, "letters": {"status-415": 1}},
+        [
+            ("endpoint-fails", "the target fails, the last 3 attempts failed: 500", RETRY),
+            ("dead-letters", "dead letters (status-415: 1)", REDRIVE),
+        ],
+    ),
     (
         "broker away",
         {"broker": "main", "broker_cause": "refused", **FAILING, "lag": 1},

@@ -103,6 +103,21 @@ async def test_dead_letters_are_reported_once_and_at_most_once_a_minute(house):
     assert [each["count"] for each in house.cluster.repeated] == [2, 3]
 
 
+async def test_an_unknown_number_of_dead_letters_is_neither_shown_nor_taken_for_none(house):
+    """The next number would else be reported as new dead letters."""
+    many, unknown = {**RUNNING, "dead_letters": {"refused": 5}}, {**RUNNING, "dead_letters": None}
+    await house.report(many)
+    await house.report(unknown, after=60.0)
+    assert house.cluster.statuses[-1]["deadLetters"] is None
+    await house.report(many, after=60.0)
+    house.item["status"] = {"state": "running"}  # a new operator reads a status without the number
+    house.reporter.forget(("team", "a"))
+    await house.report(many, after=60.0)
+    assert [each["reason"] for each in house.cluster.events] == ["DeadLetters"]
+    await house.report({**RUNNING, "dead_letters": {"refused": 6}}, after=60.0)
+    assert house.cluster.events[-1]["message"].startswith("1 more dead letters; 6 in all")
+
+
 async def test_an_object_of_another_installation_gets_an_event_and_keeps_its_status(house):
     house.item["status"] = {"operator": "skybridge/other"}
     await house.reporter.report_foreign(house.item)

@@ -3,7 +3,7 @@ import type { ListedSubscription, Status, SubscriptionHealth } from "../api/type
 import { count, rate } from "../format";
 import { link } from "../router";
 import { delivered, published, rateNow, sent, type Sample } from "../samples";
-import { sinkKind, type Document } from "../subscription/words";
+import { parkedIn, sinkKind, type Document } from "../subscription/words";
 import { hindranceOf, wordsOf } from "../verdicts";
 
 /** `flows`, nothing comes now, somebody stopped it, or it does not get through. */
@@ -189,10 +189,11 @@ function noteOf({ health }: ListedSubscription, now: number | null): string {
   return found ? wordsOf(found) : `${rate(now)} /s`;
 }
 
-/** What is unfinished, each with its own number: events of parked keys are no part of the lag. */
+/** What is unfinished, each with its own number: events of parked keys are no part of the lag. A dash is unknown. */
 function leftOf(health: SubscriptionHealth): string {
   const lag = `lag ${count(health.lag)}`;
-  return health.parked.rows ? `${lag}, ${count(health.parked.rows)} parked` : lag;
+  const parked = parkedIn(health);
+  return parked === 0 ? lag : `${lag}, ${count(parked)} parked`;
 }
 
 const GRAVEST: State[] = ["idle", "paused", "flows", "failing"];

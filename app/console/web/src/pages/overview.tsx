@@ -4,6 +4,7 @@ import { bytes, count, duration, milliseconds, plural, rate, tickMilliseconds } 
 import { useHistory } from "../history";
 import { link } from "../router";
 import { useStatus } from "../status";
+import { lettersIn, parkedIn } from "../subscription/words";
 import { Badge } from "../ui/badge";
 import { Chart } from "../ui/chart";
 import { Empty, Loading } from "../ui/empty";
@@ -43,13 +44,14 @@ function Whose({ status, process }: { status: Status; process: History["process"
   );
 }
 
-function sum(values: (number | null | undefined)[]): number {
-  return values.reduce<number>((total, each) => total + (each ?? 0), 0);
+/** Null if one of them is unknown: a smaller sum would look like less work. */
+function sum(values: (number | null)[]): number | null {
+  return values.reduce((total, each) => (total === null || each === null ? null : total + each), 0);
 }
 
 function Figures({ now, status }: { now: Point | undefined; status: Status }) {
-  const letters = sum(status.subscriptions.flatMap((each) => Object.values(each.dead_letters)));
-  const parked = sum(status.subscriptions.map((each) => each.parked.rows));
+  const letters = sum(status.subscriptions.map(lettersIn));
+  const parked = sum(status.subscriptions.map(parkedIn));
   const lag = now?.lag ?? sum(status.subscriptions.map((each) => each.lag));
   const running = status.subscriptions.filter((each) => each.state === "running").length;
   return (

@@ -11,7 +11,7 @@ import { useStatus } from "../status";
 import { Detail } from "../subscription/detail";
 import { Edit } from "../subscription/edit";
 import { State } from "../subscription/state";
-import { oldestOf, sinkOf, sourceOf, summed } from "../subscription/words";
+import { lettersIn, oldestOf, parkedIn, sinkOf, sourceOf } from "../subscription/words";
 import { Code } from "../ui/code";
 import { Cut, CutAddress } from "../ui/cut";
 import { Empty, Loading } from "../ui/empty";
@@ -142,17 +142,17 @@ const COLUMNS: Column<Row>[] = [
   { title: "Out /s", number: true, width: "4.25rem", phone: false, cell: (row) => rate(row.rate) },
   { title: "Lag", number: true, width: "4.5rem", phone: "3.75rem", cell: ({ health }) => count(health.lag) },
   { title: "Oldest", spare: true, phone: false, number: true, width: "5.25rem", cell: ({ health }) => duration(oldestOf(health)) },
-  { title: "Parked", number: true, width: "4.5rem", phone: "4rem", cell: ({ health }) => coloured(health.parked.rows, "warn") },
+  { title: "Parked", number: true, width: "4.5rem", phone: "4rem", cell: ({ health }) => coloured(parkedIn(health), "warn") },
   {
     title: "Dead letters",
     number: true,
     width: "6.75rem",
     phone: false,
-    cell: ({ health }) => coloured(summed(health.dead_letters), "bad"),
+    cell: ({ health }) => coloured(lettersIn(health), "bad"),
   },
 ];
 
-function coloured(value: number, tone: string) {
+function coloured(value: number | null, tone: string) {
   return <span class={value ? `${tone}-text` : undefined}>{count(value)}</span>;
 }
 

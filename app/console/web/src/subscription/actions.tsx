@@ -16,7 +16,7 @@ import { Icon } from "../ui/icons";
 import { ProblemBox } from "../ui/problem";
 import { ReplayDialog } from "./replay";
 import { TryNow, waits } from "./retry";
-import { isHalted, sinkKind, sourceOf, type Document } from "./words";
+import { isHalted, parkedIn, sinkKind, sourceOf, type Document } from "./words";
 
 interface Props {
   standing: Standing;
@@ -167,7 +167,8 @@ function Answer({ answer }: { answer: TestAnswer }) {
   );
 }
 
-function parkedOf(rows: number): string {
+function parkedOf(rows: number | null): string {
+  if (rows === null) return "The store does not report its parked events; they are deleted with it.";
   if (!rows) return "";
   return rows === 1 ? "1 parked event is deleted with it." : `${count(rows)} parked events are deleted with it.`;
 }
@@ -195,7 +196,7 @@ function Delete({ standing, open, close, document }: { standing: Standing; open:
       onConfirm={confirmed}
     >
       <p>
-        It no longer reads {document ? sourceOf(document) : "its topics"}. {parkedOf(health.parked.rows)} Its dead letters
+        It no longer reads {document ? sourceOf(document) : "its topics"}. {parkedOf(parkedIn(health))} Its dead letters
         stay.
       </p>
     </Confirm>

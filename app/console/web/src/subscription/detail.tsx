@@ -15,7 +15,7 @@ import { Live } from "./live";
 import { State } from "./state";
 import { Letters, Parked } from "./waiting";
 import { hindranceOf, wordsOf } from "../verdicts";
-import { jsonOf, sinkOf, sourceOf, summed, type Document } from "./words";
+import { jsonOf, lettersIn, parkedIn, sinkOf, sourceOf, type Document } from "./words";
 
 const EVERY = 1250; // milliseconds
 
@@ -56,8 +56,8 @@ export function Detail({ id, part }: { id: string; part: string }) {
       {part === "" && <Live id={id} health={health} document={document.value} />}
       {part === "settings" && document.value && <Settings standing={value} document={document.value} />}
       {part === "attempts" && <Attempts health={health} />}
-      {part === "parked" && <Parked id={id} rows={health.parked.rows} />}
-      {part === "dead-letters" && <Letters id={id} count={summed(health.dead_letters)} />}
+      {part === "parked" && <Parked id={id} rows={parkedIn(health)} />}
+      {part === "dead-letters" && <Letters id={id} count={lettersIn(health)} />}
     </div>
   );
 }
@@ -70,14 +70,14 @@ export async function documentOf(id: string, signal?: AbortSignal): Promise<Docu
 }
 
 function tabsOf(id: string, health: SubscriptionHealth) {
-  const counted = (title: string, count: number) => (count ? `${title} (${count})` : title);
+  const counted = (title: string, count: number | null) => (count ? `${title} (${count})` : title);
   return [
     { id: "", title: "Now", href: link(["subscriptions", id]) },
     { id: "attempts", title: "Attempts", href: link(["subscriptions", id, "attempts"]) },
-    { id: "parked", title: counted("Parked", health.parked.rows), href: link(["subscriptions", id, "parked"]) },
+    { id: "parked", title: counted("Parked", parkedIn(health)), href: link(["subscriptions", id, "parked"]) },
     {
       id: "dead-letters",
-      title: counted("Dead letters", summed(health.dead_letters)),
+      title: counted("Dead letters", lettersIn(health)),
       href: link(["subscriptions", id, "dead-letters"]),
     },
     { id: "settings", title: "Settings", href: link(["subscriptions", id, "settings"]) },

@@ -13,7 +13,7 @@ import { Empty } from "../ui/empty";
 import { Card, Figure } from "../ui/page";
 import { AttemptTable, useAttempts } from "./attempts";
 import { ReplayProgress } from "./replay";
-import { oldestOf, sourceOf, summed, type Document } from "./words";
+import { lettersIn, oldestOf, parkedIn, sourceOf, summed, type Document } from "./words";
 
 const SHOWN = 12;
 
@@ -40,15 +40,15 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
         )}
         <Figure
           name="Parked"
-          value={count(health.parked.rows)}
+          value={count(parkedIn(health))}
           href={link(["subscriptions", id, "parked"])}
-          {...(health.parked.rows ? { tone: "warn" } : {})}
+          {...(parkedIn(health) ? { tone: "warn" } : {})}
         />
         <Figure
           name="Dead letters"
-          value={count(summed(health.dead_letters))}
+          value={count(lettersIn(health))}
           href={link(["subscriptions", id, "dead-letters"])}
-          {...(summed(health.dead_letters) ? { tone: "bad" } : {})}
+          {...(lettersIn(health) ? { tone: "bad" } : {})}
         />
       </div>
       <Charts id={id} samples={withHistory(samples, id, history)} />
@@ -69,7 +69,7 @@ export function Live({ id, health, document }: { id: string; health: Subscriptio
 /** Without attempts: what waits, or how to send the first event. */
 function First({ health, document }: { health: SubscriptionHealth; document: Document | undefined }) {
   const { id, queue, delivered: done, lag, broker, broker_health } = health;
-  if (queue && queue.waiting > 0)
+  if (queue?.waiting)
     return (
       <Empty title={`${plural(queue.waiting, "event")} ${queue.waiting === 1 ? "waits" : "wait"} to be pulled`} icon="events">
         <Allowed scope="pull">

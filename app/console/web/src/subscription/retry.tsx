@@ -10,7 +10,7 @@ import { changed } from "../status";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { ProblemBox } from "../ui/problem";
-import { isHalted } from "./words";
+import { isHalted, parkedIn } from "./words";
 
 interface Props {
   id: string;
@@ -21,10 +21,10 @@ interface Props {
 
 const TRIED = new Set(["running", "paused", "elsewhere"]); // states in which a retry has an effect
 
-/** True if a retry would try something: events wait for their target, and nobody stopped the subscription. */
+/** True if a retry would try something: events are known to wait for their target, and nobody stopped the subscription. */
 export function waits(health: SubscriptionHealth): boolean {
-  const { state, paused_for, parked, waiting } = health;
-  return TRIED.has(state) && !isHalted(health) && (paused_for !== null || parked.rows > 0 || waiting > 0);
+  const { state, paused_for, waiting } = health;
+  return TRIED.has(state) && !isHalted(health) && (paused_for !== null || Boolean(parkedIn(health)) || waiting > 0);
 }
 
 export function TryNow({ id, event, done }: Props) {

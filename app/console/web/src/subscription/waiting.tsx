@@ -14,8 +14,8 @@ import { ParkedTable } from "./parked_keys";
 const EVERY = 10_000; // milliseconds
 const CALM = 5_000;
 
-/** `rows`: how many there are now. */
-export function Parked({ id, rows }: { id: string; rows: number }) {
+/** `rows`: how many there are now; null if unknown. */
+export function Parked({ id, rows }: { id: string; rows: number | null }) {
   const moved = useCalm(rows, CALM);
   const { value, problem, reload } = useLoad(
     (signal) => api.get("/v1/parked/keys", { query: { subscription: id, limit: 1000 }, signal }),
@@ -37,8 +37,8 @@ export function Parked({ id, rows }: { id: string; rows: number }) {
   );
 }
 
-/** `count`: how many there are now. */
-export function Letters({ id, count }: { id: string; count: number }) {
+/** `count`: how many there are now; null if unknown. */
+export function Letters({ id, count }: { id: string; count: number | null }) {
   const { may } = useSession();
   const moved = useCalm(count, CALM);
   const { value, problem, reload } = useLoad(

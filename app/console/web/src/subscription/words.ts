@@ -30,8 +30,10 @@ export function sinkKind(document: Document): SinkKind {
   return "webhook";
 }
 
-/** Seconds that its oldest event waits: in the log, or in its pull queue. */
+/** Seconds that its oldest event waits: in the log, or in its pull queue. Null if there is none, or if the queue is
+ * unknown: its oldest event may wait longer. */
 export function oldestOf({ oldest, queue }: SubscriptionHealth): number | null {
+  if (queue && queue.waiting === null) return null;
   const inQueue = queue?.oldest_seconds ?? null;
   return oldest === null || inQueue === null ? (oldest ?? inQueue) : Math.max(oldest, inQueue);
 }
@@ -44,5 +46,11 @@ export function isHalted({ state, paused_for }: SubscriptionHealth): boolean {
 export function summed(counts: Record<string, number>): number {
   return Object.values(counts).reduce((total, each) => total + each, 0);
 }
+
+/** Its parked events; null if the store does not answer. */
+export const parkedIn = ({ parked }: SubscriptionHealth): number | null => parked && parked.rows;
+
+/** Its dead letters; null if the store does not answer. */
+export const lettersIn = ({ dead_letters }: SubscriptionHealth): number | null => dead_letters && summed(dead_letters);
 
 export const jsonOf = (document: Document): Json => document as Json;
