@@ -221,14 +221,19 @@ class Recorder:
         }
 
     async def _lag(self) -> int | None:
-        """Return the lag of all groups, with the events in pull queues. Brokers that do not answer are left
-        out."""
-        lags: dict[str, int] = {}
-        for each in await self._subscriptions.lag():
+        """Return the lag of all groups, with the events in pull queues. Brokers that do not answer and partitions
+        of unknown lag are left out. A group with such a partition gets no sample of its own."""
+        lags, self._lags = (
+            dict[str, int](),
+            {},
+        )  # a failure below leaves no earlier lags as present ones
+        partitions = await self._subscriptions.lag()
+        for each in partitions:
             lags[each.group] = lags.get(each.group, 0) + (each.lag or 0)
         for group, waiting in (await self._queues()).items():
             lags[group] = lags.get(group, 0) + waiting
-        self._lags = lags
+        unknown = {each.group for each in partitions if each.lag is None}
+        self._lags = {group: lag for group, lag in lags.items() if group not in unknown}
         return sum(lags.values())
 
     async def _queues(self) -> Mapping[str, int]:

@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -123,6 +124,23 @@ async def test_what_nobody_can_say_is_null() -> None:
         raise StoreUnavailable("it is away")
 
     assert await CachedNumber(away, clock.monotonic).value() is None
+
+
+async def test_only_a_known_lag_becomes_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier or partial lag would be drawn as the present one."""
+    service: Any = Busy()
+    stopped = asyncio.Event()
+    recorder = Recorder(service, service.store, service.counters, service.clock, stopped)
+    known = GroupLag("h", "events", 0, "1", 5)
+    lags = [*await service.lag(), known]
+    monkeypatch.setattr(service, "lag", AsyncMock(return_value=lags))
+    assert await recorder._lag() == 15
+    assert recorder._lags == {"h": 5}
+    failing = AsyncMock(side_effect=StoreUnavailable("slow"))
+    monkeypatch.setattr(service.store.pulled, "count_all", failing)
+    with pytest.raises(StoreUnavailable):
+        await recorder._lag()
+    assert recorder._lags == {}
 
 
 class Busy(FakeTopicsService):
