@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import Any
 
 from proof.faults import WAYS, Step
+from proof.names import MODES, NAME
 from proof.scenario import NOTHING_LOST, WARM, Scenario, spans
-from proof.service_hosts import GATEWAYS, WORKERS
+from proof.service_hosts import GATEWAYS, SUBSCRIPTIONS, TARGET_PORT, WORKERS
 
 Draw = Callable[[Random], list[Step]]
+DRIFTS = (-3600, -60, -20, 20, 60, 3600)  # seconds by which a wall clock is ahead
+
+
+def by_name(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the change that gives the target a name, for which workers ask DNS."""
+    changed = [
+        {**each, "sink": f"http://{NAME}:{TARGET_PORT}/{each['id']}"}
+        for each in settings["subscriptions"]
+    ]
+    return {"subscriptions": changed, "webhooks": {"allow_private": [NAME, "10.0.0.0/8"]}}
 
 
 class Attacks:
@@ -19,13 +31,23 @@ class Attacks:
         cluster: The kind of the cluster, with which the names of its scenarios begin.
         brokers: The hosts that gateways and workers connect to.
         pattern: What a step calls all hosts of the cluster, such as ``kafka*``.
+        leader: The attack of ``leader_cut_off`` in words.
+        more: Other hosts of the cluster, such as those that keep the events of the brokers.
     """
 
-    def __init__(self, cluster: str, brokers: Sequence[str], pattern: str) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        brokers: Sequence[str],
+        pattern: str,
+        leader: str = "The leader is cut from its followers.",
+        more: Sequence[str] = (),
+    ) -> None:
         self._cluster, self._brokers, self._pattern = cluster, brokers, pattern
+        self._leader, self._more = leader, more
 
     def leader_cut_off(self, dice: Random) -> list[Step]:
-        """The leader does not reach the other brokers. Gateways and workers reach all of them."""
+        """The broker that leads does not reach the other brokers. Gateways and workers reach all of them."""
         drawn = spans(dice, 2, (12, 20), (12, 16))
         return [Step("leader", "cut from", *span, self._pattern) for span in drawn]
 
@@ -38,10 +60,12 @@ class Attacks:
         return steps
 
     def one_way(self, dice: Random) -> list[Step]:
-        """Packets are lost in one direction alone: to brokers, from brokers, to workers."""
+        """Packets are lost in one direction alone, at a broker, at a worker and at a gateway, and once more."""
         steps = []
-        for begin, end in spans(dice, 4, (8, 14), (5, 8)):
-            host = dice.choice((*self._brokers, *WORKERS, *GATEWAYS))
+        roles = [self._brokers, WORKERS, GATEWAYS]
+        drawn = dice.sample([*roles, dice.choice(roles)], 4)
+        for role, (begin, end) in zip(drawn, spans(dice, 4, (8, 14), (5, 8)), strict=True):
+            host = dice.choice(role)
             ours = host not in self._brokers
             others = self._pattern if ours else dice.choice((self._pattern, "worker* gateway*"))
             steps.append(Step(host, dice.choice(("deaf to", "mute to")), begin, end, others))
@@ -93,32 +117,79 @@ class Attacks:
             steps.append(Step(worker, way, begin, end, self._pattern))
         return steps
 
-    def everything(self, minutes: float, more: Sequence[str] = ()) -> Draw:
-        """Return a drawer of faults at all hosts, and at ``more`` of the cluster, for so many minutes."""
+    def everything(self, minutes: float) -> Draw:
+        """Return a drawer of faults at all hosts for so many minutes.
+
+        Every fault of a deck comes once before one comes again.
+        """
 
         def draw(dice: Random) -> list[Step]:
             steps, at, last = [], WARM, minutes * 60
-            hosts = (*self._brokers, *more, *WORKERS, *GATEWAYS, "store", "target")
+            deck: list[tuple[str, str, str]] = []
             while at < last:
+                deck = deck or self._deck(dice)
+                host, fault, value = deck.pop()
                 end = round(at + dice.uniform(3, 15), 1)
-                steps.append(self._any_fault(dice, dice.choice(hosts), round(at, 1), end))
+                steps.append(Step(host, fault, round(at, 1), end, value))
                 at = end + dice.uniform(1, 6) if dice.random() < 0.7 else at + 2
             return _apart(steps)
 
         return draw
 
-    def _any_fault(self, dice: Random, host: str, begin: float, end: float) -> Step:
-        if host == "target":
-            mode = dice.choice(("silent", "close", "refuse", "refuse-all"))
-            return Step(host, "answers", begin, end, f"{dice.choice(('steady', 'moody'))} {mode}")
-        fault = dice.choice(("killed", "paused", "restarted", *WAYS))
-        value = dice.choice(("rest", self._pattern)) if fault in WAYS else ""
-        return Step(host, fault, begin, end, value)
+    def _deck(self, dice: Random) -> list[tuple[str, str, str]]:
+        """Return faults in a random order: a host, the name of a fault and its value."""
+        programs = [
+            (self._brokers, ("killed", "paused", "restarted", dice.choice(WAYS))),
+            (self._more, ("killed", dice.choice(WAYS))),
+            (WORKERS, ("killed", "paused", dice.choice(WAYS))),
+            (GATEWAYS, (dice.choice(("killed", "restarted")), dice.choice(WAYS))),
+            (("store",), (dice.choice(("killed", "paused", "restarted")), dice.choice(WAYS))),
+        ]
+        deck = [
+            (dice.choice(hosts), fault, self._others(dice, hosts) if fault in WAYS else "")
+            for hosts, faults in programs
+            for fault in faults
+            if hosts
+        ]
+        deck += [*self._at_the_target(dice), *self._at_lines(dice)]
+        deck += [(dice.choice(disks), "disk full", "") for disks in (self._disks,) if disks]
+        dice.shuffle(deck)
+        return deck
+
+    def _others(self, dice: Random, hosts: Sequence[str]) -> str:
+        """Return from whom hosts are cut. The store does not speak with the brokers."""
+        return "rest" if "store" in hosts else dice.choice(("rest", self._pattern))
+
+    def _at_the_target(self, dice: Random) -> list[tuple[str, str, str]]:
+        modes = ("silent", "close", "refuse", "refuse-all")
+        subscriptions = dice.sample(SUBSCRIPTIONS * 2, len(modes))
+        answers = [" ".join(pair) for pair in zip(subscriptions, modes, strict=True)]
+        return [
+            *(("target", "answers", each) for each in answers),
+            ("target", "DNS", dice.choice(MODES[1:])),
+            ("target", "milliseconds late", str(dice.choice((50, 100, 500)))),
+        ]
+
+    def _at_lines(self, dice: Random) -> list[tuple[str, str, str]]:
+        """Return faults of lines and clocks, and the pause of a subscription."""
+        ours = (*WORKERS, *GATEWAYS)
+        return [
+            (dice.choice(WORKERS), "packets lost", "target 100"),
+            (dice.choice(ours), "packets lost", f"{dice.choice(self._brokers)} 100"),
+            (dice.choice(ours), "kilobits a second", "512"),
+            (dice.choice(ours), "clock", str(dice.choice(DRIFTS))),
+            (WORKERS[0], "subscription paused", dice.choice(SUBSCRIPTIONS)),
+        ]
+
+    @property
+    def _disks(self) -> Sequence[str]:
+        """The hosts whose disk can be full."""
+        return [each for each in self._more if each.startswith("bookie")]
 
     def scenarios(self) -> list[Scenario]:
         """Return the scenarios of these attacks."""
         rows: Sequence[tuple[str, str, Draw]] = (
-            ("leader", "The leader is cut from its followers.", self.leader_cut_off),
+            ("leader", self._leader, self.leader_cut_off),
             ("minority", "A cut leaves a broker, a gateway and a worker alone.", self.minority),
             ("one-way", "Packets arrive in one direction alone.", self.one_way),
             ("flapping", "A network fails and returns every 2 s.", self.flapping),
@@ -130,7 +201,7 @@ class Attacks:
                 "A worker is cut from the brokers, not from the target.",
                 self.worker_cut_from_log,
             ),
-            ("random", "All faults at random, for five minutes.", self.everything(5)),
+            ("random", "Faults of all kinds at random, for five minutes.", self.everything(5)),
         )
         return [
             Scenario(
@@ -139,11 +210,16 @@ class Attacks:
                 _CLAIMS.get(name, NOTHING_LOST),
                 attack,
                 draw,
+                **_MORE.get(name, {}),
             )
             for name, attack, draw in rows
         ]
 
 
+_MORE: Mapping[str, Mapping[str, Any]] = {
+    "lease": {"signs": ("moved", "repeated")},
+    "random": {"changes": by_name, "clocks": True},
+}
 _CLAIMS = {"lease": "A worker that lost the brokers does not deliver beyond its lease."}
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from random import Random
-from typing import Any
 
-from proof.attacks import Draw
+from proof.attacks import DRIFTS, Draw, by_name
 from proof.faults import WAYS, Step
-from proof.names import NAME
 from proof.scenario import NOTHING_LOST, WARM, Scenario, spans
-from proof.service_hosts import GATEWAYS, TARGET_PORT, WORKERS
+from proof.service_hosts import GATEWAYS, WORKERS
 
 
 def worker_cut_from_target(dice: Random) -> list[Step]:
@@ -27,7 +24,7 @@ def clocks(dice: Random) -> list[Step]:
     steps = [
         Step(host, "clock", round(dice.uniform(0, 8), 1), round(dice.uniform(25, 45), 1), drift)
         for host in (*GATEWAYS, *WORKERS)
-        if (drift := str(dice.choice((-3600, -60, -20, 20, 60, 3600))))
+        if (drift := str(dice.choice(DRIFTS)))
     ]
     return [
         *steps,
@@ -37,12 +34,14 @@ def clocks(dice: Random) -> list[Step]:
 
 
 def poor_line(dice: Random) -> list[Step]:
-    """5 % of the packets between workers and target are lost, and every byte is 100 ms late in each direction."""
+    """5 % of the packets between workers and target are lost, and every byte is 100 ms late in each direction. A worker sends
+    at most 256 kbit/s."""
     end = round(dice.uniform(40, 50), 1)
     lossy = [Step(host, "packets lost", WARM, end, "target 50") for host in WORKERS]
     return [
         *lossy,
         Step("target", "milliseconds late", WARM, end, "100"),
+        Step(dice.choice(WORKERS), "kilobits a second", WARM, end, "256"),
         Step(dice.choice(WORKERS), "killed", 20, 24),
     ]
 
@@ -67,24 +66,21 @@ def lying_names(dice: Random) -> list[Step]:
     return [*steps, Step(dice.choice(WORKERS), "killed", 9, 13)]
 
 
-def by_name(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the change that gives the target a name, for which workers ask DNS."""
-    changed = [
-        {**each, "sink": f"http://{NAME}:{TARGET_PORT}/{each['id']}"}
-        for each in settings["subscriptions"]
-    ]
-    return {"subscriptions": changed, "webhooks": {"allow_private": [NAME, "10.0.0.0/8"]}}
-
-
 def pausing(brokers: str) -> Draw:
-    """Return a drawer: a subscription is paused and resumed, while a worker is killed, paused or cut from the brokers."""
+    """Return a drawer: a subscription is paused while a worker is killed, paused or cut from the brokers.
+
+    The worker is whole again early in the pause, so that for ten seconds it could begin what it must not.
+    """
 
     def draw(dice: Random) -> list[Step]:
         steps = []
-        for begin, end in spans(dice, 4, (6, 8), (4, 6)):
+        faults = dice.sample((("killed", ""), ("paused", ""), ("cut from", brokers)), 3)
+        for (fault, value), (begin, end) in zip(
+            faults, spans(dice, 3, (14, 16), (6, 8)), strict=True
+        ):
             worker = dice.choice(WORKERS[1:])  # the first one is asked to pause the subscription
-            fault, value = dice.choice((("killed", ""), ("paused", ""), ("cut from", brokers)))
-            steps.append(Step(worker, fault, begin - 1, end - 1, value))
+            whole = round(begin + dice.uniform(2, 4), 1)
+            steps.append(Step(worker, fault, begin - 1, whole, value))
             steps.append(Step(WORKERS[0], "subscription paused", begin, end, "steady"))
         return steps
 
@@ -99,14 +95,14 @@ def service_scenarios(cluster: str, brokers: str) -> list[Scenario]:
         brokers: What a step calls all hosts that workers connect to, such as ``kafka*``.
     """
     return [
-        Scenario(f"{cluster}-target", cluster, NOTHING_LOST, "A worker is cut from the target, not from the brokers.", worker_cut_from_target),
+        Scenario(f"{cluster}-target", cluster, NOTHING_LOST, "A worker is cut from the target, not from the brokers.", worker_cut_from_target, signs=("failed", "silence", "moved", "repeated")),
         Scenario(f"{cluster}-clocks", cluster, NOTHING_LOST, "Wall clocks are up to two hours apart, and step.", clocks, clocks=True),
-        Scenario(f"{cluster}-line", cluster, NOTHING_LOST, "5 % loss and 200 ms to the target.", poor_line),
-        Scenario(f"{cluster}-silent", cluster, NOTHING_LOST, "Targets accept and never answer.", silent_target),
-        Scenario(f"{cluster}-names", cluster, NOTHING_LOST, "DNS lies and hangs.", lying_names, by_name),
+        Scenario(f"{cluster}-line", cluster, NOTHING_LOST, "5 % loss, 200 ms and a slow line to the target.", poor_line, signs=("failed", "moved", "repeated")),
+        Scenario(f"{cluster}-silent", cluster, NOTHING_LOST, "Targets accept and never answer.", silent_target, signs=("failed",)),
+        Scenario(f"{cluster}-names", cluster, NOTHING_LOST, "DNS lies and hangs.", lying_names, by_name, signs=("silence", "moved")),
         Scenario(
             f"{cluster}-pause", cluster,
             "No attempt begins more than 2 s after `:pause` was answered.",
-            "A subscription is paused while workers fail.", pausing(brokers),
+            "A subscription is paused while workers fail.", pausing(brokers), signs=("paused", "moved", "repeated"),
         ),
     ]  # fmt: skip

@@ -6,8 +6,9 @@
     ... the same again         continues with the next piece
     ... --judge --write docs/proof.md      judges all pieces, and writes their row into the page
 
-The first seconds of the first piece measure the full load. A fault is drawn from the seed: the service or its broker is
-killed, the service stands still, or the webhook refuses some events or all, is silent, or closes the connection.
+The first seconds of the first piece measure the full load. The faults come in an order of the seed, and each comes once before
+one comes again: the service or its broker is killed, the service stands still, or the webhook refuses some events or all,
+is silent, or closes the connection.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from proof.history import Fault, Terms
 from proof.pieces import Pieces
@@ -68,13 +71,22 @@ async def measure(service: SingleService) -> float:
     return (service.history.acknowledged - before) / (time.monotonic() - begun) / 2
 
 
-async def fail_each_minute(service: SingleService, seconds: float, dice: random.Random) -> None:
-    """Let a fault happen each minute, until the time is over."""
+def deck(seed: int, names: Sequence[str]) -> Iterator[str]:
+    """Return the faults of a run without end. Each of ``names`` comes once before one comes again."""
+    dice = random.Random(seed)
+    while True:
+        yield from dice.sample(names, len(names))
+
+
+async def fail_each_minute(service: SingleService, seconds: float) -> None:
+    """Let a fault happen each minute, until the time is over. Continue after the faults of earlier pieces."""
+    totals = service.history.totals
     names = ["killed", "paused", *MODES, *(["broker killed"] if service.broker else [])]
+    faults = islice(deck(totals.seed, names), sum(totals.faults.values()), None)
     over = time.monotonic() + seconds
     while (left := over - time.monotonic()) > EVERY:
         await asyncio.sleep(EVERY / 2)
-        name = dice.choice(names)
+        name = next(faults)
         await fail(service, name)
         seen = service.history
         print(f"{left:.0f} s left: {name}, {seen.acknowledged:,} acknowledged", flush=True)
@@ -95,8 +107,7 @@ async def piece(pieces: Pieces, asked: argparse.Namespace) -> None:
             totals.rate = await measure(service)
             for sender in service.senders:
                 sender.pace = asked.keys / totals.rate
-        dice = random.Random(f"{asked.seed} {totals.pieces}")
-        await fail_each_minute(service, asked.minutes * 60, dice)
+        await fail_each_minute(service, asked.minutes * 60)
         await service.finish()
     pieces.end(history, time.monotonic() - begun)
     print(f"{totals.acknowledged:,} acknowledged in {totals.pieces} pieces, {totals.faults}")

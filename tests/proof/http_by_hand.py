@@ -80,11 +80,14 @@ class Sent(NamedTuple):
         return _event({**COMMON, **self.attributes}, self.data.encode())
 
 
-def binary_request(host: str, event: Sent) -> bytes:
-    """Return a POST of one event in binary mode."""
+_RECEIPTS = {"prefer": "return=representation"}
+
+
+def binary_request(host: str, event: Sent, *, receipt: bool = False) -> bytes:
+    """Return a POST of one event in binary mode, which asks for the receipt of the event if ``receipt`` is true."""
     fields = {f"ce-{name}": quote(value, safe=_SAFE) for name, value in event.attributes.items()}
     common = {"content-type": COMMON["datacontenttype"], "ce-specversion": COMMON["specversion"]}
-    return _post(host, {**common, **fields}, event.data)
+    return _post(host, {**common, **fields, **(_RECEIPTS if receipt else {})}, event.data)
 
 
 def batch_request(host: str, events: Sequence[Sent]) -> bytes:
@@ -93,8 +96,7 @@ def batch_request(host: str, events: Sequence[Sent]) -> bytes:
         json.dumps({**COMMON, **each.attributes})[:-1] + f', "data": {each.data}}}'
         for each in events
     )
-    headers = {"content-type": BATCH, "prefer": "return=representation"}
-    return _post(host, headers, f"[{','.join(items)}]")
+    return _post(host, {"content-type": BATCH, **_RECEIPTS}, f"[{','.join(items)}]")
 
 
 def receipts(answer: Message, count: int) -> list[str | None]:

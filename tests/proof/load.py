@@ -1,8 +1,9 @@
 """The senders of the laboratory: numbered events per key, one request of a key at a time, each until it is acknowledged.
 
 A program of the host ``load``. A sender that is not acknowledged repeats the request at the other gateway. The order of the
-events of a key is therefore defined, whichever gateway accepted them. Every request is in the history. When standard
-input closes, the senders finish the request at hand, for at most ``PATIENCE`` seconds, and the program ends.
+events of a key is therefore defined, whichever gateway accepted them. Every batch and every second event that is sent alone
+asks for receipts, because the gateway reads requests with and without this wish in different ways. Every request is in the
+history. When standard input closes, the senders finish the request at hand, for at most ``PATIENCE`` seconds, and the program ends.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class Sender:
         self._sizes, self._turns = sizes, turns
         self.pace, self.next = pace, first
         self._gateways = list(gateways)
+        self._asks = False  # whether the last event that was sent alone asked for its receipt
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -167,8 +169,11 @@ class Sender:
         assert self._stream is not None
         reader, writer = self._stream
         host = f"{self._gateways[0].address}:{self._gateways[0].port}"
-        one = len(events) == 1
-        writer.write(binary_request(host, events[0]) if one else batch_request(host, events))
+        if len(events) == 1:
+            self._asks = not self._asks
+            writer.write(binary_request(host, events[0], receipt=self._asks))
+        else:
+            writer.write(batch_request(host, events))
         return await read_message(reader)
 
     def _drop(self) -> None:

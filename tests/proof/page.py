@@ -19,22 +19,25 @@ if TYPE_CHECKING:
 
 BEGIN, END = "<!-- scenarios -->", "<!-- end of scenarios -->"
 HEADINGS = (
-    "scenario", "attack", "seeds", "acknowledged", "unknown", "attempts", "repeated, as allowed", "verdict",
-    "longest gap", "seconds", "commit, date, load",
+    "scenario", "attack", "seeds", "acknowledged", "unanswered", "attempts", "repeated, as allowed", "verdict",
+    "longest gap", "seconds, calm", "commit, date, load",
 )  # fmt: skip
+_NONE = "-"  # in a cell of a row without this figure
 _ROW = re.compile(r"^\| `([\w-]+)` \|.*$", re.MULTILINE)
 
 
 def verdict(result: Result) -> str:
     """Return the verdict of a trial in words."""
-    if result.remarks and not result.counts:
-        return "no verdict"
-    if result.remarks and not result.scenario.convicts:
-        return "; ".join(["not as it must be", *result.remarks])
+    if not result.counts:
+        return "; ".join(result.remarks) or "no verdict"
     found = ", ".join(f"{count:,} {name}" for name, count in result.verdicts.items())
-    if not result.verdicts:
-        return "clean" if result.counts.get("acknowledged") else "nothing was acknowledged"
-    return f"convicted: {found}"
+    if result.remarks and not result.scenario.convicts:
+        words = ["not as it must be", *result.remarks, f"convicted: {found}" if found else ""]
+    elif found:
+        words = [f"convicted: {found}"]
+    else:
+        words = ["clean" if result.counts.get("acknowledged") else "nothing was acknowledged"]
+    return "; ".join(filter(None, [*words, *result.notes]))
 
 
 def write(page: Path, result: Result, version: str) -> None:
@@ -42,11 +45,9 @@ def write(page: Path, result: Result, version: str) -> None:
 
     Args:
         page: The page, with both markers.
-        result: The result of a trial that came to its end; another one is not written.
+        result: The result of a trial. If it did not come to its end, its row has no counts.
         version: The cluster, in words.
     """
-    if not result.counts:
-        return
     with one_at_a_time("proof-page"):
         _write(page, result, version)
 
@@ -67,8 +68,10 @@ def table(rows: Mapping[str, str], remarks: Mapping[str, str]) -> str:
     """Return the table with its rows in the order of the scenarios, and the clusters below it."""
     head = f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}\n"
     order = [each.name for each in SCENARIOS if each.name in rows]
+    missing = ", ".join(f"`{each.name}`" for each in SCENARIOS if each.name not in rows)
+    without = f"Not run yet: {missing}.\n\n" if missing else ""
     below = "\n".join(remarks[name] for name in sorted(remarks))
-    return head + "".join(f"{rows[name]}\n" for name in order) + f"\n{below}\n"
+    return head + "".join(f"{rows[name]}\n" for name in order) + f"\n{without}{below}\n"
 
 
 def row(result: Result, seeds: str, commit: str) -> str:
@@ -80,16 +83,19 @@ def row(result: Result, seeds: str, commit: str) -> str:
         f"`{result.scenario.name}`",
         attack(result.scenario),
         seeds,
-        f"{counts['acknowledged']:,}",
-        f"{counts['unknown']:,}",
-        f"{counts['attempts']:,}",
-        repeats,
-        verdict(result),
-        f"{result.gap:.0f} s",
-        f"{result.seconds:.0f}",
+        *([f"{counts['acknowledged']:,}", f"{result.unanswered:,}", f"{counts['attempts']:,}", repeats]
+          if counts else [_NONE] * 4),
+        in_cell(verdict(result)),
+        f"{result.gap:.0f} s" if counts else _NONE,
+        f"{result.seconds:.0f}, {result.calm:.0f}" if counts else _NONE,
         f"{commit}, {day}, {os.getloadavg()[0]:.0f}",
-    )
+    )  # fmt: skip
     return f"| {' | '.join(cells)} |"
+
+
+def in_cell(text: str) -> str:
+    """Return the first line of a text, short enough for a cell of a table."""
+    return text.partition("\n")[0].replace("|", "/")[:300]
 
 
 def attack(scenario: Scenario) -> str:
@@ -101,7 +107,7 @@ def _seeds_before(known: str, result: Result) -> str:
     """Return the seeds of this row: those of the same commit and verdict, and the new one."""
     cells = [each.strip() for each in known.strip("|").split("|")]
     same = len(cells) == len(HEADINGS) and cells[10].startswith(f"{commit()},")
-    before = cells[2].split(", ") if same and cells[7] == verdict(result) else []
+    before = cells[2].split(", ") if same and cells[7] == in_cell(verdict(result)) else []
     return ", ".join(dict.fromkeys([*before, str(result.seed)]))
 
 
@@ -110,6 +116,6 @@ def _remarks(known: str) -> dict[str, str]:
 
 
 def commit() -> str:
-    """Return the short name of the commit, marked if files of the service differ from it."""
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "app")
+    """Return the short name of the commit, marked if files of the service or of the proof differ from it."""
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "app", "tests/proof")
     return git("rev-parse", "--short", "HEAD").strip() + (" with changes" if changed else "")

@@ -17,6 +17,10 @@ class Result:
         counts: The size of the history, as the checker counts it.
         text: What the checker said.
         gap: The longest time in seconds without an acknowledged request.
+        unanswered: Requests without an answer, or with one that leaves open whether the events are stored.
+        calm: Seconds of the run outside of the window of every fault, in which nothing may be repeated.
+        signs: What showed that the attack had an effect, by the names in ``proof.scenario_signs``.
+        notes: What a reader of the verdict should know, although the run is as it must be.
         remarks: What was seen besides the history, such as a service that did not stop in order.
     """
 
@@ -28,6 +32,10 @@ class Result:
     repeats: Mapping[str, int] = field(default_factory=dict)
     text: str = ""
     gap: float = 0.0
+    unanswered: int = 0
+    calm: float = 0.0
+    signs: Mapping[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @property

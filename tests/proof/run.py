@@ -76,10 +76,10 @@ def attempt(trial: Trial) -> Result:
         result = trial.run()
     except Exception as error:  # noqa: BLE001 - the next scenario begins with a healed cluster
         traceback.print_exc()
-        trial.result.remarks.append(f"did not come to its end: {error}")
+        trial.result.remarks.insert(0, f"did not come to its end: {error}")
         return trial.result
     say(result.text)
-    for remark in result.remarks:
+    for remark in (*result.remarks, *result.notes):
         say(f"remark: {remark}")
     end = "as it must be" if result.as_expected else "NOT AS IT MUST BE"
     say(f"{result.scenario.name}: {page.verdict(result)} ({end}) in {result.seconds:.0f} s")

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from proof.attacks import Attacks
-from proof.attacks_service import service_scenarios, silent_target
+from proof.attacks_service import pausing, service_scenarios, silent_target
 from proof.faults import Step
 from proof.kafka_cluster_hosts import NAMES as KAFKA
 from proof.scenario import Scenario, spans
@@ -60,6 +60,12 @@ SCENARIOS: Sequence[Scenario] = (
         "Control: a worker that keeps its partitions, and a store that does not fence it, deliver beyond the lease.",
         "A worker is cut from the brokers, not from the target.", ATTACKS.worker_cut_from_log,
         gives_up="fence", convicts="two owners",
+    ),
+    Scenario(
+        "kafka-pause-ignored", "kafka",
+        "Control: a worker that ignores `:pause` begins attempts in the pause.",
+        "A subscription is paused while workers fail.", pausing("kafka*"),
+        gives_up="pause", convicts="begun in pause", signs=("paused",),
     ),
     Scenario(
         "kafka-silent-unordered", "kafka",

@@ -8,10 +8,12 @@ from random import Random
 from proof.attacks import Attacks
 from proof.attacks_service import service_scenarios
 from proof.faults import Step
-from proof.pulsar_cluster_hosts import BOOKIES, BROKERS
+from proof.pulsar_cluster_hosts import BOOKIES, BROKERS, KEEPER
 from proof.scenario import NOTHING_LOST, Scenario, spans
 
-ATTACKS = Attacks("pulsar", BROKERS, "pulsar*")
+ATTACKS = Attacks(
+    "pulsar", BROKERS, "pulsar*", "The brokers are cut from each other.", (*BOOKIES, KEEPER)
+)
 
 
 def cut_from_bookies(dice: Random) -> list[Step]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from pages import CHECKOUT
 from proof import hosts, network, page
 from proof.checker import judge
 from proof.clock import ShiftedClock
+from proof.endurance import deck
 from proof.faults import FAULTS, WAYS, Step, isolates, named
 from proof.history import Delivery, HistoryWriter, Request, Terms, read_history
 from proof.http_by_hand import (
@@ -28,6 +31,7 @@ from proof.http_by_hand import (
     Sent,
     binary_request,
     read_message,
+    received,
 )
 from proof.laboratory import CLUSTERS, hosts_of
 from proof.load import Gateway, Sender
@@ -35,6 +39,7 @@ from proof.progress import Progress
 from proof.relay import Relay
 from proof.result import Result
 from proof.scenario import Scenario
+from proof.scenario_signs import LEAST, Pauses, note_signs, outside
 from proof.scenarios import SCENARIOS, scenario
 from proof.target import Attempts, Target
 from proof.unsafe import GIVEN_UP
@@ -75,6 +80,48 @@ def test_a_host_has_one_fault_of_its_process_at_a_time(each: Scenario) -> None:
             if step.fault in {"paused", "killed", "restarted"}:
                 assert step.begin >= until.get(step.host, 0)
                 until[step.host] = step.end
+
+
+def test_one_way_disturbs_a_host_of_each_role() -> None:
+    for each in SCENARIOS:
+        if each.name.endswith("-one-way"):
+            for seed in SEEDS:
+                hit = {step.host.rstrip("123") for step in each.table(seed)}
+                assert len(hit) == 3
+                assert {"worker", "gateway"} < hit
+
+
+@pytest.mark.parametrize("each", [each for each in SCENARIOS if "-random" in each.name])
+def test_random_faults_are_of_all_kinds(each: Scenario) -> None:
+    tables = [step for seed in range(1, 7) for step in each.table(seed)]
+    unused = {"replaced"} if each.cluster == "pulsar" else {"replaced", "disk full"}
+    assert {step.fault for step in tables} == set(FAULTS) - unused
+    others = {"load", "name"}
+    assert {step.host for step in tables} == set(hosts_of(each.cluster)) - others
+
+
+def test_a_worker_that_fails_in_a_pause_has_ten_seconds_of_it_to_misbehave() -> None:
+    for seed in SEEDS:
+        table = scenario("kafka-pause").table(seed)
+        pauses = [step for step in table if step.fault == "subscription paused"]
+        faults = [step for step in table if step.fault != "subscription paused"]
+        assert len(pauses) == len(faults) == 3
+        assert {step.fault for step in faults} == {"killed", "paused", "cut from"}
+        for pause, fault in zip(pauses, faults, strict=True):
+            assert fault.begin < pause.begin < fault.end <= pause.end - 10
+
+
+def test_each_fault_of_endurance_comes_once_before_one_comes_again() -> None:
+    names = ["a", "b", "c"]
+    drawn = list(islice(deck(1, names), 9))
+    assert [sorted(drawn[at : at + 3]) for at in (0, 3, 6)] == [names] * 3
+    assert drawn == list(islice(deck(1, names), 9))
+
+
+def test_the_signs_of_an_attack_are_known() -> None:
+    for each in SCENARIOS:
+        assert each.signs
+        assert set(each.signs) <= set(LEAST)
 
 
 def test_what_a_control_gives_up_is_known_and_must_be_convicted() -> None:
@@ -307,6 +354,7 @@ def test_progress_is_read_from_growing_files_and_the_checker_agrees(tmp_path: Pa
     sent.close()
     got.close()
     assert (progress.missing(), progress.attempts) == (0, 2)
+    assert (progress.span, progress.failed, progress.moved) == ((1, 2), 1, 0)
     assert judge([load, target]).faults == {}
 
 
@@ -334,7 +382,8 @@ class Outcomes:
 
     @classmethod
     def clean(cls, seed: int) -> Result:
-        return Result(SCENARIOS[0], seed, 95.4, {}, cls.COUNTS, {"fault": 4}, gap=11.6)
+        figures: Any = {"gap": 11.6, "unanswered": 7, "calm": 31.2}
+        return Result(SCENARIOS[0], seed, 95.4, {}, cls.COUNTS, {"fault": 4}, **figures)
 
     @classmethod
     def control(cls, verdicts: dict[str, int]) -> Result:
@@ -356,18 +405,123 @@ def test_a_result_replaces_the_row_of_its_scenario_in_the_page(tmp_path: Path) -
     page.write(file, Outcomes.control({"lost": 3}), "Kafka 4.3, three brokers")
     for seed in (1, 2, 2):
         page.write(file, Outcomes.clean(seed), "Kafka 4.3, three brokers")
-    page.write(file, Result(SCENARIOS[0], 9), "a run that did not come to its end")
     text = file.read_text()
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert [row.split("|")[1].strip() for row in rows] == [
         "`kafka-leader`",
         "`kafka-leader-relaxed`",
     ]
-    assert "| 1, 2 | 1,200 | 3 | 2,500 | 4 by fault | clean | 12 s | 95 |" in rows[0]
+    assert "| 1, 2 | 1,200 | 7 | 2,500 | 4 by fault | clean | 12 s | 95, 31 |" in rows[0]
+    assert "`kafka-lease`" in text.partition("Not run yet: ")[2], (
+        "scenarios without a row are named"
+    )
+    assert "`kafka-leader`" not in text.partition("Not run yet: ")[2]
     assert "convicted: 3 lost" in rows[1]
     assert text.count("- kafka: Kafka 4.3, three brokers.") == 1
     assert text.startswith("# Proof\n")
     assert text.endswith("\n\nBelow.\n")
+
+
+def test_a_trial_that_did_not_come_to_its_end_replaces_the_row_of_an_earlier_one(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "proof.md"
+    file.write_text(f"{page.BEGIN}\n{page.END}\n")
+    page.write(file, Outcomes.clean(1), "Kafka")
+    failed = Result(SCENARIOS[0], 1, remarks=["did not come to its end: a | b\nand more lines"])
+    page.write(file, failed, "Kafka")
+    (row,) = [line for line in file.read_text().splitlines() if line.startswith("| `")]
+    assert "| did not come to its end: a / b |" in row
+    assert "clean" not in row
+    assert row.count("|") == len(page.HEADINGS) + 1
+
+
+def test_a_commit_is_marked_if_the_proof_differs_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(page, "git", lambda *words: asked.append(words) or "")
+    page.commit()
+    assert asked[0][-2:] == ("app", "tests/proof")
+
+
+def test_a_run_without_a_sign_of_its_attack_says_so_and_does_not_fail() -> None:
+    progress = Progress(Path("load"), Path("target"), ["steady"])
+    result = Outcomes.clean(1)
+    result.repeats = {}
+    note_signs(result, progress, Pauses())
+    assert page.verdict(result) == "clean; no sign of the attack"
+    assert result.as_expected
+    progress.moved = 2
+    result = Outcomes.clean(1)
+    note_signs(result, progress, Pauses())
+    assert result.signs == {"moved": 2, "repeated": 4}
+    assert page.verdict(result) == "clean"
+
+
+def test_a_pause_without_an_answer_fails_only_an_attack_by_pauses() -> None:
+    pauses = Pauses()
+    pauses.note("pause", "steady", 200)
+    pauses.note("resume", "steady", None)
+    assert pauses.waiting == {"steady"}, "it is resumed again in the end"
+    pauses.note("pause", "steady", 503)
+    for name, as_expected in (("kafka-pause", False), ("kafka-random", True)):
+        result = Outcomes.clean(1)
+        result.scenario = scenario(name)
+        note_signs(result, Progress(Path("a"), Path("b"), ["steady"]), pauses)
+        assert result.as_expected is as_expected
+        assert "1 of 2 pauses were not answered 2xx" in page.verdict(result)
+
+
+def test_the_calm_part_of_a_run_is_outside_of_the_window_of_every_fault() -> None:
+    assert outside([], 10, 30) == 20
+    assert outside([(12, 15), (14, 20), (25, 40)], 10, 30) == 7
+    assert outside([(0, 5), (35, 40)], 10, 30) == 20
+    assert outside([(5, 50)], 10, 30) == 0
+
+
+async def test_batches_and_every_second_single_event_have_receipts(tmp_path: Path) -> None:
+    asked: list[tuple[bool, bool]] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                request = await read_message(reader)
+                batch = "batch" in request.headers["content-type"]
+                wishes = request.headers.get("prefer") == "return=representation"
+                asked.append((batch, wishes))
+                count = len(received(request))
+                places = [
+                    {"index": at, "broker": "b", "topic": "t", "partition": 0,
+                     "position": f"{len(asked)}-{at}"} for at in range(count)
+                ]  # fmt: skip
+                body = json.dumps(places).encode() if wishes else b""
+                writer.write(b"HTTP/1.1 %d X\r\n" % (200 if wishes else 202))
+                writer.write(b"content-length: %d\r\n\r\n%b" % (len(body), body))
+        writer.close()
+        await writer.wait_closed()
+        ended.set()
+
+    ended = asyncio.Event()
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    gateway = Gateway("gateway1", *server.sockets[0].getsockname()[:2])
+    history, stopping = HistoryWriter(tmp_path / "load.jsonl"), asyncio.Event()
+    sender = Sender("key0", [gateway], history, random.Random(1), 0.001)
+    running = asyncio.create_task(sender.run(stopping))
+    await until(lambda: len({*asked}) == 3 and len(asked) > 20, "requests of all kinds")
+    stopping.set()
+    await running
+    await ended.wait()
+    server.close()
+    history.close()
+    single = [wishes for batch, wishes in asked if not batch]
+    assert single == [at % 2 == 0 for at in range(len(single))]
+    assert all(wishes for batch, wishes in asked if batch)
+    events = [
+        (each.status, event.receipt is not None)
+        for line in read_history([tmp_path / "load.jsonl"])
+        if isinstance(each := line.record, Request)
+        for event in each.events
+    ]
+    assert set(events) == {(200, True), (202, False)}
 
 
 async def test_what_no_gateway_can_read_does_not_count_as_sent(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from proof.programs import Program
 from proof.progress import Progress
 from proof.result import Result
 from proof.scenario import WARM, Scenario
+from proof.scenario_signs import Pauses, note_signs, outside
 from proof.service_hosts import (
     ATTEMPT,
     EVENTS_PORT,
@@ -35,6 +36,7 @@ from waiting import wait_until
 
 TOPIC = "events"
 STALLED = 90.0  # seconds without a delivery after which the rest counts as lost
+CALM = 20.0  # seconds of load in the end, outside of the window of every fault
 QUIET = 3.0  # seconds in the end, for attempts that come late
 Report = Callable[[str], None]
 
@@ -57,6 +59,8 @@ class Trial:
         self._laboratory, self._report = laboratory, report
         self._folder, self._seed = folder, seed
         self._history: HistoryWriter | None = None
+        self._windows: list[tuple[float, float]] = []  # in which a fault may repeat deliveries
+        self._pauses = Pauses()
         self._services: Mapping[str, Service] = {}
         self._target: Program | None = None
         self._load: Program | None = None
@@ -96,6 +100,8 @@ class Trial:
             self._start()
             self._attack()
             self._heal()
+            self._report("whole again; the senders go on")
+            time.sleep(self._laboratory.cluster.settle + CALM)
             self._finish()
         self._history.close()
         self._judge()
@@ -172,6 +178,9 @@ class Trial:
         assert self._history is not None
         alone = isolates(step, hosts, self.names(), self._laboratory.cluster.brokers)
         repeats = step.fault not in REPEAT_NOTHING
+        if repeats:
+            begin = since - self._laboratory.cluster.commit
+            self._windows.append((begin, time.monotonic() + self._laboratory.cluster.settle))
         for host in hosts:
             now = time.monotonic()
             self._history.write(Fault(step.fault, host, since, now, alone, repeats))
@@ -190,6 +199,8 @@ class Trial:
             process.resume()
         for process in self._services.values():
             process.wait_until_answering()
+        for subscription in sorted(self._pauses.waiting):
+            self.call("resume", subscription)
 
     def _keep_logs(self, name: str) -> None:
         """Copy the logs of a program of the cluster into the folder of this run."""
@@ -208,7 +219,7 @@ class Trial:
             wait_until(
                 lambda: not self._progress.missing(),
                 "all deliveries",
-                STALLED / 4 if self.scenario.convicts else STALLED,
+                STALLED,
                 turn=0.5,
                 moved=self._progress.delivered,
             )
@@ -224,6 +235,9 @@ class Trial:
         self._target.end_input()
         self._target.wait_for_end()
         self.result.gap = self._progress.longest_gap
+        self.result.unanswered = self._progress.unanswered
+        self.result.calm = outside(self._windows, *self._progress.span)
+        self._report(f"outside of the window of every fault: {self.result.calm:.0f} s")
         longest = ", ".join(f"{name} {gap:.1f} s" for name, gap in self._progress.silence.items())
         self._report(f"longest time without a delivery: {longest}")
         most = self.scenario.resumes
@@ -267,6 +281,7 @@ class Trial:
         self.result.text = report(judgement, self.histories)
         self.result.counts, self.result.verdicts = judgement.counts, judgement.faults
         self.result.repeats = judgement.repeats
+        note_signs(self.result, self._progress, self._pauses)
 
     # What the steps act on:
 
@@ -295,3 +310,4 @@ class Trial:
             path = f"/v1/subscriptions/{subscription}:{verb}"
             status = self._services[WORKERS[0]].ask("POST", path)[0]
         self._history.write(Call(verb, subscription, start, time.monotonic(), status))
+        self._pauses.note(verb, subscription, status)

@@ -21,6 +21,7 @@ from app.brokers.rabbitmq.settings import RabbitSettings
 from app.cli import main
 from app.errors import StaleOwner
 from app.store import owners, progress
+from app.worker.gate import EndpointState
 
 
 class UnconfirmedSettings(RabbitSettings, frozen=True, kw_only=True):
@@ -54,6 +55,11 @@ def without_fence() -> None:
     owners._fence = accept  # type: ignore[assignment]
 
 
+def without_pause() -> None:
+    """Let a worker deliver although its subscription is paused."""
+    EndpointState.halt = lambda *_: None  # type: ignore[assignment, method-assign]
+
+
 async def _keep(_member: object, _revoked: object) -> None:
     """Keep partitions that were revoked until others are assigned."""
 
@@ -62,6 +68,7 @@ GIVEN_UP: Mapping[str, Callable[[], None]] = {
     "channels": with_shared_channel,
     "confirms": without_confirms,
     "fence": without_fence,
+    "pause": without_pause,
 }
 
 if __name__ == "__main__":
