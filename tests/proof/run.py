@@ -4,7 +4,7 @@
 
     make proof ARGS="--list"                                 the scenarios
     make proof ARGS="--scenario kafka-leader --seed 7"       one of them
-    make proof                                               all, on seed 1; takes about two minutes each
+    make proof                                               all, on seed 1; takes about three minutes each
     make proof ARGS="--cluster kafka --write docs/proof.md"
     make proof ARGS="--scenario kafka-leader --keep build/history"
     make proof ARGS="--scenario kafka-random --seed 2"       a piece of half an hour, which is seeds 1 to 6

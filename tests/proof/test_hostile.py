@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proof import hostile_doors as doors
-from proof.hostile import Fault, allowed, answers_of, main
+from proof.hostile import Fault, allowed, answers_of, demand_counts, main, published_of
 from proof.hostile_totals import Total, Totals
 
 
@@ -44,6 +44,27 @@ def test_answers_are_counted_by_status_and_frames_by_their_size() -> None:
         allowed("events", answers_of("events", b"HTTP/1.1 500 Internal Server Error\r\n"))
     with pytest.raises(Fault, match="stranger"):
         allowed("intakes", answers_of("intakes", b"HTTP/1.1 202 Accepted\r\n"))
+
+
+METRICS = """
+# TYPE skybridge_events_published_total counter
+skybridge_events_published_total{broker="log",route="all"} 54.0
+skybridge_events_published_total{route="honest",broker="log"} 50.0
+skybridge_events_published_created{broker="log",route="all"} 1.7e9
+"""
+
+
+def test_topics_have_the_events_that_were_accepted() -> None:
+    published = published_of(METRICS)
+    assert published == {"all": 54, "honest": 50}
+    topics = {"kept": 50, "events": 54, "of the Kafka listener": 7}
+    demand_counts(topics, published, honest=50, accepted=53)
+    with pytest.raises(Fault, match="honest"):
+        demand_counts(topics, published, honest=51, accepted=53)
+    with pytest.raises(Fault, match="54 were published"):
+        demand_counts({**topics, "events": 55}, published, honest=50, accepted=53)
+    with pytest.raises(Fault, match="20 accepted requests"):
+        demand_counts(topics, published, honest=50, accepted=20)
 
 
 def test_the_next_piece_continues_the_totals(tmp_path: Path) -> None:
