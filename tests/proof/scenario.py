@@ -29,6 +29,7 @@ class Scenario(NamedTuple):
         convicts: The verdict of the checker that a control must have; "" for a scenario that must be clean.
         clocks: Whether the service runs with clocks that can be shifted.
         resumes: Seconds within which each subscription must receive again, whatever happens; 0 for any.
+        terms: What the settings promise otherwise than usual, by the names in ``proof.history.Terms``.
         signs: The names in ``proof.scenario_signs.LEAST`` of what shows that the attack had an effect.
     """
 
@@ -42,6 +43,7 @@ class Scenario(NamedTuple):
     convicts: str = ""
     clocks: bool = False
     resumes: float = 0.0
+    terms: Mapping[str, bool] = {}
     signs: tuple[str, ...] = ("unanswered", "gap", "silence", "moved", "repeated")
 
     def table(self, seed: int) -> list[Step]:

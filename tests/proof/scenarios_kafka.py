@@ -10,7 +10,8 @@ from proof.attacks import Attacks
 from proof.attacks_service import pausing, service_scenarios, silent_target
 from proof.faults import Step
 from proof.kafka_cluster_hosts import NAMES as KAFKA
-from proof.scenario import Scenario, spans
+from proof.scenario import NOTHING_LOST, Scenario, spans
+from proof.service_hosts import GATEWAYS
 
 ATTACKS = Attacks("kafka", KAFKA, "kafka*")
 
@@ -32,6 +33,27 @@ def unanswered(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"routes": [{**each, "durability": "relaxed", "acks": 0} for each in routes]}
 
 
+def brokers_away(dice: Random) -> list[Step]:
+    """Both gateways lose all brokers, each for some seconds of its own. One is killed while its spool has events."""
+    steps = []
+    for begin, end in spans(dice, 2, (16, 20), (20, 24)):
+        steps += [
+            Step(name, "cut from", begin, round(end + dice.uniform(0, 4), 1), "kafka*")
+            for name in GATEWAYS
+        ]
+    killed = round(steps[-1].begin + 10, 1)
+    return [*steps, Step(dice.choice(GATEWAYS), "killed", killed, killed + 2)]
+
+
+def spooled(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the change that gives all routes a spool, which each gateway keeps in its own folder."""
+    spool = {"broker": "spool", "when": "outage", "max": "64MiB"}
+    return {
+        "brokers": {"spool": {"kind": "embedded", "path": "spool"}},
+        "routes": [{**each, "spool": spool} for each in settings["routes"]],
+    }
+
+
 def unordered(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the change that gives up the order per key."""
     return {"subscriptions": [{**each, "ordering": "none"} for each in settings["subscriptions"]]}
@@ -44,6 +66,11 @@ SCENARIOS: Sequence[Scenario] = (
         "kafka-coordinator", "kafka",
         "Nothing is lost, and deliveries continue within 20 s.",
         "The coordinator of a group is cut off for half a minute.", coordinator_cut_off, resumes=20.0,
+    ),
+    Scenario(
+        "kafka-spool", "kafka", NOTHING_LOST,
+        "Gateways with a spool lose all brokers, and one is killed.", brokers_away, spooled,
+        terms={"spool": True, "per_gateway": True}, signs=("silence",),
     ),
     Scenario(
         "kafka-leader-relaxed", "kafka",

@@ -82,6 +82,12 @@ def test_a_host_has_one_fault_of_its_process_at_a_time(each: Scenario) -> None:
                 until[step.host] = step.end
 
 
+def test_terms_of_a_scenario_are_those_of_a_history() -> None:
+    for each in SCENARIOS:
+        Terms({"steady": "events"}, **each.terms)
+    assert scenario("kafka-spool").terms == {"spool": True, "per_gateway": True}
+
+
 def test_one_way_disturbs_a_host_of_each_role() -> None:
     for each in SCENARIOS:
         if each.name.endswith("-one-way"):

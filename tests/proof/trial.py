@@ -93,6 +93,7 @@ class Trial:
                 settle=self._laboratory.cluster.settle,
                 lease=self._laboratory.cluster.lease,
                 timeout=ATTEMPT,
+                **scenario.terms,
             )
         )
         with ExitStack() as ended:
