@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, groupby
 from typing import NamedTuple
 
 from proof.checker_order import Witness
 from proof.checker_tables import Tables
 
-TURN = 2.0  # seconds within which the other one of two owners follows
+LATE = 1.0  # seconds that a laboratory needs to cut off a host, and to mend it
+BOTH = 3  # events, one after another, that two owners deliver
+
+_ISOLATED = """
+WITH other AS (SELECT fault.line AS fault, subscription, key, min(arrived.start) AS start,
+    arrived.line AS line, fault.host AS host, fault.start AS begin, fault.end AS end
+    FROM fault JOIN arrived ON arrived.start BETWEEN fault.start AND fault.end AND arrived.worker <> fault.host
+    WHERE isolates AND key <> '' GROUP BY fault.line, subscription, key)
+SELECT other.fault, other.line, arrived.line FROM other JOIN arrived
+ON arrived.subscription = other.subscription AND arrived.key = other.key AND arrived.worker = other.host
+    AND arrived.start > max(other.start, other.begin + :lease + :late) AND arrived.start <= other.end - :late
+"""
 
 
 def two_owners(tables: Tables) -> Iterator[Witness]:
     """Two workers owned one partition at once for longer than the lease.
 
     Witness: the two times of ownership; or the fault that isolated a worker, the first attempt of another worker at a
-    key, and an attempt that the isolated worker began at the same key after the lease; or two attempts at a key, between
-    which two workers took turns at it.
+    key, and an attempt that the isolated worker began at the same key after its lease; or two deliveries, between which
+    two workers both delivered each event of a key.
     """
     lease = tables.terms.lease
     yield from tables.rows(
@@ -26,45 +37,56 @@ def two_owners(tables: Tables) -> Iterator[Witness]:
         " AND min(coalesce(a.end, 9e99), coalesce(b.end, 9e99)) - max(a.start, b.start) > ?",
         lease,
     )
-    yield from tables.rows(
-        "WITH other AS (SELECT fault.line AS fault, subscription, key, min(arrived.start) AS start,"
-        "  arrived.line AS line, fault.host AS host, fault.end AS end FROM fault JOIN arrived"
-        "  ON arrived.start BETWEEN fault.start AND fault.end AND arrived.worker <> fault.host"
-        "  WHERE isolates AND key <> '' GROUP BY fault.line, subscription, key)"
-        " SELECT other.fault, other.line, arrived.line FROM other JOIN arrived"
-        " ON arrived.subscription = other.subscription AND arrived.key = other.key"
-        " AND arrived.worker = other.host AND arrived.start > other.start + ?"
-        " AND arrived.start <= other.end",
-        lease,
-    )
-    yield from _taking_turns(tables)
+    yield from tables.rows(_ISOLATED, lease=lease, late=LATE)
+    yield from _delivered_by_both(tables)
 
 
-def _taking_turns(tables: Tables) -> Iterator[Witness]:
-    """Return the first and the last attempt of the turns that workers took at a key for longer than the lease.
-
-    A partition that moves has one new owner, and the old one begins no attempt after the lease. Owners that do not know of
-    each other both deliver each event.
-    """
-    rows = tables.rows(
-        "SELECT subscription, key, worker, start, line FROM arrived WHERE key <> ''"
-        " ORDER BY subscription, key, start, line"
-    )
-    for _, group in groupby(rows, key=lambda row: row[:2]):
-        yield from _turns([_Attempt(*row[2:]) for row in group], tables.terms.lease)
-
-
-class _Attempt(NamedTuple):
+class _Delivery(NamedTuple):
     worker: str
     start: float
     line: int
 
 
-def _turns(attempts: Sequence[_Attempt], lease: float) -> Iterator[Witness]:
-    turns = [second for first, second in pairwise(attempts) if first.worker != second.worker]
-    begin = 0
-    for number, turn in enumerate(turns, start=1):
-        if number == len(turns) or turns[number].start - turn.start > TURN:
-            if turn.start - turns[begin].start > lease:
-                yield (turns[begin].line, turn.line)
-            begin = number
+def _delivered_by_both(tables: Tables) -> Iterator[Witness]:
+    """Return the first and the last delivery of each time in which two owners of a key did not know of each other.
+
+    Both deliver each event. A partition that moves repeats the events since the last commit alone, and its old owner has
+    delivered them before the new one begins.
+    """
+    most = tables.terms.lease + tables.terms.commit
+    rows = tables.rows(
+        "SELECT subscription, key, id, worker, start, line FROM arrived WHERE key <> '' AND done"
+        " ORDER BY subscription, key, start, line"
+    )
+    for _, of_key in groupby(rows, key=lambda row: row[:2]):
+        events: dict[str, list[_Delivery]] = {}
+        for _, _, name, *delivery in of_key:
+            events.setdefault(name, []).append(_Delivery(*delivery))
+        workers = {each.worker for deliveries in events.values() for each in deliveries}
+        for pair in combinations(sorted(workers), 2):
+            for run in _runs(events.values(), set(pair)):
+                yield from _too_long(run, pair, most)
+
+
+def _runs(
+    events: Iterable[Sequence[_Delivery]], pair: set[str]
+) -> Iterator[list[Sequence[_Delivery]]]:
+    """Return the runs of events, in the order of their first deliveries, that both workers have delivered."""
+    for both, run in groupby(events, key=lambda each: pair <= {one.worker for one in each}):
+        if both and len(found := list(run)) >= BOTH:
+            yield found
+
+
+def _too_long(
+    run: Iterable[Sequence[_Delivery]], pair: Sequence[str], most: float
+) -> Iterator[Witness]:
+    """Return a witness if the times in which the two workers delivered the run have more than ``most`` seconds in common."""
+    of = {name: [one for each in run for one in each if one.worker == name] for name in pair}
+    begin = max(
+        (min(found, key=lambda one: one.start) for found in of.values()), key=lambda one: one.start
+    )
+    end = min(
+        (max(found, key=lambda one: one.start) for found in of.values()), key=lambda one: one.start
+    )
+    if end.start - begin.start > most:
+        yield (begin.line, end.line)

@@ -28,15 +28,15 @@ from proof.history import (
 
 _TABLES = """
 CREATE TABLE sent (
-    line INTEGER, id TEXT, topic TEXT, key TEXT, hash TEXT, receipt TEXT, gateway TEXT, start REAL, end REAL,
-    outcome TEXT);
+    line INTEGER, pos INTEGER, id TEXT, topic TEXT, key TEXT, hash TEXT, receipt TEXT, gateway TEXT, start REAL,
+    end REAL, outcome TEXT);
 CREATE TABLE arrived (
     line INTEGER, pos INTEGER, subscription TEXT, worker TEXT, id TEXT, key TEXT, hash TEXT, receipt TEXT,
     start REAL, end REAL, done INTEGER);
 CREATE TABLE call (line INTEGER, verb TEXT, subscription TEXT, start REAL, end REAL, status INTEGER);
 CREATE TABLE owner (
     line INTEGER, worker TEXT, subscription TEXT, partition TEXT, start REAL, end REAL);
-CREATE TABLE fault (line INTEGER, host TEXT, start REAL, end REAL, isolates INTEGER, repeats INTEGER);
+CREATE TABLE fault (line INTEGER, name TEXT, host TEXT, start REAL, end REAL, isolates INTEGER, repeats INTEGER);
 CREATE TABLE kept (line INTEGER, subscription TEXT, id TEXT, place TEXT);
 CREATE TABLE subscription (name TEXT, topic TEXT);
 """
@@ -49,10 +49,10 @@ CREATE INDEX arrived_by_key ON arrived (subscription, key, worker, start);
 CREATE INDEX kept_by_id ON kept (subscription, id);
 CREATE TABLE event (
     id TEXT PRIMARY KEY, topic TEXT, key TEXT, hash TEXT, gateway TEXT, first_sent REAL, copies INTEGER,
-    acked_at REAL, acked_line INTEGER, sent_line INTEGER) WITHOUT ROWID;
+    acked_at REAL, acked_line INTEGER, sent_line INTEGER, pos INTEGER) WITHOUT ROWID;
 INSERT INTO event
     SELECT id, topic, key, hash, CASE WHEN count(DISTINCT gateway) = 1 THEN gateway END,
-        min(CASE WHEN outcome <> 'refused' THEN start END), sum(outcome <> 'refused'), NULL, NULL, line
+        min(CASE WHEN outcome <> 'refused' THEN start END), sum(outcome <> 'refused'), NULL, NULL, line, pos
     FROM sent GROUP BY id;
 CREATE INDEX event_by_key ON event (key);
 CREATE TABLE acknowledged AS
@@ -133,9 +133,9 @@ def rows_of(record: Record) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Return the table and the values of each row of a record, without the number of its line."""
     match record:
         case Request(gateway, start, end, status, events, topic):
-            for e in events:
+            for pos, e in enumerate(events):
                 times = (gateway, start, end, outcome(status, e))
-                yield "sent", (e.id, topic, e.key, e.hash, e.receipt, *times)
+                yield "sent", (pos, e.id, topic, e.key, e.hash, e.receipt, *times)
         case Delivery(subscription, worker, start, end, status, events):
             for pos, e in enumerate(events):
                 event = (e.id, e.key, e.hash, e.receipt)
@@ -147,15 +147,20 @@ def rows_of(record: Record) -> Iterator[tuple[str, tuple[Any, ...]]]:
             yield "call", (verb, subscription, start, end, status)
         case Ownership(worker, subscription, partition, start, end):
             yield "owner", (worker, subscription, partition, start, end)
-        case Fault(_, host, start, end, isolates, repeats):
-            yield "fault", (host, start, end, isolates, repeats)
+        case Fault(name, host, start, end, isolates, repeats):
+            yield "fault", (name, host, start, end, isolates, repeats)
         case Left(subscription, id, place):
             yield "kept", (subscription, id, place)
 
 
 def outcome(status: int | None, event: Event) -> str:
-    """Return what the answer promises about an event: ``stored``, ``refused``, or ``unknown``."""
-    if event.stored or (event.stored is None and status in {200, 202}):
+    """Return what the answer promises about an event: ``stored``, ``refused``, or ``unknown``.
+
+    An event that the answer states as not stored is not stored later either.
+    """
+    if event.stored is not None:
+        return "stored" if event.stored else "refused"
+    if status in {200, 202}:
         return "stored"
     return "refused" if status is not None and 400 <= status < 500 else "unknown"
 

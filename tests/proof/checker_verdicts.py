@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from proof.checker_flight import two_at_once
 from proof.checker_order import Witness, out_of_order
 from proof.checker_owners import two_owners
 from proof.checker_repeats import repeated
+from proof.checker_rewinds import backwards
 from proof.checker_tables import Tables
 
 Verdict = Callable[[Tables], Iterable[Witness]]
 
 
 def lost(tables: Tables) -> Iterator[Witness]:
-    """An event was acknowledged, and a subscription of its topic neither got nor keeps it. Witness: the request."""
+    """An event was acknowledged, and a subscription of its topic neither got nor keeps it.
+
+    It counts once, also if several subscriptions lack it. Witness: the request.
+    """
     yield from tables.rows(
         "SELECT acked_line FROM event JOIN subscription USING (topic)"
         " LEFT JOIN result ON result.subscription = name AND result.id = event.id"
         " WHERE acked_at IS NOT NULL AND finished IS NULL AND NOT EXISTS"
         " (SELECT 1 FROM kept WHERE kept.subscription = name AND kept.id = event.id)"
+        " GROUP BY event.id"
     )
 
 
@@ -92,6 +98,8 @@ VERDICTS: dict[str, Verdict] = {
     "lost": lost,
     "repeated": repeated,
     "out of order": out_of_order,
+    "backwards": backwards,
+    "two at once": two_at_once,
     "invented": invented,
     "changed": changed,
     "one receipt": one_receipt,

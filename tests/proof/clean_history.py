@@ -24,6 +24,7 @@ TERMS = Terms(subscriptions=dict.fromkeys(SUBSCRIPTIONS, "events"))
 BEGIN = -60.0  # the workers are started long before the first request, at 0
 KILL = 50.0  # seconds from the begin of the run; worker 1 is killed, worker 2 takes over a second later
 PAUSED, RESUMED = 100.0, 160.0  # of the subscription `billing`
+LATER = 500.0  # seconds from the begin of the run, after the end of everything
 
 
 @dataclass
@@ -137,7 +138,7 @@ def lose(history: CleanHistory) -> bool:
 def repeat(history: CleanHistory) -> bool:
     """Deliver an event again without a cause."""
     for chosen in _chosen(history, history.only_successes()):
-        again = replace(chosen, start=chosen.end + 0.01, end=chosen.end + 0.02)
+        again = replace(chosen, start=chosen.end + 0.0001, end=chosen.end + 0.0002)
         history.records.append(again)
         return True
     return False
@@ -149,9 +150,38 @@ def overtake(history: CleanHistory) -> bool:
         key, number = chosen.events[0].id.rsplit("-", 1)
         later = history.attempts(chosen.subscription, f"{key}-{int(number) + 1}")
         if later:
-            late = min(each.start for each in later) + 0.0001
-            history.swap(chosen, replace(chosen, end=late))
+            first = min(later, key=lambda each: each.start)
+            late = {"start": first.end + 0.0001, "end": first.end + 0.0002}
+            history.swap(chosen, replace(chosen, worker=first.worker, **late))
             return True
+    return False
+
+
+def go_backwards(history: CleanHistory) -> bool:
+    """Repeat two events of one key after another kill, the later one first."""
+    for chosen in _chosen(history, history.only_successes()):
+        key, number = chosen.events[0].id.rsplit("-", 1)
+        singles = {
+            (each.subscription, each.events[0].id): each for each in history.only_successes()
+        }
+        later = singles.get((chosen.subscription, f"{key}-{int(number) + 1}"))
+        if later is not None:
+            history.records.append(Fault("killed", "worker-3", chosen.start, LATER))
+            at = history.random.uniform(LATER, LATER + 5)
+            history.records += [
+                replace(each, worker="worker-3", start=at + after, end=at + after + 0.1)
+                for after, each in ((0, later), (1, chosen))
+            ]
+            return True
+    return False
+
+
+def attempt_at_once(history: CleanHistory) -> bool:
+    """Begin an attempt of an event while another one of it is in flight."""
+    for chosen in _chosen(history, history.only_successes()):
+        middle = (chosen.start + chosen.end) / 2
+        history.records.append(replace(chosen, start=middle, end=chosen.end, status=500))
+        return True
     return False
 
 
@@ -207,6 +237,8 @@ BREACHES: dict[str, Callable[[CleanHistory], bool]] = {
     "lost": lose,
     "repeated": repeat,
     "out of order": overtake,
+    "backwards": go_backwards,
+    "two at once": attempt_at_once,
     "invented": invent,
     "changed": change,
     "one receipt": reuse_receipt,

@@ -59,7 +59,7 @@ class Request:
         start: The time before the first byte was sent.
         end: The time after the answer was read, or at which the connection broke or the sender gave up.
         status: The status of the answer, or None without an answer. 200 and 202 acknowledge all events. A 4xx
-            status promises that no event is stored. Every other outcome is unknown.
+            status promises that no event is stored. Every other outcome is unknown, unless the event states it.
         events: The events in the order of the batch.
         topic: The topic of the route. Subscriptions of this topic shall receive the events.
     """
@@ -163,6 +163,8 @@ class Terms:
         subscriptions: The topic of each subscription. A subscription shall receive every event of its topic.
         commit: Seconds of finished deliveries that a fault may repeat (``docs/guarantees.md``).
         settle: Seconds after a fault in which partitions may still change their owners.
+        again: Seconds after ``settle`` in which a repeated delivery has begun, if no other fault and no failed attempt
+            of its key delays it. A killed process of a Kafka group has a session of 30 s.
         lease: Seconds in which two owners of a partition may be active at once.
         pause: Seconds after the answer of ``:pause`` in which an attempt may still begin.
         timeout: Seconds after which a worker gives up an attempt. It repeats the attempt, whatever the target answers
@@ -174,6 +176,7 @@ class Terms:
     subscriptions: dict[str, str]
     commit: float = 0.6
     settle: float = 15.0
+    again: float = 30.0
     lease: float = 5.0
     pause: float = 2.0
     timeout: float = 10.0

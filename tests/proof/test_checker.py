@@ -30,7 +30,8 @@ from proof.small_history import BILLING, delivery, event, faults, judged, reques
 
 HERE = Path(__file__).parent
 OWN = {
-    "history", "checker", "checker_tables", "checker_order", "checker_owners", "checker_repeats", "checker_verdicts",
+    "history", "checker", "checker_tables", "checker_faults", "checker_flight", "checker_order", "checker_owners",
+    "checker_repeats", "checker_rewinds", "checker_verdicts",
 }  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def test_events_of_one_delivery_are_in_order_of_the_batch():
 def test_an_earlier_event_of_another_delivery_is_not_hidden_by_the_batch():
     lines = (request(1, 0), request(2, 1), request(3, 2))
     arrived = (delivery(2, 3, at=5), delivery(1, at=4.95))
-    assert faults(*lines, *arrived) == {"out of order": 2}
+    assert faults(*lines, *arrived) == {"out of order": 2, "two at once": 1}
 
 
 def test_events_that_were_sent_at_once_have_no_order():
@@ -165,8 +166,9 @@ def test_an_isolated_worker_begins_no_attempt_after_the_lease():
     cut = Fault("cut from the broker", "worker-1", 2, 60, isolates=True)
     lines = (request(1, 0), cut, delivery(1, at=10, status=500, worker="worker-2"))
     done = delivery(1, at=30, worker="worker-2")
-    assert faults(*lines, done, delivery(1, at=14, status=500)) == {}
-    assert faults(*lines, done, delivery(1, at=16, status=500)) == {"two owners": 1}
+    assert faults(*lines, delivery(1, at=7.5, status=500), done) == {}
+    for at in (10.5, 14, 29, 34.9):
+        assert faults(*lines, done, delivery(1, at=at, status=500)) == {"two owners": 1}
     assert faults(*lines, done, delivery(1, at=61, status=500)) == {}
 
 

@@ -142,17 +142,131 @@ def test_two_workers_may_own_a_partition_for_the_lease(end, found):
 
 
 @pytest.mark.parametrize(
-    ("ends", "apart", "found"),
-    [(5.0, 1.0, False), (5.5, 0.5, True), (30.0, 0.5, True), (30.0, 2.5, False)],
+    ("count", "apart", "found"),
+    [(10, 2.1, True), (30, 0.5, True), (2, 20.0, False), (10, 0.1, False)],
 )
-def test_two_workers_do_not_take_turns_for_longer_than_the_lease(ends, apart, found):
+def test_two_workers_do_not_both_deliver_each_event_for_longer_than_the_lease(count, apart, found):
     """Nothing had isolated one of them: both were owners, and did not know of each other (rabbitmq-streams-random)."""
-    times = [2 + apart * number for number in range(int(ends / apart) + 1)]
-    lines = [request(1, 0), delivery(1, at=1), Fault("cut from", "rabbit1", 0, 60)]
-    lines += [
-        delivery(1, at=at, worker=f"worker-{number % 2 + 2}") for number, at in enumerate(times)
-    ]
+    lines = [Fault("cut from", "rabbit1", 0, 200)]
+    for number in range(count):
+        at = number * 3 * apart
+        lines.append(request(number, at))
+        lines.append(replace(delivery(number, at=at + 0.11), end=at + 0.12))
+        again = delivery(number, at=at + 0.11 + apart, worker="worker-2")
+        lines.append(replace(again, end=again.start + 0.01))
     assert faults(*lines) == ({"two owners": 1} if found else {})
+
+
+def test_a_partition_that_moves_repeats_what_its_old_owner_had_delivered():
+    """All events of a key come twice, and no two owners were there at once."""
+    lines = [request(number, number) for number in range(9)]
+    lines += [delivery(number, at=number + 0.2) for number in range(9)]
+    lines += [delivery(number, at=12 + number, worker="worker-2") for number in range(9)]
+    assert faults(*lines, Fault("cut from", "worker-1", 0, 10)) == {}
+
+
+BATCH = Request("gateway-1", 0, 0.1, 202, (event(1), event(2), event(3)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ((delivery(1, at=1), delivery(2, at=2), delivery(3, at=3)), 0),
+        ((delivery(1, 2, 3, at=1),), 0),
+        ((delivery(3, at=1), delivery(2, at=2), delivery(1, at=3)), 2),
+        ((delivery(1, at=1), delivery(3, 2, at=2)), 1),
+        ((replace(BATCH, start=0.2, end=0.3, status=None), delivery(2, at=1), delivery(1, at=2), delivery(3, at=3)), 0),
+    ],
+)  # fmt: skip
+def test_a_request_orders_its_events(lines, found):
+    """A repeated request may have stored some of them before (guarantees, What may come twice)."""
+    assert faults(BATCH, *lines) == ({"out of order": found} if found else {})
+
+
+THREE = (*(request(n, n / 2) for n in (1, 2, 3)), *(delivery(n, at=n + 1) for n in (1, 2, 3)))
+END = Fault("killed", "worker-1", 4.2, 4.3)
+
+
+@pytest.mark.parametrize(
+    ("again", "worker", "found"),
+    [
+        ((1, 2, 3), "worker-1", 0),
+        ((2, 3), "worker-1", 0),
+        ((3,), "worker-1", 0),
+        ((3, 2, 1), "worker-1", 2),
+        ((2, 1, 3), "worker-1", 1),
+        ((3, 2), "worker-2", 1),  # the new owner
+        ((1, 2, 3, 2, 3), "worker-1", 0),  # its partition came back to it
+    ],
+)
+def test_a_worker_that_goes_back_goes_forward_again(again, worker, found):
+    terms = replace(BILLING, commit=3.0)
+    repeats = [delivery(n, at=5 + place, worker=worker) for place, n in enumerate(again)]
+    assert faults(*THREE, END, *repeats, terms=terms) == ({"backwards": found} if found else {})
+    other = Fault("killed", "kafka1", 4.5, 5.5)  # a broker may lose positions, and begin again
+    assert faults(*THREE, END, other, *repeats, terms=terms) == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "lasts", "at", "worker", "found"),
+    [
+        (204, 3, 3, "worker-1", True),
+        (204, 3, 3, "worker-2", True),
+        (None, 3, 3, "worker-1", True),
+        (204, 3, 5.001, "worker-1", False),
+        (
+            None,
+            30,
+            12.1,
+            "worker-1",
+            False,
+        ),  # given up after the time-out, which the target sees late
+        (500, 30, 12.1, "worker-1", False),
+    ],
+)
+def test_a_key_has_one_attempt_at_a_time(status, lasts, at, worker, found):
+    """Only one attempt of a key is in flight at a time (guarantees, Order per key)."""
+    slow = replace(delivery(1, at=2, status=status), end=2 + lasts)
+    second = delivery(1, at=at, status=500, worker=worker)
+    last = delivery(1, at=40) if status != 204 else kept(9)
+    lines = (request(1, 0), request(9, 0.01), slow, second, last)
+    verdicts = faults(*lines)
+    assert ("two at once" in verdicts) is found
+    cut = Fault("cut from", "worker-1", 1, 2.5)
+    assert "two at once" not in faults(*lines, cut)
+
+
+def test_a_repeat_comes_soon_after_its_fault():
+    fault = Fault("cut from", "kafka1", 0, 1.05)
+    late = BILLING.settle + BILLING.again
+    assert faults(*ONCE, fault, delivery(1, at=1 + late)) == {}
+    assert faults(*ONCE, fault, delivery(1, at=5000)) == {"repeated": 1}
+    failing = [delivery(2, at=at, status=503) for at in range(40, 5000, 40)]
+    slow = (*ONCE, fault, request(2, 3), *failing, delivery(1, at=4990), delivery(2, at=5000))
+    assert "repeated" not in faults(*slow)  # its key waited
+
+
+def test_a_fault_of_a_gateway_repeats_no_delivery():
+    """It may let the sender repeat its request, which is a cause of its own."""
+    cut = Fault("cut from", "gateway2", 0, 1.2)
+    assert faults(*ONCE, cut, delivery(1, at=2)) == {"repeated": 1}
+    assert judged(*ONCE, request(1, 0.5, None), cut, delivery(1, at=2)).repeats == {"sender": 1}
+    both = replace(KILL, host="service")
+    lines = (request(1, 0), *(delivery(1, at=at, worker="service") for at in (1, 2)))
+    assert judged(*lines, both).repeats == {"fault": 1}
+
+
+def test_what_an_answer_states_as_not_stored_must_not_arrive():
+    """An event that was answered 503 is not sent later (guarantees)."""
+    partly = Request("gateway-1", 1, 1.1, 503, (event(2, stored=False),))
+    assert faults(*ONCE, partly, delivery(2, at=2)) == {"invented": 1}
+    assert faults(*ONCE, partly, request(2, 1.2, None), delivery(2, at=2)) == {}
+
+
+def test_a_lost_event_counts_once():
+    assert faults(
+        *TWO, delivery(1, at=2), terms=Terms({"billing": "events", "audit": "events"})
+    ) == {"lost": 2}
 
 
 ONCE = (request(1, 0), delivery(1, at=1))  # finished at 1.1
@@ -188,7 +302,7 @@ def test_an_event_that_is_finished_is_not_attempted_again(status):
 def test_an_attempt_that_was_given_up_repeats_nothing():
     """The target notices seconds later that the connection of an earlier attempt is broken."""
     given_up = replace(delivery(1, at=0.5, status=None), end=30)
-    assert faults(*ONCE, given_up) == {}
+    assert faults(*ONCE, given_up, terms=replace(BILLING, timeout=1.3)) == {}
 
 
 @pytest.mark.parametrize("place", ["parked", "dead-letter"])
