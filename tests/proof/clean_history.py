@@ -151,8 +151,8 @@ def overtake(history: CleanHistory) -> bool:
         later = history.attempts(chosen.subscription, f"{key}-{int(number) + 1}")
         if later:
             first = min(later, key=lambda each: each.start)
-            late = {"start": first.end + 0.0001, "end": first.end + 0.0002}
-            history.swap(chosen, replace(chosen, worker=first.worker, **late))
+            late = replace(chosen, start=first.end + 0.0001, end=first.end + 0.0002)
+            history.swap(chosen, replace(late, worker=first.worker))
             return True
     return False
 
