@@ -99,13 +99,17 @@ def batch_request(host: str, events: Sequence[Sent]) -> bytes:
     return _post(host, {"content-type": BATCH, **_RECEIPTS}, f"[{','.join(items)}]")
 
 
-def receipts(answer: Message, count: int) -> list[str | None]:
-    """Return the place of each event in its log, from the body of an answer 200. RabbitMQ's queues have no places."""
+def receipts(answer: Message, count: int, gateway: str = "") -> list[str | None]:
+    """Return the place of each event in its log, from the body of an answer 200. RabbitMQ's queues have no places.
+
+    The spool of a gateway is its own log, so ``gateway`` is a part of such a place.
+    """
     places: list[str | None] = [None] * count
     for each in json.loads(answer.body):
         if each["position"]:
             place = (each["broker"], each["topic"], each["partition"], each["position"])
-            places[each["index"]] = "/".join(map(str, place))
+            owner = f"{gateway}/" if each["topic"].startswith("__spool.") else ""
+            places[each["index"]] = owner + "/".join(map(str, place))
     return places
 
 

@@ -143,7 +143,7 @@ class Sender:
         """Write a request and its answer into the history, with the receipt of each event if there are any."""
         status = answer.status if answer else None
         if answer is not None and status == 200:
-            places = zip(seen, receipts(answer, len(seen)), strict=True)
+            places = zip(seen, receipts(answer, len(seen), self._gateways[0].name), strict=True)
             seen = [replace(event, receipt=place) for event, place in places]
         name, now = self._gateways[0].name, time.monotonic()
         self._history.write(Request(name, start, now, status, tuple(seen)))

@@ -88,3 +88,6 @@ def test_a_receipt_of_each_event_is_its_place_in_the_log() -> None:
     ]
     answer = Message("HTTP/1.1 200 OK", {}, json.dumps(places).encode())
     assert receipts(answer, 2) == [None, "log/t/3/17"]
+    spooled = [{"index": 0, "broker": "s", "topic": "__spool.all", "partition": 0, "position": "1"}]
+    answer = Message("HTTP/1.1 200 OK", {}, json.dumps(spooled).encode())
+    assert receipts(answer, 1, "gateway1") == ["gateway1/s/__spool.all/0/1"]
