@@ -20,6 +20,7 @@ from cost import Memory, cpu_of_tree, cpu_seconds, memory
 from configuration import configuration
 from forked import SKYBRIDGE
 from kafka_install import Missing
+from server_process import die_with_parent
 from service_process import ServiceProcess, free_ports
 from waiting import wait_until
 
@@ -161,7 +162,8 @@ class Sink:
 
 
 def start(program: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """One of the programs beside this file, able to import what ``app`` and they offer."""
+    """One of the programs beside this file, able to import what ``app`` and they offer. It ends with the thread that
+    starts it, also after an error."""
     path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
     command = [sys.executable, str(HERE / program), *arguments]
     return subprocess.Popen(
@@ -169,6 +171,7 @@ def start(program: str, *arguments: str) -> subprocess.Popen[bytes]:
         env={**os.environ, "PYTHONPATH": path},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        preexec_fn=die_with_parent(),  # noqa: PLW1509
     )
 
 

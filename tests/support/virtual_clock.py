@@ -48,6 +48,10 @@ class VirtualClock:
         self._now = end
         await self.rest()
 
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass without waking anybody, as for a process that is suspended."""
+        self._now += seconds
+
     async def rest(self) -> None:
         for _ in range(TURNS):
             await asyncio.sleep(0)

@@ -18,7 +18,9 @@ from app.interfaces import Clock
 from app.model.subscription import Subscription
 from app.sinks.handshake import ConsentCallbacks
 from app.telemetry.tasks import FAILURES, keep
+from app.worker.standstill import Standstill
 from app.worker.supervisor import Supervisor
+from app.worker.timing import wait_for_event
 
 LOOK = 1.0  # seconds between reads of the store's revision
 
@@ -48,12 +50,14 @@ class StoreWatcher:
         # Number of the latest configuration, and of the last one that was applied completely.
         self._wanted = self._done = 0
         self._seen = UNREAD
+        self._standstill = Standstill(clock) if supervisor is None else supervisor.standstill
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._troubles: dict[str, str] = {}
 
     async def start(self) -> None:
         """Apply the store once and begin to watch it. Problems are logged and do not prevent the start."""
+        self._tasks.add(keep("store-changes", self._standstill.watch))
         await self.look()
         await self._logging_trouble("subscriptions", self._change)
         self._tasks.add(keep("store-changes", self._follow))
@@ -72,12 +76,16 @@ class StoreWatcher:
 
     async def _follow(self) -> None:
         while True:
-            await self._clock.sleep(LOOK)
+            await wait_for_event(self._standstill.noticed, self._clock, LOOK)
             await self.look()
 
     async def look(self) -> None:
-        """Apply changes of the store now. Problems are logged, and the next call tries again."""
+        """Apply changes of the store now. Problems are logged, and the next call tries again.
+
+        After a standstill of the process, subscriptions go on when this has ended."""
+        begun = self._standstill.begin_read()
         await self._logging_trouble("the store", self._look)
+        self._standstill.end_read(begun)
 
     async def _look(self) -> None:
         """Read the store and apply halts, subscriptions, commands and consents."""

@@ -25,6 +25,7 @@ from app.features.subscriptions.component import SubscriptionsComponent
 from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
 from app.runtime.service import Service
+from app.worker.standstill import Standstill
 
 DOCUMENT = {
     "id": "made",
@@ -270,6 +271,7 @@ class Draining:
     """A supervisor whose first change takes as long as the test wants."""
 
     def __init__(self) -> None:
+        self.standstill = Standstill(SystemClock())
         self.may_end = asyncio.Event()
         self.built_on: set[str] = set()
         self.applied: list[set[str]] = []

@@ -51,7 +51,7 @@ class Rig:
         """What the parts have in common; None for what is not asked here."""
         subscription = subscription or a_subscription()
         return DispatcherContext(
-            subscription, self.store, self.clock, lambda: 0.5, TaskScope(), None, None, None
+            subscription, self.store, self.clock, lambda: 0.5, TaskScope(), None, None, None, None
         )
 
     def note(self, *word):
