@@ -1,6 +1,7 @@
 """Notice that the process stood still, so that nothing is sent before the store was read again.
 
-While a process is suspended, an operator may pause a subscription at another one. The answer says that the pause holds.
+An operator may pause a subscription while a process is suspended, because another process takes the command. The answer to it
+promises that no attempt begins later.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ TOLERATED = 1.0  # seconds without one; with the second between two reads of the
 
 
 class Standstill:
-    """Whether the process stood still and has not read the store since. It never did before ``watch`` runs.
+    """Tells if the process stood still and has not read the store since. Without ``watch`` it never stands still.
 
     Attributes:
         noticed: Is set when a standstill was noticed, until the next call of ``begin_read``.
