@@ -107,7 +107,7 @@ class AttemptRunner(DispatcherPart):
 
     def _is_certain(self, head: Delivery, now: float) -> bool:
         """Return False if the lease is in doubt, so that a Revoked or Lost may follow, or if a pause may be unknown."""
-        return head.origin.owned.holds() and not self._standstill.unread(now)
+        return head.origin.owned.holds() and not self._suspensions.unread(now)
 
     async def _send_in_batch(self, lane: Lane[Delivery], now: float, *, probe: bool) -> int:
         """Send the first event of the lane in a request with others, and return their number. Return 0 if it must be

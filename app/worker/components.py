@@ -32,8 +32,8 @@ from app.worker.request_bounds import lanes_in_flight
 from app.worker.retry import RetryNow
 from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherContext, TaskScope
-from app.worker.standstill import Standstill
 from app.worker.stored_rows import StoredRows
+from app.worker.suspensions import Suspensions
 from app.worker.timing import Timekeeper
 from app.worker.watches import ExpiryAlarm, PullUpkeep
 
@@ -50,7 +50,7 @@ class Components:
         kind: the kind of the source's broker.
         copies: the log of the subscription's dead-letter topic.
         hand_over: seconds to wait for requests in flight when a partition is revoked.
-        standstill: of the process, if something watches for it and reads the store.
+        suspensions: those of the process, if something watches for them and reads the store.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Components:
         jitter: Callable[[], float] = random.random,
         hand_over: float = HAND_OVER,
         budget: Budget | None = None,
-        standstill: Standstill | None = None,
+        suspensions: Suspensions | None = None,
         notify: Notify = notify_nothing,
     ) -> None:
         scope, timekeeper = TaskScope(), Timekeeper(clock)
@@ -78,7 +78,7 @@ class Components:
         part = BudgetShare(budget, timekeeper.wake_now)
         self.shared = shared = DispatcherContext(
             *(subscription, store, clock, jitter, scope, timekeeper, attempts, part),
-            standstill or Standstill(clock),
+            suspensions or Suspensions(clock),
         )
         self.log = log
         self.group = group

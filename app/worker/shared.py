@@ -12,7 +12,7 @@ from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog
 from app.worker.budget import BudgetShare
-from app.worker.standstill import Standstill
+from app.worker.suspensions import Suspensions
 from app.worker.timing import Timekeeper
 
 LEASE_RECHECK = 0.2  # seconds until a doubtful ownership is checked again
@@ -60,7 +60,7 @@ class DispatcherContext(NamedTuple):
     timekeeper: Timekeeper
     attempts: AttemptLog
     budget: BudgetShare
-    standstill: Standstill
+    suspensions: Suspensions
 
 
 @dataclass(eq=False, repr=False)
@@ -80,7 +80,7 @@ class DispatcherPart:
         self._timekeeper = shared.timekeeper
         self._attempts = shared.attempts
         self._budget = shared.budget
-        self._standstill = shared.standstill
+        self._suspensions = shared.suspensions
         self.trouble = ""
         self._failures = 0  # of requests to the store, in a row
 

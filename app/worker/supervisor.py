@@ -42,8 +42,8 @@ from app.worker.commands import run_command
 from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
 from app.worker.gate import halt_cause
-from app.worker.standstill import Standstill
 from app.worker.supervised_dispatcher import SupervisedDispatcher, bare_status
+from app.worker.suspensions import Suspensions
 
 CHANGE_DRAIN = 5.0  # seconds for attempts on the wire of a subscription that is changed or deleted
 
@@ -89,7 +89,7 @@ class Supervisor:
         self._keep_attempt = keep
         self._jitter = jitter
         self._budget = budget or Budget()
-        self.standstill = Standstill(clock)
+        self.suspensions = Suspensions(clock)
         self._runs = {each.id: self._run(each, None) for each in subscriptions}
         self._wanted = {each.id: each for each in subscriptions}
         self._broken: dict[str, SubscriptionStatus] = {}
@@ -347,7 +347,7 @@ class Supervisor:
                 notify=self._notify,
                 jitter=self._jitter,
                 budget=self._budget,
-                standstill=self.standstill,
+                suspensions=self.suspensions,
             ),
             run.tell,
         )

@@ -48,7 +48,7 @@ class VirtualClock:
         self._now = end
         await self.rest()
 
-    def stand_still(self, seconds: float) -> None:
+    def suspend(self, seconds: float) -> None:
         """Let time pass without waking anybody, as for a process that is suspended."""
         self._now += seconds
 

@@ -18,8 +18,8 @@ from app.interfaces import Clock
 from app.model.subscription import Subscription
 from app.sinks.handshake import ConsentCallbacks
 from app.telemetry.tasks import FAILURES, keep
-from app.worker.standstill import Standstill
 from app.worker.supervisor import Supervisor
+from app.worker.suspensions import Suspensions
 from app.worker.timing import wait_for_event
 
 LOOK = 1.0  # seconds between reads of the store's revision
@@ -50,14 +50,14 @@ class StoreWatcher:
         # Number of the latest configuration, and of the last one that was applied completely.
         self._wanted = self._done = 0
         self._seen = UNREAD
-        self._standstill = Standstill(clock) if supervisor is None else supervisor.standstill
+        self._suspensions = Suspensions(clock) if supervisor is None else supervisor.suspensions
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._troubles: dict[str, str] = {}
 
     async def start(self) -> None:
         """Apply the store once and begin to watch it. Problems are logged and do not prevent the start."""
-        self._tasks.add(keep("store-changes", self._standstill.watch))
+        self._tasks.add(keep("store-changes", self._suspensions.watch))
         await self.look()
         await self._logging_trouble("subscriptions", self._change)
         self._tasks.add(keep("store-changes", self._follow))
@@ -76,16 +76,16 @@ class StoreWatcher:
 
     async def _follow(self) -> None:
         while True:
-            await wait_for_event(self._standstill.noticed, self._clock, LOOK)
+            await wait_for_event(self._suspensions.noticed, self._clock, LOOK)
             await self.look()
 
     async def look(self) -> None:
         """Apply changes of the store now. Problems are logged, and the next call tries again.
 
-        After a standstill of the process, subscriptions go on when this has ended."""
-        begun = self._standstill.begin_read()
+        After a suspension of the process, subscriptions go on when this has ended."""
+        begun = self._suspensions.begin_read()
         await self._logging_trouble("the store", self._look)
-        self._standstill.end_read(begun)
+        self._suspensions.end_read(begun)
 
     async def _look(self) -> None:
         """Read the store and apply halts, subscriptions, commands and consents."""

@@ -25,7 +25,7 @@ from app.features.subscriptions.component import SubscriptionsComponent
 from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
 from app.runtime.service import Service
-from app.worker.standstill import Standstill
+from app.worker.suspensions import Suspensions
 
 DOCUMENT = {
     "id": "made",
@@ -271,7 +271,7 @@ class Draining:
     """A supervisor whose first change takes as long as the test wants."""
 
     def __init__(self) -> None:
-        self.standstill = Standstill(SystemClock())
+        self.suspensions = Suspensions(SystemClock())
         self.may_end = asyncio.Event()
         self.built_on: set[str] = set()
         self.applied: list[set[str]] = []

@@ -36,7 +36,7 @@ class Rig:
         self.dispatcher: Dispatcher | None = None
         self.task: asyncio.Task[None] | None = None
 
-    async def begin(self, *, kind="embedded", budget=None, standstill=None, **settings):
+    async def begin(self, *, kind="embedded", budget=None, suspensions=None, **settings):
         """A new dispatcher on the same log and store, as after a restart of the process."""
         self.log.killed = False
         subscription = a_subscription(**settings)
@@ -57,7 +57,7 @@ class Rig:
                 jitter=lambda: JITTER,
                 hand_over=5.0,
                 budget=budget,
-                standstill=standstill,
+                suspensions=suspensions,
             )
         )
         self.task = asyncio.create_task(self.dispatcher.run())
