@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from proof import hostile_doors as doors
-from proof.hostile import Fault, allowed, answers_of, demand_counts, main, published_of
+from proof.hostile import main
+from proof.hostile_demands import Fault, allowed, answers_of, demand_counts, published_of
 from proof.hostile_totals import Total, Totals
 
 
