@@ -55,12 +55,10 @@ class AttemptRunner(DispatcherPart):
         lane = lanes.next_to_take() if sink.begins and self.batching is None else None
         if lane is None:
             return False
-        head, now = lane.items[0], self._clock.monotonic()
-        if (
-            not self._is_certain(head, now)
-            or self._policy.verdict_without_attempt(head) is not None
-        ):
+        head = lane.items[0]
+        if not head.origin.owned.holds() or self._policy.verdict_without_attempt(head) is not None:
             return False
+        now = self._clock.monotonic()
         begun = sink.begin(head.decoded, self._timeout, partial(on_answer, lane, now))
         if begun is None:
             return False
@@ -85,7 +83,8 @@ class AttemptRunner(DispatcherPart):
         of events that were in the request."""
         now = self._clock.monotonic()
         head = lane.head
-        if not self._is_certain(head, now):
+        if not head.origin.owned.holds() or self._suspensions.unread(now):
+            # the lease is in doubt, and a Revoked or Lost may follow; or a pause may be unknown
             self._conclusions.wait(lane, now + LEASE_RECHECK)
             self._gate.nothing_sent(now + LEASE_RECHECK, probe=probe)
             return 1
@@ -104,10 +103,6 @@ class AttemptRunner(DispatcherPart):
         else:
             await self._conclusions.carry_out(lane, verdict)
         return 1
-
-    def _is_certain(self, head: Delivery, now: float) -> bool:
-        """Return False if the lease is in doubt, so that a Revoked or Lost may follow, or if a pause may be unknown."""
-        return head.origin.owned.holds() and not self._suspensions.unread(now)
 
     async def _send_in_batch(self, lane: Lane[Delivery], now: float, *, probe: bool) -> int:
         """Send the first event of the lane in a request with others, and return their number. Return 0 if it must be

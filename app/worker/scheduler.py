@@ -132,7 +132,9 @@ class Scheduler(DispatcherPart):
 
     def wake(self) -> None:
         """Start as many senders as may send now."""
-        if not self._gate.is_open or not self.lanes.ready or self.rate_limited():
+        if not self._gate.is_open or not self.lanes.ready or self._misses_a_read():
+            return
+        if self.rate_limited():
             return
         if self._batching is not None:
             self._begin_request()
@@ -233,13 +235,20 @@ class Scheduler(DispatcherPart):
         """Return True if an attempt at the next lane (queue of one key) may begin, as far as this subscription is
         concerned."""
         lanes = self.lanes
-        if not lanes.ready or self._ended or not self._gate.is_open:
+        if not lanes.ready or self._ended or not self._gate.is_open or self._misses_a_read():
             return False
         if self._pace.wait() and self.rate_limited():
             return False
         if self._batching is not None:
             return self._is_due(self._batching)
         return self._endpoint.allowed is None or lanes.sending < self._most
+
+    def _misses_a_read(self) -> bool:
+        """Return True if the process was suspended and has not read the store since, and schedule the next check."""
+        now = self._clock.monotonic()
+        if unread := self._suspensions.unread(now):
+            self._timekeeper.wake_at(now + LEASE_RECHECK)
+        return unread
 
     def _is_due(self, batching: BatchSender) -> bool:
         """Return True if a sender may take the next lane (queue of one key) for a request with several events."""

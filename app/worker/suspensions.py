@@ -12,7 +12,7 @@ from app.interfaces import Clock
 from app.telemetry.light_event import LightEvent
 
 BEAT = 0.25  # seconds between two looks at the clock
-TOLERATED = 1.0  # seconds without a look; with the second between two reads of the store, a pause holds after 2 s
+TOLERATED = 0.5  # seconds without a look; with the second between two reads of the store, a pause holds after 2 s
 
 
 class Suspensions:
@@ -26,7 +26,8 @@ class Suspensions:
         self._clock = clock
         self._looked_at = inf  # monotonic seconds
         self._count = 0  # suspensions that were noticed
-        self._read = 0  # those of them that were over when the last read of the store began
+        self._read = 0  # those of them after which the store was read
+        self._spoiled = False  # the last read of the store was suspended itself
         self.noticed = LightEvent()
 
     async def watch(self) -> None:
@@ -43,8 +44,12 @@ class Suspensions:
         return self._count
 
     def end_read(self, begun: int) -> None:
-        """Note that the store was read, or that it does not answer. A suspension after ``begun`` needs another read."""
-        self._read = begun
+        """Note that the store was read, or that it does not answer. A suspension after ``begun`` needs another read.
+
+        Only one read in a row may need another one, so that an overloaded process goes on.
+        """
+        self._spoiled = begun != self._count and not self._spoiled
+        self._read = max(self._read, begun if self._spoiled else self._count)
 
     def unread(self, now: float) -> bool:
         """Return True if the process was suspended after the last read of the store began.

@@ -49,7 +49,7 @@ class VirtualClock:
         await self.rest()
 
     def suspend(self, seconds: float) -> None:
-        """Let time pass without waking anybody, as for a process that is suspended."""
+        """Let time pass without waking sleepers, as for a process that is suspended."""
         self._now += seconds
 
     async def rest(self) -> None:

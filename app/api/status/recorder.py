@@ -223,10 +223,8 @@ class Recorder:
     async def _lag(self) -> int | None:
         """Return the lag of all groups, with the events in pull queues. Brokers that do not answer and partitions
         of unknown lag are left out. A group with such a partition gets no sample of its own."""
-        lags, self._lags = (
-            dict[str, int](),
-            {},
-        )  # a failure below leaves no earlier lags as present ones
+        self._lags = {}  # a failure below leaves no earlier lags as present ones
+        lags: dict[str, int] = {}
         partitions = await self._subscriptions.lag()
         for each in partitions:
             lags[each.group] = lags.get(each.group, 0) + (each.lag or 0)

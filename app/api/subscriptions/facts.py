@@ -9,8 +9,7 @@ from app.delivery.subscription_verdicts import SubscriptionFacts
 def facts_of(view: SubscriptionView) -> SubscriptionFacts:
     """Return the facts that an answer about a subscription has. A caller without the scope ``data`` gets
     verdicts without the answers of its target. Counts that the store did not report stay unknown."""
-    queue, is_known = view.queue, view.parked is not None
-    parked = view.parked or ParkedOfSubscription()
+    queue, parked = view.queue, view.parked or ParkedOfSubscription()
     return SubscriptionFacts(
         id=view.id,
         state=view.state,
@@ -30,7 +29,7 @@ def facts_of(view: SubscriptionView) -> SubscriptionFacts:
         queued=0 if queue is None else queue.waiting,
         queue_bound=None if queue is None else queue.most,
         queue_oldest=(queue and queue.oldest_seconds) or 0.0,
-        parked=parked.rows - parked.redriven if is_known else None,
+        parked=None if view.parked is None else parked.rows - parked.redriven,
         parked_keys=parked.keys,
         parked_keyless=parked.keyless,
         parked_oldest=parked.oldest_seconds or 0.0,

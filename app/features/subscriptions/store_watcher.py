@@ -57,9 +57,10 @@ class StoreWatcher:
 
     async def start(self) -> None:
         """Apply the store once and begin to watch it. Problems are logged and do not prevent the start."""
-        self._tasks.add(keep("store-changes", self._suspensions.watch))
         await self.look()
         await self._logging_trouble("subscriptions", self._change)
+        if self._supervisor is not None:
+            self._tasks.add(keep("store-changes", self._suspensions.watch, "suspensions"))
         self._tasks.add(keep("store-changes", self._follow))
 
     async def stop(self) -> None:

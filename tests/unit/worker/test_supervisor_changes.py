@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
-from app.errors import SetupError
+from app.errors import SetupError, StoreUnavailable
+from app.features.subscriptions.store_watcher import StoreWatcher
 from app.formats import json
 from app.interfaces import Command, Halt, SinkAnswer
+from app.model.subscription import Subscription
 from supervisor_rig import SupervisorRig
 from waiting import until
 from worker_doubles import ScriptedSink, a_subscription, an_event
@@ -165,3 +170,47 @@ async def test_a_command_is_taken_once(house):
     await house.supervisor.take_commands()
     await until(lambda: house.store.commands.rows[number].answer is not None)
     assert len(house.sinks["filed"][0].requests) == 1
+
+
+class Catalog:
+    """The subscriptions of a store that does not answer while ``away``."""
+
+    incarnations: Mapping[str, int] = {}
+    revision = 1
+    away = False
+
+    def __init__(self, *subscriptions: Subscription) -> None:
+        self.subscriptions = subscriptions
+        self.loaded = SimpleNamespace(config=SimpleNamespace(subscriptions=subscriptions))
+        self.halts: Mapping[str, Halt] = {}
+
+    async def refresh(self) -> None:
+        if self.away:
+            raise StoreUnavailable("no answer")
+
+
+@pytest.fixture
+async def catalog(house):
+    """The catalogue of the subscription, which a watcher of the store reads."""
+    catalog: Any = Catalog(a_subscription(id="filed"))
+    brokers: Any = SimpleNamespace()
+    watcher = StoreWatcher(catalog, house.supervisor, brokers, house.clock)
+    await watcher.start()
+    yield catalog
+    await watcher.stop()
+
+
+@pytest.mark.parametrize("ends", ["paused", "away", "unchanged"])
+async def test_a_process_that_was_suspended_reads_the_store_before_it_sends(house, catalog, ends):
+    """A pause of that time holds. While the store is away, the subscription goes on."""
+    await house.clock.advance(3)
+    if ends == "paused":
+        catalog.halts, catalog.revision = {"filed": Halt("paused", "by ann", 1)}, 2
+    catalog.away = ends == "away"
+    house.clock.suspend(10)
+    await house.log.submit("orders", [an_event(0)])
+    await house.clock.rest()
+    (sink,) = house.sinks["filed"]
+    assert sink.answered == []
+    await house.clock.advance(3)
+    assert sink.answered == ([] if ends == "paused" else ["0"])

@@ -55,6 +55,24 @@ async def test_a_read_that_began_before_the_suspension_says_nothing_of_it(rig, s
     assert not suspensions.noticed.is_set()
 
 
+async def test_one_read_in_a_row_needs_another_one(suspensions, rig):
+    """The turns of the event loop of an overloaded process may all be long. It must go on all the same."""
+    for free in (False, True, False, True):
+        begun = suspensions.begin_read()
+        rig.clock.suspend(TOLERATED + 0.1)
+        await rig.clock.advance(0)
+        suspensions.end_read(begun)
+        assert suspensions.unread(rig.clock.monotonic()) is not free
+
+
+async def test_a_read_that_ends_late_hides_no_newer_one(suspensions, rig):
+    late = suspensions.begin_read()
+    rig.clock.suspend(TOLERATED + 0.1)
+    suspensions.end_read(suspensions.begin_read())
+    suspensions.end_read(late)
+    assert not suspensions.unread(rig.clock.monotonic())
+
+
 async def test_a_busy_process_is_not_suspended(rig, suspensions):
     rig.clock.suspend(TOLERATED)
     assert not suspensions.unread(rig.clock.monotonic())
@@ -62,7 +80,7 @@ async def test_a_busy_process_is_not_suspended(rig, suspensions):
     assert not suspensions.unread(rig.clock.monotonic())
 
 
-def test_nothing_is_suspended_that_nobody_watches():
+def test_without_a_watch_there_are_no_suspensions():
     """A spool's mirror has no commands in the store, so it has nothing to read."""
     clock = VirtualClock()
     found = Suspensions(clock)

@@ -21,7 +21,7 @@ interface Props {
 
 const TRIED = new Set(["running", "paused", "elsewhere"]); // states in which a retry has an effect
 
-/** True if a retry would try something: events are known to wait for their target, and nobody stopped the subscription. */
+/** True if a retry would try something: events are known to wait for their target, and the subscription was not stopped. */
 export function waits(health: SubscriptionHealth): boolean {
   const { state, paused_for, waiting } = health;
   return TRIED.has(state) && !isHalted(health) && (paused_for !== null || Boolean(parkedIn(health)) || waiting > 0);
