@@ -137,7 +137,7 @@ class KafkaCluster:
         self._topics.append(topic)
         self.heal()
 
-    def heal(self) -> Sequence[str]:
+    def heal(self) -> Mapping[str, float]:
         """Return when all brokers answer, and all replicas of the newest topic are in sync."""
         for each in self.processes.values():
             if not each.running:
@@ -146,7 +146,7 @@ class KafkaCluster:
         for each in self.processes.values():
             each.wait_until_answering()
         wait_until(self._in_sync, "all replicas to be in sync", turn=0.5)
-        return ()
+        return {}
 
     def _in_sync(self) -> bool:
         return all(len(each.isrs) == NODES and each.leader > 0 for each in self._partitions())

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -56,10 +56,11 @@ class Cluster(Protocol):
     def settings(self, topic: str) -> Mapping[str, Any]:
         """Return the settings of the broker ``main`` for a run with this topic, and make what must be there."""
 
-    def heal(self) -> Sequence[str]:
+    def heal(self) -> Mapping[str, float]:
         """Start and resume what does not run, and return when the cluster is whole again.
 
-        Return the hosts whose programs run, but were restarted because they did not find back to the others.
+        Return the hosts whose programs ran, but were restarted because they did not find back to the others, and the
+        times at which they were killed.
         """
 
     def place(self, role: str) -> str:

@@ -205,7 +205,7 @@ class PulsarCluster:
             "topics": {"create": True, "partitions": PARTITIONS},
         }
 
-    def heal(self) -> Sequence[str]:
+    def heal(self) -> Mapping[str, float]:
         """Return when all programs run, and messages pass through both brokers."""
         for each in self.processes.values():
             if not each.running:
@@ -214,7 +214,7 @@ class PulsarCluster:
         for each in self.processes.values():
             each.wait_until_answering()
         wait_until(lambda: self._owner() != "", "the topic to have an owner", turn=0.5)
-        return ()
+        return {}
 
     def place(self, role: str) -> str:
         """Return the host of a role at this moment: ``leader`` serves the first partition of the topic."""

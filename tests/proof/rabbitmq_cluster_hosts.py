@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -135,12 +136,13 @@ class RabbitCluster:
             **queue,
         }
 
-    def heal(self) -> Sequence[str]:
+    def heal(self) -> Mapping[str, float]:
         """Return when all nodes run, and every queue of the topic has all its replicas.
 
-        Return the nodes that did not find back by themselves in ``ALONE`` seconds, and were restarted.
+        Return the nodes that did not find back by themselves in ``ALONE`` seconds, and the times at which they were
+        killed to be restarted.
         """
-        lost: Sequence[str] = ()
+        lost: Mapping[str, float] = {}
         for each in self.processes.values():
             each.resume()
             if not each.running:
@@ -153,16 +155,20 @@ class RabbitCluster:
         wait_until(self._in_sync, "a leader and all replicas of every queue", turn=0.5)
         return lost
 
-    def _restart_lost(self) -> Sequence[str]:
-        """Restart the nodes that do not find back after a cut by themselves, as an operator has to. Return their names."""
+    def _restart_lost(self) -> Mapping[str, float]:
+        """Restart the nodes that do not find back after a cut by themselves, as an operator has to.
+
+        Return their names, and the times before they were killed.
+        """
         lost = [each for each in self.processes.values() if self._running(each) < len(NAMES)]
+        since = time.monotonic()
         for each in lost:
             each.kill_if_running()
         for each in lost:
             each.begin()  # a node that starts may wait for another one
         for each in lost:
             each.wait_until_answering()
-        return [each.name for each in lost]
+        return dict.fromkeys((each.name for each in lost), since)
 
     def place(self, role: str) -> str:
         """Return the host of a role at this moment: ``leader`` leads the first queue of the topic."""

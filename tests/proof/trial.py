@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.checker import judge, report
+from proof.fault_log import FaultLog
 from proof.faults import FAULTS, REPEAT_NOTHING, Step, isolates, named
 from proof.history import Call, Fault, HistoryWriter, Left, Terms
 from proof.hosts import Host
@@ -20,7 +21,7 @@ from proof.programs import Program
 from proof.progress import Progress
 from proof.result import Result
 from proof.scenario import WARM, Scenario
-from proof.scenario_signs import Pauses, note_signs, outside
+from proof.scenario_signs import Pauses, note_signs
 from proof.service_hosts import (
     ATTEMPT,
     EVENTS_PORT,
@@ -59,7 +60,6 @@ class Trial:
         self._laboratory, self._report = laboratory, report
         self._folder, self._seed = folder, seed
         self._history: HistoryWriter | None = None
-        self._windows: list[tuple[float, float]] = []  # in which a fault may repeat deliveries
         self._pauses = Pauses()
         self._services: Mapping[str, Service] = {}
         self._target: Program | None = None
@@ -74,7 +74,7 @@ class Trial:
     def run(self) -> Result:
         """Run from the start of the service to its end, and return the verdict."""
         begun = time.monotonic()
-        self._folder.mkdir(parents=True)
+        history = self._begin_history()
         name = f"proof{int(time.time())}"  # noqa: TID251 - a name, not a time
         settings = self._settings(name)
         scenario = self.scenario
@@ -85,17 +85,6 @@ class Trial:
             scenario.changes(settings),
             scenario.gives_up,
         )
-        self._history = HistoryWriter(self._folder / "runner.jsonl")
-        self._history.write(
-            Terms(
-                dict.fromkeys(SUBSCRIPTIONS, TOPIC),
-                commit=self._laboratory.cluster.commit,
-                settle=self._laboratory.cluster.settle,
-                lease=self._laboratory.cluster.lease,
-                timeout=ATTEMPT,
-                **scenario.terms,
-            )
-        )
         with ExitStack() as ended:
             ended.callback(self._end_all)
             self._start()
@@ -104,10 +93,29 @@ class Trial:
             self._report("whole again; the senders go on")
             time.sleep(self._laboratory.cluster.settle + CALM)
             self._finish()
-        self._history.close()
+        history.close()
         self._judge()
         self.result.seconds = time.monotonic() - begun
         return self.result
+
+    def _begin_history(self) -> HistoryWriter:
+        """Make the folder of this run and its history, and write the terms."""
+        self._folder.mkdir(parents=True)
+        cluster = self._laboratory.cluster
+        history = HistoryWriter(self._folder / "runner.jsonl")
+        history.write(
+            Terms(
+                dict.fromkeys(SUBSCRIPTIONS, TOPIC),
+                commit=cluster.commit,
+                settle=cluster.settle,
+                lease=cluster.lease,
+                timeout=ATTEMPT,
+                **self.scenario.terms,
+            )
+        )
+        self._history = history
+        self._faults = FaultLog(history, cluster.commit, cluster.settle)
+        return history
 
     def _settings(self, name: str) -> dict[str, Any]:
         return configuration_of(
@@ -176,21 +184,16 @@ class Trial:
         return step._replace(host=host, value=value)
 
     def _note(self, step: Step, hosts: Sequence[str], since: float) -> None:
-        assert self._history is not None
         alone = isolates(step, hosts, self.names(), self._laboratory.cluster.brokers)
         repeats = step.fault not in REPEAT_NOTHING
-        if repeats:
-            begin = since - self._laboratory.cluster.commit
-            self._windows.append((begin, time.monotonic() + self._laboratory.cluster.settle))
         for host in hosts:
-            now = time.monotonic()
-            self._history.write(Fault(step.fault, host, since, now, alone, repeats))
-        self._history.flush()
+            self._faults.add(Fault(step.fault, host, since, time.monotonic(), alone, repeats))
 
     def _heal(self) -> None:
         """Return when everything runs again."""
         self._laboratory.store.heal()
-        for name in self._laboratory.cluster.heal():
+        for name, since in self._laboratory.cluster.heal().items():
+            self._faults.add(Fault("killed", name, since, time.monotonic()))
             self._report(f"{name} did not find back to its cluster, and was restarted")
             self._keep_logs(name)
         for process in self._services.values():
@@ -237,7 +240,7 @@ class Trial:
         self._target.wait_for_end()
         self.result.gap = self._progress.longest_gap
         self.result.unanswered = self._progress.unanswered
-        self.result.calm = outside(self._windows, *self._progress.span)
+        self.result.calm = self._faults.calm(*self._progress.span)
         self._report(f"outside of the window of every fault: {self.result.calm:.0f} s")
         longest = ", ".join(f"{name} {gap:.1f} s" for name, gap in self._progress.silence.items())
         self._report(f"longest time without a delivery: {longest}")
