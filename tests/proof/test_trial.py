@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from proof.history import Fault, read_history
+from proof.history import Call, Fault, read_history
 from proof.scenarios import scenario
+from proof.service_hosts import WORKERS
 from proof.trial import Trial
 
 
@@ -38,6 +39,26 @@ def trial(tmp_path: Path) -> Iterator[Trial]:
         yield made
 
 
+class Away:
+    """The first worker, whose admin listener fails twice before it answers."""
+
+    running = True
+
+    def __init__(self) -> None:
+        self._answers = [None, 503, 200]
+
+    def ask(self, method: str, path: str) -> tuple[int, Any]:
+        status = self._answers.pop(0)
+        if status is None:
+            raise OSError("no answer")
+        return status, None
+
+    def resume(self) -> None:
+        """Continue, as a worker does that never stopped."""
+
+    wait_until_answering = resume
+
+
 def records(trial: Trial, kind: type[Any]) -> list[Any]:
     found = (line.record for line in read_history(trial.histories[:1]))
     return [each for each in found if isinstance(each, kind)]
@@ -51,3 +72,13 @@ def test_a_restart_that_heals_the_cluster_is_a_fault_with_a_window(trial: Trial)
     assert (fault.name, fault.host, fault.repeats) == ("killed", "rabbit1", True)
     assert begun <= fault.start <= fault.end <= time.monotonic()
     assert trial._faults.calm(begun, fault.end + 30) == pytest.approx(10)
+
+
+def test_what_a_step_has_paused_is_resumed_until_the_answer_is_2xx(trial: Trial) -> None:
+    """A subscription that stays paused would be convicted of lost events."""
+    worker: Any = Away()
+    trial._services = {WORKERS[0]: worker}
+    trial._pauses.note("pause", "steady", 200)
+    trial._heal()
+    assert trial._pauses.waiting == set()
+    assert [each.status for each in records(trial, Call)] == [None, 503, 200]

@@ -203,8 +203,13 @@ class Trial:
             process.resume()
         for process in self._services.values():
             process.wait_until_answering()
+        wait_until(self._resume_all, "a 2xx answer to each resume", turn=0.5)
+
+    def _resume_all(self) -> bool:
+        """Resume the subscriptions that may be paused, and return True if none is left."""
         for subscription in sorted(self._pauses.waiting):
             self.call("resume", subscription)
+        return not self._pauses.waiting
 
     def _keep_logs(self, name: str) -> None:
         """Copy the logs of a program of the cluster into the folder of this run."""
@@ -314,4 +319,5 @@ class Trial:
             path = f"/v1/subscriptions/{subscription}:{verb}"
             status = self._services[WORKERS[0]].ask("POST", path)[0]
         self._history.write(Call(verb, subscription, start, time.monotonic(), status))
+        self._history.flush()
         self._pauses.note(verb, subscription, status)
