@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from proof.checker_tables import Tables
@@ -97,6 +98,14 @@ class Faults:
     def _is_gateway(self, host: str) -> bool:
         """Return whether a host has a gateway and no worker."""
         return host not in self._workers and (host in self._gateways or host.startswith("gateway"))
+
+    def endings(self) -> Mapping[str, Sequence[float]]:
+        """Return the times at which a process of each host ended, in their order."""
+        found: dict[str, list[float]] = {}
+        for each in sorted(self._all, key=attrgetter("start")):
+            if each.name in ENDINGS:
+                found.setdefault(each.host, []).append(each.start)
+        return found
 
     def repeating(self) -> list[tuple[float, float]]:
         """Return the spans of all faults that may repeat a delivery, and the changes of owners."""

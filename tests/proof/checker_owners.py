@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
+from operator import attrgetter
 from typing import NamedTuple
 
+from proof.checker_faults import Faults
 from proof.checker_order import Witness
 from proof.checker_tables import Tables
 
 LATE = 1.0  # seconds that a laboratory needs to cut off a host, and to mend it
-BOTH = 3  # events, one after another, that two owners deliver
+BOTH = 3  # events, one after another, that two owners deliver, in as many turns each
 
 _ISOLATED = """
 WITH other AS (SELECT fault.line AS fault, subscription, key, min(arrived.start) AS start,
@@ -50,10 +53,10 @@ class _Delivery(NamedTuple):
 def _delivered_by_both(tables: Tables) -> Iterator[Witness]:
     """Return the first and the last delivery of each time in which two owners of a key did not know of each other.
 
-    Both deliver each event. A partition that moves repeats the events since the last commit alone, and its old owner has
-    delivered them before the new one begins.
+    Both deliver each event, in turns. A partition that moves repeats the events since the last commit alone, and its old
+    owner has delivered them before the new one begins. It may come back a few times.
     """
-    most = tables.terms.lease + tables.terms.commit
+    most, endings = tables.terms.lease + tables.terms.commit, Faults(tables).endings()
     rows = tables.rows(
         "SELECT subscription, key, id, worker, start, line FROM arrived WHERE key <> '' AND done"
         " ORDER BY subscription, key, start, line"
@@ -65,7 +68,7 @@ def _delivered_by_both(tables: Tables) -> Iterator[Witness]:
         workers = {each.worker for deliveries in events.values() for each in deliveries}
         for pair in combinations(sorted(workers), 2):
             for run in _runs(events.values(), set(pair)):
-                yield from _too_long(run, pair, most)
+                yield from _too_long(run, pair, endings, most)
 
 
 def _runs(
@@ -78,15 +81,29 @@ def _runs(
 
 
 def _too_long(
-    run: Iterable[Sequence[_Delivery]], pair: Sequence[str], most: float
+    run: Iterable[Sequence[_Delivery]],
+    pair: Sequence[str],
+    endings: Mapping[str, Sequence[float]],
+    most: float,
 ) -> Iterator[Witness]:
-    """Return a witness if the times in which the two workers delivered the run have more than ``most`` seconds in common."""
-    of = {name: [one for each in run for one in each if one.worker == name] for name in pair}
-    begin = max(
-        (min(found, key=lambda one: one.start) for found in of.values()), key=lambda one: one.start
-    )
-    end = min(
-        (max(found, key=lambda one: one.start) for found in of.values()), key=lambda one: one.start
-    )
-    if end.start - begin.start > most:
-        yield (begin.line, end.line)
+    """Return a witness if the two workers took turns at the run for more than ``most`` seconds.
+
+    A worker whose process ended owned nothing from then on, so its next process is another owner.
+    """
+    of: dict[tuple[str, int], list[_Delivery]] = {}
+    for one in sorted((one for each in run for one in each), key=attrgetter("start")):
+        if one.worker in pair:
+            process = bisect_right(endings.get(one.worker, ()), one.start)
+            of.setdefault((one.worker, process), []).append(one)
+    for first, second in combinations(of.values(), 2):
+        if first[0].worker != second[0].worker:
+            begin = max(first[0], second[0], key=attrgetter("start"))
+            end = min(first[-1], second[-1], key=attrgetter("start"))
+            if end.start - begin.start > most and _turns(first, second) >= 2 * BOTH:
+                yield (begin.line, end.line)
+
+
+def _turns(first: Iterable[_Delivery], second: Iterable[_Delivery]) -> int:
+    """Return how many turns two owners took: deliveries of one of them without one of the other in between."""
+    both = sorted([*first, *second], key=attrgetter("start"))
+    return sum(1 for _ in groupby(both, key=attrgetter("worker")))

@@ -165,6 +165,29 @@ def test_a_partition_that_moves_repeats_what_its_old_owner_had_delivered():
     assert faults(*lines, Fault("cut from", "worker-1", 0, 10)) == {}
 
 
+@pytest.mark.parametrize(
+    ("turns", "killed", "found"),
+    [
+        (("1: 123", "2: 123", "1: 3"), True, False),
+        (("1: 123", "2: 123", "1: 3", "2: 3", "1: 3", "2: 3"), True, False),
+        (("1: 1", "2: 12", "1: 23", "2: 3"), False, False),  # three moves
+        (("1: 1", "2: 1", "1: 2", "2: 2", "1: 3", "2: 3"), False, True),
+    ],
+)
+def test_owners_after_each_other_are_not_two_at_once(turns, killed, found):
+    """A partition that moves to and fro has one owner at a time, although both deliver each event of a slow key."""
+    lines, at = [request(number, number / 9) for number in (1, 2, 3)], 1.0
+    for turn in turns:
+        worker, _, events = turn.partition(": ")
+        for number in events:
+            lines.append(delivery(int(number), at=at, worker=f"worker-{worker}"))
+            at += 4
+        if killed:
+            lines.append(Fault("killed", f"worker-{worker}", at - 3.8, at - 3.7))
+    verdicts = faults(*lines, Fault("cut from", "kafka1", 0, 200))
+    assert verdicts == ({"two owners": 1} if found else {})
+
+
 BATCH = Request("gateway-1", 0, 0.1, 202, (event(1), event(2), event(3)))
 
 
