@@ -71,7 +71,7 @@ class Faults:
         lease = tables.terms.lease
         changes = [each for span in self._owners for each in span if each is not None]
         self.moves = Windows(
-            [self._long(each) for each in self._all if each.repeats]
+            [self._long(each) for each in self._all if self._may_repeat(each)]
             + [(each - lease, each + lease) for each in changes]
         )
 
@@ -86,18 +86,26 @@ class Faults:
 
     def _spans_of(self, worker: str) -> Iterable[tuple[float, float]]:
         for each in self._all:
-            if each.name in ENDINGS and (each.host in self._workers or self._is_gateway(each.host)):
+            if each.name in ENDINGS and self._is_worker(each.host):
                 if each.host == worker:
                     yield each.start, each.end
-            elif each.repeats:
+            elif self._may_repeat(each):
                 yield self._long(each)
 
     def _long(self, fault: _Fault) -> tuple[float, float]:
         return fault.start, fault.end + self._terms.settle + (fault.end - fault.start)
 
+    def _may_repeat(self, fault: _Fault) -> bool:
+        """Return whether a fault may repeat deliveries. One of a gateway lets its senders repeat requests alone."""
+        return fault.repeats and not self._is_gateway(fault.host)
+
+    def _is_worker(self, host: str) -> bool:
+        """Return whether a host has a worker. One that was killed early has delivered nothing."""
+        return host in self._workers or host.startswith("worker")
+
     def _is_gateway(self, host: str) -> bool:
         """Return whether a host has a gateway and no worker."""
-        return host not in self._workers and (host in self._gateways or host.startswith("gateway"))
+        return not self._is_worker(host) and (host in self._gateways or host.startswith("gateway"))
 
     def endings(self) -> Mapping[str, Sequence[float]]:
         """Return the times at which a process of each host ended, in their order."""
@@ -109,11 +117,7 @@ class Faults:
 
     def repeating(self) -> list[tuple[float, float]]:
         """Return the spans of all faults that may repeat a delivery, and the changes of owners."""
-        spans = [
-            (each.start, each.end)
-            for each in self._all
-            if each.repeats and not self._is_gateway(each.host)
-        ]
+        spans = [(each.start, each.end) for each in self._all if self._may_repeat(each)]
         return spans + [(start, start) for start, _ in self._owners]
 
     def storing_twice(self) -> list[tuple[float, float]]:

@@ -187,7 +187,7 @@ def attempt_at_once(history: CleanHistory) -> bool:
 
 def invent(history: CleanHistory) -> bool:
     """Deliver an event that was never sent."""
-    event = Event("nobody-sent-it", "key-0", digest(b""))
+    event = Event("nobody-sent-it", "another key", digest(b""))
     history.records.append(Delivery("billing", "worker-1", 10, 10.1, 204, (event,)))
     return True
 

@@ -279,6 +279,28 @@ def test_a_fault_of_a_gateway_repeats_no_delivery():
     assert judged(*lines, both).repeats == {"fault": 1}
 
 
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        (Fault("cut from", "gateway2", 1.9, 2.1), True),
+        (Fault("killed", "worker2", 1.9, 2.1), True),  # before it has delivered anything
+        (Fault("cut from", "worker2", 1.9, 2.1), False),  # partitions may move
+        (Fault("cut from", "kafka1", 1.9, 2.1), False),
+    ],
+)
+def test_two_attempts_at_once_need_a_fault_that_reaches_their_worker(fault, found):
+    """A gateway has no consumers, and the end of another worker breaks no connection of this one."""
+    lines = (request(1, 0), delivery(1, at=2, status=500), delivery(1, at=2.05))
+    assert faults(*lines, fault) == ({"two at once": 1} if found else {})
+
+
+def test_a_fault_of_a_gateway_moves_no_partition():
+    """Two workers attempt one event at once, and a gateway was cut off."""
+    lines = (request(1, 0), delivery(1, at=2, status=500), delivery(1, at=2.05, worker="worker-2"))
+    assert faults(*lines, Fault("cut from", "gateway2", 1.9, 2.1)) == {"two at once": 1}
+    assert faults(*lines, Fault("cut from", "worker-2", 1.9, 2.1)) == {}
+
+
 def test_what_an_answer_states_as_not_stored_must_not_arrive():
     """An event that was answered 503 is not sent later (guarantees)."""
     partly = Request("gateway-1", 1, 1.1, 503, (event(2, stored=False),))
