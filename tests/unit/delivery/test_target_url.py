@@ -86,7 +86,18 @@ def test_what_is_no_url_of_a_target_is_refused_and_not_repeated(text: str) -> No
     "host",
     [
         *("localhost..", ".localhost", "a..b.example", "x" * 64),
-        *("127.0.0.1%00", "*.example", "$HOST", "(a).example", "[v1.a]", "a,b", "[::1].", "a~b"),
+        *(
+            "127.0.0.1%00",
+            "%.4",
+            "a*.0x7f",
+            "*.example",
+            "$HOST",
+            "(a).example",
+            "[v1.a]",
+            "a,b",
+            "[::1].",
+            "a~b",
+        ),
         *(".".join(["a" * 63] * 4), ".", "xn--a.b\u3002.c", "a%2e%2e"),
     ],
 )
