@@ -230,6 +230,49 @@ def test_a_worker_that_goes_back_goes_forward_again(again, worker, found):
     assert faults(*THREE, END, other, *repeats, terms=terms) == {}
 
 
+MOVED = Fault("killed", "worker-9", 4.2, 4.3)  # another worker
+
+
+@pytest.mark.parametrize(
+    ("again", "found"),
+    [
+        ((1, 2, 3), 0),
+        ((2, 3), 0),
+        ((1, 2, 3, 2, 3), 0),
+        ((1, 2, 3, 3), 0),
+        ((3, 2, 1), 2),
+        ((2, 1, 3), 1),
+        ((1, 2, 3, 2, 1), 1),
+    ],
+)
+def test_a_worker_that_went_on_does_not_go_back_further_than_before(again, found):
+    """Committed positions do not go back, so each rewind begins where the one before began, or later."""
+    terms = replace(BILLING, commit=3.0)
+    repeats = [delivery(n, at=5 + place) for place, n in enumerate(again)]
+    verdicts = faults(*THREE, MOVED, *repeats, terms=terms)
+    assert verdicts == ({"backwards": found} if found else {})
+
+
+def test_a_copy_in_the_log_is_no_rewind():
+    """A spool may store an event twice, and then the worker goes back to the event before it."""
+    terms = replace(BILLING, commit=3.0, spool=True)
+    repeats = [delivery(n, at=5 + place) for place, n in enumerate((2, 1, 2, 3))]
+    assert "backwards" not in faults(*THREE, MOVED, *repeats, terms=terms)
+
+
+@pytest.mark.parametrize(("moved", "found"), [(32.3, {}), (33.0, {"backwards": 1, "repeated": 2})])
+def test_what_a_worker_attempted_just_before_the_end_of_a_window_may_be_repeated(moved, found):
+    """The run begins anew in the window of the broker, and the event before it may not be committed yet."""
+    cut = Fault("cut from", "kafka1", 1, 9)  # its window ends at 32
+    sent = [request(number, 20 + number / 2) for number in range(6)]
+    ends = (31.5, 31.95, 32.1, 32.15, 32.2, 32.25)
+    done = [replace(delivery(n, at=at), end=at + 0.01) for n, at in enumerate(ends)]
+    order = (2, 1) if found else (1, 2)
+    again = [delivery(n, at=40 + place) for place, n in enumerate(order)]
+    kill = Fault("killed", "worker-9", moved, moved)
+    assert faults(*sent, *done, cut, kill, *again) == found
+
+
 @pytest.mark.parametrize(
     ("status", "lasts", "at", "worker", "found"),
     [
