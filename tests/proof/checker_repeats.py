@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from proof.checker_faults import Faults
+from proof.checker_faults import Faults, Windows
 from proof.checker_order import Witness
 from proof.checker_tables import Tables
 
@@ -28,7 +27,7 @@ UNION ALL
 SELECT subscription, id, event.key, sent_line, first_sent, acked_at, min(kept.line), 9e99, 9e99, 0
 FROM result JOIN kept USING (subscription, id) JOIN event USING (id)
 WHERE successes > 0 AND copies > 0 GROUP BY subscription, id
-ORDER BY 1, 2, 8, 7
+ORDER BY 1, 3, 2, 8, 7
 """
 
 
@@ -57,9 +56,10 @@ def repeated(tables: Tables) -> Iterator[Witness]:
 
     Witness: the request, the delivery, and the end of its repetition.
     """
-    for cause, witness in _causes_and_witnesses(tables):
-        if cause == FORBIDDEN:
-            yield witness
+    _classify(tables)
+    yield from tables.rows(
+        "SELECT sent_line, done_line, again_line FROM repeat WHERE cause = ?", FORBIDDEN
+    )
 
 
 def allowed_repeats(tables: Tables) -> dict[str, int]:
@@ -67,8 +67,23 @@ def allowed_repeats(tables: Tables) -> dict[str, int]:
 
     The causes are ``fault``, ``timeout``, ``spool`` and ``sender``.
     """
-    found = Counter(cause for cause, _ in _causes_and_witnesses(tables))
-    return {cause: count for cause, count in sorted(found.items()) if cause != FORBIDDEN}
+    _classify(tables)
+    rows = tables.rows(
+        "SELECT cause, count(*) FROM repeat WHERE cause <> ? GROUP BY cause ORDER BY cause",
+        FORBIDDEN,
+    )
+    return dict(rows)
+
+
+def _classify(tables: Tables) -> None:
+    """Make the table of the repeated deliveries with their causes, once for a history."""
+    if tables.count("SELECT count(*) FROM sqlite_master WHERE name = 'repeat'"):
+        return
+    tables.database.execute(
+        "CREATE TABLE repeat (cause TEXT, sent_line INTEGER, done_line INTEGER, again_line INTEGER)"
+    )
+    for cause, witness in _causes_and_witnesses(tables):
+        tables.database.execute("INSERT INTO repeat VALUES (?, ?, ?, ?)", (cause, *witness))
 
 
 def _causes_and_witnesses(tables: Tables) -> Iterator[tuple[str, Witness]]:
@@ -102,14 +117,29 @@ def _repeats(attempts: Iterable[_Attempt]) -> Iterator[_Repeat]:
         yield _Repeat(success, first, last)
 
 
+class _Ends:
+    """The ends of spans of time, by their beginnings."""
+
+    def __init__(self, spans: Iterable[tuple[float, float]]) -> None:
+        ordered = sorted(spans)
+        self._starts = [start for start, _ in ordered]
+        self._latest = list(accumulate((end for _, end in ordered), max))
+
+    def latest(self, until: float) -> float:
+        """Return the latest end of a span that begins until a moment, or ``-NEVER`` if there is none."""
+        number = bisect_right(self._starts, until)
+        return self._latest[number - 1] if number else -NEVER
+
+
 class _Causes:
     """What a run allows to repeat deliveries: its faults, changes of owners, and attempts that were given up."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables, self._terms = tables, tables.terms
         faults = Faults(tables)
-        self._repeating, self._spooling = faults.repeating(), faults.storing_twice()
+        self._repeating, self._spooling = _Ends(faults.repeating()), _Ends(faults.storing_twice())
         self._delaying = faults.delaying()
+        self._key, self._failing = ("", ""), Windows(())
 
     def of(self, repeat: _Repeat, subscription: str, key: str) -> str:
         """Return the cause of a repeated delivery, without those that the sender caused."""
@@ -120,38 +150,32 @@ class _Causes:
         if not one_request and min(done.end, again.start) - done.start >= terms.timeout:
             return "timeout"
         last = done.sent if done.acked is None else done.acked
-        if terms.spool and any(
-            done.sent <= end + terms.settle and last >= start for start, end in self._spooling
-        ):
+        if terms.spool and done.sent <= self._spooling.latest(last) + terms.settle:
             return "spool"
         return FORBIDDEN
 
     def _by_fault(self, repeat: _Repeat, subscription: str, key: str) -> bool:
         """Return whether a fault repeats what was finished since the last commit, soon enough after it."""
         terms, done, again = self._terms, repeat.success, repeat.first
-        latest = max(
-            (
-                self._delaying.end_of(end)
-                for start, end in self._repeating
-                if start - terms.commit <= done.end <= end + terms.settle and again.start >= start
-            ),
-            default=-NEVER,
-        )
-        if again.start <= latest or (latest > -NEVER and again.start == NEVER):
+        end = self._repeating.latest(min(done.end + terms.commit, again.start))
+        if done.end > end + terms.settle:
+            return False
+        latest = self._delaying.end_of(end)
+        if again.start <= latest or again.start == NEVER:
             return True
-        return latest > -NEVER and again.start <= self._delayed(latest, again, subscription, key)
+        return again.start <= self._failing_of(subscription, key).end_of(latest)
 
-    def _delayed(self, latest: float, again: _Attempt, subscription: str, key: str) -> float:
-        """Return by when a repetition has begun if attempts of its key failed meanwhile: it waits, or is parked."""
-        failed = self._tables.rows(
-            "SELECT start, end FROM arrived WHERE subscription = ? AND key = ? AND NOT done"
-            " AND start < ? ORDER BY start",
-            subscription, key, again.start,
-        )  # fmt: skip
-        for start, end in failed:
-            if start <= latest:
-                latest = max(latest, end + self._terms.settle + self._terms.again)
-        return latest
+    def _failing_of(self, subscription: str, key: str) -> Windows:
+        """Return when attempts of a key fail, and the time after them in which its repetitions wait or are parked."""
+        if self._key != (subscription, key):
+            late = self._terms.settle + self._terms.again
+            failed = self._tables.rows(
+                "SELECT start, end FROM arrived WHERE subscription = ? AND key = ? AND NOT done",
+                subscription, key,
+            )  # fmt: skip
+            self._key = (subscription, key)
+            self._failing = Windows((start, end + late) for start, end in failed)
+        return self._failing
 
     def copies(self, event: str, before: float) -> int:
         """Return how many requests with an event, of those that were not refused, began before a moment."""

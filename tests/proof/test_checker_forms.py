@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from proof.history import Call, Fault, Ownership, Request, Terms
+from proof.checker_repeats import allowed_repeats, repeated
+from proof.checker_tables import Tables
+from proof.history import Call, Fault, Ownership, Request, Terms, in_memory
 from proof.small_history import BILLING, delivery, event, faults, judged, kept, request
 
 TWO = (request(1, 0), request(2, 1))
@@ -310,6 +313,22 @@ def test_a_repeat_comes_soon_after_its_fault():
     failing = [delivery(2, at=at, status=503) for at in range(40, 5000, 40)]
     slow = (*ONCE, fault, request(2, 3), *failing, delivery(1, at=4990), delivery(2, at=5000))
     assert "repeated" not in faults(*slow)  # its key waited
+
+
+def test_failures_of_a_key_are_read_once_for_all_its_repeats():
+    """A key that fails for hours would otherwise take hours to judge, and each history twice."""
+    lines = [each for n in range(9) for each in (request(n, n / 9), delivery(n, at=1 + n / 9))]
+    failing = [delivery(9, at=at, status=503) for at in range(40, 400, 40)]
+    again = [delivery(n, at=360 + n) for n in range(9)]
+    cut = Fault("cut from", "kafka1", 0, 2)
+    records = (*lines, request(9, 3), *failing, *again, delivery(9, at=400), cut, BILLING)
+    with closing(Tables(in_memory(records))) as tables:
+        asked: list[str] = []
+        tables.database.set_trace_callback(asked.append)
+        assert allowed_repeats(tables) == {"fault": 9}
+        assert list(repeated(tables)) == []
+    assert sum("NOT done" in each for each in asked) == 1
+    assert sum("UNION ALL" in each for each in asked) == 1
 
 
 def test_a_fault_of_a_gateway_repeats_no_delivery():
