@@ -63,11 +63,14 @@ def _attempts(rows: Iterable[tuple[Any, ...]], timeout: float) -> Iterator[_Atte
     """Return the attempts of a key. Each row is an event of one of them."""
     before: set[str] = set()  # the events of the attempt before
     failed: set[str] = set()  # the events whose last attempt has failed
+    redriven: set[str] = set()  # those of them that were attempted again after others
     for line, events in groupby(rows, key=lambda row: row[3]):
         *_, last = request = list(events)
         _, _, start, _, worker, end, done, _ = last
         names = {row[7] for row in request}
         until = min(end, start + max(0.0, timeout - LATE))
-        yield _Attempt(worker, start, until, line, bool((names & failed) - before))
+        redriven |= (names & failed) - before
+        yield _Attempt(worker, start, until, line, bool(names & redriven))
         before = names
         failed = failed - names if done else failed | names
+        redriven &= failed

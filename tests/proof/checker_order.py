@@ -34,11 +34,14 @@ WHERE event.key <> '' AND place IS NOT NULL AND first_sent IS NOT NULL
 ORDER BY arrived.subscription, event.key, place, arrived.start, arrived.line, arrived.pos
 """
 
-# A letter whose key was disturbed, or that was sent twice, may have been attempted again after it was stored.
+# A letter whose key was disturbed, or that was sent twice, may have been attempted again after it was stored. Later events
+# do not wait for a letter that is redriven. A worker gives up an attempt after the time-out, whatever the target sees.
 _AWAITED = f"""
 SELECT acked_at, acked_line, event.id,
-    CASE WHEN letter.line IS NOT NULL THEN (SELECT max(end) FROM arrived
-            WHERE arrived.subscription = :subscription AND arrived.id = event.id)
+    CASE WHEN letter.line IS NOT NULL THEN coalesce((SELECT max(min(end, start + :timeout)) FROM arrived
+            WHERE arrived.subscription = :subscription AND arrived.id = event.id AND NOT EXISTS
+                (SELECT 1 FROM call WHERE verb = 'redrive' AND call.subscription = :subscription
+                    AND call.start <= arrived.start)), 0)
         WHEN finished IS NOT NULL THEN finished ELSE 9e99 END AS over,
     coalesce(letter.line, finished_line, parked.line), sent_line, {_POS}
 FROM event LEFT JOIN result ON result.subscription = :subscription AND result.id = event.id
@@ -87,7 +90,7 @@ def out_of_order(tables: Tables) -> Iterator[Witness]:
     A witness has the two requests, the attempt that began too early, and the line that finished or keeps the earlier event.
     """
     terms = tables.terms
-    named = {"per_gateway": terms.per_gateway, "commit": terms.commit, "settle": terms.settle}
+    named = {name: getattr(terms, name) for name in ("per_gateway", "commit", "settle", "timeout")}
     rows = tables.rows(_ATTEMPTS, **named)
     for (subscription, key, place), group in groupby(rows, key=lambda row: row[:3]):
         of_key = named | {"subscription": subscription, "key": key, "place": place}

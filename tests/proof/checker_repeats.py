@@ -8,6 +8,7 @@ from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from proof.checker_faults import Faults, Windows
+from proof.checker_flight import LATE
 from proof.checker_order import Witness
 from proof.checker_tables import Tables
 
@@ -147,7 +148,7 @@ class _Causes:
         one_request = done.line == again.line  # with the event twice: a worker reads a record once
         if not one_request and self._by_fault(repeat, subscription, key):
             return "fault"
-        if not one_request and min(done.end, again.start) - done.start >= terms.timeout:
+        if not one_request and min(done.end, again.start) - done.start >= terms.timeout - LATE:
             return "timeout"
         last = done.sent if done.acked is None else done.acked
         if terms.spool and done.sent <= self._spooling.latest(last) + terms.settle:
