@@ -18,7 +18,7 @@ class Result:
         text: What the checker said.
         gap: The longest time in seconds without an acknowledged request.
         unanswered: Requests without an answer, or with one that leaves open whether the events are stored.
-        calm: Seconds of the run outside of the window of every fault, in which nothing may be repeated.
+        calm: Seconds of the run outside of the window of every fault. No fault may repeat a delivery that was finished in them.
         signs: What showed that the attack had an effect, by the names in ``proof.scenario_signs``.
         notes: What a reader of the verdict should know, although the run is as it must be.
         remarks: What was seen besides the history, such as a service that did not stop in order.
