@@ -103,6 +103,7 @@ def service_scenarios(cluster: str, brokers: str) -> list[Scenario]:
         Scenario(
             f"{cluster}-pause", cluster,
             "No attempt begins more than 2 s after `:pause` was answered.",
-            "A subscription is paused while workers fail.", pausing(brokers), signs=("paused", "moved", "repeated"),
+            "A subscription is paused while workers fail.", pausing(brokers),
+            pauses=True, signs=("moved", "repeated"),
         ),
     ]  # fmt: skip

@@ -30,6 +30,7 @@ class Scenario(NamedTuple):
         clocks: Whether the service runs with clocks that can be shifted.
         resumes: Seconds within which each subscription must receive again, whatever happens; 0 for any.
         terms: What the settings promise otherwise than usual, by the names in ``proof.history.Terms``.
+        pauses: Whether pauses are the attack, so that each must be answered 2xx.
         signs: The names in ``proof.scenario_signs.LEAST`` of what shows that the attack had an effect.
     """
 
@@ -44,6 +45,7 @@ class Scenario(NamedTuple):
     clocks: bool = False
     resumes: float = 0.0
     terms: Mapping[str, bool] = {}
+    pauses: bool = False
     signs: tuple[str, ...] = ("unanswered", "gap", "silence", "moved", "repeated")
 
     def table(self, seed: int) -> list[Step]:

@@ -18,7 +18,6 @@ LEAST: Mapping[str, float] = {
     "moved": 1,
     "repeated": 1,
     "failed": 1,
-    "paused": 1,
 }
 """The least value of each sign.
 
@@ -28,7 +27,6 @@ LEAST: Mapping[str, float] = {
 - ``moved``: how often a key of a subscription was delivered by another worker than before.
 - ``repeated``: repeated deliveries.
 - ``failed``: attempts that were not answered 204.
-- ``paused``: calls of ``:pause`` that were answered 2xx.
 """
 
 
@@ -77,14 +75,13 @@ def note_signs(result: Result, seen: Progress, pauses: Pauses) -> None:
         "moved": seen.moved,
         "repeated": sum(result.repeats.values()),
         "failed": seen.failed,
-        "paused": pauses.answered,
     }
     wanted = result.scenario.signs
     result.signs = {name: values[name] for name in wanted if values[name] >= LEAST[name]}
     if not result.signs:
         result.notes.append("no sign of the attack")
     if missing := pauses.called - pauses.answered:
-        where = result.remarks if "paused" in wanted else result.notes
+        where = result.remarks if result.scenario.pauses else result.notes
         where.append(f"{missing} of {pauses.called} pauses were not answered 2xx")
     found = ", ".join(f"{name} {value:,.4g}" for name, value in result.signs.items())
     result.text += f"\nsigns of the attack: {found or 'none'}"

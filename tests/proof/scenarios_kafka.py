@@ -92,7 +92,7 @@ SCENARIOS: Sequence[Scenario] = (
         "kafka-pause-ignored", "kafka",
         "Control: a worker that ignores `:pause` begins attempts in the pause.",
         "A subscription is paused while workers fail.", pausing("kafka*"),
-        gives_up="pause", convicts="begun in pause", signs=("paused",),
+        gives_up="pause", convicts="begun in pause", pauses=True, signs=("moved", "repeated"),
     ),
     Scenario(
         "kafka-silent-unordered", "kafka",

@@ -463,6 +463,17 @@ def test_a_run_without_a_sign_of_its_attack_says_so_and_does_not_fail() -> None:
     assert page.verdict(result) == "clean"
 
 
+def test_a_pause_is_no_sign_that_workers_failed_meanwhile() -> None:
+    """Each pause is answered, so that the attack on the workers would never lack a sign."""
+    pauses = Pauses()
+    pauses.note("pause", "steady", 200)
+    for name in ("kafka-pause", "kafka-pause-ignored"):
+        result = Outcomes.clean(1)
+        result.scenario, result.repeats = scenario(name), {}
+        note_signs(result, Progress(Path("a"), Path("b"), ["steady"]), pauses)
+        assert "no sign of the attack" in result.notes
+
+
 def test_a_pause_without_an_answer_fails_only_an_attack_by_pauses() -> None:
     pauses = Pauses()
     pauses.note("pause", "steady", 200)
