@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Mapping
 
@@ -17,6 +18,7 @@ The bounds of the service allow this much while 24 connections are open: 24 bodi
 listener of 4 MiB, and 8 MiB for the 10,000 addresses and tokens that it remembers. A leak of 1 kB a request exceeds it after
 130,000 requests.
 """
+PUBLISHING = 5.0  # seconds in which the service may still publish events of streams that were cut
 CLOSED = {"strangers", "intakes"}  # doors at which no hostile request may be accepted
 _ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Z][A-Za-z -]*\r\n")
 _PUBLISHED = re.compile(
@@ -47,19 +49,23 @@ def allowed(door: str, answers: Counter[str]) -> Counter[str]:
     return answers
 
 
-def demand_stored(service: ServiceProcess, honest: int, accepted: int) -> None:
+def demand_stored(
+    service: ServiceProcess, honest: int, accepted: int, within: float = PUBLISHING
+) -> None:
     """Demand that the topics have the events that were accepted, and that the service has logged no error.
 
     Args:
         service: The service, which still runs.
         honest: Requests of the honest sender, of one event each.
         accepted: Requests of others that were answered 2xx, or whose connection ended instead of an answer.
+        within: Seconds in which the topics and the counters must agree.
     """
-    token = {"authorization": f"Bearer {READER}"}
-    _, text = service.ask("GET", "/v1/topics", headers=token)
-    topics = {each["name"]: int(each["partitions"][0]["latest"]) for each in json.loads(text)}
-    _, metrics = service.ask("GET", "/metrics", headers=token)
-    demand_counts(topics, published_of(metrics), honest, accepted)
+    over = time.monotonic() + within
+    topics, published = _counts_of(service)
+    while topics.get("events", 0) != published.get("all", 0) and time.monotonic() < over:
+        time.sleep(0.05)
+        topics, published = _counts_of(service)
+    demand_counts(topics, published, honest, accepted)
     errors = [
         line
         for line in service.log.read_text().splitlines()
@@ -67,6 +73,15 @@ def demand_stored(service: ServiceProcess, honest: int, accepted: int) -> None:
     ]
     if errors:
         raise Fault("\n".join(errors[:20]))
+
+
+def _counts_of(service: ServiceProcess) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return the events of each topic, and those that the gateway has counted for each route a moment later."""
+    token = {"authorization": f"Bearer {READER}"}
+    _, text = service.ask("GET", "/v1/topics", headers=token)
+    topics = {each["name"]: int(each["partitions"][0]["latest"]) for each in json.loads(text)}
+    _, metrics = service.ask("GET", "/metrics", headers=token)
+    return topics, published_of(metrics)
 
 
 def published_of(metrics: str) -> dict[str, int]:

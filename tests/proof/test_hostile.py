@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from proof import hostile_doors as doors
 from proof.hostile import main
-from proof.hostile_demands import Fault, allowed, answers_of, demand_counts, published_of
+from proof.hostile_demands import (
+    Fault,
+    allowed,
+    answers_of,
+    demand_counts,
+    demand_stored,
+    published_of,
+)
 from proof.hostile_totals import Total, Totals
 
 
@@ -66,6 +75,34 @@ def test_topics_have_the_events_that_were_accepted() -> None:
         demand_counts({**topics, "events": 55}, published, honest=50, accepted=53)
     with pytest.raises(Fault, match="20 accepted requests"):
         demand_counts(topics, published, honest=50, accepted=20)
+
+
+class Publishing:
+    """A service that still publishes an event of a stream that was cut."""
+
+    def __init__(self, log: Path, topics: list[int], metrics: list[int]) -> None:
+        self.log, self._topics, self._metrics = log, topics, metrics
+        log.write_text("")
+
+    def ask(self, method: str, path: str, headers: object) -> tuple[int, str]:
+        if path == "/metrics":
+            return 200, METRICS.replace("54.0", str(self._next(self._metrics)))
+        latest = {"kept": 50, "events": self._next(self._topics)}
+        found = [{"name": name, "partitions": [{"latest": n}]} for name, n in latest.items()]
+        return 200, json.dumps(found)
+
+    @staticmethod
+    def _next(values: list[int]) -> int:
+        return values.pop(0) if len(values) > 1 else values[0]
+
+
+def test_a_stream_that_was_cut_may_still_publish(tmp_path: Path) -> None:
+    """Topics and counters are read one after the other."""
+    service: Any = Publishing(tmp_path / "log", [54, 55, 55], [55, 56, 55])
+    demand_stored(service, honest=50, accepted=53, within=5)
+    service = Publishing(tmp_path / "log", [55], [54])
+    with pytest.raises(Fault, match="54 were published"):
+        demand_stored(service, honest=50, accepted=53, within=0.1)
 
 
 def test_the_next_piece_continues_the_totals(tmp_path: Path) -> None:
