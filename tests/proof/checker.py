@@ -44,7 +44,7 @@ _COUNTS = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the checker found.
+    """The result of the checker.
 
     Attributes:
         counts: The size of the history: requests, events by outcome, attempts, events that each

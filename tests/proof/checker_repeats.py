@@ -133,7 +133,7 @@ class _Ends:
 
 
 class _Causes:
-    """What a run allows to repeat deliveries: its faults, changes of owners, and attempts that were given up."""
+    """The causes for which a run may repeat deliveries: its faults, changes of owners, and attempts that were given up."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables, self._terms = tables, tables.terms

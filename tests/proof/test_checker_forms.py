@@ -360,7 +360,7 @@ def test_failures_of_a_key_are_read_once_for_all_its_repeats():
 
 
 def test_a_fault_of_a_gateway_repeats_no_delivery():
-    """It may let the sender repeat its request, which is a cause of its own."""
+    """A gateway that fails may let the sender repeat its request, which is a cause of its own."""
     cut = Fault("cut from", "gateway2", 0, 1.2)
     assert faults(*ONCE, cut, delivery(1, at=2)) == {"repeated": 1}
     assert judged(*ONCE, request(1, 0.5, None), cut, delivery(1, at=2)).repeats == {"sender": 1}
