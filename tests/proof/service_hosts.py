@@ -94,6 +94,14 @@ class Service(HostProcess):
     def environ(self) -> Mapping[str, str]:
         return {"PYTHONPATH": f"{SEARCHED}:{CHECKOUT}"} if self._gives_up else {}
 
+    @property
+    def lacked_store(self) -> bool:
+        """Return True if the last start failed because the store did not answer (``docs/guides/store.md``). An orchestrator starts
+        such a program again."""
+        return any(
+            line.startswith("error store.dsn") for line in self.log.read_text().splitlines()[-3:]
+        )
+
     def answers(self) -> bool:
         try:
             return self.ask("GET", "/readyz")[0] == 200

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from proof.history import Call, Fault, read_history
+from proof.history import Call, Fault, Left, read_history
+from proof.leftovers import left, not_running
 from proof.scenarios import scenario
-from proof.service_hosts import WORKERS
+from proof.service_hosts import WORKERS, Service
 from proof.trial import Trial
 
 
@@ -82,3 +83,45 @@ def test_what_a_step_has_paused_is_resumed_until_the_answer_is_2xx(trial: Trial)
     trial._heal()
     assert trial._pauses.waiting == set()
     assert [each.status for each in records(trial, Call)] == [None, 503, 200]
+
+
+class Store:
+    """A worker whose store answers at the second request."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def ask(self, _method: str, path: str) -> tuple[int, Any]:
+        self.asked.append(path)
+        if len(self.asked) == 1:
+            return 503, {"title": "the store does not answer"}
+        if "status" in path:
+            state = "running" if "steady" in path else "paused"
+            return 200, {"health": {"state": state, "cause": "by ann"}}
+        event = {"subscription": "steady", "event": {"id": path.partition("?")[0]}}
+        rows = [event] if "dead" in path else []
+        return 200, {"dead_letters": rows, "parked": rows, "next": None}
+
+
+def test_what_is_left_is_asked_until_the_store_answers() -> None:
+    assert list(left(Store().ask)) == [Left("steady", "/v1/dead-letters", "dead-letter")]
+    told = list(not_running(Store().ask, ["steady", "moody"]))
+    assert told == ["subscription moody is paused: by ann"]
+
+
+@pytest.mark.parametrize(
+    ("log", "lacked"),
+    [
+        ("error store.dsn: cannot be used\ncure  see that the server runs\n", True),
+        ("error store.dsn: cannot be used\ncure  see\nevents listener\nadmin\nTraceback\n", False),
+        ("", False),
+    ],
+)
+def test_a_start_without_a_store_is_no_fault_of_the_service(
+    tmp_path: Path, log: str, lacked: bool
+) -> None:
+    host: Any = SimpleNamespace(name="gateway1")
+    service = Service(host, tmp_path, {})
+    service.log.parent.mkdir(exist_ok=True)
+    service.log.write_text(log)
+    assert service.lacked_store is lacked

@@ -13,9 +13,10 @@ from typing import Any
 from proof.checker import judge, report
 from proof.fault_log import FaultLog
 from proof.faults import FAULTS, REPEAT_NOTHING, Step, isolates, named
-from proof.history import Call, Fault, HistoryWriter, Left, Terms
+from proof.history import Call, Fault, HistoryWriter, Terms
 from proof.hosts import Host
 from proof.laboratory import LOAD, TARGET, Laboratory
+from proof.leftovers import left, not_running
 from proof.processes import HostProcess
 from proof.programs import Program
 from proof.progress import Progress
@@ -198,7 +199,8 @@ class Trial:
             self._keep_logs(name)
         for process in self._services.values():
             if not process.running:
-                self.result.remarks.append(f"{process.name} had ended by itself")
+                if not process.lacked_store:
+                    self.result.remarks.append(f"{process.name} had ended by itself")
                 process.begin()
             process.resume()
         for process in self._services.values():
@@ -258,24 +260,14 @@ class Trial:
         assert self._history is not None
         if missing := self._progress.missing():
             self.result.remarks.append(f"{missing} deliveries did not come")
-        for what, place in (("dead-letters", "dead-letter"), ("parked", "parked")):
-            page: str | None = f"/v1/{what}?limit=1000&messages=false"
-            while page is not None:
-                _, found = self._services[WORKERS[0]].ask("GET", page)
-                for each in found[what.replace("-", "_")]:
-                    self._history.write(Left(each["subscription"], each["event"]["id"], place))
-                page = found["next"]
+        for each in left(self._services[WORKERS[0]].ask):
+            self._history.write(each)
 
     def _note_what_does_not_run(self) -> None:
         """Remark each subscription that does not run in a worker, although all hosts are whole again."""
         for name in WORKERS:
-            for subscription in SUBSCRIPTIONS:
-                path = f"/v1/subscriptions/{subscription}/status"
-                _, found = self._services[name].ask("GET", path)
-                health = found["health"]
-                if (state := health["state"]) != "running":
-                    remark = f"{name}: subscription {subscription} is {state}: {health['cause']}"
-                    self.result.remarks.append(remark)
+            for fault in not_running(self._services[name].ask, SUBSCRIPTIONS):
+                self.result.remarks.append(f"{name}: {fault}")
 
     def _end_all(self) -> None:
         """End what still runs, after a failure too. The laboratory keeps the cluster and the store."""
