@@ -63,8 +63,10 @@ class GroupMember(Consumer, ABC):
         self._mark_handled()
         while not self._closed:
             if self._changes:
-                self._returned = self._changes.pop(0)
-                return self._returned
+                change = self._returned = self._changes.pop(0)
+                if isinstance(change, Assigned):  # the caller has forgotten what it paused before
+                    self.resume(change.partitions)
+                return change
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure

@@ -91,7 +91,7 @@ class Consumer(Protocol):
         """Return the distance from the commit position to the newest message that was handed out."""
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Hand out no messages of these partitions until ``resume``. Ownership is kept."""
+        """Hand out no messages of these partitions until ``resume``, or until they are assigned again. Ownership is kept."""
 
     def resume(self, partitions: Collection[Partition]) -> None:
         """Hand out messages of these partitions again."""

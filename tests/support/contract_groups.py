@@ -172,6 +172,20 @@ class GroupCases:
         assert bodies(await take(consumer, 1)) == [b"zero"]
         await consumer.close()
 
+    async def test_a_partition_is_not_paused_when_it_is_assigned(
+        self, harness: Harness, log: PortableLog
+    ) -> None:
+        """A pause ends with the ownership. The caller pauses partitions that it does not own any more, because it has not
+        polled their loss and their new assignment yet.
+        """
+        topic = await harness.fresh_topic(log, partitions=2)
+        consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
+        consumer.pause([Partition(topic, 0), Partition(topic, 1)])
+        keys = {partition_of(b"%d" % n, 2): str(n) for n in range(20)}
+        await publish(log, topic, [text("zero", keys[0]), text("one", keys[1])])
+        assert sorted(bodies(await take(consumer, 2))) == [b"one", b"zero"]
+        await consumer.close()
+
     async def test_a_message_is_held_until_its_partition_is_given_up(
         self, harness: Harness, log: PortableLog
     ) -> None:

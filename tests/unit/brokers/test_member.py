@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Collection
 
 import pytest
 
@@ -22,6 +23,10 @@ class OneMember(GroupMember):
     def __init__(self) -> None:
         super().__init__()
         self.batches: deque[tuple[Message, ...]] = deque()
+        self.resumed: list[Partition] = []
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        self.resumed += partitions
 
     async def _batch(self) -> tuple[Message, ...]:
         return self.batches.popleft() if self.batches else ()
@@ -38,6 +43,16 @@ async def test_changes_come_in_their_order_before_messages(member: OneMember) ->
     member._enqueue(ASSIGNED)
     member._enqueue(LOST)
     assert [await member.poll(0.0) for _ in range(4)] == [ASSIGNED, LOST, (MESSAGE,), None]
+
+
+async def test_a_pause_ends_with_a_new_assignment(member: OneMember) -> None:
+    """The worker forgets with the loss of a partition that it has paused it, and would never resume it."""
+    member._enqueue(LOST)
+    member._enqueue(ASSIGNED)
+    assert await member.poll(0.0) == LOST
+    assert member.resumed == []
+    assert await member.poll(0.0) == ASSIGNED
+    assert member.resumed == [PLACE]
 
 
 async def test_a_poll_that_waits_is_woken_by_a_change(member: OneMember) -> None:

@@ -13,7 +13,7 @@ from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.stream import OwnedStream, StreamConsumer
 from app.errors import StoreUnavailable
 from app.interfaces import Commit
-from app.model.message import Lost, Partition
+from app.model.message import Assigned, Lost, Partition
 from app.model.start import EARLIEST
 from memory_tables import OffsetRows
 
@@ -88,3 +88,16 @@ async def test_a_member_gives_up_the_streams_of_which_a_commit_is_refused() -> N
     await offsets.own_offsets("r", "g", NEWER, PLACES)
     await member.commit()
     assert await member.poll(0) is None, "nothing is due, so nothing is refused"
+
+
+async def test_a_stream_that_was_paused_when_its_connection_was_lost_is_read_again() -> None:
+    """A member forgot to end the pause, and handed out nothing of the stream for 25 minutes."""
+    member = await member_of(OffsetRows())
+    member.pause(PLACES)
+    member._lose(list(member._owned.values()))
+    assert isinstance(await member.poll(0), Lost)
+    for place in PLACES:
+        member.own(place)
+    member._enqueue(Assigned(tuple(PLACES), EPOCH))
+    assert isinstance(await member.poll(0), Assigned)
+    assert member._paused == {}
