@@ -63,7 +63,8 @@ class GroupMember(Consumer, ABC):
         self._mark_handled()
         while not self._closed:
             if self._changes:
-                change = self._returned = self._changes.pop(0)
+                change = self._changes.pop(0)
+                self._returned = change
                 if isinstance(change, Assigned):  # the caller has forgotten what it paused before
                     self.resume(change.partitions)
                 return change

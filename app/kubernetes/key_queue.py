@@ -16,7 +16,7 @@ class KeyQueue:
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[Key]] = {}  # by namespace, the next one first
-        self._count = asyncio.Semaphore(0)  # counts the keys that wait
+        self._count = asyncio.Semaphore(0)  # its value is the number of keys that wait
         self._queued: set[Key] = set()
         self._busy: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
