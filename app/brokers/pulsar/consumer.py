@@ -234,7 +234,6 @@ class PulsarConsumer(GroupMember):
             return
         self._epoch += 1
         for owned in owned_partitions:
-            owned.paused = False
             owned.own(self._epoch)
         self._enqueue(Assigned(_partitions(owned_partitions), self._epoch))
 
