@@ -14,7 +14,7 @@ import logs
 import many
 import table
 
-from service_process import free_ports
+from free_ports import free_ports
 
 SUBSCRIPTIONS = 100
 RESTING = 0.5  # % of a core

@@ -18,7 +18,7 @@ import table
 from bench_events import KEYS
 from cost import cpu_seconds, memory
 
-from service_process import free_ports
+from free_ports import free_ports
 
 COUNTS = (1, 2)
 PREFACE = """## Two gateways on one port

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import httpx
 import lab
 
-from service_process import free_ports
+from free_ports import free_ports
 from waiting import wait_until
 
 ENDPOINTS, KEYS = 100, 1_000

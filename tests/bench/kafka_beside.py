@@ -23,9 +23,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cost import cpu_seconds, forget_peak, memory
 from kafka_load import SIZE
 
+from free_ports import free_ports
 from kafka_install import Missing, install
 from kafka_server import KafkaServer, run_tool
-from service_process import free_ports
 from waiting import wait_until
 
 CODECS = ("none", "lz4")

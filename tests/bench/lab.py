@@ -19,9 +19,10 @@ from cost import Memory, cpu_of_tree, cpu_seconds, memory
 
 from configuration import configuration
 from forked import SKYBRIDGE
+from free_ports import free_ports
 from kafka_install import Missing
 from server_process import die_with_parent
-from service_process import ServiceProcess, free_ports
+from service_process import ServiceProcess
 from waiting import wait_until
 
 # As it is installed and in the image: with bytecode. Without it a start compiles 850 modules, most of its time.

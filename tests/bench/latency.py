@@ -11,7 +11,7 @@ import lab
 import logs
 import table
 
-from service_process import free_ports
+from free_ports import free_ports
 from waiting import wait_until
 
 RATE = 1_000

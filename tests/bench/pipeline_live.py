@@ -30,10 +30,10 @@ from pipeline_figures import Figure, sized, told
 from pipeline_shell import SKYBRIDGE, configured
 from pyiceberg.catalog.sql import SqlCatalog
 
+from free_ports import free_ports
 from kafka_server import KafkaServer
 from lake_events import make_topic
 from lake_folders import read_table
-from service_process import free_ports
 
 RATE: Final = 1_500  # events a second
 LAG: Final = 15.0  # seconds, at p99

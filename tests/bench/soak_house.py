@@ -14,7 +14,8 @@ import lab
 from cost import cpu_seconds, memory
 
 from configuration import Settings, configuration, route, subscription
-from service_process import ServiceProcess, free_ports
+from free_ports import free_ports
+from service_process import ServiceProcess
 from waiting import wait_until
 
 WATCHED = Path(__file__).with_name("soak_watched.py")

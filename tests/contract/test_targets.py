@@ -8,8 +8,8 @@ import pytest
 
 from app.brokers import embedded
 from app.errors import BrokerUnavailable
+from free_ports import free_ports
 from kafka_harness import open_calm_log
-from service_process import free_ports
 
 
 def fresh() -> str:

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from forked import FORKER
+from free_ports import free_ports
 from pasting import environment, localised
-from service_process import ServeProcess, free_ports
+from service_process import ServeProcess
 
 DOCUMENTED = ("8080", "8081", "9000", "9001", "9002")
 """The ports that the pages write: events, admin, and three of what the examples start."""

@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from free_ports import free_ports
 from pages import CHECKOUT, section
 from pasting import Terminals, terminals
-from service_process import free_ports
 from terminal_pictures import LARGEST, PICTURES, SCENES, Scene, commands, make
 from waiting import wait_until
 

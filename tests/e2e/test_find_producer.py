@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, Producer
 from typer.testing import CliRunner
 
 from app.cli.commands import app
+from free_ports import free_ports
 from sending import event_headers
 from service import Service
-from service_process import free_ports
 
 KEY, PASSWORD = "the-key-of-the-shop-0", "a-password-of-eighteen"
 ROUTED = [("Skybridge-Route", b"orders"), ("skybridge-intake", b"github")]

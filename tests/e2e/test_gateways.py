@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from configuration import Settings, configuration, route
-from service_process import ServiceProcess, free_ports
+from free_ports import free_ports
+from service_process import ServiceProcess
 from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.skipif("sys.platform != 'linux'")]

@@ -23,10 +23,11 @@ import attackers
 from attackers import CONFIGURE, READ, SENDER
 from checkout import git
 from configuration import configuration, route
+from free_ports import free_ports
 from kafka_install import SERVERS
 from large_requests import EVENT
 from raw_http import RawConnection, request
-from service_process import free_ports, serving
+from service_process import serving
 
 LENGTH = 300.0  # seconds
 SLICE = 60.0  # seconds of one line of the journal; a tenth of it is the control

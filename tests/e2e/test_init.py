@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
-from service_process import free_ports
+from free_ports import free_ports
 from terminal import Terminal, terminal
 from threaded_http import QuietHandler, ThreadedServer
 from waiting import wait_until

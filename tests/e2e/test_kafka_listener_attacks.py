@@ -15,10 +15,11 @@ from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
 from app.bindings.record import Record
 from configuration import configuration
+from free_ports import free_ports
 from kafka_batches import batch
 from kafka_listening import LOCAL, RawClient, framed
 from kafka_login import EVERY_TOPIC, log_in, produce_request
-from service_process import ServiceProcess, free_ports, serving
+from service_process import ServiceProcess, serving
 from versioned_client import VersionedClient, part
 
 USERS = ("shop", "frames", "groups", "places", "numbers", "topics", "reader")

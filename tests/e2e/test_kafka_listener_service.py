@@ -17,9 +17,10 @@ from app.kafka_listener.wire import ErrorCode
 from app.worker.dispatch import Dispatcher
 from authority import Authority
 from configuration import configuration, route, subscription, written
+from free_ports import free_ports
 from kafka_listening import RawClient
 from service import Service, kafka_waits_for_subscriptions
-from service_process import ServiceProcess, free_ports
+from service_process import ServiceProcess
 from versioned_client import VersionedClient, part
 
 EVENT = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]

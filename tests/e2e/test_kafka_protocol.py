@@ -20,11 +20,11 @@ from app.bindings.record import Record
 from app.brokers.kafka import open_log
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
+from free_ports import free_ports
 from kafka_batches import batch
 from kafka_listening import RawClient, kafka_listening
 from kafka_relay import FETCH, METADATA, OFFSET, PRODUCE, KafkaRelay
 from kafka_server import KafkaServer
-from service_process import free_ports
 from versioned_client import VersionedClient, part, versions
 
 CLIENT = "skybridge-capture"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from free_ports import free_ports
 from reload_service import WITHIN, ReloadService
-from service_process import free_ports
 from waiting import wait_until
 
 FIRST, SECOND = "the-first-key-of-the-shop", "the-second-key-of-the-shop"

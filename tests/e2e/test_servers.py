@@ -12,12 +12,13 @@ import pytest
 
 import persistent_server
 import servers
+from free_ports import free_ports
 from kafka_install import CHECKOUT, Missing, install
 from kafka_server import KafkaServer
 from persistent_server import PersistentServer
 from sending import event_headers
 from servers import Part, Server
-from service_process import ServeProcess, free_ports
+from service_process import ServeProcess
 from skipping import skip_or_fail
 from waiting import wait_until
 

@@ -23,8 +23,9 @@ from app.brokers.portable import PortableLog
 from app.cli import exits
 from child_service import run
 from configuration import Settings, configuration, route
+from free_ports import free_ports
 from sending import event_headers
-from service_process import free_ports, serving
+from service_process import serving
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
 KINDS = [

@@ -20,7 +20,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from collector import Collector, ReceivedSpan
 from configuration import configuration, route, subscription
-from service_process import ServiceProcess, free_ports
+from free_ports import free_ports
+from service_process import ServiceProcess
 from status_endpoint import posting_endpoint
 from waiting import wait_until
 

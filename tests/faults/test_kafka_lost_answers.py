@@ -16,9 +16,9 @@ from app.brokers.kafka import open_log
 from app.brokers.portable import PublishBounds
 from app.errors import PublishUnknown
 from broker_senders import Sender, progress
+from free_ports import free_ports
 from kafka_librdkafka import Stored, make_topic, read_back
 from kafka_server import KafkaServer
-from service_process import free_ports
 
 pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.fault]
 

@@ -24,10 +24,10 @@ from app.model.start import EARLIEST
 from authority import Authority
 from broker_senders import assert_works
 from contract_tools import PATIENCE, fresh_group, text
+from free_ports import free_ports
 from kafka_harness import open_calm_log
 from kafka_secure import PASSWORD, USER, SecureKafka, token
 from publishing_service import PublishingService
-from service_process import free_ports
 from waiting import until
 from webhook_target import WebhookTarget, status
 

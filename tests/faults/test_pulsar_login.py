@@ -20,9 +20,9 @@ from app.errors import BrokerError, BrokerRefused
 from app.model.start import EARLIEST
 from authority import Authority
 from contract_tools import bodies, fresh_group, publish, running, take, text
+from free_ports import free_ports
 from pulsar_harness import open_calm_log
 from pulsar_server import PulsarServer
-from service_process import free_ports
 from token_issuer import TokenIssuer, signed_token
 
 pytestmark = [

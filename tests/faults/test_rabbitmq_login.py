@@ -29,8 +29,8 @@ from contract_tools import (
     take,
     text,
 )
+from free_ports import free_ports
 from rabbitmq_server import RabbitServer
-from service_process import free_ports
 
 pytestmark = [
     pytest.mark.nightly,

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from free_ports import free_ports
 from reload_service import ReloadService
 from service import Service
-from service_process import free_ports
 from verifier_process import Load, count_acknowledged, report_on_log_file, running_verifier
 from waiting import until, wait_until
 from webhook_target import WebhookTarget

@@ -32,9 +32,9 @@ from app.pipeline.archive.metrics import ArchiveMetrics, exporting
 from app.pipeline.archive.table_state import TableState
 from app.telemetry import LABEL_BOUND, Counters
 from faulty_service import KEY, FaultyService, Series, series_of, values, webhooks
+from free_ports import free_ports
 from prometheus_rules import EVERY, assert_fires
 from reload_service import ReloadService
-from service_process import free_ports
 from waiting import wait_until
 
 pytestmark = pytest.mark.rabbitmq

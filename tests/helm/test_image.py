@@ -16,9 +16,10 @@ import pytest
 import yaml
 
 from dockerfile import DOCKERFILE, copy_into, instructions, variables
+from free_ports import free_ports
 from pages import CHECKOUT
 from sending import event_headers
-from service_process import ServeProcess, free_ports
+from service_process import ServeProcess
 
 ENTRYPOINT = CHECKOUT / "app" / "spark" / "entrypoint.sh"
 PLACE = "/opt/skybridge"

@@ -13,8 +13,9 @@ import yaml
 
 import chart
 from app.pipeline.archive.metrics import METRICS
+from free_ports import free_ports
 from pages import CHECKOUT, blocks
-from service_process import ServeProcess, free_ports
+from service_process import ServeProcess
 from waiting import wait_until
 
 ALERTS = yaml.safe_load((chart.CHART / "files/alerts.yaml").read_text())

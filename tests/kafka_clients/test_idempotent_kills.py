@@ -11,7 +11,8 @@ from app.log.engine import LogEngine
 from app.log.settings import EngineSettings
 from app.model.message import Partition
 from configuration import configuration
-from service_process import ServiceProcess, free_ports
+from free_ports import free_ports
+from service_process import ServiceProcess
 from waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]

@@ -25,9 +25,9 @@ import go_build
 from cluster import Cluster
 from node_certificates import Authority
 
+from free_ports import free_ports
 from kafka_install import Missing
 from server_process import ServerProcess, answer_to
-from service_process import free_ports
 from waiting import wait_until
 
 ADMIN = "admin"

@@ -19,9 +19,10 @@ from app.kubernetes import paths
 from app.kubernetes.names import DRAIN_FINALIZER, OWNER
 from app.store.encryption import new_key
 from configuration import configuration, subscription, written
+from free_ports import free_ports
 from kafka_install import Missing
 from kubernetes_fake import FakeApiServer
-from service_process import ServeProcess, ServiceProcess, free_ports
+from service_process import ServeProcess, ServiceProcess
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
 

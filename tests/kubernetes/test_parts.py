@@ -24,9 +24,10 @@ from versions import cache
 
 import verifier
 from configuration import configuration, subscription
+from free_ports import free_ports
 from pages import CHECKOUT
 from server_process import is_free
-from service_process import ServiceProcess, free_ports
+from service_process import ServiceProcess
 from waiting import wait_until
 
 DESCRIPTION = {

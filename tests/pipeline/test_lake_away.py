@@ -20,8 +20,8 @@ from app.pipeline.settings import Lake
 from app.spark.faults import lake_fault
 from app.spark.pyspark_adapter import jvm
 from app.spark.settings import LakeCatalog
+from free_ports import free_ports
 from lake_folders import lake_in, session_of
-from service_process import free_ports
 from spark_session import JVM
 
 if TYPE_CHECKING:

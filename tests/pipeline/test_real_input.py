@@ -31,10 +31,10 @@ from app.pipeline.replay.topic import TopicOutlet, writer
 from app.pipeline.settings import Lake
 from app.runtime.clock import SystemClock
 from configuration import configuration, loaded, route, written
+from free_ports import free_ports
 from lake_folders import lake_in, session_of
 from replay_records import by_key, open_topic, stored_records
 from service import running
-from service_process import free_ports
 from skipping import skip_or_fail
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from configuration import configuration, route, subscription
+from free_ports import free_ports
 from proof import hostile_doors as doors
 from proof.hostile_demands import GROWTH, Fault, allowed, answers_of, demand_stored
 from proof.hostile_doors import CHECKER, INTAKES, KEY, READER, Stream
@@ -36,7 +37,7 @@ from proof.runs_page import write_row
 from publishers import KEY as STANDARD
 from publishers import SECRET
 from raw_http import RawConnection, event
-from service_process import ServiceProcess, free_ports
+from service_process import ServiceProcess
 
 AT_ONCE = 24  # connections
 HANGS = 120.0  # seconds of a stream

@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from configuration import configuration, merged, route, subscription
+from free_ports import free_ports
 from proof.brokers import server_of
 from proof.history import Fault
 from proof.load import PAUSE, Gateway, Sender, Sizes
@@ -23,7 +24,7 @@ from proof.pieces import PieceHistory
 from proof.target import Attempts, Target
 from rabbitmq_server import RabbitServer
 from server_process import ServerProcess
-from service_process import ServiceProcess, free_ports
+from service_process import ServiceProcess
 from waiting import until
 
 SUBSCRIPTION, TOPIC = "steady", "events"

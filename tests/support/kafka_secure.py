@@ -15,9 +15,9 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 
 from authority import Authority
+from free_ports import free_ports
 from kafka_librdkafka import set_password
 from kafka_server import KafkaServer
-from service_process import free_ports
 
 USER, PASSWORD = "sky", "right-and-secret"
 

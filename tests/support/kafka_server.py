@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import class_data
+from free_ports import free_ports
 from kafka_install import HOME, install
 from persistent_server import PersistentServer
 from server_process import ServerProcess, answer_to
-from service_process import free_ports
 
 _JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={HOME}/log4j2.xml")
 _BRIEF = "-XX:TieredStopAtLevel=1"  # no second compiler: it saves time after minutes, and uses a core until then

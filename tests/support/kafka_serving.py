@@ -9,7 +9,8 @@ import shutil
 from pathlib import Path
 
 from configuration import configuration
-from service_process import ServiceProcess, free_ports
+from free_ports import free_ports
+from service_process import ServiceProcess
 from skipping import skip_or_fail
 
 

@@ -23,10 +23,10 @@ from typing import Any
 
 import psycopg
 
+from free_ports import free_ports
 from kafka_install import Missing
 from persistent_server import PersistentServer
 from server_process import ServerProcess
-from service_process import free_ports
 
 PROGRAMS = Path("/usr/lib/postgresql")  # has one folder for each installed version
 USER, PASSWORD = "sky", "not-to-be-shown"

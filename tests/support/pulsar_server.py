@@ -20,10 +20,10 @@ from pathlib import Path
 import httpx
 
 import class_data
+from free_ports import free_ports
 from persistent_server import PersistentServer
 from pulsar_install import HOME, install
 from server_process import ServerProcess
-from service_process import free_ports
 
 CLASSES = HOME / "server.jsa"
 AWAKE_WITHIN = 60.0  # seconds for a resumed server to find its bookie again

@@ -19,10 +19,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from free_ports import free_ports
 from kafka_install import Missing
 from persistent_server import PersistentServer
 from server_process import ServerProcess, answer_to
-from service_process import free_ports
 
 SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 PLUGINS = ("rabbitmq_consistent_hash_exchange", "rabbitmq_auth_mechanism_ssl")

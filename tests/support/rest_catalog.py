@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from free_ports import free_ports
 from kafka_install import SERVERS, Missing, one_at_a_time
 from s3_server import BUCKET, S3Server
 from server_process import ServerProcess, answer_to
-from service_process import free_ports
 
 ICEBERG = "1.11.0"
 _JETTY = "12.1.1"

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from configuration import configuration, route, subscription
-from service_process import ServiceProcess, free_ports
+from free_ports import free_ports
+from service_process import ServiceProcess
 from verifier_process import Load, count_acknowledged, report_on_log_file, running_verifier
 from waiting import wait_until
 

@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from free_ports import free_ports
 from go_install import go
 from kafka_install import SERVERS, one_at_a_time
 from server_process import ServerProcess, answer_to
-from service_process import free_ports
 
 VERSION = "v1.8.0"
 PROGRAM = SERVERS / f"versitygw-{VERSION}" / "versitygw"

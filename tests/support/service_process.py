@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import http.client
-import itertools
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,63 +14,12 @@ from typing import Any
 
 from configuration import Settings, merged, written
 from forked import FORKER, Forked
+from free_ports import free_ports
 from sending import event_headers
 from waiting import wait_until
 
 READY_WITHIN = 240.0  # seconds; on a busy machine an interpreter starts slowly
-FIRST_PORT, ENOUGH_PORTS = 12_000, 5_000
 STOPS_WITHIN = 120.0  # seconds: the drain bound of the service, plus a reserve for a busy machine
-
-
-class _Ports:
-    """Ports below the ephemeral range of the system, endlessly.
-
-    The system could give an ephemeral port to another connection before the service starts, or while it is
-    down. Each process of a test run begins at a random port, also one that was forked.
-    """
-
-    def __init__(self) -> None:
-        self._begin()
-        os.register_at_fork(after_in_child=self._begin)
-
-    def __next__(self) -> int:
-        return next(self._numbers)
-
-    def _begin(self) -> None:
-        ports = range(FIRST_PORT, _first_of_the_system())
-        if len(ports) < ENOUGH_PORTS:
-            self._numbers: Iterator[int] = itertools.repeat(
-                0
-            )  # because the system has too few others
-            return
-        begin = random.SystemRandom().randrange(len(ports))
-        self._numbers = itertools.cycle([*ports[begin:], *ports[:begin]])
-
-
-def _first_of_the_system() -> int:
-    try:
-        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except OSError:  # not Linux: the first ephemeral port of IANA
-        return 49_152
-
-
-_PORTS = _Ports()
-
-
-def free_ports(count: int) -> list[int]:
-    """Return different free ports of loopback. All are held until all are chosen."""
-    held: list[socket.socket] = []
-    try:
-        while len(held) < count:
-            held.append(each := socket.socket())
-            try:
-                each.bind(("127.0.0.1", next(_PORTS)))
-            except OSError:  # another process uses the port
-                held.pop().close()
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 def with_ports(settings: Mapping[str, Any]) -> Settings:

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from service_process import free_ports
+from free_ports import free_ports
 
 HOST = "127.0.0.1"
 UP_WITHIN, DOWN_WITHIN = 120.0, 60.0  # seconds

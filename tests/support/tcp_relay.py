@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from typing import Self
 
-from service_process import free_ports
+from free_ports import free_ports
 
 CHUNK = 1 << 16
 

@@ -17,11 +17,11 @@ from xml.sax.saxutils import escape
 from rich.console import Console
 from rich.text import Text
 
+from free_ports import free_ports
 from kafka_install import CHECKOUT
 from kafka_server import KafkaServer
 from pages import Block, section
 from pasting import Terminals, terminals
-from service_process import free_ports
 from waiting import wait_until
 
 PICTURES = CHECKOUT / "docs" / "pictures"

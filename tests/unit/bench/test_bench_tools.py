@@ -17,12 +17,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from free_ports import free_ports
 from intake_bench import IntakeBench
 from pages import CHECKOUT
 from producer_listener import KEY, OTHER_KEY, producer_house
 from publishers import SECRET
 from raw_http import RawConnection
-from service_process import free_ports
 
 KEYS, EVENTS = 5, 100
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from free_ports import free_ports
 from pages import CHECKOUT
-from service_process import free_ports
 
 BENCH = CHECKOUT / "tests" / "bench"
 PATH = os.pathsep.join(map(str, (BENCH, CHECKOUT, CHECKOUT / "tests" / "support")))

@@ -14,7 +14,7 @@ from app.pipeline.archive.lag import Lag
 from app.pipeline.archive.lease import LakeHold
 from app.pipeline.archive.metrics import BUCKETS, METRICS, ArchiveMetrics, exporting
 from app.pipeline.archive.table_state import TableState
-from service_process import free_ports
+from free_ports import free_ports
 
 START = 1_700_000_000.0
 PULSAR = "persistent://public/default/a"

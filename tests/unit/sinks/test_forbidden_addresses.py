@@ -14,7 +14,7 @@ from app.delivery.address_guard import allowed
 from app.features.tokens import ask_through
 from app.sinks.http_client import HttpClient
 from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
-from service_process import free_ports
+from free_ports import free_ports
 from webhook_target import WebhookTarget
 
 EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
