@@ -50,6 +50,8 @@ class StateSnapshot(NamedTuple):
 
     Attributes:
         explain: The explainer of each subscription's filters, by id.
+        unread: The tables of the store that could not be read completely, so that rows of the event may be
+            missing.
         drained: The positions up to which the partitions of each spool have been published, by broker and
             topic.
     """
@@ -63,6 +65,7 @@ class StateSnapshot(NamedTuple):
     states: Mapping[str, SubscriptionStatus]
     committed: Committed
     drained: Mapping[tuple[str, str], Sequence[int]]
+    unread: Sequence[str] = ()
 
 
 async def take_snapshot(
@@ -72,8 +75,9 @@ async def take_snapshot(
     store: Store,
     shown: Redaction,
     now_ms: int,
+    unread: Sequence[str],
 ) -> StateSnapshot:
-    """Read the state of the service."""
+    """Read the state of the service. ``unread`` are the tables that were not read completely."""
     declared = await subscriptions.declared()
     entries = await registry.entries()
     states = await subscriptions.states(entries)
@@ -92,6 +96,7 @@ async def take_snapshot(
             if each.committed is not None
         },
         {(each.broker, spool_topic(each.route)): each.drained for each in await spools.states()},
+        unread,
     )
 
 
@@ -179,10 +184,21 @@ class _FateFinder:
         newest = self._rows.attempts[-ATTEMPTS:]
         attempts = await slices.each((views.attempt(each, self._now.shown) for each in newest), ROW)
         await slices.spend(ROW)
-        found = await self._by_rows() or self._by_attempts()
+        return self._view(attempts, **await self._find(slices))
+
+    async def _find(self, slices: Slices) -> dict[str, Any]:
+        """Return the fate, as a row shows it, or else an attempt, or else filters and positions."""
+        try:
+            if (found := await self._by_rows()) is not None:
+                return found
+        except StoreUnavailable:
+            return _unread_fate(["store pulled"])
+        found = self._by_attempts()
         if found is None:
             found = await slices.run(self._compute())
-        return self._view(attempts, **found)
+        if self._now.unread and not _holds_without_rows(found):
+            return _unread_fate(self._now.unread)
+        return found
 
     def _view(
         self,
@@ -434,3 +450,19 @@ class _FateFinder:
         if state.paused_for is None:
             return None
         return max(due_ms, now_ms + round(state.paused_for * 1000))
+
+
+def _holds_without_rows(found: Mapping[str, Any]) -> bool:
+    """Return True if no row of the store can contradict this fate: an attempt delivered the event, or a
+    filter rejects it."""
+    return found["fate"] == "filtered" or (
+        found["fate"] == "delivered" and not found.get("computed")
+    )
+
+
+def _unread_fate(tables: Sequence[str]) -> dict[str, Any]:
+    """Return the fate of an event whose rows could not be read."""
+    detail = (
+        f"rows of it may be missing, because these were not read completely: {', '.join(tables)}"
+    )
+    return {"fate": "unknown", "computed": True, "detail": detail}

@@ -20,7 +20,7 @@ from app.bindings.record import Decoded, Record
 from app.bindings.spooled import from_spooled
 from app.bindings.table import BINDINGS
 from app.brokers.portable import size_of
-from app.errors import BrokerError, BrokerRefused, SenderError
+from app.errors import BrokerError, BrokerRefused, PositionOutOfRange, SenderError
 from app.interfaces import Log
 from app.model.message import Message, Partition
 from app.model.metadata import PartitionMetadata
@@ -139,7 +139,7 @@ class LogSearch:
                 return await self._by_time(log)
             found, missed = await self._records_at(log, located.places), located.missed
         except BrokerError as error:
-            return SearchResult([], [_incomplete(log.name, start, str(error))])
+            return SearchResult([], [incomplete(log.name, start, str(error))])
         looked = SearchReport(
             where=log.name,
             start_ms=start,
@@ -176,11 +176,11 @@ class LogSearch:
         kind, wanted, now_ms = self._brokers.kinds[log.name], self._wanted, self._now_ms
         if kind != "kafka":
             why = f"topics of {kind} cannot be searched, only the store and attempts"
-            return SearchResult([], [_incomplete(log.name, wanted.since_ms, why)])
+            return SearchResult([], [incomplete(log.name, wanted.since_ms, why)])
         start = now_ms - HOUR if wanted.since_ms is None else wanted.since_ms
         health = await log.health()
         if not health.healthy:  # reported once, not for each topic
-            return SearchResult([], [_incomplete(log.name, start, health.cause)])
+            return SearchResult([], [incomplete(log.name, start, health.cause)])
         topics, open_ended = await self._topics(log.name)
         found = SearchResult([], [])
         gate, ends = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + WITHIN
@@ -194,7 +194,7 @@ class LogSearch:
             )
         if open_ended:
             why = f"topics whose names depend on attributes were not searched: {open_ended}"
-            found.looked.append(_incomplete(log.name, start, why))
+            found.looked.append(incomplete(log.name, start, why))
         return found
 
     async def _topics(self, broker: str) -> tuple[list[str], str]:
@@ -254,20 +254,20 @@ class LogSearch:
                     found += self._matching(log, message)
 
 
-def _incomplete(where: str, start: int | None, why: str) -> SearchReport:
+def incomplete(where: str, start: int | None, why: str) -> SearchReport:
     """Return the report of a place that was not searched completely."""
     return SearchReport(where=where, start_ms=start, until_ms=None, complete=False, detail=why)
 
 
 async def message_at(log: Log, place: Partition, position: str) -> Message | None:
-    """Return the message at a numbered position, or None if the log no longer has it."""
+    """Return the message at a numbered position, or None if the log no longer has it. Raise BrokerError."""
     if not position.isdecimal():
         return None
     try:
         async with aclosing(log.read(place, position, str(int(position) + 1))) as messages:
             async for message in messages:
                 return message
-    except BrokerError:
+    except PositionOutOfRange:
         return None
     return None
 

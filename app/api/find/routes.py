@@ -39,16 +39,18 @@ from app.api.find.records import (
     WantedEvent,
     destination_of,
     event_in,
+    incomplete,
     message_at,
     unique_records,
 )  # fmt: skip
-from app.api.find.rows import FoundEventRows, records_in_rows, rows_of
+from app.api.find.rows import FoundEventRows, records_in_rows, rows_of, unread_tables
 from app.api.find.taken import RouteFinder
 from app.api.http.bodies import json_answer
 from app.api.http.moments import now_ms
 from app.api.http.parameters import Moment, Text
 from app.api.http.slices import Slices
 from app.api.status.asked import Spools
+from app.errors import BrokerError
 from app.model.message import Message
 from app.model.spool import spooled_route
 from app.routing.hops import all_hops
@@ -95,9 +97,12 @@ async def find_events(
     slices = Slices()
     rows, looked = await rows_of(store, subscriptions, wanted, moment, slices)
     searched = await LogSearch(brokers, subscriptions, routing, wanted, moment).run()
-    now = await take_snapshot(subscriptions, registry, spools, store, shown, moment)
+    now = await take_snapshot(
+        subscriptions, registry, spools, store, shown, moment, unread_tables(looked)
+    )
     found = [*searched.sightings, *await records_in_rows(brokers.kinds, rows, wanted, slices)]
-    every = unique_records([*found, *await _records_of_attempts(brokers, now, rows, found, wanted)])
+    named, silent = await _records_of_attempts(brokers, now, rows, found, wanted)
+    every = unique_records([*found, *named])
     sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
     before = {*map(_source_of, every)} - {*map(_source_of, sightings)}
     tried = [each.event.source for each in rows.attempts if each.event.source not in before]
@@ -127,7 +132,9 @@ async def find_events(
     ]
     return json_answer(
         {
-            "looked": [_search_view(each) for each in (*looked, *searched.looked, *ways.looked)],
+            "looked": [
+                _search_view(each) for each in (*looked, *searched.looked, *silent, *ways.looked)
+            ],
             "events": await slices.rows(events, lambda each: each),
         }
     )
@@ -154,9 +161,9 @@ async def _records_of_attempts(
     rows: FoundEventRows,
     found: Sequence[FoundRecord],
     wanted: WantedEvent,
-) -> list[FoundRecord]:
-    """Return records of the event that no log search found but that attempts name. Each attempt names the
-    place of its record in a log."""
+) -> tuple[list[FoundRecord], list[SearchReport]]:
+    """Return records of the event that no log search found but that attempts name, and a report for each log
+    that did not answer. Each attempt names the place of its record in a log."""
     known = {(each.broker, each.message.partition, each.message.position) for each in found}
     read_from = {each.id: each.source.broker for each in now.subscriptions}
     places = dict.fromkeys(
@@ -166,15 +173,20 @@ async def _records_of_attempts(
     )
     unknown = (each for each in places if each not in known)
     more: list[FoundRecord] = []
+    silent: dict[str, SearchReport] = {}
     for broker, partition, position in islice(unknown, MOST):
         log = brokers.logs.get(broker)
-        if log is None or not log.capabilities.replayable:
+        if log is None or not log.capabilities.replayable or broker in silent:
             continue
-        message = await message_at(log, partition, position)
+        try:
+            message = await message_at(log, partition, position)
+        except BrokerError as error:
+            silent[broker] = incomplete(broker, wanted.since_ms, str(error))
+            continue
         decoded = None if message is None else event_in(brokers.kinds, broker, message)
         if message is not None and decoded is not None and wanted.matches(decoded):
             more.append(FoundRecord(broker, message, decoded))
-    return more
+    return more, list(silent.values())
 
 
 async def _event_view(

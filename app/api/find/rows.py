@@ -139,16 +139,21 @@ def _report(where: str, wanted: WantedEvent, until: int | None, why: str) -> Sea
     )
 
 
+def unread_tables(looked: Sequence[SearchReport]) -> list[str]:
+    """Return the tables that may have rows which decide a fate and were not read. Of the attempts, only the
+    oldest are left out if there are too many."""
+    return [
+        each.where
+        for each in looked
+        if each.until_ms is None or not (each.complete or each.where == "store attempts")
+    ]
+
+
 async def offered_at(store: Store, subscription: str, sighting: FoundRecord) -> PullMessage | None:
     """Return the row of a record in a pull queue, or None. The search is fast, because the table has an index
-    by partition and position."""
+    by partition and position. Raise StoreUnavailable."""
     message = sighting.message
-    try:
-        return await store.pulled.at(
-            subscription, sighting.broker, message.partition, message.position
-        )
-    except StoreUnavailable:
-        return None
+    return await store.pulled.at(subscription, sighting.broker, message.partition, message.position)
 
 
 async def records_in_rows(
