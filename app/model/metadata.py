@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
 import msgspec
 
 
@@ -42,6 +45,27 @@ class GroupLag(msgspec.Struct, frozen=True):
     partition: int
     committed: str | None
     lag: int | None
+
+
+class Lags(NamedTuple):
+    """The lag of the groups of all subscriptions.
+
+    Attributes:
+        partitions: The lag of each group in the partitions that it reads.
+        silent: The groups of brokers that do not answer. They have no partitions here.
+    """
+
+    partitions: Sequence[GroupLag] = ()
+    silent: Collection[str] = ()
+
+    def totals(self) -> Mapping[str, int | None]:
+        """Return the lag of each group in records. It is None if it is unknown in one partition, because a
+        partial sum would mislead. A group whose topics have no partitions yet is missing."""
+        found: dict[str, int | None] = dict.fromkeys(self.silent)
+        for each in self.partitions:
+            before = found.get(each.group, 0)
+            found[each.group] = None if before is None or each.lag is None else before + each.lag
+        return found
 
 
 class LogMetadata(msgspec.Struct, frozen=True):

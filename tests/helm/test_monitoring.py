@@ -15,6 +15,7 @@ import chart
 from app.pipeline.archive.metrics import METRICS
 from free_ports import free_ports
 from pages import CHECKOUT, blocks
+from prometheus_rules import assert_evaluates
 from service_process import ServeProcess
 from waiting import wait_until
 
@@ -72,8 +73,44 @@ def test_the_queries_of_keda_are_read_too(helm_program):
     assert all(promql_parser.parse(query) for query in queries)
     assert {metric for query in queries for metric in metrics_of(query)} == {
         "skybridge_subscription_lag",
+        "skybridge_subscription_lag_known",
         "skybridge_parked_rows",
+        "skybridge_store_up",
     }
+
+
+LAG = "skybridge_subscription_lag"
+POD, OTHER = 'pod="bridge-0"', 'pod="bridge-1"'
+
+
+@pytest.mark.parametrize(
+    ("trigger", "series", "value"),
+    [
+        (0, {f"up{{{POD}}}": 1}, 0),
+        (0, {f'{LAG}{{subscription="a",topic="o",{POD}}}': 5, f'{LAG}_known{{subscription="a",{POD}}}': 1}, 5),
+        (0, {f"up{{{POD}}}": 1, f'{LAG}_known{{subscription="a",{POD}}}': 0}, None),
+        (0, {f'{LAG}{{subscription="a",topic="o",{POD}}}': 5, f'{LAG}_known{{subscription="a",{POD}}}': 1,
+             f'{LAG}_known{{subscription="b",{POD}}}': 0}, None),
+        (0, {f'{LAG}{{subscription="a",topic="o",{POD}}}': 5, f'{LAG}_known{{subscription="a",{POD}}}': 1,
+             f'{LAG}_known{{subscription="a",{OTHER}}}': 0}, 5),
+        (1, {f"up{{{POD}}}": 1, f"skybridge_store_up{{{POD}}}": 1}, 0),
+        (1, {f"up{{{POD}}}": 1, f"skybridge_store_up{{{POD}}}": 0}, None),
+        (1, {f"up{{{POD}}}": 1, f"skybridge_store_up{{{POD}}}": 0, f"skybridge_store_up{{{OTHER}}}": 1}, 0),
+        (1, {f'skybridge_parked_rows{{subscription="a",{POD}}}': 3, f"skybridge_store_up{{{POD}}}": 1}, 1),
+    ],
+)  # fmt: skip
+def test_what_is_unknown_is_no_zero_for_keda(
+    trigger: int, series: dict[str, float], value: float | None, helm_program, promtool, tmp_path
+):
+    """KEDA took the workers away while a broker or the store did not answer."""
+    (scaled,) = chart.of_kind(chart.rendered(chart.case("kafka-autoscaling")), "ScaledObject")
+    query = scaled["spec"]["triggers"][trigger]["metadata"]["query"]
+    own = 'namespace="shops",service="bridge-skybridge-admin",'
+    given = [
+        {"series": name.replace("{", "{" + own), "values": str(count)}
+        for name, count in series.items()
+    ]
+    assert_evaluates(tmp_path, query, given, value)
 
 
 def test_every_rule_looks_at_its_own_release_alone(rules):

@@ -109,7 +109,7 @@ class FakeLog:
         return LogMetadata(
             self.name,
             tuple(TopicMetadata(name, self._ends(name)) for name in wanted),
-            tuple(self._lag(group, at) for group in groups for at in self.commits[group]),
+            tuple(self._lag(group, at) for group in groups for at in self.of(*wanted)),
         )
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
@@ -185,6 +185,9 @@ class FakeLog:
         )
 
     def _lag(self, group: str, at: Partition) -> GroupLag:
+        """Return the lag, None in a partition that the group does not read, as real brokers do."""
+        if at not in self.commits[group]:
+            return GroupLag(group, at.topic, at.number, None, None)
         committed = self.committed(group, at)
         lag = len(self.partitions[at]) - committed
         return GroupLag(group, at.topic, at.number, str(committed), lag)

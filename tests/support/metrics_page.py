@@ -9,6 +9,7 @@ from typing import Any, cast
 from app.api.status import families
 from app.api.status.families import Family
 from app.api.status.metrics import COUNTERS, HISTOGRAMS
+from app.model.metadata import Lags
 from app.pipeline.archive.metrics import BUCKETS, METRICS
 from app.telemetry.counters import LABEL_BOUND
 from app.telemetry.histograms import LONG, QUICK, SERIES_BOUND
@@ -125,7 +126,7 @@ def _measured() -> Iterator[Family]:
     yield Family("build_info", "The running version of Skybridge, in a label.", ("version",), {})
     yield from families.ready_families({})
     yield from families.broker_families({})
-    yield from families.subscription_families([], [])
+    yield from families.subscription_families([], Lags())
     yield from families.store_families({}, {})
     yield from families.spool_families([])
     yield from families.kafka_listener_families([])

@@ -54,6 +54,18 @@ def assert_fires(
     return _said("test", "rules", str(file))
 
 
+def assert_evaluates(
+    folder: Path, expression: str, series: Sequence[Mapping[str, str]], value: float | None
+) -> None:
+    """Assert that an expression has this value at the first scrape, or no value if it is None."""
+    samples = [] if value is None else [{"labels": "{}", "value": value}]
+    question = {"expr": expression, "eval_time": "0s", "exp_samples": samples}
+    tests = {"tests": [{"input_series": list(series), "promql_expr_test": [question]}]}
+    file = folder / "evaluates.json"  # JSON is valid YAML
+    file.write_text(json.dumps(tests))
+    _said("test", "rules", str(file))
+
+
 def _firing(moment: str, names: Sequence[str]) -> dict[str, Any]:
     return {
         "expr": 'group by (alertname) (ALERTS{alertstate="firing"})',

@@ -8,7 +8,7 @@ from typing import Protocol
 from app.api.asked.registry import SubscriptionEntry
 from app.delivery.lag_trend import LagGrowth
 from app.interfaces import Attempt, Halt, WaitingEvent
-from app.model.metadata import GroupLag
+from app.model.metadata import Lags
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 
@@ -26,8 +26,8 @@ class Subscriptions(Protocol):
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         """Return the groups that read a topic, each with the id of its subscription."""
 
-    async def lag(self) -> Sequence[GroupLag]:
-        """Return the lag of every group. Groups of a broker that does not answer are missing."""
+    async def lag(self) -> Lags:
+        """Return the lag of every group."""
 
     def lag_growth(self, group: str) -> LagGrowth:
         """Return how the lag of a group has grown, according to the calls of ``lag``."""

@@ -26,7 +26,7 @@ from app.errors import StoreUnavailable
 from app.filters.explain import Explainer, FilterVerdict
 from app.interfaces import Attempt, DeadLetter, EventName, Parked, PullMessage, Store, WaitingEvent
 from app.model.message import Partition
-from app.model.metadata import GroupLag
+from app.model.metadata import GroupLag, Lags
 from app.model.pull import Pull
 from app.model.spool import spool_topic
 from app.model.state_word import state_clause
@@ -101,11 +101,11 @@ async def take_snapshot(
 
 
 def _lag_by_subscription(
-    states: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
+    states: Sequence[SubscriptionStatus], lag: Lags
 ) -> Iterator[tuple[str, GroupLag]]:
     """Yield the lag of each group with the id of its subscription."""
     names = {each.group: each.id for each in states}
-    return ((names[each.group], each) for each in lag if each.group in names)
+    return ((names[each.group], each) for each in lag.partitions if each.group in names)
 
 
 async def fates(

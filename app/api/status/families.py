@@ -14,7 +14,7 @@ from app.api.asked.readiness import RoleReadiness
 from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
 from app.api.status.configured import CurrentConfiguration
 from app.api.subscriptions.answers import ParkedOfSubscription
-from app.model.metadata import GroupLag, LogHealth
+from app.model.metadata import GroupLag, Lags, LogHealth
 from app.model.subscription_status import SubscriptionStatus
 
 T = TypeVar("T")
@@ -106,9 +106,7 @@ _OF_PARKED: Gauges[ParkedOfSubscription] = {
 """The gauges of the parked events in the store. The store is common to all processes."""
 
 
-def subscription_families(
-    statuses: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
-) -> Iterator[Family]:
+def subscription_families(statuses: Sequence[SubscriptionStatus], lag: Lags) -> Iterator[Family]:
     """Yield the metrics of the subscriptions that this process runs."""
     running = {each.id: each for each in statuses}
     yield from _gauges("subscription", _OF_SUBSCRIPTIONS, "subscription", running)
@@ -117,21 +115,32 @@ def subscription_families(
         "subscription_lag",
         "Records of the topic that the subscription has not finished.",
         labels,
-        _lag(statuses, lag),
+        _lag(statuses, lag.partitions),
+    )
+    totals = lag.totals()
+    yield Family(
+        "subscription_lag_known",
+        "1 if the lag of the subscription is known in each partition, else 0.",
+        ("subscription",),
+        {(each.id,): float(totals.get(each.group, 0) is not None) for each in statuses},
     )
 
 
 def _lag(
     statuses: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
 ) -> Mapping[tuple[str, ...], float]:
-    """Return the lag of each subscription and topic."""
+    """Return the lag of each subscription and topic. A topic with a partition of unknown lag is left out,
+    because a partial sum would mislead."""
     of_group = {each.group: each.id for each in statuses}
     total: dict[tuple[str, ...], float] = {}
+    unknown: set[tuple[str, ...]] = set()
     for each in lag:
-        if each.group in of_group and each.lag is not None:
+        if each.group in of_group:
             place = (of_group[each.group], each.topic)
-            total[place] = total.get(place, 0) + each.lag
-    return total
+            total[place] = total.get(place, 0) + (each.lag or 0)
+            if each.lag is None:
+                unknown.add(place)
+    return {place: count for place, count in total.items() if place not in unknown}
 
 
 def store_families(
@@ -144,6 +153,8 @@ def store_families(
         letters: The number of dead letters by subscription and cause, or None if unknown.
         parked: The parked events by subscription, or None if unknown.
     """
+    up = letters is not None and parked is not None
+    yield Family("store_up", "1 if the store answers, else 0.", (), {(): up})
     labels = ("subscription", "cause")
     values: Mapping[tuple[str, ...], float] = {
         (*of,): count for of, count in (letters or {}).items()

@@ -221,18 +221,16 @@ class Recorder:
         }
 
     async def _lag(self) -> int | None:
-        """Return the lag of all groups, with the events in pull queues. Brokers that do not answer and partitions
-        of unknown lag are left out. A group with such a partition gets no sample of its own."""
+        """Return the lag of all groups, with the events in pull queues, or None if the lag of a group is
+        unknown. Such a group gets no sample of its own."""
         self._lags = {}  # a failure below leaves no earlier lags as present ones
-        lags: dict[str, int] = {}
-        partitions = await self._subscriptions.lag()
-        for each in partitions:
-            lags[each.group] = lags.get(each.group, 0) + (each.lag or 0)
+        lags = (await self._subscriptions.lag()).totals()
+        known = {group: lag for group, lag in lags.items() if lag is not None}
         for group, waiting in (await self._queues()).items():
-            lags[group] = lags.get(group, 0) + waiting
-        unknown = {each.group for each in partitions if each.lag is None}
-        self._lags = {group: lag for group, lag in lags.items() if group not in unknown}
-        return sum(lags.values())
+            if group in known or group not in lags:
+                known[group] = known.get(group, 0) + waiting
+        self._lags = known
+        return sum(known.values()) if lags.keys() <= known.keys() else None
 
     async def _queues(self) -> Mapping[str, int]:
         """Return the number of events in each pull queue, by the group of its subscription."""

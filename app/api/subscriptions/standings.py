@@ -21,7 +21,7 @@ from app.delivery.lag_trend import LagGrowth
 from app.delivery.subscription_verdicts import subscription_verdicts
 from app.errors import StoreUnavailable
 from app.interfaces import Clock, DeadLetterFilter, Log, QueueCount, Store
-from app.model.metadata import GroupLag, LogHealth
+from app.model.metadata import LogHealth
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
 from app.telemetry.filter_errors import COUNTER
@@ -89,7 +89,7 @@ class SubscriptionStatusReader:
             return []
         counts = self._counters.values()
         now = _Now(
-            lag=_by_group(await self._subscriptions.lag()),
+            lag=(await self._subscriptions.lag()).totals(),
             dead=await self.letters(),
             parked=await parked_of(self._store, self._clock),
             failed=filter_errors(counts),
@@ -108,7 +108,7 @@ class _Now(NamedTuple):
     """Values that are read once for all subscriptions. ``dead``, ``parked`` and ``queues`` are None if the store
     does not answer."""
 
-    lag: Mapping[str, Sequence[int | None]]
+    lag: Mapping[str, int | None]
     dead: Mapping[str, Mapping[str, int]] | None
     parked: Mapping[str, ParkedOfSubscription] | None
     failed: Mapping[tuple[str, ...], int]
@@ -138,7 +138,7 @@ def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
         broker_health=now.brokers.get(state.broker, _UNKNOWN),
         partitions=list(map(str, state.partitions)),
         last_error=_error_text(state.last_status, now.shown.text(state.last_error)),
-        lag=_lag_of(now.lag.get(state.group, ()), queue),
+        lag=_lag_of(now.lag.get(state.group), queue),
         lag_grew=growth.records,
         lag_grows_for=round(growth.seconds, 3),
         queue=queue,
@@ -189,14 +189,6 @@ def filter_errors(
     return counts.get(COUNTER, {})
 
 
-def _by_group(lag: Sequence[GroupLag]) -> Mapping[str, Sequence[int | None]]:
-    """Return the lag of each partition by group."""
-    found: dict[str, list[int | None]] = {}
-    for each in lag:
-        found.setdefault(each.group, []).append(each.lag)
-    return found
-
-
 def _by_subscription_and_cause(
     letters: Mapping[tuple[str, str], int],
 ) -> Mapping[str, Mapping[str, int]]:
@@ -207,14 +199,11 @@ def _by_subscription_and_cause(
     return found
 
 
-def _lag_of(partitions: Sequence[int | None], queue: PullQueueView | None) -> int | None:
-    """Return the sum of the lags and of the events in the pull queue. Return None if one is unknown, because a
+def _lag_of(lag: int | None, queue: PullQueueView | None) -> int | None:
+    """Return the sum of the lag and of the events in the pull queue. Return None if one is unknown, because a
     partial sum would mislead."""
-    known = [count for count in partitions if count is not None]
     waiting = 0 if queue is None else queue.waiting
-    if not known or len(known) != len(partitions) or waiting is None:
-        return None
-    return sum(known) + waiting
+    return None if lag is None or waiting is None else lag + waiting
 
 
 async def brokers_of(logs: Mapping[str, Log]) -> dict[str, LogHealth]:

@@ -30,7 +30,7 @@ from app.features.subscriptions.sinks import SinkFactory, SinkFor
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.interfaces import Attempt, Clock, Halt, WaitingEvent
 from app.model.cause import Cause, subscription_subject
-from app.model.metadata import GroupLag
+from app.model.metadata import Lags
 from app.model.pull import Pull
 from app.model.route import Exchange, Target, routes_taking
 from app.model.spool import group_name
@@ -170,16 +170,13 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         the last call of ``declared``."""
         return self._catalog.halts
 
-    async def lag(self) -> Sequence[GroupLag]:
-        """Return the lag of the group of every subscription. Groups of a broker that does not answer are
-        missing."""
-        topics: dict[str, list[str]] = {}
+    async def lag(self) -> Lags:
+        """Return the lag of the group of every subscription."""
+        read: dict[str, dict[str, Sequence[str]]] = {}
         for each in self._catalog.subscriptions:
-            topics.setdefault(each.source.broker, []).extend(each.source.topics)
-        groups: dict[str, list[str]] = {name: [] for name in topics}
-        for each in self._catalog.subscriptions:
-            groups[each.source.broker].append(self._group(each.id))
-        found = await self._brokers.lag(topics, groups)
+            source = each.source
+            read.setdefault(source.broker, {})[self._group(each.id)] = source.topics
+        found = await self._brokers.lag(read)
         self._note_lags(found)
         return found
 
@@ -188,13 +185,9 @@ class SubscriptionsComponent(Component[PreparedDeliveries]):
         trend = self._trends.get(group)
         return LagGrowth() if trend is None else trend.growth(self._clock.monotonic())
 
-    def _note_lags(self, found: Sequence[GroupLag]) -> None:
-        """Note the lag of each group. A group with a partition of unknown lag is left out."""
-        lags: dict[str, int | None] = {}
-        for each in found:
-            before = lags.get(each.group, 0)
-            lags[each.group] = None if before is None or each.lag is None else before + each.lag
-        now = self._clock.monotonic()
+    def _note_lags(self, found: Lags) -> None:
+        """Note the lag of each group, None if it is unknown."""
+        lags, now = found.totals(), self._clock.monotonic()
         self._trends = {group: self._trends.get(group) or LagTrend() for group in lags}
         for group, lag in lags.items():
             self._trends[group].note(lag, now)

@@ -32,7 +32,7 @@ from app.bindings.record import Record
 from app.bindings.transcode import EncodeOptions
 from app.errors import BrokerUnavailable, SetupError, StoreUnavailable
 from app.interfaces import DeadLetter
-from app.model.metadata import GroupLag, LogHealth, LogMetadata
+from app.model.metadata import GroupLag, Lags, LogHealth, LogMetadata
 from app.model.producer import Producer
 from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
@@ -66,7 +66,7 @@ class Service(topics_service.FakeTopicsService):
         self.routes = (Route(name="all", to=(Target(broker="log", topic="events"),)),)
         self.started_at = self.clock.monotonic()
         self.roles_now = {"gateway": _READY, "worker": _READY}
-        self.groups: list[Any] = []
+        self.lags: list[GroupLag] = []
         self.listeners: tuple[KafkaListenerView, ...] = ()
         self.producers = ProducerDirectory(())
         self.of_intakes: dict[str, EventMeter] = {}
@@ -132,8 +132,8 @@ class Service(topics_service.FakeTopicsService):
             )
         ]
 
-    async def lag(self) -> list[Any]:
-        return self.groups
+    async def lag(self) -> Lags:
+        return Lags(self.lags)
 
 
 @pytest.fixture
@@ -659,7 +659,7 @@ async def test_a_lag_without_the_events_of_the_pull_queue_is_unknown(
 ) -> None:
     """A lag of 0 would else mean that all events are finished, when the store has not counted them (issue 46)."""
     status = SubscriptionStatus(id="a", sink="pull", state="running", group="g", queue_bound=5)
-    service.groups = [GroupLag(group="g", topic="t", partition=0, committed="1", lag=0)]
+    service.lags = [GroupLag(group="g", topic="t", partition=0, committed="1", lag=0)]
     monkeypatch.setattr(service, "statuses", AsyncMock(return_value=[status]))
     lags = []
     for count_all in (AsyncMock(return_value={}), AsyncMock(side_effect=StoreUnavailable("slow"))):

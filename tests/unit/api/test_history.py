@@ -18,7 +18,7 @@ from app.api.status.history import Point
 from app.api.status.recorder import CachedNumber, Recorder, counts_of, quantile, rates
 from app.api.status.subscription_history import SubscriptionHistories
 from app.errors import StoreUnavailable
-from app.model.metadata import GroupLag
+from app.model.metadata import GroupLag, Lags
 from app.telemetry import Counters
 from topics_service import FakeTopicsService
 from virtual_clock import VirtualClock
@@ -132,10 +132,16 @@ async def test_only_a_known_lag_becomes_a_sample(monkeypatch: pytest.MonkeyPatch
     stopped = asyncio.Event()
     recorder = Recorder(service, service.store, service.counters, service.clock, stopped)
     known = GroupLag("h", "events", 0, "1", 5)
-    lags = [*await service.lag(), known]
+    unknown = GroupLag("g", "events", 1, "1", None)
+    lags = Lags([*(await service.lag()).partitions, unknown, known])
     monkeypatch.setattr(service, "lag", AsyncMock(return_value=lags))
-    assert await recorder._lag() == 15
+    assert await recorder._lag() is None
     assert recorder._lags == {"h": 5}
+    monkeypatch.setattr(service, "lag", AsyncMock(return_value=Lags([known], ["away"])))
+    assert await recorder._lag() is None
+    assert recorder._lags == {"h": 5}
+    monkeypatch.setattr(service, "lag", AsyncMock(return_value=Lags([known])))
+    assert await recorder._lag() == 5
     failing = AsyncMock(side_effect=StoreUnavailable("slow"))
     monkeypatch.setattr(service.store.pulled, "count_all", failing)
     with pytest.raises(StoreUnavailable):
@@ -148,9 +154,9 @@ class Busy(FakeTopicsService):
 
     installation, roles = "shop", ("gateway", "worker")
 
-    async def lag(self) -> list[GroupLag]:
-        lags = [(0, 7), (1, None), (2, 3)]
-        return [GroupLag("g", "events", number, "1", each) for number, each in lags]
+    async def lag(self) -> Lags:
+        lags = [(0, 7), (2, 3)]
+        return Lags([GroupLag("g", "events", number, "1", each) for number, each in lags])
 
 
 class OwnTime:

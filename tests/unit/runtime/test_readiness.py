@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -22,7 +23,7 @@ from app.features.subscriptions.store_watcher import StoreWatcher
 from app.interfaces import Attempt, EventName
 from app.model.log_name import LogName
 from app.model.message import Partition
-from app.model.metadata import LogHealth
+from app.model.metadata import GroupLag, LogHealth, LogMetadata
 from app.model.route import Target
 from app.model.subscription_status import SubscriptionStatus
 from app.runtime.service import Service
@@ -319,7 +320,22 @@ async def test_last_error_is_of_the_newest_attempt_that_failed(document: Any) ->
 async def test_lag_is_asked_of_brokers_that_answer(document: Any) -> None:
     """Status must not fail because one broker is away."""
     state = _composed(document, here="away", worker=Subscriptions(_status("starting")))
-    assert await state.subscriptions.lag() == []
+    lags = await state.subscriptions.lag()
+    assert (lags.partitions, lags.totals()) == ([], {"skybridge.shop.billing": None})
+
+
+async def test_the_lag_of_a_group_is_of_the_topics_that_it_reads(
+    document: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers name each group in each topic. The lag of all was unknown with two topics at one broker."""
+    state = _composed(document, worker=Subscriptions(_status("running")))
+    found = [
+        GroupLag("skybridge.shop.billing", "events", 0, "5", 3),
+        GroupLag("skybridge.shop.billing", "orders", 0, None, None),
+    ]
+    metadata = AsyncMock(return_value=LogMetadata("here", (), tuple(found)))
+    monkeypatch.setattr(state.brokers.logs["here"], "metadata", metadata)
+    assert (await state.subscriptions.lag()).totals() == {"skybridge.shop.billing": 3}
 
 
 def _attempt(outcome: str, status: int, detail: str) -> Attempt:
