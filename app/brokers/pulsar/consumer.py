@@ -199,7 +199,11 @@ class PulsarConsumer(GroupMember):
     ) -> None:
         if not owned.leaving:
             owned.lease_until = asked + self._settings.lease
-        if owned.epoch == STANDBY:
+        if owned.epoch != STANDBY:
+            return
+        if owned.forgot:
+            self._join_again(owned)
+        else:
             gained.append(owned)
 
     def _note_other_owner(
@@ -225,9 +229,9 @@ class PulsarConsumer(GroupMember):
             owned.lost_since = owned.lost_since or now
             if owned.epoch != STANDBY:
                 self._lose(owned)
-            overdue = now - owned.lost_since > self._settings.reconnect_within
-            if overdue and owned.wire not in self._returning:
-                self._returning[owned.wire] = asyncio.create_task(self._open_again(owned))
+            owned.starts_over()
+            if now - owned.lost_since > self._settings.reconnect_within:
+                self._join_again(owned)
 
     def _gain(self, owned_partitions: Sequence[PulsarPartition]) -> None:
         if not owned_partitions:
@@ -256,6 +260,7 @@ class PulsarConsumer(GroupMember):
         """Begin again with all unfinished messages of a partition. Another member has owned the partition
         between two checks."""
         self._lose(owned)
+        owned.starts_over()
         self._gain([owned])
 
     def _on_arrival(self, owned: PulsarPartition) -> None:
@@ -307,10 +312,17 @@ class PulsarConsumer(GroupMember):
         else:
             owned.attach(handle)
 
+    def _join_again(self, owned: PulsarPartition) -> None:
+        """Replace the consumer of the library in a task, unless that is under way."""
+        if owned.wire not in self._returning:
+            self._returning[owned.wire] = asyncio.create_task(self._open_again(owned))
+
     async def _open_again(self, owned: PulsarPartition) -> None:
         handle, owned.handle = owned.handle, None
         try:
-            if handle is not None:
+            if handle is not None and handle.is_connected():
+                await self._close_handle(handle)  # first, because both have one name
+            elif handle is not None:
                 self._connection.bridge.run_in_background(handle.close)
             await self._open(owned)
             self._faults.clear(owned.wire)

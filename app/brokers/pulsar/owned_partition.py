@@ -4,6 +4,10 @@ A broker sends all unfinished messages again, in order, to a new owner and to a 
 each arriving message is compared with the messages that this member took under the same ownership. Each
 message is then handed out once. The comparison needs the order of arrival, which the library keeps for
 listeners only.
+
+There is one exception. If the broker makes another consumer the owner and this one again while it reads from
+its disks, it sends nothing again, because to it this consumer has what it got before. So a consumer of the
+library whose messages were forgotten is replaced before its member owns the partition again.
 """
 
 from __future__ import annotations
@@ -68,6 +72,7 @@ class PulsarPartition:
         self.paused = False
         self.lease_until = 0.0  # end of the lease, by the monotonic clock
         self.lost_since: float | None = None
+        self.forgot = False  # whether unfinished messages of ``handle`` were forgotten
         self.settled = False  # whether messages were settled since the last commit
         self.handle: Any = None
         self._bridge = bridge
@@ -87,6 +92,7 @@ class PulsarPartition:
         self._counts = ListenerCounts()
         self._early.clear()
         self._forget()
+        self.forgot = False
         return partial(self._on_listener, self._counts)
 
     def attach(self, handle: Any) -> None:
@@ -109,13 +115,21 @@ class PulsarPartition:
         Messages that arrived before this time are dropped, because they belong to a past ownership. Later
         messages are kept, because this member may own the partition by now.
         """
-        self._early = [each for each in self._early if each[0] >= asked]
+        since = [each for each in self._early if each[0] >= asked]
+        self.forgot = self.forgot or len(since) < len(self._early)
+        self._early = since
         self._resume_if_room()
 
     def release(self) -> None:
+        self.forgot = self.forgot or bool(self._waiting or self._open)
         self.epoch, self.leaving = STANDBY, False
         self._forget()
         self._resume_if_room()
+
+    def starts_over(self) -> None:
+        """Note that the broker sends all unfinished messages again, because the connection was lost or because
+        it has begun to."""
+        self.forgot = False
 
     def connected(self) -> bool:
         return self.handle is not None and bool(self.handle.is_connected())

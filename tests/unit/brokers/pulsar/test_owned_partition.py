@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -183,6 +184,30 @@ async def test_what_came_to_a_former_owner_is_forgotten_and_what_came_since_is_n
     bench.owned.belongs_to_another(asked)
     bench.owned.own(1)
     assert bodies(bench.take()) == [b"7"]
+
+
+async def test_what_was_forgotten_is_known_until_the_broker_starts_over() -> None:
+    """It stayed with a consumer that became the owner again, to which the broker sent nothing again."""
+    bench = Bench()
+    await bench.push(1)
+    bench.owned.belongs_to_another(asked=0.0)
+    assert not bench.owned.forgot, "it came after the broker was asked"
+    bench.owned.belongs_to_another(asked=math.inf)
+    assert bench.owned.forgot
+    bench.sit(Handle())
+    assert not bench.owned.forgot
+    bench.owned.own(1)
+    await bench.push(1)
+    (taken,) = bench.take()
+    bench.owned.settle(taken)
+    bench.owned.release()
+    assert not bench.owned.forgot, "all was finished"
+    bench.owned.own(2)
+    await bench.push(2)
+    bench.owned.release()
+    assert bench.owned.forgot
+    bench.owned.starts_over()
+    assert not bench.owned.forgot
 
 
 async def test_nothing_is_fetched_beyond_the_bound() -> None:
