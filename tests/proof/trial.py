@@ -260,8 +260,19 @@ class Trial:
         assert self._history is not None
         if missing := self._progress.missing():
             self.result.remarks.append(f"{missing} deliveries did not come")
+            self._keep_witnesses()
         for each in left(self._services[WORKERS[0]].ask):
             self._history.write(each)
+
+    def _keep_witnesses(self) -> None:
+        """Keep the logs of the cluster and what each worker says of its subscriptions, because deliveries are
+        missing."""
+        for name in self._laboratory.cluster.processes:
+            self._keep_logs(name)
+        for name in WORKERS:
+            with suppress(OSError):
+                said = self._services[name].ask("GET", "/v1/subscriptions")[1]
+                (self._folder / name / "subscriptions.json").write_text(json.dumps(said, indent=1))
 
     def _note_what_does_not_run(self) -> None:
         """Remark each subscription that does not run in a worker, although all hosts are whole again."""
